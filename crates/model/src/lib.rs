@@ -1,0 +1,1 @@
+//! The words of Sterna: ids, times, amounts, names and selectors.

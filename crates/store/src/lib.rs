@@ -1,0 +1,1 @@
+//! A store of keys with an atomic, conditional, many-key commit.
