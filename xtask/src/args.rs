@@ -7,6 +7,8 @@ pub(crate) enum Request {
     Help,
     /// Run the gate.
     Test(Options),
+    /// Run the scan of the sources alone.
+    Tidy,
 }
 
 /// How to run the gate.
@@ -38,6 +40,7 @@ Commands:
   test    run the whole gate; it prepares the machine by itself
             --long              slow tests multiply their rounds (STERNA_LONG=1)
             --only STEP,STEP    only these steps
+  tidy    run only the scan of sources, manifests and documents
   help    say this
 
 Steps, in order: {}
@@ -53,6 +56,11 @@ pub(crate) fn parse(args: impl IntoIterator<Item = String>, steps: &[&str]) -> R
     match command.as_deref() {
         None | Some("help" | "--help" | "-h") => Ok(Request::Help),
         Some("test") => parse_test(args, steps),
+        Some("tidy") => match args.next().as_deref() {
+            None => Ok(Request::Tidy),
+            Some("--help" | "-h") => Ok(Request::Help),
+            Some(other) => bail!("`tidy` takes no arguments, not even {other:?}"),
+        },
         Some(other) => bail!("no command {other:?}; try `cargo xtask --help`"),
     }
 }
@@ -105,7 +113,7 @@ mod tests {
 
     #[test]
     fn nothing_and_help_ask_for_help() {
-        for line in ["", "help", "--help", "-h", "test --help"] {
+        for line in ["", "help", "--help", "-h", "test --help", "tidy -h"] {
             assert_eq!(parsed(line).unwrap(), Request::Help, "{line}");
         }
         assert!(usage(STEPS).contains("fmt, clippy, tests"));
@@ -140,5 +148,6 @@ mod tests {
     fn unknown_words_are_refused() {
         assert!(refusal("check").contains("no command"));
         assert!(refusal("test --fast").contains("no option"));
+        assert!(refusal("tidy now").contains("takes no arguments"));
     }
 }

@@ -1,4 +1,4 @@
-//! The project's own tool: the gate that every change passes.
+//! The project's own tool: the gate that every change passes, and the scan that keeps the walls.
 //!
 //! | file | holds |
 //! | --- | --- |
@@ -8,6 +8,7 @@
 //! | `screen.rs`, `clock.rs` | the terminal and the one reader of time |
 //! | `setup.rs` | the system packages that tests need |
 //! | `gate/` | the steps of `cargo xtask test`, in the order in which they run |
+//! | `tidy/` | what neither the compiler nor clippy can see |
 //!
 //! Invariant: it knows the crates only by their manifests and their text. So it builds in seconds
 //! and still runs, and says what is wrong, when a crate does not compile.
@@ -21,13 +22,14 @@ mod gate;
 mod run;
 mod screen;
 mod setup;
+mod tidy;
 mod workspace;
 
 use std::{env, process::ExitCode};
 
 use anyhow::Result;
 
-use crate::args::Request;
+use crate::{args::Request, screen::Screen, workspace::Workspace};
 
 fn main() -> ExitCode {
     match answer() {
@@ -49,6 +51,7 @@ fn answer() -> Result<bool> {
             Ok(true)
         }
         Request::Test(options) => gate::run(&options),
+        Request::Tidy => tidy::run(&Workspace::load()?, Screen::detect()),
     }
 }
 

@@ -1,9 +1,9 @@
 //! The gate: everything that must hold before a change may stay, in one command.
 //!
 //! ```text
-//!   setup ─ fmt ─ clippy ─ features ─ build ─ tests ─ doctests ─ docs ─ examples ─ deny
-//!                                       │       ▲        ▲        ▲       ▲
-//!                                       └───────┴────────┴────────┴───────┘
+//!   setup ─ fmt ─ clippy ─ features ─ build ─ tests ─ doctests ─ docs ─ tidy ─ examples ─ deny
+//!                                       │       ▲        ▲        ▲              ▲
+//!                                       └───────┴────────┴────────┴──────────────┘
 //!                                        skipped when the build failed
 //! ```
 //!
@@ -67,6 +67,7 @@ const STEPS: &[Step] = &[
     Step::new("tests", "tests of the whole workspace", steps::tests).after_build(),
     Step::new("doctests", "examples in documentation", steps::doctests).after_build(),
     Step::new("docs", "documentation and its links", steps::docs).after_build(),
+    Step::new("tidy", "walls, words, sizes, documents", steps::tidy),
     Step::new("examples", "every example is run", examples::run).after_build(),
     Step::new("deny", "licences, bans, sources, advisories", deny::run),
 ];
@@ -161,7 +162,7 @@ mod tests {
             STEPS.iter().filter(|step| is_wanted(step, &only)).map(|step| step.name).collect()
         };
         assert_eq!(wanted(&[]), step_names());
-        assert_eq!(wanted(&["docs", "fmt"]), ["fmt", "docs"]);
+        assert_eq!(wanted(&["tidy", "fmt"]), ["fmt", "tidy"]);
     }
 
     #[test]

@@ -16,6 +16,7 @@ use crate::{
     },
     run::Finished,
     setup::{self, Plan},
+    tidy::{self as scan, Finding},
 };
 
 pub(super) fn setup(turn: &Turn<'_>) -> Result<Outcome> {
@@ -87,6 +88,12 @@ pub(super) fn docs(turn: &Turn<'_>) -> Result<Outcome> {
     // Most doors belong to private modules; their links must hold as well.
     command.arg("--document-private-items").env("RUSTDOCFLAGS", "-D warnings");
     Ok(Outcome::of(turn.quietly(command)?.is_success))
+}
+
+pub(super) fn tidy(turn: &Turn<'_>) -> Result<Outcome> {
+    let findings = scan::findings(turn.workspace)?;
+    findings.iter().for_each(|finding| turn.screen.quote(&finding.to_string()));
+    Ok(Outcome::of(!findings.iter().any(Finding::is_error)))
 }
 
 /// The limits of `.config/nextest.toml` that go with `rounds`.
