@@ -1,9 +1,10 @@
-//! The words of Sterna, as values that cannot be wrong: ids and times.
+//! The words of Sterna, as values that cannot be wrong: ids, times, names.
 //!
 //! | room | words |
 //! | --- | --- |
 //! | `ids` | what machines name: runs, revisions, terms, epochs, fences, locks, incarnations |
 //! | `time` | [`BootTime`] for deadlines, [`WallTime`] for people, [`Span`] between two moments |
+//! | `name` | what people name, and the [`WorkKey`] of work that must not run twice |
 //!
 //! Invariant: a value that exists is valid. Text and bytes from outside become words in a
 //! constructor or are refused there, with the place, the reason and the remedy.
@@ -17,6 +18,7 @@
 //! use it: not the store, not the protocol, and not what is decided about the things named here.
 
 mod ids;
+mod name;
 mod number;
 mod text;
 mod time;
@@ -25,5 +27,9 @@ pub use ids::{
     ClusterId, DirectoryId, Epoch, EventId, Fence, FenceCounter, IdError, Incarnation, Lock,
     MachineId, Nonce, NotifySequence, Revision, RunId, RunSequence, Succession, TaskIncarnation,
     Term, WriteId,
+};
+pub use name::{
+    FiredError, KeyError, Kind, Name, NameError, Namespace, Near, NodeError, NodeName, Work,
+    WorkKey, record_path, record_prefix,
 };
 pub use time::{BootTime, Span, SpanError, WallTime, WallTimeError};
