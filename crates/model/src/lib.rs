@@ -1,9 +1,10 @@
-//! The words of Sterna, as values that cannot be wrong: ids, times, names.
+//! The words of Sterna, as values that cannot be wrong: ids, times, amounts, names.
 //!
 //! | room | words |
 //! | --- | --- |
 //! | `ids` | what machines name: runs, revisions, terms, epochs, fences, locks, incarnations |
 //! | `time` | [`BootTime`] for deadlines, [`WallTime`] for people, [`Span`] between two moments |
+//! | `resources` | [`Amounts`] that work asks for, and the [`Pool`] that is never oversold |
 //! | `name` | what people name, and the [`WorkKey`] of work that must not run twice |
 //!
 //! Invariant: a value that exists is valid. Text and bytes from outside become words in a
@@ -20,6 +21,7 @@
 mod ids;
 mod name;
 mod number;
+mod resources;
 mod text;
 mod time;
 
@@ -31,5 +33,8 @@ pub use ids::{
 pub use name::{
     FiredError, KeyError, Kind, Name, NameError, Namespace, Near, NodeError, NodeName, Work,
     WorkKey, record_path, record_prefix,
+};
+pub use resources::{
+    AmountError, Amounts, Bytes, Countables, Lack, Millicores, Pool, Resource, Shortage, Surplus,
 };
 pub use time::{BootTime, Span, SpanError, WallTime, WallTimeError};
