@@ -1,4 +1,4 @@
-//! The words of Sterna, as values that cannot be wrong: ids, times, amounts, names.
+//! The words of Sterna, as values that cannot be wrong: ids, times, amounts, names, selectors.
 //!
 //! | room | words |
 //! | --- | --- |
@@ -6,6 +6,7 @@
 //! | `time` | [`BootTime`] for deadlines, [`WallTime`] for people, [`Span`] between two moments |
 //! | `resources` | [`Amounts`] that work asks for, and the [`Pool`] that is never oversold |
 //! | `name` | what people name, and the [`WorkKey`] of work that must not run twice |
+//! | `selector` | how people say which of it they mean |
 //!
 //! Invariant: a value that exists is valid. Text and bytes from outside become words in a
 //! constructor or are refused there, with the place, the reason and the remedy.
@@ -22,6 +23,7 @@ mod ids;
 mod name;
 mod number;
 mod resources;
+mod selector;
 mod text;
 mod time;
 
@@ -37,4 +39,5 @@ pub use name::{
 pub use resources::{
     AmountError, Amounts, Bytes, Countables, Lack, Millicores, Pool, Resource, Shortage, Surplus,
 };
+pub use selector::{SelectError, Selector, Target};
 pub use time::{BootTime, Span, SpanError, WallTime, WallTimeError};
