@@ -161,7 +161,7 @@ fn a_disk_that_is_full_at_the_start_is_named() {
 #[test]
 fn a_disk_that_fills_up_is_named() {
     // The floor is measured beside the store, and here that is on the larger disk.
-    let output = bench_on_small_disk(&Folder::new(), "size=128k", "here");
+    let output = bench_on_small_disk(&Folder::new(), "size=24m", "here");
     assert_error(&output, 1, &["nothing was written", "the disk is full; free some space"]);
 }
 

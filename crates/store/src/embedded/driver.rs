@@ -26,7 +26,7 @@ pub(super) type Write = (Commit, Answer<Outcome>);
 /// What the merger is asked.
 #[derive(Debug)]
 pub(super) enum Merge {
-    /// See whether there is more history than is kept, and say when that is done.
+    /// Do what is due, and say when that is done.
     Due(Option<Answer<()>>),
     /// Forget the history up to a revision.
     UpTo(Revision, Answer<()>),
@@ -99,15 +99,15 @@ fn write(
             // A caller that has gone needs no answer; its commit stands.
             drop(caller.send(answer));
         }
-        if engine.is_merge_due() {
-            request_merge(engine, merges);
+        if engine.needs_upkeep() {
+            request_upkeep(engine, merges);
         }
     }
     writer.close();
 }
 
 /// Wakes the merger, and waits for it if it is far behind.
-fn request_merge(engine: &Engine, merges: &mpsc::Sender<Merge>) {
+fn request_upkeep(engine: &Engine, merges: &mpsc::Sender<Merge>) {
     match engine.backlog() {
         Backlog::Small | Backlog::Stuck(_) => drop(merges.try_send(Merge::Due(None))),
         Backlog::Large => {
@@ -123,8 +123,8 @@ fn merge(engine: &Engine, mut queue: mpsc::Receiver<Merge>) {
     while let Some(request) = queue.blocking_recv() {
         match request {
             Merge::Due(done) => {
-                // A failure is kept by the engine, which refuses commits if it lasts.
-                let result = engine.merge_due();
+                // A failure shows when it matters: no segment, or no end of segments to be merged.
+                let result = engine.merge_due().and(engine.prepare());
                 if let Some(done) = done {
                     drop(done.send(result));
                 }

@@ -9,6 +9,7 @@
 
 use std::{
     collections::{BTreeMap, VecDeque},
+    io,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -20,7 +21,7 @@ use sterna_model::{Revision, WriteId};
 
 use super::{
     files::{Files, ReadError},
-    log::{self, Closed},
+    log::{self, Closed, Segment},
     recent::Recent,
     table::{self, Table},
     view::{View, unreadable},
@@ -62,10 +63,19 @@ pub(super) struct Engine {
     pub(super) view: RwLock<View>,
     /// Whole segments, oldest first.
     pub(super) closed: Mutex<VecDeque<Closed>>,
+    prepared: Mutex<Prepared>,
     /// Set by a write of which nobody knows whether it reached the disk; never cleared.
     poisoned: AtomicBool,
     /// Why the last merge failed, if it did, and how many segments were closed then.
     merge_failure: Mutex<Option<(String, usize)>>,
+}
+
+/// The segment that comes next.
+#[derive(Debug)]
+struct Prepared {
+    next_number: u64,
+    /// Made in advance, so that the writer need not wait for it.
+    segment: Option<Segment>,
 }
 
 impl Engine {
@@ -74,7 +84,7 @@ impl Engine {
         files: Arc<dyn Files>,
         sizes: Sizes,
         table: Table,
-        segments: Vec<log::Contents>,
+        (segments, next_number): (Vec<log::Contents>, u64),
     ) -> Self {
         let mut recent = Recent::new(table.revision());
         let mut closed = VecDeque::new();
@@ -93,6 +103,7 @@ impl Engine {
             sizes,
             view: RwLock::new(View { recent, table: Arc::new(table) }),
             closed: Mutex::new(closed),
+            prepared: Mutex::new(Prepared { next_number, segment: None }),
             poisoned: AtomicBool::new(false),
             merge_failure: Mutex::default(),
         }
@@ -124,6 +135,37 @@ impl Engine {
         self.check()?;
         let view = self.view.read();
         Ok(view.recent.written(id).filter(|revision| *revision <= view.recent.published()))
+    }
+
+    /// Makes the next segment in advance, if there is none.
+    pub(super) fn prepare(&self) -> Result<(), StoreError> {
+        self.check()?;
+        let mut prepared = self.prepared.lock();
+        if prepared.segment.is_none() {
+            let segment = self.make_segment(&mut prepared);
+            prepared.segment = Some(segment.map_err(|error| unreadable(error.into()))?);
+        }
+        Ok(())
+    }
+
+    /// The segment that comes next, made now if it was not made in advance.
+    pub(super) fn next_segment(&self) -> io::Result<Segment> {
+        let mut prepared = self.prepared.lock();
+        prepared.segment.take().map_or_else(|| self.make_segment(&mut prepared), Ok)
+    }
+
+    fn make_segment(&self, prepared: &mut Prepared) -> io::Result<Segment> {
+        let number = prepared.next_number;
+        let segment = Segment::prepare(&*self.files, number, self.sizes.segment_bytes)?;
+        prepared.next_number += 1;
+        Ok(segment)
+    }
+
+    /// Whether the merger has something to do.
+    pub(super) fn needs_upkeep(&self) -> bool {
+        let prepared = self.prepared.try_lock();
+        // If it cannot be seen, it is just being made.
+        self.is_merge_due() || prepared.is_some_and(|prepared| prepared.segment.is_none())
     }
 
     /// Merges the oldest segments while there is more history than is kept.
@@ -199,11 +241,19 @@ impl Engine {
         Ok(())
     }
 
+    /// Segments that are merged are used again, or go. One that stays by accident is found to be
+    /// merged, and removed, when the store is next opened.
     fn remove_merged(&self, up_to: Revision) {
-        let mut closed = self.closed.lock();
-        while let Some(segment) = closed.pop_front_if(|segment| segment.last <= up_to) {
-            // One that stays is found to be merged, and removed, when the store is next opened.
-            drop(log::remove(&*self.files, segment.first));
+        let pop = || self.closed.lock().pop_front_if(|segment| segment.last <= up_to);
+        while let Some(old) = pop() {
+            let mut prepared = self.prepared.lock();
+            let number = prepared.next_number;
+            if prepared.segment.is_some() || old.bytes < self.sizes.segment_bytes {
+                drop(log::remove(&*self.files, old.number));
+            } else if let Ok(segment) = Segment::recycle(&*self.files, old.number, number) {
+                prepared.next_number += 1;
+                prepared.segment = Some(segment);
+            }
         }
     }
 

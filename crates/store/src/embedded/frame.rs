@@ -2,14 +2,14 @@
 //!
 //! ```text
 //!   mark u32 | length u32 | checksum u32 | body: kind u8, then by kind
-//!     1 begin   format u32
+//!     1 begin   format u32 | first revision u64
 //!     2 commit  synced u64 | revision u64 | write id 16 | count u32 | changes
 //!     3 end     synced u64 | revision u64
 //!   change: key length u32 | key | 0 (removed) or 1, value length u32, value
 //! ```
 //!
-//! Numbers are little-endian. The checksum (CRC-32) begins with the segment's first revision, so
-//! that a frame is valid in its own segment only.
+//! Numbers are little-endian. The checksum (CRC-32) begins with the segment's number, so that a
+//! frame is valid in its own segment only.
 //!
 //! Invariant: `synced` is an offset below which the segment was durable before this frame was
 //! written. So damage below it can be told from the torn tail that a crash leaves.
@@ -30,8 +30,8 @@ const BODY_BYTES_MAX: usize = 8 << 20;
 /// One frame of a segment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Frame {
-    /// The first of every segment.
-    Begin { format: u32 },
+    /// The first of every segment; `first` is the revision of the commit after it.
+    Begin { format: u32, first: Revision },
     /// One commit.
     Commit { synced: u64, record: Record },
     /// The last of every closed segment; `revision` is that of the commit before it.
@@ -56,15 +56,16 @@ impl Frame {
     }
 }
 
-/// Adds a frame of the segment that begins at `first`.
-pub(super) fn encode(first: Revision, frame: &Frame, out: &mut Vec<u8>) {
+/// Adds a frame of the segment with this number.
+pub(super) fn encode(segment: u64, frame: &Frame, out: &mut Vec<u8>) {
     match frame {
-        Frame::Begin { format } => seal(first, out, |out| {
+        Frame::Begin { format, first } => seal(segment, out, |out| {
             out.put_u8(1);
             out.put_u32_le(*format);
+            out.put_u64_le(first.get());
         }),
-        Frame::Commit { synced, record } => encode_commit(first, *synced, record, out),
-        Frame::End { synced, revision } => seal(first, out, |out| {
+        Frame::Commit { synced, record } => encode_commit(segment, *synced, record, out),
+        Frame::End { synced, revision } => seal(segment, out, |out| {
             out.put_u8(3);
             out.put_u64_le(*synced);
             out.put_u64_le(revision.get());
@@ -73,8 +74,8 @@ pub(super) fn encode(first: Revision, frame: &Frame, out: &mut Vec<u8>) {
 }
 
 /// As [`encode`] of a [`Frame::Commit`], without giving the record away.
-pub(super) fn encode_commit(first: Revision, synced: u64, record: &Record, out: &mut Vec<u8>) {
-    seal(first, out, |out| {
+pub(super) fn encode_commit(segment: u64, synced: u64, record: &Record, out: &mut Vec<u8>) {
+    seal(segment, out, |out| {
         out.put_u8(2);
         out.put_u64_le(synced);
         out.put_u64_le(record.revision.get());
@@ -96,7 +97,7 @@ pub(super) fn encode_commit(first: Revision, synced: u64, record: &Record, out: 
 }
 
 /// The frame at the head of `bytes` and its length, if a whole and valid one is there.
-pub(super) fn decode(first: Revision, bytes: &[u8]) -> Option<(Frame, usize)> {
+pub(super) fn decode(segment: u64, bytes: &[u8]) -> Option<(Frame, usize)> {
     let mut head = bytes.get(..HEAD_BYTES)?;
     if head.copy_to_bytes(4) != MARK[..] {
         return None;
@@ -108,7 +109,7 @@ pub(super) fn decode(first: Revision, bytes: &[u8]) -> Option<(Frame, usize)> {
     }
     let end = HEAD_BYTES + body_bytes;
     let body = bytes.get(HEAD_BYTES..end)?;
-    if checksum != checksum_of(first, body) {
+    if checksum != checksum_of(segment, body) {
         return None;
     }
     Some((decode_body(body)?, end))
@@ -116,13 +117,22 @@ pub(super) fn decode(first: Revision, bytes: &[u8]) -> Option<(Frame, usize)> {
 
 /// Where a frame may begin, at or after `from`.
 pub(super) fn find_mark(bytes: &[u8], from: usize) -> Option<usize> {
-    let rest = bytes.get(from..)?;
-    rest.windows(MARK.len()).position(|window| window == MARK).map(|at| from + at)
+    let mut at = from;
+    loop {
+        at += bytes.get(at..)?.iter().position(|byte| *byte == MARK[0])?;
+        if bytes[at..].starts_with(&MARK) {
+            return Some(at);
+        }
+        at += 1;
+    }
 }
 
 fn decode_body(mut body: &[u8]) -> Option<Frame> {
     match body.try_get_u8().ok()? {
-        1 => Some(Frame::Begin { format: body.try_get_u32_le().ok()? }),
+        1 => {
+            let format = body.try_get_u32_le().ok()?;
+            Some(Frame::Begin { format, first: Revision::new(body.try_get_u64_le().ok()?) })
+        }
         2 => {
             let synced = body.try_get_u64_le().ok()?;
             let revision = Revision::new(body.try_get_u64_le().ok()?);
@@ -151,7 +161,7 @@ fn decode_change(body: &mut &[u8]) -> Option<Change> {
 }
 
 /// Writes a body, then fills in its head.
-fn seal(first: Revision, out: &mut Vec<u8>, body: impl FnOnce(&mut Vec<u8>)) {
+fn seal(segment: u64, out: &mut Vec<u8>, body: impl FnOnce(&mut Vec<u8>)) {
     let start = out.len();
     out.extend_from_slice(&[0; HEAD_BYTES]);
     body(out);
@@ -159,12 +169,12 @@ fn seal(first: Revision, out: &mut Vec<u8>, body: impl FnOnce(&mut Vec<u8>)) {
     let mut head: &mut [u8] = head;
     head.put_slice(&MARK);
     head.put_u32_le(length(body.len()));
-    head.put_u32_le(checksum_of(first, body));
+    head.put_u32_le(checksum_of(segment, body));
 }
 
-fn checksum_of(first: Revision, body: &[u8]) -> u32 {
+fn checksum_of(segment: u64, body: &[u8]) -> u32 {
     let mut hasher = crc32fast::Hasher::new();
-    hasher.update(&first.get().to_le_bytes());
+    hasher.update(&segment.to_le_bytes());
     hasher.update(body);
     hasher.finalize()
 }

@@ -1,8 +1,10 @@
-//! The log: segments of frames, each named by the first revision that it may hold.
+//! The log: numbered segments of frames.
 //!
 //! ```text
-//!   log-…01  begin commit commit … end     closed: whole, or corrupt
-//!   log-…5a  begin commit commit … ▒▒▒     the last: its tail may be torn by a crash
+//!   log-…4  begin commit commit … end ···     closed: whole, or corrupt
+//!   log-…5  begin commit commit … ▒▒▒▒···     the last: its tail may be torn by a crash
+//!   log-…6  ·····························     prepared: its space is there, so a sync of what is
+//!                                             written into it need not also sync a length
 //! ```
 //!
 //! Invariant: a segment is never written to after it was closed, and opening the store closes the
@@ -21,14 +23,16 @@ use crate::commit::following;
 /// Version of the frames, written into every segment.
 const FORMAT: u32 = 1;
 const PREFIX: &str = "log-";
+/// Space is filled and synced in pieces of this size, so that commits need not wait long.
+const PIECE_BYTES: usize = 1 << 20;
 
-/// A segment that is being written.
+/// A segment to be written.
 #[derive(Debug)]
 pub(super) struct Segment {
     file: Arc<dyn File>,
-    first: Revision,
-    /// The newest commit in it; before any, the one that it follows.
-    last: Revision,
+    number: u64,
+    /// The first commit that was pushed, and the newest.
+    range: Option<(Revision, Revision)>,
     /// Bytes written, all of them durable.
     bytes: u64,
     /// Frames on their way to the file.
@@ -38,16 +42,9 @@ pub(super) struct Segment {
 /// A segment that is whole.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Closed {
-    pub(super) first: Revision,
+    pub(super) number: u64,
     pub(super) last: Revision,
     pub(super) bytes: u64,
-}
-
-impl Closed {
-    /// Whether it holds no commit.
-    pub(super) const fn is_empty(&self) -> bool {
-        self.last.get() < self.first.get()
-    }
 }
 
 /// How a group of commits reached the disk, or did not.
@@ -62,28 +59,58 @@ pub(super) enum Append {
 }
 
 impl Segment {
-    /// Begins a segment for what comes after `after`; after a crash it is there with its first frame or not at all.
-    pub(super) fn create(files: &dyn Files, after: Revision) -> io::Result<Self> {
-        let first = following(after);
-        let mut buffer = Vec::new();
-        frame::encode(first, &Frame::Begin { format: FORMAT }, &mut buffer);
-        write_whole(files, &name_of(first), &buffer)?;
-        let file = files
-            .open(&name_of(first))?
-            .ok_or_else(|| io::Error::other("a new log segment has vanished"))?;
-        let bytes = buffer.len() as u64;
-        buffer.clear();
-        Ok(Self { file, first, last: after, bytes, buffer })
+    /// Makes an empty segment with room for so many bytes.
+    pub(super) fn prepare(files: &dyn Files, number: u64, bytes: u64) -> io::Result<Self> {
+        let file = files.create(&name_of(number))?;
+        let zeros = vec![0; PIECE_BYTES];
+        let mut filled = 0;
+        while filled < bytes {
+            let length = usize::try_from(bytes - filled).map_err(io::Error::other)?;
+            let piece = &zeros[..length.min(PIECE_BYTES)];
+            file.write_at(filled, piece)?;
+            file.sync()?;
+            filled += piece.len() as u64;
+        }
+        files.sync_names()?;
+        Ok(Self::of(file, number))
     }
 
+    /// Makes an empty segment of one that is no longer needed, whose space is there already. What
+    /// it held is not valid under its new number.
+    pub(super) fn recycle(files: &dyn Files, old: u64, number: u64) -> io::Result<Self> {
+        files.rename(&name_of(old), &name_of(number))?;
+        files.sync_names()?;
+        let file = files.open(&name_of(number))?;
+        let vanished = || io::Error::other("a log segment has vanished");
+        Ok(Self::of(file.ok_or_else(vanished)?, number))
+    }
+
+    const fn of(file: Arc<dyn File>, number: u64) -> Self {
+        Self { file, number, range: None, bytes: 0, buffer: Vec::new() }
+    }
+
+    /// Bytes written and waiting.
     pub(super) const fn bytes(&self) -> u64 {
-        self.bytes
+        self.bytes + self.buffer.len() as u64
     }
 
     /// Puts a commit into the group that the next [`Segment::flush`] writes.
     pub(super) fn push(&mut self, record: &Record) {
-        frame::encode_commit(self.first, self.bytes, record, &mut self.buffer);
-        self.last = record.revision;
+        let (first, _) = *self.range.get_or_insert((record.revision, record.revision));
+        if self.bytes() == 0 {
+            let begin = Frame::Begin { format: FORMAT, first };
+            frame::encode(self.number, &begin, &mut self.buffer);
+        }
+        frame::encode_commit(self.number, self.bytes, record, &mut self.buffer);
+        self.range = Some((first, record.revision));
+    }
+
+    /// Puts the last frame into the group. Once that is durable, the segment is whole.
+    pub(super) fn end(&mut self) -> Option<Closed> {
+        let (_, last) = self.range?;
+        let end = Frame::End { synced: self.bytes, revision: last };
+        frame::encode(self.number, &end, &mut self.buffer);
+        Some(Closed { number: self.number, last, bytes: self.bytes() })
     }
 
     /// Writes the group and makes it durable: one write, one sync, however many commits.
@@ -91,6 +118,11 @@ impl Segment {
         let result = self.write_buffer();
         self.buffer.clear();
         result
+    }
+
+    /// After [`Segment::flush`] said that nothing was written: the newest commit is `last` again.
+    pub(super) fn rewind(&mut self, last: Revision) {
+        self.range = self.range.take_if(|_| self.bytes > 0).map(|(first, _)| (first, last));
     }
 
     fn write_buffer(&mut self) -> Append {
@@ -110,127 +142,142 @@ impl Segment {
         self.bytes += self.buffer.len() as u64;
         Append::Done
     }
-
-    /// Writes the last frame. The segment is whole from then on.
-    pub(super) fn close(&mut self) -> Result<Closed, Append> {
-        let end = Frame::End { synced: self.bytes, revision: self.last };
-        frame::encode(self.first, &end, &mut self.buffer);
-        match self.flush() {
-            Append::Done => Ok(Closed { first: self.first, last: self.last, bytes: self.bytes }),
-            failed @ (Append::Nothing(_) | Append::Unknown(_)) => Err(failed),
-        }
-    }
-
-    /// After [`Segment::flush`] said that nothing was written: forgets the group's commits.
-    pub(super) const fn rewind(&mut self, last: Revision) {
-        self.last = last;
-    }
 }
 
 /// What a segment held.
 #[derive(Debug)]
 pub(super) struct Contents {
+    pub(super) first: Revision,
     pub(super) closed: Closed,
     pub(super) records: Vec<Record>,
 }
 
-/// The first revisions of all segments, in order.
-pub(super) fn list(files: &dyn Files) -> io::Result<Vec<Revision>> {
+/// The numbers of all segments, in order.
+pub(super) fn list(files: &dyn Files) -> io::Result<Vec<u64>> {
     let names = files.list()?;
-    let mut firsts: Vec<_> = names.iter().filter_map(|name| first_of(name)).collect();
-    firsts.sort_unstable();
-    Ok(firsts)
+    let mut numbers: Vec<_> = names.iter().filter_map(|name| number_of(name)).collect();
+    numbers.sort_unstable();
+    Ok(numbers)
 }
 
 /// Whether `name` is that of a segment.
-pub(super) fn first_of(name: &str) -> Option<Revision> {
+pub(super) fn number_of(name: &str) -> Option<u64> {
     let digits = name.strip_prefix(PREFIX).filter(|digits| digits.len() == 16)?;
-    u64::from_str_radix(digits, 16).ok().map(Revision::new)
+    u64::from_str_radix(digits, 16).ok()
 }
 
-/// Reads the segment that begins at `first`; if it is the last one, also makes it whole.
-pub(super) fn read(
-    files: &dyn Files,
-    first: Revision,
-    is_last: bool,
-) -> Result<Contents, ReadError> {
-    let name = name_of(first);
+/// Reads a segment; `None` if nothing was committed to it.
+pub(super) fn read(files: &dyn Files, number: u64) -> Result<Option<Parsed>, ReadError> {
+    let name = name_of(number);
     let file =
         files.open(&name)?.ok_or_else(|| ReadError::Corrupt(format!("{name} has vanished")))?;
-    let mut bytes = read_all(&*file)?;
-    let (records, valid_bytes, is_whole) = parse(first, &name, &bytes)?;
-    let last = records.last().map_or(before(first), |record| record.revision);
-    if !is_whole && !is_last {
-        let text = format!("{name} ends in the middle, and yet another segment follows");
-        return Err(ReadError::Corrupt(text));
-    }
-    if is_last {
-        // Written anew rather than cut, even if it is whole: what was read may be in the system's
-        // memory only, and pages whose sync failed before would not be written again.
-        if !is_whole {
-            bytes.truncate(valid_bytes);
-            let end = Frame::End { synced: valid_bytes as u64, revision: last };
-            frame::encode(first, &end, &mut bytes);
-        }
-        write_whole(files, &name, &bytes)?;
-    }
-    Ok(Contents { closed: Closed { first, last, bytes: bytes.len() as u64 }, records })
+    parse(number, read_all(&*file)?).map_err(|error| match error {
+        ReadError::Corrupt(what) => ReadError::Corrupt(format!("{name}: {what}")),
+        other @ (ReadError::Io(_) | ReadError::Newer(_)) => other,
+    })
 }
 
 /// Removes a segment; its name may come back after a crash, which does no harm.
-pub(super) fn remove(files: &dyn Files, first: Revision) -> io::Result<()> {
-    files.remove(&name_of(first))
+pub(super) fn remove(files: &dyn Files, number: u64) -> io::Result<()> {
+    files.remove(&name_of(number))
 }
 
-/// The records of a segment, how many bytes of it are valid, and whether it was closed.
-fn parse(
+/// A segment as it was found.
+#[derive(Debug)]
+pub(super) struct Parsed {
+    number: u64,
     first: Revision,
-    name: &str,
-    bytes: &[u8],
-) -> Result<(Vec<Record>, usize, bool), ReadError> {
-    let corrupt = |text: String| ReadError::Corrupt(format!("{name}: {text}"));
-    let mut at = match frame::decode(first, bytes) {
-        Some((Frame::Begin { format: FORMAT }, length)) => length,
-        Some((Frame::Begin { format }, _)) => return Err(ReadError::Newer(format)),
-        Some((Frame::Commit { .. } | Frame::End { .. }, _)) | None => {
-            return Err(corrupt("its first frame is damaged".to_owned()));
+    records: Vec<Record>,
+    /// The frames that are valid.
+    bytes: Vec<u8>,
+    is_whole: bool,
+}
+
+impl Parsed {
+    /// The revision of the newest commit in it.
+    pub(super) fn last(&self) -> Revision {
+        self.records.last().map_or(self.first, |record| record.revision)
+    }
+
+    /// For a segment that another one follows: it must be whole.
+    pub(super) fn whole(self) -> Result<Contents, ReadError> {
+        if !self.is_whole {
+            let name = name_of(self.number);
+            let text = format!("{name} ends in the middle, and yet another segment follows");
+            return Err(ReadError::Corrupt(text));
         }
-    };
-    let mut records: Vec<Record> = Vec::new();
-    while let Some((frame, length)) = frame::decode(first, &bytes[at..]) {
-        let expected = records.last().map_or(first, |record| following(record.revision));
-        match frame {
-            Frame::Commit { record, .. } if record.revision == expected => records.push(record),
-            Frame::End { revision, .. } if following(revision) == expected => {
-                if at + length < bytes.len() {
-                    return Err(corrupt("something follows its last frame".to_owned()));
-                }
-                return Ok((records, at + length, true));
+        Ok(self.contents())
+    }
+
+    /// For the last segment: makes it whole.
+    ///
+    /// It is written anew, even if it is whole: what was read may be in the system's memory only,
+    /// and pages whose sync failed before would not be written again.
+    pub(super) fn made_whole(mut self, files: &dyn Files) -> io::Result<Contents> {
+        if !self.is_whole {
+            let end = Frame::End { synced: self.bytes.len() as u64, revision: self.last() };
+            frame::encode(self.number, &end, &mut self.bytes);
+        }
+        write_whole(files, &name_of(self.number), &self.bytes)?;
+        Ok(self.contents())
+    }
+
+    fn contents(self) -> Contents {
+        let (last, bytes) = (self.last(), self.bytes.len() as u64);
+        let closed = Closed { number: self.number, last, bytes };
+        Contents { first: self.first, closed, records: self.records }
+    }
+}
+
+fn parse(number: u64, mut bytes: Vec<u8>) -> Result<Option<Parsed>, ReadError> {
+    let (mut at, mut expected) = (0, Revision::ZERO);
+    let mut parsed: Option<Parsed> = None;
+    while let Some((frame, length)) = frame::decode(number, &bytes[at..]) {
+        let out_of_order = || ReadError::Corrupt(format!("the frame at byte {at} is out of order"));
+        match (frame, parsed.as_mut()) {
+            (Frame::Begin { format: FORMAT, first }, None) => {
+                let (records, bytes) = (Vec::new(), Vec::new());
+                parsed = Some(Parsed { number, first, records, bytes, is_whole: false });
+                expected = first;
             }
-            Frame::Begin { .. } | Frame::Commit { .. } | Frame::End { .. } => {
-                return Err(corrupt(format!("the frame at byte {at} is out of order")));
+            (Frame::Begin { format, .. }, None) => return Err(ReadError::Newer(format)),
+            (Frame::Commit { record, .. }, Some(parsed)) if record.revision == expected => {
+                expected = following(expected);
+                parsed.records.push(record);
+            }
+            (Frame::End { revision, .. }, Some(parsed)) if following(revision) == expected => {
+                parsed.is_whole = true;
+            }
+            (Frame::Begin { .. } | Frame::Commit { .. } | Frame::End { .. }, Some(_) | None) => {
+                return Err(out_of_order());
             }
         }
         at += length;
+        if parsed.as_ref().is_some_and(|parsed| parsed.is_whole) {
+            break;
+        }
     }
-    // A crash leaves a torn tail, and nothing that was written after it was known to be durable.
-    // A later frame that knew better proves that what was durable is damaged.
+    check_tail(number, &bytes, at, parsed.as_ref().is_some_and(|parsed| parsed.is_whole))?;
+    bytes.truncate(at);
+    // A beginning without a commit is a torn first group.
+    Ok(parsed.filter(|parsed| !parsed.records.is_empty()).map(|parsed| Parsed { bytes, ..parsed }))
+}
+
+/// A crash leaves a torn tail, and nothing in it that was written when what is torn was known to
+/// be durable. A frame that knew better proves damage; so does any frame behind the end.
+fn check_tail(number: u64, bytes: &[u8], at: usize, is_whole: bool) -> Result<(), ReadError> {
     let mut probe = at;
     while let Some(mark) = frame::find_mark(bytes, probe) {
-        if let Some((later, _)) = frame::decode(first, &bytes[mark..])
-            && later.synced() > at as u64
+        if let Some((later, _)) = frame::decode(number, &bytes[mark..])
+            && (is_whole || later.synced() > at as u64)
         {
-            return Err(corrupt(format!("the frame at byte {at} is damaged")));
+            return Err(ReadError::Corrupt(format!("the frame at byte {at} is damaged")));
         }
         probe = mark + 1;
     }
-    Ok((records, at, false))
+    Ok(())
 }
 
-const fn before(first: Revision) -> Revision {
-    Revision::new(first.get().saturating_sub(1))
-}
-
-fn name_of(first: Revision) -> String {
-    format!("{PREFIX}{:016x}", first.get())
+fn name_of(number: u64) -> String {
+    format!("{PREFIX}{number:016x}")
 }

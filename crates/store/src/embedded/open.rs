@@ -45,8 +45,8 @@ pub(super) fn recover(
         None => at.create(&*files, &names)?,
     }
     let table = at.open_table(&*files)?;
-    let segments = at.read_log(&*files, table.revision())?;
-    Ok(Engine::new(files, sizes, table, segments))
+    let (segments, next_number) = at.read_log(&*files, table.revision())?;
+    Ok(Engine::new(files, sizes, table, (segments, next_number)))
 }
 
 /// The directory, as messages name it.
@@ -69,7 +69,7 @@ impl Place<'_> {
 
     /// Makes an empty store. `FORMAT` comes last: without it nothing was ever committed.
     fn create(&self, files: &dyn Files, names: &[String]) -> Result<(), OpenError> {
-        if names.iter().any(|name| log::first_of(name).is_some()) {
+        if names.iter().any(|name| log::number_of(name).is_some()) {
             return Err(self.corrupt("it has a log but no FORMAT file"));
         }
         let is_ours = |name: &String| {
@@ -96,37 +96,49 @@ impl Place<'_> {
         Ok(table)
     }
 
-    /// The segments that go on from `reached`, made whole.
+    /// The segments that go on from `reached`, made whole, and the number of the next one.
     fn read_log(
         &self,
         files: &dyn Files,
         mut reached: Revision,
-    ) -> Result<Vec<log::Contents>, OpenError> {
-        let firsts = log::list(files).map_err(|error| self.io(error))?;
+    ) -> Result<(Vec<log::Contents>, u64), OpenError> {
+        let numbers = log::list(files).map_err(|error| self.io(error))?;
+        let next_number = numbers.last().map_or(1, |last| last + 1);
+        let mut found = Vec::new();
+        for number in numbers {
+            match log::read(files, number).map_err(|error| self.unreadable(error))? {
+                Some(parsed) => found.push((number, parsed)),
+                // It was prepared, and never used.
+                None => log::remove(files, number).map_err(|error| self.io(error))?,
+            }
+        }
+        let newest = found.last().map(|(number, _)| *number);
         let mut segments: Vec<log::Contents> = Vec::new();
-        for (index, &first) in firsts.iter().enumerate() {
-            let is_last = index + 1 == firsts.len();
-            let contents =
-                log::read(files, first, is_last).map_err(|error| self.unreadable(error))?;
-            let follows = segments.last().map_or(first <= following(reached), |segment| {
-                following(segment.closed.last) == first
-            });
+        for (number, parsed) in found {
+            let contents = if Some(number) == newest {
+                parsed.made_whole(files).map_err(|error| self.io(error))?
+            } else {
+                parsed.whole().map_err(|error| self.unreadable(error))?
+            };
+            let (first, last) = (contents.first, contents.closed.last);
+            if last <= reached && segments.is_empty() {
+                // The table has taken it over; it was left behind by a crash.
+                log::remove(files, number).map_err(|error| self.io(error))?;
+                continue;
+            }
+            let follows = if segments.is_empty() {
+                first <= following(reached)
+            } else {
+                first == following(reached)
+            };
             if !follows {
                 let text = format!("its log lacks what lies between {reached} and {first}");
                 return Err(self.corrupt(&text));
             }
-            if contents.closed.last <= reached && segments.is_empty() {
-                // The table has taken it over; it was left behind by a crash.
-                log::remove(files, first).map_err(|error| self.io(error))?;
-                continue;
-            }
-            // An empty one is the last: its name, and its place, go to the segment that comes next.
-            if !contents.closed.is_empty() {
-                reached = contents.closed.last;
-                segments.push(contents);
-            }
+            reached = last;
+            segments.push(contents);
         }
-        Ok(segments)
+        Ok((segments, next_number))
     }
 
     fn unreadable(&self, error: ReadError) -> OpenError {

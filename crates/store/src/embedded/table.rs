@@ -29,8 +29,9 @@ const FORMAT: u32 = 1;
 const FOOTER_BYTES: usize = 40;
 /// A block is closed when it has grown to this. One read of a key reads one block.
 const BLOCK_BYTES: usize = 4 << 10;
-/// Blocks are written in pieces of about this size.
-const PIECE_BYTES: usize = 256 << 10;
+/// Blocks are written and synced in pieces of about this size: one sync of a large table would hold
+/// up the syncs of the log for as long as it takes.
+const PIECE_BYTES: usize = 1 << 20;
 
 /// An open table, with its index in memory.
 #[derive(Debug)]
@@ -247,7 +248,11 @@ impl Writer {
         if self.piece.len() - self.block_at >= BLOCK_BYTES {
             self.end_block();
         }
-        if self.piece.len() >= PIECE_BYTES { self.write() } else { Ok(()) }
+        if self.piece.len() >= PIECE_BYTES {
+            self.write()?;
+            self.file.sync()?;
+        }
+        Ok(())
     }
 
     fn end_block(&mut self) {

@@ -4,7 +4,7 @@ use std::{io, sync::Arc};
 
 use super::{
     engine::{Backlog, Engine},
-    log::{Append, Segment},
+    log::{Append, Closed, Segment},
     view::Judged,
 };
 use crate::{Commit, Outcome, StoreError};
@@ -20,15 +20,15 @@ pub(super) struct Writer {
 type Answer = Result<Outcome, StoreError>;
 
 impl Writer {
-    /// Begins a new segment after everything that `engine` holds.
+    /// Begins a new segment.
     pub(super) fn new(engine: Arc<Engine>) -> io::Result<Self> {
-        let segment = Segment::create(&*engine.files, engine.revision())?;
+        let segment = engine.next_segment()?;
         Ok(Self { engine, segment: Some(segment) })
     }
 
     /// Judges each commit by itself, in order, and makes all that apply durable with one sync.
     pub(super) fn commit_group(&mut self, group: &[Commit]) -> Vec<Answer> {
-        let answers = match self.try_commit_group(group) {
+        match self.try_commit_group(group) {
             Ok(answers) => answers,
             Err(Refused::Poisoned) => group.iter().map(|_| Err(StoreError::Poisoned)).collect(),
             Err(Refused::Unwritten(reason)) => {
@@ -40,15 +40,15 @@ impl Writer {
                 let answer = || StoreError::Unknown(reason.clone().into());
                 group.iter().map(|_| Err(answer())).collect()
             }
-        };
-        self.close_if_full();
-        answers
+        }
     }
 
     /// Ends the log as a whole, so that nothing is left open.
     pub(super) fn close(&mut self) {
-        if self.engine.check().is_ok() {
-            self.close_segment();
+        let Some(segment) = &mut self.segment else { return };
+        let closed = segment.end();
+        if self.engine.check().is_ok() && matches!(segment.flush(), Append::Done) {
+            self.retire(closed);
         }
     }
 
@@ -57,9 +57,7 @@ impl Writer {
         let before = self.engine.revision();
         let segment = match &mut self.segment {
             Some(segment) => segment,
-            none @ None => {
-                none.insert(Segment::create(&*self.engine.files, before).map_err(unwritten)?)
-            }
+            none @ None => none.insert(self.engine.next_segment().map_err(unwritten)?),
         };
         if let Backlog::Stuck(reason) = self.engine.backlog() {
             return Err(Refused::Unwritten(reason));
@@ -85,10 +83,13 @@ impl Writer {
         if is_idle {
             return Ok(answers);
         }
+        let is_full = segment.bytes() >= self.engine.sizes.segment_bytes;
+        let closed = if is_full { segment.end() } else { None };
         // Even a conflict is answered only now: it may be one with a commit of this very group.
         match segment.flush() {
             Append::Done => {
                 self.engine.view.write().recent.publish();
+                self.retire(closed);
                 Ok(answers)
             }
             Append::Nothing(error) => {
@@ -100,27 +101,11 @@ impl Writer {
         }
     }
 
-    /// Closes the segment if it has grown enough; the next one begins with the next group.
-    fn close_if_full(&mut self) {
-        let full = self.engine.sizes.segment_bytes;
-        let is_full = self.segment.as_ref().is_some_and(|segment| segment.bytes() >= full);
-        if is_full && self.engine.check().is_ok() {
-            self.close_segment();
-        }
-    }
-
-    fn close_segment(&mut self) {
-        let Some(segment) = &mut self.segment else { return };
-        match segment.close() {
-            Ok(closed) => {
-                self.segment = None;
-                if !closed.is_empty() {
-                    self.engine.closed.lock().push_back(closed);
-                }
-            }
-            // It stays in use, larger than meant; closing is tried again after the next group.
-            Err(Append::Nothing(_) | Append::Done) => {}
-            Err(Append::Unknown(_)) => self.engine.poison(),
+    /// Hands a closed segment over to the merger; the next one begins with the next group.
+    fn retire(&mut self, closed: Option<Closed>) {
+        if let Some(closed) = closed {
+            self.engine.closed.lock().push_back(closed);
+            self.segment = None;
         }
     }
 }
