@@ -13,7 +13,7 @@ use std::{
 
 use anyhow::{Context, bail};
 use serde_json::json;
-use sterna_model::{Revision, WriteId};
+use sterna_model::WriteId;
 use sterna_store::{Commit, Expect, Key, Outcome, Store, StoreError};
 
 use super::report::{Report, median, quantile, rounded};
@@ -180,6 +180,8 @@ impl Subject {
 }
 
 const PREFIX: &str = "/bench/";
+/// Tells a watch that nothing more comes.
+const LAST: &str = "/bench/last";
 
 /// Appends the bytes of one commit and syncs, again and again; gives how often in a second.
 fn append(path: &Path, span: Duration) -> std::io::Result<f64> {
@@ -256,16 +258,13 @@ async fn watch(store: &Arc<dyn Store>, span: Duration) -> anyhow::Result<f64> {
         .collect();
     let watcher = tokio::spawn(async move {
         let mut latencies = Vec::new();
-        let mut last = now;
         loop {
-            let changes = match tokio::time::timeout(Duration::from_secs(1), watch.next()).await {
-                Ok(changes) => changes?,
-                // Nothing for a second: the committers have ended.
-                Err(_) => return Ok::<(Vec<f64>, Revision), StoreError>((latencies, last)),
-            };
-            last = changes.revision;
+            let changes = watch.next().await?;
             let arrived = start.elapsed().as_secs_f64();
             for change in changes.changes {
+                if *change.key == *LAST {
+                    return Ok::<Vec<f64>, StoreError>(latencies);
+                }
                 let sent = change.value.and_then(|value| value.get(..8)?.try_into().ok());
                 latencies.extend(sent.map(|sent| (arrived - f64::from_le_bytes(sent)) * 1e3));
             }
@@ -275,7 +274,8 @@ async fn watch(store: &Arc<dyn Store>, span: Duration) -> anyhow::Result<f64> {
     for committer in committers {
         commits += committer.await??.len();
     }
-    let (mut latencies, _) = watcher.await??;
+    drop(store.commit(Commit::new(next_write_id()).put(LAST, "")).await?);
+    let mut latencies = watcher.await??;
     if latencies.len() != commits {
         bail!("{commits} commits were made, but the watch delivered {}", latencies.len());
     }

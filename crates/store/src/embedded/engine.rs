@@ -124,11 +124,16 @@ impl Engine {
         self.view.read().page(scan)
     }
 
-    pub(super) fn next_changes(&self, prefix: &str, after: Revision) -> Result<Next, StoreError> {
+    pub(super) fn next_changes(
+        &self,
+        prefix: &str,
+        after: Revision,
+        limit: usize,
+    ) -> Result<Next, StoreError> {
         self.check()?;
         let view = self.view.read();
         Limits::check_reached(after, view.recent.published())?;
-        view.recent.next_changes(prefix, after)
+        view.recent.next_changes(prefix, after, limit)
     }
 
     pub(super) fn written(&self, id: WriteId) -> Result<Option<Revision>, StoreError> {

@@ -163,7 +163,7 @@ impl Store for Embedded {
 }
 
 impl Source for Engine {
-    fn next(&self, prefix: &str, after: Revision) -> Result<Next, StoreError> {
-        self.next_changes(prefix, after)
+    fn next(&self, prefix: &str, after: Revision, limit: usize) -> Result<Next, StoreError> {
+        self.next_changes(prefix, after, limit)
     }
 }

@@ -121,21 +121,29 @@ impl Recent {
         self.writes.get(&id).copied().filter(|revision| *revision > self.floor)
     }
 
-    /// The first published commit after `after` that changed a key under `prefix`.
-    pub(super) fn next_changes(&self, prefix: &str, after: Revision) -> Result<Next, StoreError> {
+    /// The first published commits after `after` that changed a key under `prefix`, at most `limit`
+    /// of them.
+    pub(super) fn next_changes(
+        &self,
+        prefix: &str,
+        after: Revision,
+        limit: usize,
+    ) -> Result<Next, StoreError> {
         self.check_floor(after)?;
+        let mut next = Next { found: Vec::new(), up_to: after };
         let unseen = self.commits.partition_point(|record| record.revision <= after);
         for record in self.commits.range(unseen..) {
-            if record.revision > self.published {
+            if record.revision > self.published || next.found.len() == limit {
                 break;
             }
             let matching = record.changes.iter().filter(|change| change.key.starts_with(prefix));
             let changes: Vec<_> = matching.cloned().collect();
             if !changes.is_empty() {
-                return Ok(Next::Found(Changes { revision: record.revision, changes }));
+                next.found.push(Changes { revision: record.revision, changes });
             }
+            next.up_to = record.revision;
         }
-        Ok(Next::NoneUpTo(self.published))
+        Ok(next)
     }
 
     pub(super) const fn check_floor(&self, revision: Revision) -> Result<(), StoreError> {

@@ -19,7 +19,6 @@ use crate::{
         Rng,
         disk::{Disk, Trouble},
     },
-    follow::Next,
 };
 
 /// Small, so that segments are closed and merged all the time.
@@ -170,31 +169,27 @@ impl World {
 
     /// Every state since the floor can be read, and the changes lead from one to the next.
     fn check_history(&self, engine: &Engine, last: Revision) -> Result<(), String> {
-        let mut at = match engine.next_changes("", Revision::ZERO) {
+        let mut at = match engine.next_changes("", Revision::ZERO, 1) {
             Err(StoreError::Compacted { floor }) => floor,
             Ok(_) => Revision::ZERO,
             Err(error) => return Err(text(error)),
         };
         let mut replayed = state(engine, Some(at))?;
         while at < last {
-            match engine.next_changes("", at).map_err(text)? {
-                Next::NoneUpTo(revision) => at = revision,
-                Next::Found(changes) => {
-                    at = changes.revision;
-                    for change in changes.changes {
-                        match change.value {
-                            Some(value) => replayed.insert(change.key, (at, value)),
-                            None => replayed.remove(&change.key),
-                        };
-                    }
-                    let commit = &self.submitted[usize::try_from(at.get() - 1).unwrap()];
-                    if engine.written(commit.write_id).map_err(text)? != Some(at) {
-                        return Err(format!("the write of {at} is forgotten"));
-                    }
-                }
+            let next = engine.next_changes("", at, 1).map_err(text)?;
+            at = next.up_to;
+            for change in next.found.into_iter().flat_map(|changes| changes.changes) {
+                match change.value {
+                    Some(value) => replayed.insert(change.key, (at, value)),
+                    None => replayed.remove(&change.key),
+                };
             }
-            if Some(&replayed) != self.state_at(at).as_ref() || replayed != state(engine, Some(at))?
-            {
+            let commit = &self.submitted[usize::try_from(at.get() - 1).unwrap()];
+            if engine.written(commit.write_id).map_err(text)? != Some(at) {
+                return Err(format!("the write of {at} is forgotten"));
+            }
+            let is_right = Some(&replayed) == self.state_at(at).as_ref();
+            if !is_right || replayed != state(engine, Some(at))? {
                 return Err(format!("the history does not lead to the state at {at}"));
             }
         }

@@ -158,7 +158,7 @@ impl Store for Memory {
 }
 
 impl Source for Shared {
-    fn next(&self, prefix: &str, after: Revision) -> Result<Next, StoreError> {
-        self.faulty.lock().model().next_changes(prefix, after)
+    fn next(&self, prefix: &str, after: Revision, limit: usize) -> Result<Next, StoreError> {
+        self.faulty.lock().model().next_changes(prefix, after, limit)
     }
 }

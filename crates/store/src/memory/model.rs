@@ -100,23 +100,34 @@ impl Model {
         Ok(page)
     }
 
-    /// The first commit after `after` that changed a key under `prefix`.
+    /// The first commits after `after` that changed a key under `prefix`, at most `limit` of them.
     ///
     /// # Errors
-    /// The history after `after` is gone.
-    pub fn next_changes(&self, prefix: &str, after: Revision) -> Result<Next, StoreError> {
+    /// The history after `after` is gone, or has not come yet.
+    pub fn next_changes(
+        &self,
+        prefix: &str,
+        after: Revision,
+        limit: usize,
+    ) -> Result<Next, StoreError> {
         Limits::check_reached(after, self.revision())?;
         self.check_floor(after)?;
-        for at in after.get() - self.floor..self.commits.len() as u64 {
-            let (_, all) = &self.commits[usize::try_from(at).unwrap_or(usize::MAX)];
-            let changes: Vec<_> =
-                all.iter().filter(|change| change.key.starts_with(prefix)).cloned().collect();
-            if !changes.is_empty() {
-                let revision = Revision::new(self.floor + at + 1);
-                return Ok(Next::Found(Changes { revision, changes }));
+        let mut next = Next { found: Vec::new(), up_to: after };
+        for (revision, (_, all)) in (self.floor + 1..).map(Revision::new).zip(&self.commits) {
+            if revision <= after {
+                continue;
             }
+            if next.found.len() == limit {
+                break;
+            }
+            let matching = all.iter().filter(|change| change.key.starts_with(prefix));
+            let changes: Vec<_> = matching.cloned().collect();
+            if !changes.is_empty() {
+                next.found.push(Changes { revision, changes });
+            }
+            next.up_to = revision;
         }
-        Ok(Next::NoneUpTo(self.revision()))
+        Ok(next)
     }
 
     /// Forgets the history up to and including `up_to`.
