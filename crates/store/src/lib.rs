@@ -11,6 +11,7 @@
 //! | --- | --- |
 //! | [`Store`] | the contract: commit, get, scan, watch, written, compact |
 //! | [`Embedded`] | the default: one directory, one process, crash-safe, group commit |
+//! | [`leader`] | one process at a time, and fences against the others |
 //! | [`Memory`] | the reference, with faults to order; also the simulator's store |
 //! | `conformance` | the suite that every backend passes, and the disk that fails to order |
 //!
@@ -26,6 +27,7 @@ pub mod conformance;
 pub mod embedded;
 mod error;
 mod follow;
+pub mod leader;
 mod limits;
 pub mod memory;
 mod store;
