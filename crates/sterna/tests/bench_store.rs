@@ -193,3 +193,37 @@ fn a_second_process_is_told_who_has_it() {
     drop(store);
     assert!(bench(&folder, &["--store", "file:store"]).status.success());
 }
+
+#[test]
+fn an_interrupted_bench_leaves_nothing_behind() {
+    let folder = Folder::new();
+    let store = Embedded::open(folder.0.join("mine")).unwrap();
+    drop(store);
+    for arguments in [&[][..], &["--store", "file:mine"]] {
+        let mut bench = Command::new(env!("CARGO_BIN_EXE_sterna"))
+            .current_dir(&folder.0)
+            .args(["bench", "store", "--rounds", "1000", "--millis", "50"])
+            .args(arguments)
+            .stderr(std::process::Stdio::piped())
+            .spawn()
+            .unwrap();
+        let status = format!("/proc/{}/status", bench.id());
+        let hears = || {
+            let status = fs::read_to_string(&status).unwrap();
+            let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).unwrap();
+            u64::from_str_radix(caught.trim(), 16).unwrap() & 1 << (2 - 1) != 0
+        };
+        while !hears() {
+            std::thread::yield_now();
+        }
+        let id = bench.id().to_string();
+        assert!(Command::new("kill").args(["-INT", &id]).status().unwrap().success());
+        assert_eq!(bench.wait().unwrap().code(), Some(1));
+    }
+    let left: Vec<_> = fs::read_dir(&folder.0).unwrap().map(|e| e.unwrap().file_name()).collect();
+    assert_eq!(left, ["mine"]);
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let store = Embedded::open(folder.0.join("mine")).unwrap();
+    let (items, _) = runtime.block_on(sterna_store::scan_all(&store, "")).unwrap();
+    assert_eq!(items, []);
+}

@@ -11,10 +11,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-use anyhow::{Context, bail};
+use anyhow::{Context, anyhow, bail};
 use serde_json::json;
 use sterna_model::WriteId;
 use sterna_store::{Commit, Expect, Key, Outcome, Store, StoreError};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::report::{Report, median, quantile, rounded};
 use crate::{clock, out};
@@ -48,11 +49,20 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: Args) -> anyhow::Result<()> {
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_time().build()?;
-    let (report, is_json) = runtime.block_on(async {
-        let is_json = args.json;
-        anyhow::Ok((measure(args).await?, is_json))
-    })?;
+    let is_json = args.json;
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    // Heard from now on, before there is anything to be left behind.
+    let interrupts = runtime.block_on(async { signal(SignalKind::interrupt()) })?;
+    let own = if args.stores.is_empty() { Some(OwnDirectory::make()?) } else { None };
+    let urls = match &own {
+        Some(own) => vec![format!("file:{}", own.path.join("store").display())],
+        None => args.stores.clone(),
+    };
+    let result = runtime.block_on(measure(&args, &urls, interrupts));
+    // In this order: the directory goes when nothing writes to it any more.
+    drop(runtime);
+    drop(own);
+    let report = result?;
     let text = if is_json { report.json("store").to_string() } else { table(&report) };
     Ok(out::answer(&text)?)
 }
@@ -76,34 +86,40 @@ struct Seen {
     p99_ms: f64,
 }
 
-async fn measure(args: Args) -> anyhow::Result<Report> {
-    let own = match args.stores.is_empty() {
-        true => Some(OwnDirectory::make()?),
-        false => None,
-    };
-    let urls = match &own {
-        Some(own) => vec![format!("file:{}", own.path.join("store").display())],
-        None => args.stores.clone(),
-    };
+async fn measure(args: &Args, urls: &[String], mut interrupts: Signal) -> anyhow::Result<Report> {
     let mut subjects = Vec::new();
-    for url in &urls {
+    for url in urls {
         subjects.push(Subject::open(url, &subjects).await?);
     }
-    let progress = out::Progress::new();
     let span = Duration::from_millis(args.millis);
-    for round in 1..=args.rounds {
-        for subject in &mut subjects {
-            progress.say(&format!("{}: round {round} of {}", subject.name, args.rounds));
+    let measured = tokio::select! {
+        measured = rounds(&mut subjects, args.rounds, span) => measured,
+        _ = interrupts.recv() => Err(anyhow!("interrupted; what was measured so far is dropped")),
+    };
+    if measured.is_err() {
+        // Committers that were left alone end by themselves after their span.
+        tokio::time::sleep(span).await;
+    }
+    let mut report = Report::default();
+    let mut cleaned = Ok(());
+    for subject in &subjects {
+        subject.report(&mut report);
+        cleaned = cleaned.and(subject.clean_up().await);
+    }
+    // Why measuring failed matters more than what cleaning up then met.
+    measured.and(cleaned)?;
+    Ok(report)
+}
+
+async fn rounds(subjects: &mut [Subject], rounds: u32, span: Duration) -> anyhow::Result<()> {
+    let progress = out::Progress::new();
+    for round in 1..=rounds {
+        for subject in subjects.iter_mut() {
+            progress.say(&format!("{}: round {round} of {rounds}", subject.name));
             subject.round(span).await?;
         }
     }
-    drop(progress);
-    let mut report = Report::default();
-    for subject in &subjects {
-        subject.report(&mut report);
-        subject.clean_up().await?;
-    }
-    Ok(report)
+    Ok(())
 }
 
 impl Subject {
@@ -186,7 +202,9 @@ const LAST: &str = "/bench/last";
 /// Appends the bytes of one commit and syncs, again and again; gives how often in a second.
 fn append(path: &Path, span: Duration) -> std::io::Result<f64> {
     let payload = vec![b'x'; key(0, 0).len() + VALUE_BYTES];
-    let mut file = fs::File::create(path)?;
+    let mut file = fs::File::create_new(path)?;
+    // Without its name it goes by itself, whatever happens.
+    fs::remove_file(path)?;
     let (start, mut count) = (clock::instant(), 0_u32);
     while start.elapsed() < span {
         file.write_all(&payload)?;
@@ -194,7 +212,6 @@ fn append(path: &Path, span: Duration) -> std::io::Result<f64> {
         count += 1;
     }
     let per_s = f64::from(count) / start.elapsed().as_secs_f64();
-    fs::remove_file(path)?;
     Ok(per_s)
 }
 
