@@ -132,6 +132,21 @@ impl Commit {
     }
 }
 
+impl Commit {
+    /// Bytes of all keys and values, expected values included.
+    pub(crate) fn bytes(&self) -> usize {
+        let expected = self.expects.iter().map(|(key, expect)| {
+            let value = if let Expect::Value(value) = expect { value.len() } else { 0 };
+            key.len() + value
+        });
+        let written = self.writes.iter().map(|(key, write)| {
+            let value = if let Write::Put(value) = write { value.len() } else { 0 };
+            key.len() + value
+        });
+        expected.chain(written).sum()
+    }
+}
+
 /// How a commit ended. Losing a race is an outcome, not an error.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[must_use]

@@ -13,6 +13,8 @@ use crate::{Changes, StoreError, Watch};
 
 /// Commits read in one go, so that a busy history is not asked for each of them.
 const BATCH: usize = 128;
+/// Bytes after which a batch ends, so that a reader who stops costs no more than that.
+pub(crate) const BATCH_BYTES: usize = 256 << 10;
 
 /// What a history holds after a position.
 #[derive(Debug, PartialEq, Eq)]

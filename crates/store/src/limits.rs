@@ -43,21 +43,19 @@ impl Limits {
         if operations > self.operations_max {
             return Err(Refusal::Operations { count: operations, max: self.operations_max });
         }
-        let mut bytes = 0;
         for (key, expect) in &commit.expects {
             self.check_key(key)?;
-            bytes += key.len();
             if let Expect::Value(value) = expect {
-                bytes += self.check_value(key, value.len())?;
+                self.check_value(key, value.len())?;
             }
         }
         for (key, write) in &commit.writes {
             self.check_key(key)?;
-            bytes += key.len();
             if let Write::Put(value) = write {
-                bytes += self.check_value(key, value.len())?;
+                self.check_value(key, value.len())?;
             }
         }
+        let bytes = commit.bytes();
         if bytes > self.commit_bytes_max {
             return Err(Refusal::CommitBytes { bytes, max: self.commit_bytes_max });
         }
@@ -103,11 +101,11 @@ impl Limits {
         if asked > now { Err(Refusal::FutureRevision { asked, now }) } else { Ok(()) }
     }
 
-    fn check_value(&self, key: &Key, bytes: usize) -> Result<usize, Refusal> {
+    fn check_value(&self, key: &Key, bytes: usize) -> Result<(), Refusal> {
         if bytes > self.value_bytes_max {
             return Err(Refusal::ValueBytes { key: key.clone(), bytes, max: self.value_bytes_max });
         }
-        Ok(bytes)
+        Ok(())
     }
 }
 

@@ -21,10 +21,15 @@ pub async fn open(url: &str) -> Result<Arc<dyn Store>, OpenError> {
     match url.split_once(':') {
         Some(("file", "" | "//")) => Err(wrong("name a directory: file:DIRECTORY")),
         Some(("file", path)) => {
-            // `file:///dir` is `/dir`; a host cannot be meant.
-            Ok(Arc::new(Embedded::open(path.strip_prefix("//").unwrap_or(path))?))
+            let path = path.strip_prefix("//").unwrap_or(path);
+            if url.starts_with("file://") && !path.starts_with('/') {
+                return Err(wrong("a file is never on another host: write file:DIRECTORY"));
+            }
+            Ok(Arc::new(Embedded::open(path)?))
         }
         Some(("memory", "")) => Ok(Arc::new(Memory::new())),
-        Some(_) | None => Err(wrong("write file:DIRECTORY for an embedded store")),
+        Some(_) | None => Err(wrong(
+            "write file:DIRECTORY for an embedded store, or memory: for one that is not kept",
+        )),
     }
 }

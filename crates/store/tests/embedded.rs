@@ -87,3 +87,64 @@ mod cut_all_the_time {
 
     sterna_store::conformance!(open());
 }
+
+/// What is at the path of a store is not always the store.
+mod in_its_place {
+    use std::fs;
+
+    use super::*;
+    use sterna_store::{OpenError, conformance::Subject};
+
+    #[tokio::test]
+    async fn a_store_that_was_moved_away_leaves_its_successor_alone() {
+        let folder = Folder::new("moved");
+        let (path, elsewhere) = (folder.path().join("store"), folder.path().join("old"));
+        let sizes = Sizes { segment_bytes: 2_000, ..Sizes::default() };
+        let first = Subject::new(Arc::new(Embedded::open_with(&path, sizes).unwrap()), 1);
+        fs::rename(&path, &elsewhere).unwrap();
+        let second = Subject::new(Arc::new(Embedded::open_with(&path, sizes).unwrap()), 2);
+        for round in 0..100 {
+            first.put(&format!("{round}"), "first").await;
+            second.put(&format!("{round}"), "second").await;
+        }
+        first.store.compact(first.put("end", "").await).await.unwrap();
+        drop((first, second));
+        for (path, seed) in [(elsewhere, 1), (path, 2)] {
+            let subject = Subject::new(Arc::new(Embedded::open(path).unwrap()), seed);
+            let all = sterna_store::scan_all(&*subject.store, "").await.unwrap().0;
+            assert!(all.iter().all(|item| item.key.starts_with(&subject.prefix)));
+            assert!(all.len() >= 100, "{}", all.len());
+        }
+    }
+
+    #[test]
+    fn nothing_is_touched_in_a_directory_that_is_not_a_store() {
+        let folder = Folder::new("foreign");
+        fs::create_dir_all(folder.path()).unwrap();
+        fs::write(folder.path().join("thesis.draft"), "precious").unwrap();
+        let refused = Embedded::open(folder.path());
+        assert!(matches!(refused, Err(OpenError::Foreign { .. })), "{refused:?}");
+        let left: Vec<_> =
+            fs::read_dir(folder.path()).unwrap().map(|e| e.unwrap().file_name()).collect();
+        assert_eq!(left, ["thesis.draft"]);
+    }
+
+    #[test]
+    fn a_lock_file_of_somebody_else_is_left_alone() {
+        let folder = Folder::new("lock");
+        fs::create_dir_all(folder.path().join("store")).unwrap();
+        let lock = folder.path().join("store/LOCK");
+        fs::write(&lock, "not yours").unwrap();
+        let refused = Embedded::open(folder.path().join("store"));
+        assert!(matches!(refused, Err(OpenError::Foreign { .. })), "{refused:?}");
+        assert_eq!(fs::read_to_string(&lock).unwrap(), "not yours");
+
+        let victim = folder.path().join("victim");
+        fs::write(&victim, "").unwrap();
+        fs::remove_file(&lock).unwrap();
+        std::os::unix::fs::symlink(&victim, &lock).unwrap();
+        let refused = Embedded::open(folder.path().join("store"));
+        assert!(matches!(refused, Err(OpenError::Foreign { .. })), "{refused:?}");
+        assert_eq!(fs::read_to_string(&victim).unwrap(), "");
+    }
+}

@@ -1,6 +1,7 @@
 //! Commits in a loop until it is killed: the victim of the crash test.
 //!
-//! `commit-loop DIRECTORY COMMITTERS` says `<committer> <number>` for each acknowledged commit. Each
+//! `commit-loop DIRECTORY COMMITTERS` says `opening` before it opens the store, and then
+//! `<committer> <number>` for each acknowledged commit. Each
 //! commit puts its number under two keys, and expects the number before it under both.
 
 use std::{io::Write, sync::Arc};
@@ -15,6 +16,7 @@ fn main() -> Result<()> {
     let [_, directory, committers] = &arguments[..] else {
         return Err("usage: commit-loop DIRECTORY COMMITTERS".into());
     };
+    writeln!(std::io::stdout(), "opening")?;
     // Small, so that the kill often falls into the closing or merging of a segment.
     let sizes = Sizes { segment_bytes: 8 << 10, history_bytes: 32 << 10, ..Sizes::default() };
     let store = Arc::new(Embedded::open_with(directory, sizes)?);

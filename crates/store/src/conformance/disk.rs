@@ -299,9 +299,16 @@ impl Files for Disk {
         Ok(state.names.keys().cloned().collect())
     }
 
+    fn salt(&self) -> io::Result<u64> {
+        Ok(self.state.lock().rng.next())
+    }
+
     fn sync_names(&self) -> io::Result<()> {
         let mut state = self.state.lock();
         state.operate()?;
+        if std::mem::take(&mut state.next_sync_fails) {
+            return Err(io::Error::other("the disk failed to write"));
+        }
         if !state.is_lying {
             state.durable_names = state.names.clone();
             state.name_changes.clear();

@@ -1,32 +1,65 @@
-//! A real directory.
+//! A real directory, reached by its handle: what is moved or replaced under its path is not ours.
 
 use std::{
-    fs::{self, OpenOptions},
+    fs::{self, File as OsFile},
     io,
     os::unix::fs::FileExt,
-    path::{Path, PathBuf},
+    path::Path,
     sync::Arc,
 };
+
+use rustix::fs::{AtFlags, Dir, Mode, OFlags, openat, renameat, unlinkat};
 
 use super::files::{File, Files};
 
 /// A directory of the operating system.
 #[derive(Debug)]
 pub(super) struct Directory {
-    path: PathBuf,
-    /// Kept open, because a sync of names goes through it.
-    handle: fs::File,
+    handle: OsFile,
 }
 
 impl Directory {
+    /// Opens a directory, which is made if it is not there, with all above it.
     pub(super) fn open(path: &Path) -> io::Result<Self> {
-        Ok(Self { path: path.to_owned(), handle: fs::File::open(path)? })
+        make(path)?;
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let handle = openat(rustix::fs::CWD, path, flags, Mode::empty())?;
+        Ok(Self { handle: handle.into() })
+    }
+
+    /// Opens or makes a file, but not through a link, which might lead anywhere.
+    pub(super) fn open_or_create(&self, name: &str) -> io::Result<OsFile> {
+        self.open_with(name, OFlags::CREATE | OFlags::NOFOLLOW)
+    }
+
+    fn open_with(&self, name: &str, flags: OFlags) -> io::Result<OsFile> {
+        let flags = flags | OFlags::RDWR | OFlags::CLOEXEC;
+        Ok(openat(&self.handle, name, flags, Mode::from_raw_mode(0o644))?.into())
+    }
+}
+
+/// Makes a directory so that it is still there after a crash: its name is synced, too.
+fn make(path: &Path) -> io::Result<()> {
+    if path.is_dir() {
+        return Ok(());
+    }
+    let above = match path.parent() {
+        Some(above) if above.as_os_str().is_empty() => Path::new("."),
+        Some(above) => above,
+        None => return Err(io::ErrorKind::NotADirectory.into()),
+    };
+    make(above)?;
+    match fs::create_dir(path) {
+        Ok(()) => OsFile::open(above)?.sync_all(),
+        // Somebody else was quicker.
+        Err(_) if path.is_dir() => Ok(()),
+        Err(error) => Err(error),
     }
 }
 
 impl Files for Directory {
     fn open(&self, name: &str) -> io::Result<Option<Arc<dyn File>>> {
-        match OpenOptions::new().read(true).write(true).open(self.path.join(name)) {
+        match self.open_with(name, OFlags::empty()) {
             Ok(file) => Ok(Some(Arc::new(file))),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error),
@@ -34,23 +67,24 @@ impl Files for Directory {
     }
 
     fn create(&self, name: &str) -> io::Result<Arc<dyn File>> {
-        let mut options = OpenOptions::new();
-        options.read(true).write(true).create(true).truncate(true);
-        Ok(Arc::new(options.open(self.path.join(name))?))
+        Ok(Arc::new(self.open_with(name, OFlags::CREATE | OFlags::TRUNC)?))
     }
 
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
-        fs::rename(self.path.join(from), self.path.join(to))
+        Ok(renameat(&self.handle, from, &self.handle, to)?)
     }
 
     fn remove(&self, name: &str) -> io::Result<()> {
-        fs::remove_file(self.path.join(name))
+        Ok(unlinkat(&self.handle, name, AtFlags::empty())?)
     }
 
     fn list(&self) -> io::Result<Vec<String>> {
         let mut names = Vec::new();
-        for entry in fs::read_dir(&self.path)? {
-            names.push(entry?.file_name().to_string_lossy().into_owned());
+        for entry in Dir::read_from(&self.handle)? {
+            let name = entry?.file_name().to_string_lossy().into_owned();
+            if name != "." && name != ".." {
+                names.push(name);
+            }
         }
         Ok(names)
     }
@@ -58,9 +92,15 @@ impl Files for Directory {
     fn sync_names(&self) -> io::Result<()> {
         self.handle.sync_all()
     }
+
+    fn salt(&self) -> io::Result<u64> {
+        let mut salt = [0; 8];
+        OsFile::open("/dev/urandom")?.read_exact_at(&mut salt, 0)?;
+        Ok(u64::from_le_bytes(salt))
+    }
 }
 
-impl File for fs::File {
+impl File for OsFile {
     fn bytes(&self) -> io::Result<u64> {
         Ok(self.metadata()?.len())
     }

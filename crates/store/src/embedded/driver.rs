@@ -15,6 +15,8 @@ use crate::{Commit, Outcome, StoreError};
 const COMMITS_WAITING: usize = 4_096;
 /// Commits that share one sync at most; bounds how long the first of them waits for the others.
 const GROUP_MAX: usize = 1_024;
+/// Bytes after which a group is closed; one commit more than that at most.
+const GROUP_BYTES_MAX: usize = 8 << 20;
 /// Requests that wait for the merger. A hint that finds it full is not needed: it is at work.
 const MERGES_WAITING: usize = 16;
 
@@ -85,19 +87,27 @@ fn write(
     let mut group = Vec::new();
     let mut callers = Vec::new();
     while queue.blocking_recv_many(&mut requests, GROUP_MAX) > 0 {
-        for (commit, caller) in requests.drain(..) {
-            group.push(commit);
-            callers.push(caller);
-        }
-        let answers = writer.commit_group(&group);
-        group.clear();
-        revision.send_if_modified(|seen| {
-            let before = std::mem::replace(seen, engine.revision());
-            before != *seen
-        });
-        for (caller, answer) in callers.drain(..).zip(answers) {
-            // A caller that has gone needs no answer; its commit stands.
-            drop(caller.send(answer));
+        let mut requests = requests.drain(..).peekable();
+        while requests.peek().is_some() {
+            let mut bytes = 0;
+            while bytes < GROUP_BYTES_MAX
+                && let Some((commit, caller)) = requests.next()
+            {
+                bytes += commit.bytes();
+                group.push(commit);
+                callers.push(caller);
+            }
+            let answers = writer.commit_group(&group);
+            group.clear();
+            revision.send_if_modified(|seen| {
+                let before = std::mem::replace(seen, engine.revision());
+                // Watches of a poisoned store must hear of it, though nothing has changed.
+                before != *seen || engine.check().is_err()
+            });
+            for (caller, answer) in callers.drain(..).zip(answers) {
+                // A caller that has gone needs no answer; its commit stands.
+                drop(caller.send(answer));
+            }
         }
         if engine.needs_upkeep() {
             request_upkeep(engine, merges);
@@ -108,6 +118,10 @@ fn write(
 
 /// Wakes the merger, and waits for it if it is far behind.
 fn request_upkeep(engine: &Engine, merges: &mpsc::Sender<Merge>) {
+    if merges.is_closed() {
+        // It has panicked; without it the log would grow for ever.
+        return engine.poison();
+    }
     match engine.backlog() {
         Backlog::Small | Backlog::Stuck(_) => drop(merges.try_send(Merge::Due(None))),
         Backlog::Large => {

@@ -26,7 +26,7 @@ use super::{
     table::{self, Table},
     view::{View, unreadable},
 };
-use crate::{Limits, Page, Reading, Scan, StoreError, follow::Next};
+use crate::{Item, Limits, Page, Reading, Scan, StoreError, follow::Next};
 
 /// Commits handled in one hold of the lock while merging, so that nobody waits long for it.
 const MERGE_CHUNK: usize = 256;
@@ -38,7 +38,7 @@ pub struct Sizes {
     pub segment_bytes: u64,
     /// Closed segments are kept, as history for watches and pinned scans, up to this much.
     pub history_bytes: u64,
-    /// And up to this many.
+    /// And up to this many more than that takes, since a restart closes a segment early.
     pub history_segments: usize,
     /// The writer waits for the merger when closed segments have grown to this much.
     pub backlog_bytes: u64,
@@ -76,6 +76,8 @@ struct Prepared {
     next_number: u64,
     /// Made in advance, so that the writer need not wait for it.
     segment: Option<Segment>,
+    /// Whether that failed: then it is left to the writer, who needs it, to try again.
+    has_failed: bool,
 }
 
 impl Engine {
@@ -103,7 +105,7 @@ impl Engine {
             sizes,
             view: RwLock::new(View { recent, table: Arc::new(table) }),
             closed: Mutex::new(closed),
-            prepared: Mutex::new(Prepared { next_number, segment: None }),
+            prepared: Mutex::new(Prepared { next_number, segment: None, has_failed: false }),
             poisoned: AtomicBool::new(false),
             merge_failure: Mutex::default(),
         }
@@ -116,7 +118,14 @@ impl Engine {
     pub(super) fn get(&self, key: &str) -> Result<Reading, StoreError> {
         self.check()?;
         Limits::PORTABLE.check_key(key)?;
-        self.view.read().get(key)
+        // What must be read from the disk is read without holding anybody up.
+        let (table, revision) = match self.view.read().find(key) {
+            Ok(reading) => return Ok(reading),
+            Err(found) => found,
+        };
+        let found = table.get(key).map_err(unreadable)?;
+        let item = found.map(|(revision, value)| Item { key: key.into(), value, revision });
+        Ok(Reading { item, revision })
     }
 
     pub(super) fn scan(&self, scan: &Scan) -> Result<Page, StoreError> {
@@ -148,6 +157,7 @@ impl Engine {
         let mut prepared = self.prepared.lock();
         if prepared.segment.is_none() {
             let segment = self.make_segment(&mut prepared);
+            prepared.has_failed = segment.is_err();
             prepared.segment = Some(segment.map_err(|error| unreadable(error.into()))?);
         }
         Ok(())
@@ -156,6 +166,7 @@ impl Engine {
     /// The segment that comes next, made now if it was not made in advance.
     pub(super) fn next_segment(&self) -> io::Result<Segment> {
         let mut prepared = self.prepared.lock();
+        prepared.has_failed = false;
         prepared.segment.take().map_or_else(|| self.make_segment(&mut prepared), Ok)
     }
 
@@ -170,15 +181,19 @@ impl Engine {
     pub(super) fn needs_upkeep(&self) -> bool {
         let prepared = self.prepared.try_lock();
         // If it cannot be seen, it is just being made.
-        self.is_merge_due() || prepared.is_some_and(|prepared| prepared.segment.is_none())
+        let is_wanted = |prepared: &Prepared| prepared.segment.is_none() && !prepared.has_failed;
+        self.is_merge_due() || prepared.is_some_and(|prepared| is_wanted(&prepared))
     }
 
-    /// Merges the oldest segments while there is more history than is kept.
+    /// Merges the oldest segments if there is more history than is kept.
     pub(super) fn merge_due(&self) -> Result<(), StoreError> {
-        while let Some(up_to) = self.merge_next() {
-            self.merge(up_to)?;
-        }
-        Ok(())
+        let Some(up_to) = self.merge_next() else { return Ok(()) };
+        let merged = self.merge(up_to);
+        *self.merge_failure.lock() = merged.as_ref().err().map(|error| {
+            let cause = std::error::Error::source(error).map(ToString::to_string);
+            (cause.unwrap_or_else(|| error.to_string()), self.closed.lock().len())
+        });
+        merged
     }
 
     /// Merges up to `up_to`, whatever history is lost by it.
@@ -197,27 +212,40 @@ impl Engine {
         (is_worth_it || matches!(self.backlog(), Backlog::Stuck(_))) && self.merge_next().is_some()
     }
 
-    fn merge_next(&self) -> Option<Revision> {
+    /// How many bytes of closed segments are kept as history.
+    fn kept_bytes(&self) -> u64 {
         // Each merge writes the whole table: the larger it is, the more must be worth it.
-        let kept = self.sizes.history_bytes.max(self.view.read().table.bytes() / 8);
+        self.sizes.history_bytes.max(self.view.read().table.bytes() / 4)
+    }
+
+    /// Up to where to merge, if that is due: until half of what may be kept is left, so that the
+    /// next merge is not due at once.
+    fn merge_next(&self) -> Option<Revision> {
+        let kept_bytes = self.kept_bytes();
+        // Full ones are counted by their bytes; this bounds the small ones that restarts leave.
+        let full = usize::try_from(kept_bytes / self.sizes.segment_bytes).unwrap_or(usize::MAX);
+        let kept_segments = self.sizes.history_segments.saturating_add(full);
         let closed = self.closed.lock();
-        let bytes: u64 = closed.iter().map(|segment| segment.bytes).sum();
-        let is_due = bytes > kept || closed.len() > self.sizes.history_segments;
-        closed.front().filter(|_| is_due).map(|oldest| oldest.last)
+        let mut bytes: u64 = closed.iter().map(|segment| segment.bytes).sum();
+        let mut segments = closed.len();
+        if bytes <= kept_bytes && segments <= kept_segments {
+            return None;
+        }
+        let is_merged = |segment: &&Closed| {
+            let is_enough = bytes <= kept_bytes / 2 && segments <= kept_segments / 2;
+            bytes -= segment.bytes;
+            segments -= 1;
+            !is_enough
+        };
+        closed.iter().take_while(is_merged).last().map(|newest| newest.last)
     }
 
     fn merge(&self, up_to: Revision) -> Result<(), StoreError> {
         self.check()?;
-        if up_to <= self.view.read().recent.floor() {
-            return Ok(());
+        if up_to > self.view.read().recent.floor() {
+            self.merge_into_table(up_to).map_err(unreadable)?;
+            while self.view.write().recent.trim(MERGE_CHUNK) {}
         }
-        if let Err(error) = self.merge_into_table(up_to) {
-            let segments = self.closed.lock().len();
-            *self.merge_failure.lock() = Some((error.to_string(), segments));
-            return Err(unreadable(error));
-        }
-        *self.merge_failure.lock() = None;
-        while self.view.write().recent.trim(MERGE_CHUNK) {}
         self.remove_merged(up_to);
         Ok(())
     }
@@ -235,7 +263,10 @@ impl Engine {
             assert!(next > reached, "every revision after the floor is remembered");
             reached = next;
         }
-        let merged = table.merged(&*self.files, reached, &outcome)?;
+        let merged = table.merged(&*self.files, reached, &outcome).inspect_err(|_| {
+            // A draft that cannot be finished only takes space.
+            drop(table::remove_draft(&*self.files));
+        })?;
         {
             let mut view = self.view.write();
             view.recent.raise_floor(reached);
@@ -264,8 +295,9 @@ impl Engine {
 
     /// Whether the writer must wait for the merger, and whether that has a hope.
     pub(super) fn backlog(&self) -> Backlog {
+        let allowed = self.sizes.backlog_bytes.max(self.kept_bytes().saturating_mul(2));
         let bytes: u64 = self.closed.lock().iter().map(|segment| segment.bytes).sum();
-        if bytes < self.sizes.backlog_bytes {
+        if bytes < allowed {
             return Backlog::Small;
         }
         let failure = self.merge_failure.lock().clone();

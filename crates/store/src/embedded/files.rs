@@ -23,6 +23,9 @@ pub trait Files: fmt::Debug + Send + Sync + 'static {
 
     /// Makes names durable: what was created, renamed or removed stays so.
     fn sync_names(&self) -> io::Result<()>;
+
+    /// A number that nobody can guess.
+    fn salt(&self) -> io::Result<u64>;
 }
 
 /// One open file.

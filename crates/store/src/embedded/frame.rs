@@ -2,14 +2,15 @@
 //!
 //! ```text
 //!   mark u32 | length u32 | checksum u32 | body: kind u8, then by kind
-//!     1 begin   format u32 | first revision u64
+//!     1 begin   format u32 | first revision u64 | salt u64
 //!     2 commit  synced u64 | revision u64 | write id 16 | count u32 | changes
 //!     3 end     synced u64 | revision u64
 //!   change: key length u32 | key | 0 (removed) or 1, value length u32, value
 //! ```
 //!
-//! Numbers are little-endian. The checksum (CRC-32) begins with the segment's number, so that a
-//! frame is valid in its own segment only.
+//! Numbers are little-endian. The checksum (CRC-32) begins with the segment's number, and in all
+//! frames but the first with its salt, so that a frame is valid in its own segment only, and nobody
+//! can put one into a value that would be taken for one of ours.
 //!
 //! Invariant: `synced` is an offset below which the segment was durable before this frame was
 //! written. So damage below it can be told from the torn tail that a crash leaves.
@@ -31,7 +32,7 @@ const BODY_BYTES_MAX: usize = 8 << 20;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Frame {
     /// The first of every segment; `first` is the revision of the commit after it.
-    Begin { format: u32, first: Revision },
+    Begin { format: u32, first: Revision, salt: u64 },
     /// One commit.
     Commit { synced: u64, record: Record },
     /// The last of every closed segment; `revision` is that of the commit before it.
@@ -56,16 +57,31 @@ impl Frame {
     }
 }
 
-/// Adds a frame of the segment with this number.
-pub(super) fn encode(segment: u64, frame: &Frame, out: &mut Vec<u8>) {
+/// Which segment a frame is of: its number and its salt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Seal {
+    pub(super) number: u64,
+    pub(super) salt: u64,
+}
+
+impl Seal {
+    /// Of the first frame, which tells the salt of the others.
+    pub(super) const fn first(number: u64) -> Self {
+        Self { number, salt: 0 }
+    }
+}
+
+/// Adds a frame; [`Frame::Begin`] is sealed with [`Seal::first`], the others with its salt.
+pub(super) fn encode(seal: Seal, frame: &Frame, out: &mut Vec<u8>) {
     match frame {
-        Frame::Begin { format, first } => seal(segment, out, |out| {
+        Frame::Begin { format, first, salt } => enclose(Seal::first(seal.number), out, |out| {
             out.put_u8(1);
             out.put_u32_le(*format);
             out.put_u64_le(first.get());
+            out.put_u64_le(*salt);
         }),
-        Frame::Commit { synced, record } => encode_commit(segment, *synced, record, out),
-        Frame::End { synced, revision } => seal(segment, out, |out| {
+        Frame::Commit { synced, record } => encode_commit(seal, *synced, record, out),
+        Frame::End { synced, revision } => enclose(seal, out, |out| {
             out.put_u8(3);
             out.put_u64_le(*synced);
             out.put_u64_le(revision.get());
@@ -74,8 +90,8 @@ pub(super) fn encode(segment: u64, frame: &Frame, out: &mut Vec<u8>) {
 }
 
 /// As [`encode`] of a [`Frame::Commit`], without giving the record away.
-pub(super) fn encode_commit(segment: u64, synced: u64, record: &Record, out: &mut Vec<u8>) {
-    seal(segment, out, |out| {
+pub(super) fn encode_commit(seal: Seal, synced: u64, record: &Record, out: &mut Vec<u8>) {
+    enclose(seal, out, |out| {
         out.put_u8(2);
         out.put_u64_le(synced);
         out.put_u64_le(record.revision.get());
@@ -97,7 +113,7 @@ pub(super) fn encode_commit(segment: u64, synced: u64, record: &Record, out: &mu
 }
 
 /// The frame at the head of `bytes` and its length, if a whole and valid one is there.
-pub(super) fn decode(segment: u64, bytes: &[u8]) -> Option<(Frame, usize)> {
+pub(super) fn decode(seal: Seal, bytes: &[u8]) -> Option<(Frame, usize)> {
     let mut head = bytes.get(..HEAD_BYTES)?;
     if head.copy_to_bytes(4) != MARK[..] {
         return None;
@@ -109,7 +125,7 @@ pub(super) fn decode(segment: u64, bytes: &[u8]) -> Option<(Frame, usize)> {
     }
     let end = HEAD_BYTES + body_bytes;
     let body = bytes.get(HEAD_BYTES..end)?;
-    if checksum != checksum_of(segment, body) {
+    if checksum != checksum_of(seal, body) {
         return None;
     }
     Some((decode_body(body)?, end))
@@ -131,7 +147,8 @@ fn decode_body(mut body: &[u8]) -> Option<Frame> {
     match body.try_get_u8().ok()? {
         1 => {
             let format = body.try_get_u32_le().ok()?;
-            Some(Frame::Begin { format, first: Revision::new(body.try_get_u64_le().ok()?) })
+            let first = Revision::new(body.try_get_u64_le().ok()?);
+            Some(Frame::Begin { format, first, salt: body.try_get_u64_le().ok()? })
         }
         2 => {
             let synced = body.try_get_u64_le().ok()?;
@@ -161,7 +178,7 @@ fn decode_change(body: &mut &[u8]) -> Option<Change> {
 }
 
 /// Writes a body, then fills in its head.
-fn seal(segment: u64, out: &mut Vec<u8>, body: impl FnOnce(&mut Vec<u8>)) {
+fn enclose(seal: Seal, out: &mut Vec<u8>, body: impl FnOnce(&mut Vec<u8>)) {
     let start = out.len();
     out.extend_from_slice(&[0; HEAD_BYTES]);
     body(out);
@@ -169,12 +186,13 @@ fn seal(segment: u64, out: &mut Vec<u8>, body: impl FnOnce(&mut Vec<u8>)) {
     let mut head: &mut [u8] = head;
     head.put_slice(&MARK);
     head.put_u32_le(length(body.len()));
-    head.put_u32_le(checksum_of(segment, body));
+    head.put_u32_le(checksum_of(seal, body));
 }
 
-fn checksum_of(segment: u64, body: &[u8]) -> u32 {
+fn checksum_of(seal: Seal, body: &[u8]) -> u32 {
     let mut hasher = crc32fast::Hasher::new();
-    hasher.update(&segment.to_le_bytes());
+    hasher.update(&seal.number.to_le_bytes());
+    hasher.update(&seal.salt.to_le_bytes());
     hasher.update(body);
     hasher.finalize()
 }

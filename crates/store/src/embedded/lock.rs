@@ -1,12 +1,12 @@
 //! One process at a time.
 
 use std::{
-    fs::{File, OpenOptions, TryLockError},
-    io::{Read, Write},
+    fs::{File, TryLockError},
+    io::{self, Read, Write},
     path::Path,
 };
 
-use super::open::LOCK;
+use super::{directory::Directory, open::LOCK};
 use crate::OpenError;
 
 /// Held while the store is open; the system lets go of it even if the process is killed.
@@ -15,35 +15,45 @@ pub(super) struct Lock {
     _file: File,
 }
 
+/// How the file begins if it is ours.
+const TITLE: &str = "process ";
+
 impl Lock {
-    /// Takes the lock on the directory, or says who has it.
-    pub(super) fn take(directory: &Path) -> Result<Self, OpenError> {
-        let path = directory.join(LOCK);
-        let of_io = |error| OpenError::of_io(&path, error);
-        let mut options = OpenOptions::new();
-        let mut file = options
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .open(&path)
-            .map_err(of_io)?;
+    /// Takes the lock on the directory at `path`, or says who has it.
+    pub(super) fn take(directory: &Directory, path: &Path) -> Result<Self, OpenError> {
+        let of_io = |error| OpenError::of_io(&path.join(LOCK), error);
+        let foreign =
+            || OpenError::Foreign { path: path.to_owned(), found: format!("another {LOCK} file") };
+        let mut file = directory.open_or_create(LOCK).map_err(|error| {
+            let is_link = error.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error());
+            if is_link { foreign() } else { of_io(error) }
+        })?;
+        let mut holder = String::new();
+        let is_ours = file.read_to_string(&mut holder).is_ok()
+            && (holder.is_empty() || holder.starts_with(TITLE));
+        if !is_ours {
+            return Err(foreign());
+        }
         match file.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
-                let mut holder = String::new();
-                // Who it is helps, but is not needed for saying no.
-                let is_said = file.read_to_string(&mut holder).is_ok() && !holder.trim().is_empty();
-                let holder =
-                    if is_said { holder.trim().to_owned() } else { "another process".into() };
-                return Err(OpenError::InUse { path: directory.to_owned(), holder });
+                // Its holder may be about to say who it is.
+                let holder = match holder.trim() {
+                    "" => "another process".to_owned(),
+                    holder => holder.to_owned(),
+                };
+                return Err(OpenError::InUse { path: path.to_owned(), holder });
             }
             Err(TryLockError::Error(error)) => return Err(of_io(error)),
         }
-        let program = std::env::args().next().unwrap_or_default();
-        let name = Path::new(&program).file_name().unwrap_or_default().to_string_lossy();
+        let program = std::env::args_os().next().unwrap_or_default();
+        let name =
+            Path::new(&program).file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let text = format!("{TITLE}{} ({name})\n", std::process::id());
         file.set_len(0).map_err(of_io)?;
-        writeln!(file, "process {} ({name})", std::process::id()).map_err(of_io)?;
+        // Reading it has moved the place at which it is written.
+        io::Seek::rewind(&mut file).map_err(of_io)?;
+        file.write_all(text.as_bytes()).map_err(of_io)?;
         Ok(Self { _file: file })
     }
 }

@@ -16,7 +16,7 @@ use sterna_model::Revision;
 
 use super::{
     files::{File, Files, ReadError, read_all, write_whole},
-    frame::{self, Frame, Record},
+    frame::{self, Frame, Record, Seal},
 };
 use crate::commit::following;
 
@@ -30,7 +30,7 @@ const PIECE_BYTES: usize = 1 << 20;
 #[derive(Debug)]
 pub(super) struct Segment {
     file: Arc<dyn File>,
-    number: u64,
+    seal: Seal,
     /// The first commit that was pushed, and the newest.
     range: Option<(Revision, Revision)>,
     /// Bytes written, all of them durable.
@@ -62,17 +62,13 @@ impl Segment {
     /// Makes an empty segment with room for so many bytes.
     pub(super) fn prepare(files: &dyn Files, number: u64, bytes: u64) -> io::Result<Self> {
         let file = files.create(&name_of(number))?;
-        let zeros = vec![0; PIECE_BYTES];
-        let mut filled = 0;
-        while filled < bytes {
-            let length = usize::try_from(bytes - filled).map_err(io::Error::other)?;
-            let piece = &zeros[..length.min(PIECE_BYTES)];
-            file.write_at(filled, piece)?;
-            file.sync()?;
-            filled += piece.len() as u64;
+        let filled = fill(&*file, bytes).and_then(|()| files.sync_names());
+        if let Err(error) = filled {
+            // What was taken of a disk that has no more is given back.
+            drop(remove(files, number));
+            return Err(error);
         }
-        files.sync_names()?;
-        Ok(Self::of(file, number))
+        Ok(Self::of(file, number, files.salt()?))
     }
 
     /// Makes an empty segment of one that is no longer needed, whose space is there already. What
@@ -82,11 +78,11 @@ impl Segment {
         files.sync_names()?;
         let file = files.open(&name_of(number))?;
         let vanished = || io::Error::other("a log segment has vanished");
-        Ok(Self::of(file.ok_or_else(vanished)?, number))
+        Ok(Self::of(file.ok_or_else(vanished)?, number, files.salt()?))
     }
 
-    const fn of(file: Arc<dyn File>, number: u64) -> Self {
-        Self { file, number, range: None, bytes: 0, buffer: Vec::new() }
+    const fn of(file: Arc<dyn File>, number: u64, salt: u64) -> Self {
+        Self { file, seal: Seal { number, salt }, range: None, bytes: 0, buffer: Vec::new() }
     }
 
     /// Bytes written and waiting.
@@ -98,10 +94,10 @@ impl Segment {
     pub(super) fn push(&mut self, record: &Record) {
         let (first, _) = *self.range.get_or_insert((record.revision, record.revision));
         if self.bytes() == 0 {
-            let begin = Frame::Begin { format: FORMAT, first };
-            frame::encode(self.number, &begin, &mut self.buffer);
+            let begin = Frame::Begin { format: FORMAT, first, salt: self.seal.salt };
+            frame::encode(self.seal, &begin, &mut self.buffer);
         }
-        frame::encode_commit(self.number, self.bytes, record, &mut self.buffer);
+        frame::encode_commit(self.seal, self.bytes, record, &mut self.buffer);
         self.range = Some((first, record.revision));
     }
 
@@ -109,8 +105,8 @@ impl Segment {
     pub(super) fn end(&mut self) -> Option<Closed> {
         let (_, last) = self.range?;
         let end = Frame::End { synced: self.bytes, revision: last };
-        frame::encode(self.number, &end, &mut self.buffer);
-        Some(Closed { number: self.number, last, bytes: self.bytes() })
+        frame::encode(self.seal, &end, &mut self.buffer);
+        Some(Closed { number: self.seal.number, last, bytes: self.bytes() })
     }
 
     /// Writes the group and makes it durable: one write, one sync, however many commits.
@@ -142,6 +138,20 @@ impl Segment {
         self.bytes += self.buffer.len() as u64;
         Append::Done
     }
+}
+
+/// Takes the space for so many bytes.
+fn fill(file: &dyn File, bytes: u64) -> io::Result<()> {
+    let zeros = vec![0; PIECE_BYTES];
+    let mut filled = 0;
+    while filled < bytes {
+        let length = usize::try_from(bytes - filled).map_err(io::Error::other)?;
+        let piece = &zeros[..length.min(PIECE_BYTES)];
+        file.write_at(filled, piece)?;
+        file.sync()?;
+        filled += piece.len() as u64;
+    }
+    Ok(())
 }
 
 /// What a segment held.
@@ -185,7 +195,7 @@ pub(super) fn remove(files: &dyn Files, number: u64) -> io::Result<()> {
 /// A segment as it was found.
 #[derive(Debug)]
 pub(super) struct Parsed {
-    number: u64,
+    seal: Seal,
     first: Revision,
     records: Vec<Record>,
     /// The frames that are valid.
@@ -202,7 +212,7 @@ impl Parsed {
     /// For a segment that another one follows: it must be whole.
     pub(super) fn whole(self) -> Result<Contents, ReadError> {
         if !self.is_whole {
-            let name = name_of(self.number);
+            let name = name_of(self.seal.number);
             let text = format!("{name} ends in the middle, and yet another segment follows");
             return Err(ReadError::Corrupt(text));
         }
@@ -216,28 +226,30 @@ impl Parsed {
     pub(super) fn made_whole(mut self, files: &dyn Files) -> io::Result<Contents> {
         if !self.is_whole {
             let end = Frame::End { synced: self.bytes.len() as u64, revision: self.last() };
-            frame::encode(self.number, &end, &mut self.bytes);
+            frame::encode(self.seal, &end, &mut self.bytes);
         }
-        write_whole(files, &name_of(self.number), &self.bytes)?;
+        write_whole(files, &name_of(self.seal.number), &self.bytes)?;
         Ok(self.contents())
     }
 
     fn contents(self) -> Contents {
         let (last, bytes) = (self.last(), self.bytes.len() as u64);
-        let closed = Closed { number: self.number, last, bytes };
+        let closed = Closed { number: self.seal.number, last, bytes };
         Contents { first: self.first, closed, records: self.records }
     }
 }
 
 fn parse(number: u64, mut bytes: Vec<u8>) -> Result<Option<Parsed>, ReadError> {
     let (mut at, mut expected) = (0, Revision::ZERO);
+    let mut seal = Seal::first(number);
     let mut parsed: Option<Parsed> = None;
-    while let Some((frame, length)) = frame::decode(number, &bytes[at..]) {
+    while let Some((frame, length)) = frame::decode(seal, &bytes[at..]) {
         let out_of_order = || ReadError::Corrupt(format!("the frame at byte {at} is out of order"));
         match (frame, parsed.as_mut()) {
-            (Frame::Begin { format: FORMAT, first }, None) => {
+            (Frame::Begin { format: FORMAT, first, salt }, None) => {
+                seal = Seal { number, salt };
                 let (records, bytes) = (Vec::new(), Vec::new());
-                parsed = Some(Parsed { number, first, records, bytes, is_whole: false });
+                parsed = Some(Parsed { seal, first, records, bytes, is_whole: false });
                 expected = first;
             }
             (Frame::Begin { format, .. }, None) => return Err(ReadError::Newer(format)),
@@ -257,7 +269,7 @@ fn parse(number: u64, mut bytes: Vec<u8>) -> Result<Option<Parsed>, ReadError> {
             break;
         }
     }
-    check_tail(number, &bytes, at, parsed.as_ref().is_some_and(|parsed| parsed.is_whole))?;
+    check_tail(seal, &bytes, at, parsed.as_ref().is_some_and(|parsed| parsed.is_whole))?;
     bytes.truncate(at);
     // A beginning without a commit is a torn first group.
     Ok(parsed.filter(|parsed| !parsed.records.is_empty()).map(|parsed| Parsed { bytes, ..parsed }))
@@ -265,10 +277,10 @@ fn parse(number: u64, mut bytes: Vec<u8>) -> Result<Option<Parsed>, ReadError> {
 
 /// A crash leaves a torn tail, and nothing in it that was written when what is torn was known to
 /// be durable. A frame that knew better proves damage; so does any frame behind the end.
-fn check_tail(number: u64, bytes: &[u8], at: usize, is_whole: bool) -> Result<(), ReadError> {
+fn check_tail(seal: Seal, bytes: &[u8], at: usize, is_whole: bool) -> Result<(), ReadError> {
     let mut probe = at;
     while let Some(mark) = frame::find_mark(bytes, probe) {
-        if let Some((later, _)) = frame::decode(number, &bytes[mark..])
+        if let Some((later, _)) = frame::decode(seal, &bytes[mark..])
             && (is_whole || later.synced() > at as u64)
         {
             return Err(ReadError::Corrupt(format!("the frame at byte {at} is damaged")));

@@ -37,7 +37,7 @@ mod tests;
 mod view;
 mod writer;
 
-use std::{fs, path::Path, sync::Arc};
+use std::{path::Path, sync::Arc};
 
 use futures_util::{FutureExt, future::BoxFuture};
 use sterna_model::{Revision, WriteId};
@@ -101,10 +101,11 @@ impl Embedded {
     /// As [`Embedded::open`].
     pub fn open_with(directory: impl AsRef<Path>, sizes: Sizes) -> Result<Self, OpenError> {
         let path = directory.as_ref();
-        fs::create_dir_all(path).map_err(|error| OpenError::of_io(path, error))?;
-        let lock = Lock::take(path)?;
-        let files = Directory::open(path).map_err(|error| OpenError::of_io(path, error))?;
         let of_io = |error| OpenError::of_io(path, error);
+        let files = Directory::open(path).map_err(of_io)?;
+        // Nothing is touched in a directory that is not ours, not even by locking it.
+        open::check_names(&files, path)?;
+        let lock = Lock::take(&files, path)?;
         let engine = Arc::new(open::recover(Arc::new(files), sizes, path)?);
         let writer = Writer::new(Arc::clone(&engine)).map_err(of_io)?;
         let driver = Driver::start(&engine, writer).map_err(of_io)?;

@@ -37,7 +37,7 @@ pub(super) fn recover(
     // What is seen now must stay, before anything is removed on the strength of it.
     files.sync_names().map_err(|error| at.io(error))?;
     let names = files.list().map_err(|error| at.io(error))?;
-    for draft in names.iter().filter(|name| name.ends_with(DRAFT)) {
+    for draft in names.iter().filter(|name| is_draft(name)) {
         files.remove(draft).map_err(|error| at.io(error))?;
     }
     match files.open(FORMAT).map_err(|error| at.io(error))? {
@@ -47,6 +47,33 @@ pub(super) fn recover(
     let table = at.open_table(&*files)?;
     let (segments, next_number) = at.read_log(&*files, table.revision())?;
     Ok(Engine::new(files, sizes, table, (segments, next_number)))
+}
+
+/// Refuses a directory that holds something and is no store.
+pub(super) fn check_names(files: &dyn Files, path: &Path) -> Result<(), OpenError> {
+    let names = files.list().map_err(|error| OpenError::of_io(path, error))?;
+    if names.iter().any(|name| name == FORMAT) {
+        return Ok(());
+    }
+    let is_ours = |name: &String| {
+        let is_table = table::revision_of(name) == Some(Revision::ZERO);
+        // What a log without FORMAT means is found out later. A new file system has a lost+found.
+        is_table
+            || log::number_of(name).is_some()
+            || is_draft(name)
+            || matches!(name.as_str(), LOCK | "lost+found")
+    };
+    match names.into_iter().find(|name| !is_ours(name)) {
+        Some(found) => Err(OpenError::Foreign { path: path.to_owned(), found }),
+        None => Ok(()),
+    }
+}
+
+/// Whether a file is a part of a store that was not finished.
+fn is_draft(name: &str) -> bool {
+    name.strip_suffix(DRAFT).is_some_and(|name| {
+        matches!(name, FORMAT | table::PREFIX) || log::number_of(name).is_some()
+    })
 }
 
 /// The directory, as messages name it.
@@ -71,14 +98,6 @@ impl Place<'_> {
     fn create(&self, files: &dyn Files, names: &[String]) -> Result<(), OpenError> {
         if names.iter().any(|name| log::number_of(name).is_some()) {
             return Err(self.corrupt("it has a log but no FORMAT file"));
-        }
-        let is_ours = |name: &String| {
-            let is_table = table::revision_of(name) == Some(Revision::ZERO);
-            // A new file system has a lost+found.
-            is_table || matches!(name.as_str(), LOCK | "lost+found") || name.ends_with(DRAFT)
-        };
-        if let Some(found) = names.iter().find(|name| !is_ours(name)) {
-            return Err(OpenError::Foreign { path: self.path.to_owned(), found: found.clone() });
         }
         Table::create(files).map_err(|error| self.io(error))?;
         let contents = format!("{TITLE}{VERSION}\n");

@@ -16,7 +16,11 @@ use bytes::Bytes;
 use sterna_model::{Revision, WriteId};
 
 use super::frame::Record;
-use crate::{Changes, Key, StoreError, commit::following, follow::Next};
+use crate::{
+    Changes, Key, StoreError,
+    commit::following,
+    follow::{BATCH_BYTES, Next},
+};
 
 /// One state of a key: the revision that made it so, and its value unless it was removed.
 pub(super) type Version = (Revision, Option<Bytes>);
@@ -82,7 +86,7 @@ impl Recent {
     pub(super) fn withdraw(&mut self) {
         while self.last() > self.published {
             let Some(record) = self.commits.pop_back() else { break };
-            self.writes.remove(&record.write_id);
+            self.forget_write(&record);
             for change in &record.changes {
                 let Some(versions) = self.versions.get_mut(&change.key) else { continue };
                 versions.pop();
@@ -131,13 +135,16 @@ impl Recent {
     ) -> Result<Next, StoreError> {
         self.check_floor(after)?;
         let mut next = Next { found: Vec::new(), up_to: after };
+        let mut bytes = 0;
         let unseen = self.commits.partition_point(|record| record.revision <= after);
         for record in self.commits.range(unseen..) {
-            if record.revision > self.published || next.found.len() == limit {
+            if record.revision > self.published || next.found.len() == limit || bytes > BATCH_BYTES
+            {
                 break;
             }
             let matching = record.changes.iter().filter(|change| change.key.starts_with(prefix));
             let changes: Vec<_> = matching.cloned().collect();
+            bytes += changes.iter().map(|c| c.value.as_ref().map_or(0, Bytes::len)).sum::<usize>();
             if !changes.is_empty() {
                 next.found.push(Changes { revision: record.revision, changes });
             }
@@ -190,7 +197,7 @@ impl Recent {
             let Some(record) = self.commits.pop_front_if(|record| record.revision <= floor) else {
                 return false;
             };
-            self.writes.remove(&record.write_id);
+            self.forget_write(&record);
             for change in &record.changes {
                 let Some(versions) = self.versions.get_mut(&change.key) else { continue };
                 let taken = versions.partition_point(|(revision, _)| *revision <= floor);
@@ -201,6 +208,15 @@ impl Recent {
             }
         }
         true
+    }
+}
+
+impl Recent {
+    /// A write id that was forgotten, and then used again, is remembered for its later use.
+    fn forget_write(&mut self, record: &Record) {
+        if self.writes.get(&record.write_id) == Some(&record.revision) {
+            self.writes.remove(&record.write_id);
+        }
     }
 }
 

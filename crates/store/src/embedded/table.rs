@@ -23,7 +23,8 @@ use super::{
 };
 use crate::Key;
 
-const PREFIX: &str = "table-";
+/// Begins the name of every table; by itself, as a draft, it is that of one being written.
+pub(super) const PREFIX: &str = "table-";
 const MAGIC: &[u8; 8] = b"sterna-t";
 const FORMAT: u32 = 1;
 const FOOTER_BYTES: usize = 40;
@@ -210,6 +211,11 @@ pub(super) fn revision_of(name: &str) -> Option<Revision> {
 /// Removes a table; its name may come back after a crash, which does no harm.
 pub(super) fn remove(files: &dyn Files, revision: Revision) -> io::Result<()> {
     files.remove(&name_of(revision))
+}
+
+/// Removes what an unfinished merge has left.
+pub(super) fn remove_draft(files: &dyn Files) -> io::Result<()> {
+    files.remove(&draft_of(PREFIX))
 }
 
 fn name_of(revision: Revision) -> String {

@@ -10,11 +10,12 @@ use sterna_model::{Revision, WallTime, WriteId};
 
 use super::{
     engine::{Engine, Sizes},
+    frame::{self, Frame, Record, Seal},
     open::recover,
     writer::Writer,
 };
 use crate::{
-    Commit, Key, OpenError, Outcome, Scan, StoreError, Write,
+    Change, Commit, Key, OpenError, Outcome, Scan, StoreError, Write,
     conformance::{
         Rng,
         disk::{Disk, Trouble},
@@ -80,6 +81,7 @@ impl World {
             if self.disk.is_down() || engine.check().is_err() {
                 break;
             }
+            self.send_again(&engine, &mut writer)?;
             match self.rng.below(6) {
                 0 | 1 => drop(engine.merge_due()),
                 2 => drop(engine.compact(self.some_revision(&engine))),
@@ -115,6 +117,22 @@ impl World {
             }
         }
         Ok(())
+    }
+
+    /// A commit that is remembered is not applied again.
+    fn send_again(&mut self, engine: &Engine, writer: &mut Writer) -> Result<(), String> {
+        let revision = self.some_revision(engine);
+        let Some(index) = revision.get().checked_sub(1) else { return Ok(()) };
+        let commit = self.submitted[usize::try_from(index).unwrap()].clone();
+        if engine.written(commit.write_id).map_err(text)?.is_none() {
+            return Ok(());
+        }
+        match writer.commit_group(&[commit]).pop() {
+            Some(Ok(Outcome::Applied(again))) if again == revision => Ok(()),
+            // Trouble may come at any moment, and then nothing is said about it.
+            Some(Err(_)) => Ok(()),
+            answer => Err(format!("{revision} was sent again and answered {answer:?}")),
+        }
     }
 
     /// Two keys get the same number, so that half a commit shows; now and then one is removed.
@@ -408,4 +426,105 @@ fn a_log_that_cannot_be_merged_holds_commits_up_and_lets_them_go_on() {
     assert!((1..150).contains(&refused), "{refused} of 200 commits were held up");
     let last = writer.commit_group(&[world.random_commit()]).pop().unwrap();
     assert!(matches!(last, Ok(Outcome::Applied(_))), "{last:?}");
+}
+
+/// Whoever can put a value must not be able to write history with it: not even with a frame that
+/// would be valid but for the salt, at every place at which a reader may look for one.
+#[test]
+fn a_value_cannot_be_taken_for_a_frame() {
+    for seed in 0..30 {
+        let mut world = World::new(seed);
+        let (engine, mut writer) = world.open().unwrap();
+        let mut forged = Vec::new();
+        for number in 1..20 {
+            for revision in 1..40 {
+                let seal = Seal { number, salt: 0 };
+                let revision = Revision::new(revision);
+                let record = Record {
+                    revision,
+                    write_id: world.random_commit().write_id,
+                    changes: vec![Change { key: "/forged".into(), value: Some(Bytes::new()) }],
+                };
+                frame::encode_commit(seal, u64::MAX, &record, &mut forged);
+                frame::encode(seal, &Frame::End { synced: u64::MAX, revision }, &mut forged);
+            }
+        }
+        for _ in 0..30 {
+            let mut commit = world.random_commit();
+            commit = commit.put("/evil", forged.clone());
+            let answer = writer.commit_group(std::slice::from_ref(&commit)).pop().unwrap();
+            assert!(matches!(answer, Ok(Outcome::Applied(_))), "{answer:?}");
+            world.submitted.push(commit);
+            engine.merge_due().unwrap();
+            engine.prepare().unwrap();
+        }
+        world.acknowledged = engine.revision().get();
+        // Killed: the log ends where it ends, in segments that were used before.
+        drop(writer);
+        let (engine, _) = world.open().unwrap();
+        world.check(&engine).unwrap_or_else(|why| panic!("seed {seed}: {why}"));
+        assert_eq!(engine.get("/forged").unwrap().item, None);
+    }
+}
+
+#[test]
+fn a_segment_that_is_merged_before_it_is_retired_is_dropped() {
+    let mut world = World::new(5);
+    let (engine, mut writer) = world.open().unwrap();
+    while engine.closed.lock().len() < 3 {
+        let answer = writer.commit_group(&[world.random_commit()]).pop().unwrap();
+        assert!(answer.is_ok(), "{answer:?}");
+    }
+    // As if the merger had come between the publishing of a group and the retiring of its segment.
+    let retired: Vec<_> = engine.closed.lock().drain(..).collect();
+    engine.compact(engine.revision()).unwrap();
+    engine.closed.lock().extend(retired);
+    for _ in 0..200 {
+        let answer = writer.commit_group(&[world.random_commit()]).pop().unwrap();
+        assert!(answer.is_ok(), "{answer:?}");
+        engine.merge_due().unwrap();
+    }
+    assert!(engine.closed.lock().len() <= 10);
+}
+
+#[test]
+fn a_write_id_used_again_after_it_was_forgotten_is_remembered_again() {
+    let mut world = World::new(6);
+    let (engine, mut writer) = world.open().unwrap();
+    let commit = world.random_commit();
+    let mut send = |commit: &Commit| match writer.commit_group(std::slice::from_ref(commit)).pop() {
+        Some(Ok(Outcome::Applied(revision))) => revision,
+        other => panic!("{other:?}"),
+    };
+    let first = send(&commit);
+    engine.view.write().recent.raise_floor(first);
+    let second = send(&commit);
+    assert!(second > first);
+    while engine.view.write().recent.trim(1) {}
+    assert_eq!(send(&commit), second);
+}
+
+/// A merge writes the whole table, so it must not come with every segment.
+#[test]
+fn merging_costs_a_bounded_multiple_of_what_is_committed() {
+    let mut world = World::new(8);
+    let (engine, mut writer) = world.open().unwrap();
+    let value = vec![7_u8; 900];
+    let mut put = |key: u64| {
+        let commit = world.random_commit().put(format!("/large/{key:08}"), value.clone());
+        let answer = writer.commit_group(&[commit]).pop().unwrap();
+        assert!(answer.is_ok(), "{answer:?}");
+    };
+    (0..400).for_each(&mut put);
+    engine.merge_due().unwrap();
+    let (mut merges, mut log_bytes) = (0, 0);
+    let table_bytes = engine.view.read().table.bytes();
+    for key in 0..2_000 {
+        put(key % 400);
+        log_bytes += 1_000;
+        merges += u64::from(engine.is_merge_due());
+        engine.merge_due().unwrap();
+    }
+    let amplification = merges * table_bytes / log_bytes;
+    assert!((1..=12).contains(&amplification), "{amplification} times");
 }

@@ -32,14 +32,13 @@ pub(super) enum Judged {
 }
 
 impl View {
-    /// A key as it is published.
-    pub(super) fn get(&self, key: &str) -> Result<Reading, StoreError> {
+    /// A key as it is published, or the table that knows it.
+    pub(super) fn find(&self, key: &str) -> Result<Reading, (Arc<Table>, Revision)> {
         let revision = self.recent.published();
-        let found = match self.recent.version(key, revision) {
-            Some((at, value)) => value.clone().map(|value| (*at, value)),
-            None => self.table.get(key).map_err(unreadable)?,
+        let Some((at, value)) = self.recent.version(key, revision) else {
+            return Err((Arc::clone(&self.table), revision));
         };
-        let item = found.map(|(revision, value)| Item { key: Key::from(key), value, revision });
+        let item = value.clone().map(|value| Item { key: Key::from(key), value, revision: *at });
         Ok(Reading { item, revision })
     }
 
