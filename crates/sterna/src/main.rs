@@ -1,8 +1,8 @@
 //! The binary: one file per command, and nothing else.
 //!
 //! A command's doc comment is its help. What a command answers goes to stdout, what it says about
-//! its work to stderr; `--json` makes the answer parseable. Exit codes: 0 done, 64 wrong usage, 1
-//! anything else.
+//! its work to stderr; `--json` makes the answer parseable. Exit codes: 0 done, 64 wrong usage, 75
+//! try again, 77 denied, 1 anything else.
 
 mod bench;
 mod clock;
@@ -11,6 +11,7 @@ mod out;
 use std::process::ExitCode;
 
 use clap::{Parser, error::ErrorKind};
+use sterna_store::OpenError;
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -40,8 +41,19 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             out::error(&error);
-            ExitCode::FAILURE
+            ExitCode::from(code(&error))
         }
+    }
+}
+
+/// What the exit code says about the next step: 64 look at the command, 75 try again later, 77 ask
+/// for permission, 1 read the message.
+fn code(error: &anyhow::Error) -> u8 {
+    match error.downcast_ref::<OpenError>() {
+        Some(OpenError::Url { .. }) => 64,
+        Some(OpenError::InUse { .. }) => 75,
+        Some(OpenError::Permission { .. } | OpenError::ReadOnly { .. }) => 77,
+        Some(_) | None => 1,
     }
 }
 

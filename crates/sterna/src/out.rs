@@ -8,8 +8,11 @@ use std::io::{self, IsTerminal, Write};
 /// Standard output is closed or full.
 pub(crate) fn answer(text: &str) -> io::Result<()> {
     let mut stdout = io::stdout().lock();
-    writeln!(stdout, "{text}")?;
-    stdout.flush()
+    match writeln!(stdout, "{text}").and_then(|()| stdout.flush()) {
+        // Whoever closed it has seen enough.
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        written => written,
+    }
 }
 
 /// Says why the command failed: what happened first, then each cause.

@@ -10,7 +10,8 @@ use std::{
 };
 
 use serde_json::Value;
-use sterna_store::Embedded;
+use sterna_model::{WallTime, WriteId};
+use sterna_store::{Commit, Embedded, Store};
 
 /// A directory that goes when the test ends.
 struct Folder(PathBuf);
@@ -100,13 +101,43 @@ fn the_table_names_every_figure() {
 }
 
 #[test]
+fn what_others_keep_in_the_store_is_left_alone() {
+    let folder = Folder::new();
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let id = WriteId::from_parts(WallTime::EPOCH, [1; 10]);
+    let store = Embedded::open(folder.0.join("store")).unwrap();
+    drop(runtime.block_on(store.commit(Commit::new(id).put("/bench/mine", "1"))).unwrap());
+    drop(store);
+    assert!(bench(&folder, &["--store", "file:store"]).status.success());
+    let store = Embedded::open(folder.0.join("store")).unwrap();
+    let (items, _) = runtime.block_on(sterna_store::scan_all(&store, "")).unwrap();
+    let left: Vec<_> = items.iter().map(|item| &*item.key).collect();
+    assert_eq!(left, ["/bench/mine"]);
+}
+
+#[test]
+fn a_reader_that_has_seen_enough_is_no_error() {
+    let folder = Folder::new();
+    let script = format!(
+        "{} bench store --rounds 1 --millis 20 --store memory: | true; exit ${{PIPESTATUS[0]}}",
+        env!("CARGO_BIN_EXE_sterna")
+    );
+    let output =
+        Command::new("bash").args(["-c", &script]).current_dir(&folder.0).output().unwrap();
+    let talk = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && talk.is_empty(), "{talk}");
+}
+
+#[test]
 fn an_unknown_scheme_is_refused() {
     let output = bench(&Folder::new(), &["--store", "mysql://db"]);
-    assert_error(&output, 1, &["mysql://db is not the URL of a store", "write file:DIRECTORY"]);
+    assert_error(&output, 64, &["mysql://db is not the URL of a store", "write file:DIRECTORY"]);
     let output = bench(&Folder::new(), &["--store", "file:"]);
-    assert_error(&output, 1, &["name a directory"]);
+    assert_error(&output, 64, &["name a directory"]);
     let output = bench(&Folder::new(), &["--store", "somewhere"]);
-    assert_error(&output, 1, &["write file:DIRECTORY"]);
+    assert_error(&output, 64, &["write file:DIRECTORY"]);
+    let output = bench(&Folder::new(), &["--store", "file://somewhere/else"]);
+    assert_error(&output, 64, &["never on another host"]);
 }
 
 #[test]
@@ -141,7 +172,7 @@ fn a_directory_without_permission_is_named() {
     let output = bench(&Folder::new(), &["--store", "file:/sys/kernel/sterna"]);
     assert_error(
         &output,
-        1,
+        77,
         &["no permission to read and write /sys/kernel/sterna", "owner or mode"],
     );
 }
@@ -149,7 +180,7 @@ fn a_directory_without_permission_is_named() {
 #[test]
 fn a_read_only_file_system_is_named() {
     let output = bench_on_small_disk(&Folder::new(), "ro", "here/store");
-    assert_error(&output, 1, &["here/store is on a read-only file system", "remount it"]);
+    assert_error(&output, 77, &["here/store is on a read-only file system", "remount it"]);
 }
 
 #[test]
@@ -160,7 +191,6 @@ fn a_disk_that_is_full_at_the_start_is_named() {
 
 #[test]
 fn a_disk_that_fills_up_is_named() {
-    // The floor is measured beside the store, and here that is on the larger disk.
     let output = bench_on_small_disk(&Folder::new(), "size=24m", "here");
     assert_error(&output, 1, &["nothing was written", "the disk is full; free some space"]);
 }
@@ -189,7 +219,7 @@ fn a_second_process_is_told_who_has_it() {
     let store = Embedded::open(folder.0.join("store")).unwrap();
     let output = bench(&folder, &["--store", "file:store"]);
     let holder = format!("in use by process {}", std::process::id());
-    assert_error(&output, 1, &[&holder, "choose another directory"]);
+    assert_error(&output, 75, &[&holder, "choose another directory"]);
     drop(store);
     assert!(bench(&folder, &["--store", "file:store"]).status.success());
 }

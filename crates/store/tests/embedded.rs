@@ -10,6 +10,10 @@ use futures_util::future::BoxFuture;
 use sterna_model::{Revision, WriteId};
 use sterna_store::{
     Commit, Embedded, Limits, Outcome, Page, Reading, Scan, Store, StoreError, Watch,
+    conformance::{
+        Subject,
+        disk::{Disk, Trouble},
+    },
     embedded::Sizes,
 };
 use support::Folder;
@@ -88,12 +92,28 @@ mod cut_all_the_time {
     sterna_store::conformance!(open());
 }
 
+#[tokio::test]
+async fn a_watch_of_a_poisoned_store_is_told_so() {
+    let disk = Disk::new(1);
+    let store = Embedded::open_on(Arc::new(disk.clone()), Sizes::default()).unwrap();
+    let subject = Subject::new(Arc::new(store), 1);
+    let start = subject.put("a", "1").await;
+    let mut watch = subject.store.watch("", start).await.unwrap();
+    let waiting = tokio::spawn(async move { watch.next().await });
+    tokio::task::yield_now().await;
+    disk.plan(0, Trouble::SyncFails);
+    let answer = subject.store.commit(subject.commit().put(subject.key("a"), "2")).await;
+    assert!(matches!(answer, Err(StoreError::Unknown(_))), "{answer:?}");
+    let told = waiting.await.unwrap();
+    assert!(matches!(told, Err(StoreError::Poisoned)), "{told:?}");
+}
+
 /// What is at the path of a store is not always the store.
 mod in_its_place {
     use std::fs;
 
     use super::*;
-    use sterna_store::{OpenError, conformance::Subject};
+    use sterna_store::OpenError;
 
     #[tokio::test]
     async fn a_store_that_was_moved_away_leaves_its_successor_alone() {

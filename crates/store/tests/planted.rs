@@ -35,6 +35,18 @@ enum Mistake {
     LiesAboutConflicts,
     /// Takes what exceeds the limits, cut to size.
     HasNoLimits,
+    /// Looks whether it knows a write id, and applies then.
+    ChecksWriteIdsFirst,
+    /// Reads the right revision with another value.
+    ReadsWrongValues,
+    /// Takes bytes for text.
+    ReadsText,
+    /// Tells of an empty value as if it had been removed.
+    TakesEmptyForNothing,
+    /// Calls the floor itself compacted.
+    CompactsOneMore,
+    /// Loses what comes when a watch lags by more than 300.
+    WatchJumps,
 }
 
 struct Planted {
@@ -101,7 +113,20 @@ impl Planted {
                 commit.writes.truncate(limits.operations_max / 2);
                 self.store.commit(commit).await
             }
-            Mistake::LiesAboutConflicts
+            Mistake::ChecksWriteIdsFirst => {
+                if let Some(revision) = self.store.written(commit.write_id).await? {
+                    return Ok(Outcome::Applied(revision));
+                }
+                tokio::task::yield_now().await;
+                commit.write_id = self.new_id();
+                self.store.commit(commit).await
+            }
+            Mistake::ReadsWrongValues
+            | Mistake::ReadsText
+            | Mistake::TakesEmptyForNothing
+            | Mistake::CompactsOneMore
+            | Mistake::WatchJumps
+            | Mistake::LiesAboutConflicts
             | Mistake::ReadsOldState
             | Mistake::ForgetsThePin
             | Mistake::WatchSkips
@@ -121,7 +146,14 @@ impl Store for Planted {
 
     fn get<'a>(&'a self, key: &'a str) -> BoxFuture<'a, Result<Reading, StoreError>> {
         async move {
-            let reading = self.store.get(key).await?;
+            let mut reading = self.store.get(key).await?;
+            if let Some(item) = &mut reading.item {
+                if self.mistake == Mistake::ReadsWrongValues {
+                    item.value = "wrong".into();
+                } else if self.mistake == Mistake::ReadsText {
+                    item.value = String::from_utf8_lossy(&item.value).into_owned().into();
+                }
+            }
             if self.mistake == Mistake::ReadsOldState {
                 // By the time it is answered, others have gone on.
                 for _ in 0..20 {
@@ -138,6 +170,10 @@ impl Store for Planted {
     fn scan(&self, mut scan: Scan) -> BoxFuture<'_, Result<Page, StoreError>> {
         if self.mistake == Mistake::ForgetsThePin {
             scan.at = None;
+        }
+        let floor = Revision::new(self.counter.load(Ordering::Relaxed));
+        if self.mistake == Mistake::CompactsOneMore && scan.at == Some(floor) {
+            return async move { Err(StoreError::Compacted { floor }) }.boxed();
         }
         self.store.scan(scan)
     }
@@ -157,8 +193,15 @@ impl Store for Planted {
                     return Ok(Some((again, (watch, count, None))));
                 }
                 let mut changes = watch.next().await?;
-                if mistake == Mistake::WatchSkips && count == 5 {
+                let is_skipped = mistake == Mistake::WatchSkips && count == 5
+                    || mistake == Mistake::WatchJumps && count == 300;
+                if is_skipped {
                     changes = watch.next().await?;
+                }
+                if mistake == Mistake::TakesEmptyForNothing {
+                    for change in &mut changes.changes {
+                        change.value = change.value.take().filter(|value| !value.is_empty());
+                    }
                 }
                 let is_repeated = mistake == Mistake::WatchRepeats && count == 5;
                 let again = is_repeated.then(|| changes.clone());
@@ -173,6 +216,7 @@ impl Store for Planted {
     }
 
     fn compact(&self, up_to: Revision) -> BoxFuture<'_, Result<(), StoreError>> {
+        self.counter.store(up_to.get(), Ordering::Relaxed);
         self.store.compact(up_to)
     }
 }
@@ -204,5 +248,12 @@ planted! {
     ForgetsWriteIds is noticed by a_write_id_applies_once as a_store_that_forgets_write_ids_fails;
     ForgetsWriteIds is noticed by written_tells_what_applied as a_store_without_write_ids_fails;
     LiesAboutConflicts is noticed by random_histories_are_linearizable as a_store_that_lies_about_conflicts_fails;
+    ChecksWriteIdsFirst is noticed by a_write_id_applies_once_even_at_the_same_time as a_store_that_checks_write_ids_first_fails;
+    ReadsWrongValues is noticed by random_histories_are_linearizable as a_store_that_reads_wrong_values_fails;
+    ReadsText is noticed by values_are_bytes as a_store_that_takes_bytes_for_text_fails;
+    TakesEmptyForNothing is noticed by values_are_bytes as a_watch_that_takes_empty_for_nothing_fails;
+    CompactsOneMore is noticed by compaction_keeps_the_state_and_says_what_is_gone as a_store_that_compacts_one_more_fails;
+    WatchJumps is noticed by a_watch_far_behind_misses_nothing as a_watch_that_jumps_fails;
+    WatchRepeats is noticed by a_watch_replayed_is_the_state as a_watch_that_repeats_beside_committers_fails;
     HasNoLimits is noticed by what_exceeds_a_limit_is_refused as a_store_without_limits_fails;
 }

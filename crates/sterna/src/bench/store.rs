@@ -2,7 +2,7 @@
 
 use std::{
     fs,
-    io::Write,
+    io::{Seek, Write},
     path::{Path, PathBuf},
     sync::{
         Arc,
@@ -14,8 +14,11 @@ use std::{
 use anyhow::{Context, anyhow, bail};
 use serde_json::json;
 use sterna_model::WriteId;
-use sterna_store::{Commit, Expect, Key, Outcome, Store, StoreError};
-use tokio::signal::unix::{Signal, SignalKind, signal};
+use sterna_store::{Commit, Embedded, Expect, Key, Outcome, Store, StoreError};
+use tokio::{
+    signal::unix::{Signal, SignalKind, signal},
+    task::JoinHandle,
+};
 
 use super::report::{Report, median, quantile, rounded};
 use crate::{clock, out};
@@ -54,11 +57,11 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
     // Heard from now on, before there is anything to be left behind.
     let interrupts = runtime.block_on(async { signal(SignalKind::interrupt()) })?;
     let own = if args.stores.is_empty() { Some(OwnDirectory::make()?) } else { None };
-    let urls = match &own {
-        Some(own) => vec![format!("file:{}", own.path.join("store").display())],
-        None => args.stores.clone(),
+    let places = match &own {
+        Some(own) => vec![Place::Directory(own.path.join("store"))],
+        None => args.stores.iter().cloned().map(Place::Url).collect(),
     };
-    let result = runtime.block_on(measure(&args, &urls, interrupts));
+    let result = runtime.block_on(measure(&args, &places, interrupts));
     // In this order: the directory goes when nothing writes to it any more.
     drop(runtime);
     drop(own);
@@ -67,12 +70,22 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
     Ok(out::answer(&text)?)
 }
 
+/// Where a store is.
+enum Place {
+    /// In a directory, whose name need not be text.
+    Directory(PathBuf),
+    /// Where a URL says.
+    Url(String),
+}
+
 /// One store under measurement, with what was seen of it, round by round.
 struct Subject {
     name: String,
     store: Arc<dyn Store>,
+    /// Begins all keys of this run, so that nobody else's are touched.
+    prefix: String,
     /// Where the floor is measured; `None` for a store without a disk here.
-    floor_path: Option<PathBuf>,
+    directory: Option<PathBuf>,
     floors: Vec<f64>,
     rounds: Vec<[Seen; COMMITTERS.len()]>,
     watches: Vec<f64>,
@@ -86,10 +99,10 @@ struct Seen {
     p99_ms: f64,
 }
 
-async fn measure(args: &Args, urls: &[String], mut interrupts: Signal) -> anyhow::Result<Report> {
+async fn measure(args: &Args, places: &[Place], mut interrupts: Signal) -> anyhow::Result<Report> {
     let mut subjects = Vec::new();
-    for url in urls {
-        subjects.push(Subject::open(url, &subjects).await?);
+    for place in places {
+        subjects.push(Subject::open(place, &subjects).await?);
     }
     let span = Duration::from_millis(args.millis);
     let measured = tokio::select! {
@@ -123,36 +136,109 @@ async fn rounds(subjects: &mut [Subject], rounds: u32, span: Duration) -> anyhow
 }
 
 impl Subject {
-    async fn open(url: &str, others: &[Self]) -> anyhow::Result<Self> {
-        let store = sterna_store::open(url).await?;
-        let (scheme, rest) = url.split_once(':').unwrap_or((url, ""));
-        let is_file = scheme == "file";
-        let kind = if is_file { "embedded" } else { scheme };
+    async fn open(place: &Place, others: &[Self]) -> anyhow::Result<Self> {
+        let (kind, store, directory): (_, Arc<dyn Store>, _) = match place {
+            Place::Directory(path) => {
+                ("embedded", Arc::new(Embedded::open(path)?), Some(path.clone()))
+            }
+            Place::Url(url) => {
+                let store = sterna_store::open(url).await?;
+                match url.split_once(':') {
+                    Some(("file", path)) => {
+                        let path = path.strip_prefix("//").unwrap_or(path);
+                        ("embedded", store, Some(PathBuf::from(path)))
+                    }
+                    Some((scheme, _)) => (scheme, store, None),
+                    None => (&**url, store, None),
+                }
+            }
+        };
         let same = others.iter().filter(|other| other.name.starts_with(kind)).count();
         let name = if same == 0 { kind.to_owned() } else { format!("{kind}-{}", same + 1) };
-        // Beside the directory, which belongs to the store, and so on the same disk.
-        let floor_path = is_file.then(|| {
-            let directory = rest.strip_prefix("//").unwrap_or(rest).trim_end_matches('/');
-            PathBuf::from(format!("{directory}.floor-{}", std::process::id()))
-        });
+        let prefix = format!("/bench/{}/", next_write_id());
         let (floors, rounds, watches) = (Vec::new(), Vec::new(), Vec::new());
-        Ok(Self { name, store, floor_path, floors, rounds, watches })
+        Ok(Self { name, store, prefix, directory, floors, rounds, watches })
     }
 
     /// The floor first, then each number of committers, then a watch beside them.
     async fn round(&mut self, span: Duration) -> anyhow::Result<()> {
-        if let Some(path) = &self.floor_path {
-            self.floors.push(append(path, span).with_context(|| {
-                format!("cannot append to {}; make room for it, and try again", path.display())
-            })?);
+        if let Some(directory) = &self.directory {
+            self.floors.push(
+                append(directory, span).with_context(|| {
+                    format!("cannot append to a file in {}", directory.display())
+                })?,
+            );
         }
         let mut seen = [Seen::default(); COMMITTERS.len()];
         for (seen, &committers) in seen.iter_mut().zip(&COMMITTERS) {
-            *seen = commit(&self.store, committers, span).await?;
+            *seen = self.commit(committers, span).await?;
         }
         self.rounds.push(seen);
-        self.watches.push(watch(&self.store, span).await?);
+        self.watches.push(self.watch(span).await?);
         Ok(())
+    }
+
+    /// Commits with so many committers at a time.
+    async fn commit(&self, committers: usize, span: Duration) -> anyhow::Result<Seen> {
+        let start = clock::instant();
+        let mut latencies = Vec::new();
+        for task in self.committers(committers, start, span) {
+            latencies.extend(task.await??);
+        }
+        let per_s = latencies.len() as f64 / start.elapsed().as_secs_f64();
+        let p50_ms = quantile(&mut latencies, 0.5);
+        Ok(Seen { per_s, p50_ms, p99_ms: quantile(&mut latencies, 0.99) })
+    }
+
+    fn committers(
+        &self,
+        count: usize,
+        start: Instant,
+        span: Duration,
+    ) -> Vec<JoinHandle<anyhow::Result<Vec<f64>>>> {
+        let spawn = |committer| {
+            let keys = (0..KEYS_EACH).map(|index| key(&self.prefix, committer, index)).collect();
+            tokio::spawn(commit_loop(Arc::clone(&self.store), keys, start, span))
+        };
+        (0..count).map(spawn).collect()
+    }
+
+    /// The 99th percentile of the milliseconds from sending a commit to its delivery by a watch.
+    async fn watch(&self, span: Duration) -> anyhow::Result<f64> {
+        let last = format!("{}last", self.prefix);
+        let (_, now) = sterna_store::scan_all(&*self.store, &self.prefix).await?;
+        let mut watch = self.store.watch(&self.prefix, now).await?;
+        let start = clock::instant();
+        let committers = self.committers(WATCHED, start, span);
+        let watcher = {
+            let last = last.clone();
+            tokio::spawn(async move {
+                let mut latencies = Vec::new();
+                loop {
+                    let changes = watch.next().await?;
+                    let arrived = start.elapsed().as_secs_f64();
+                    for change in changes.changes {
+                        if *change.key == *last {
+                            return Ok::<Vec<f64>, StoreError>(latencies);
+                        }
+                        let sent = change.value.and_then(|value| value.get(..8)?.try_into().ok());
+                        latencies
+                            .extend(sent.map(|sent| (arrived - f64::from_le_bytes(sent)) * 1e3));
+                    }
+                }
+            })
+        };
+        let mut commits = 0;
+        for committer in committers {
+            commits += committer.await??.len();
+        }
+        // Tells the watch that nothing more comes.
+        drop(self.store.commit(Commit::new(next_write_id()).put(last, "")).await?);
+        let mut latencies = watcher.await??;
+        if latencies.len() != commits {
+            bail!("{commits} commits were made, but the watch delivered {}", latencies.len());
+        }
+        Ok(quantile(&mut latencies, 0.99))
     }
 
     fn report(&self, report: &mut Report) {
@@ -184,7 +270,7 @@ impl Subject {
 
     /// Takes out of the store what was put into it, which may be somebody's own.
     async fn clean_up(&self) -> anyhow::Result<()> {
-        let (items, _) = sterna_store::scan_all(&*self.store, PREFIX).await?;
+        let (items, _) = sterna_store::scan_all(&*self.store, &self.prefix).await?;
         for items in items.chunks(self.store.limits().operations_max) {
             let commit = items
                 .iter()
@@ -195,51 +281,38 @@ impl Subject {
     }
 }
 
-const PREFIX: &str = "/bench/";
-/// Tells a watch that nothing more comes.
-const LAST: &str = "/bench/last";
-
 /// Appends the bytes of one commit and syncs, again and again; gives how often in a second.
-fn append(path: &Path, span: Duration) -> std::io::Result<f64> {
-    let payload = vec![b'x'; key(0, 0).len() + VALUE_BYTES];
-    let mut file = fs::File::create_new(path)?;
+///
+/// The file lies in the store's own directory, and so on its disk, whatever is mounted where.
+fn append(directory: &Path, span: Duration) -> std::io::Result<f64> {
+    let payload = vec![b'x'; key("/bench/", 0, 0).len() + VALUE_BYTES];
+    let path = directory.join(format!("bench-floor-{}", std::process::id()));
+    let mut file = fs::File::create_new(&path)?;
     // Without its name it goes by itself, whatever happens.
-    fs::remove_file(path)?;
+    fs::remove_file(&path)?;
     let (start, mut count) = (clock::instant(), 0_u32);
     while start.elapsed() < span {
         file.write_all(&payload)?;
         file.sync_data()?;
         count += 1;
+        if count.is_multiple_of(20_000) {
+            // A fast disk must not be filled by the mere measuring.
+            file.set_len(0)?;
+            file.rewind()?;
+        }
     }
-    let per_s = f64::from(count) / start.elapsed().as_secs_f64();
-    Ok(per_s)
-}
-
-/// Commits with so many committers at a time.
-async fn commit(store: &Arc<dyn Store>, committers: usize, span: Duration) -> anyhow::Result<Seen> {
-    let start = clock::instant();
-    let tasks: Vec<_> = (0..committers)
-        .map(|committer| tokio::spawn(commit_loop(Arc::clone(store), committer, start, span)))
-        .collect();
-    let mut latencies = Vec::new();
-    for task in tasks {
-        latencies.extend(task.await??);
-    }
-    let per_s = latencies.len() as f64 / start.elapsed().as_secs_f64();
-    let p50_ms = quantile(&mut latencies, 0.5);
-    Ok(Seen { per_s, p50_ms, p99_ms: quantile(&mut latencies, 0.99) })
+    Ok(f64::from(count) / start.elapsed().as_secs_f64())
 }
 
 /// One committer: goes round over its keys and gives the milliseconds of each commit.
 async fn commit_loop(
     store: Arc<dyn Store>,
-    committer: usize,
+    names: Vec<Key>,
     start: Instant,
     span: Duration,
 ) -> anyhow::Result<Vec<f64>> {
     let mut keys = Vec::new();
-    for index in 0..KEYS_EACH {
-        let key = Key::from(key(committer, index));
+    for key in names {
         let item = store.get(&key).await?.item;
         keys.push((key, item.map_or(Expect::Absent, |item| Expect::At(item.revision))));
     }
@@ -265,42 +338,8 @@ async fn commit_loop(
     Ok(latencies)
 }
 
-/// The 99th percentile of the milliseconds from sending a commit to its delivery by a watch.
-async fn watch(store: &Arc<dyn Store>, span: Duration) -> anyhow::Result<f64> {
-    let (_, now) = sterna_store::scan_all(&**store, PREFIX).await?;
-    let mut watch = store.watch(PREFIX, now).await?;
-    let start = clock::instant();
-    let committers: Vec<_> = (0..WATCHED)
-        .map(|committer| tokio::spawn(commit_loop(Arc::clone(store), committer, start, span)))
-        .collect();
-    let watcher = tokio::spawn(async move {
-        let mut latencies = Vec::new();
-        loop {
-            let changes = watch.next().await?;
-            let arrived = start.elapsed().as_secs_f64();
-            for change in changes.changes {
-                if *change.key == *LAST {
-                    return Ok::<Vec<f64>, StoreError>(latencies);
-                }
-                let sent = change.value.and_then(|value| value.get(..8)?.try_into().ok());
-                latencies.extend(sent.map(|sent| (arrived - f64::from_le_bytes(sent)) * 1e3));
-            }
-        }
-    });
-    let mut commits = 0;
-    for committer in committers {
-        commits += committer.await??.len();
-    }
-    drop(store.commit(Commit::new(next_write_id()).put(LAST, "")).await?);
-    let mut latencies = watcher.await??;
-    if latencies.len() != commits {
-        bail!("{commits} commits were made, but the watch delivered {}", latencies.len());
-    }
-    Ok(quantile(&mut latencies, 0.99))
-}
-
-fn key(committer: usize, index: usize) -> String {
-    format!("{PREFIX}{committer:04}/{index:04}")
+fn key(prefix: &str, committer: usize, index: usize) -> Key {
+    format!("{prefix}{committer:04}/{index:04}").into()
 }
 
 /// Unique by the process, the moment and a count; this needs no secret.

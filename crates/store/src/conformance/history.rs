@@ -85,14 +85,6 @@ pub async fn record(subject: &Subject, clients: usize, steps: usize) -> History 
     History { start, events }
 }
 
-/// As [`record`], for the sake of the commits alone.
-///
-/// # Panics
-/// As [`record`].
-pub async fn random_commits(subject: &Subject, clients: usize, steps: usize) {
-    drop(record(subject, clients, steps).await);
-}
-
 struct Client {
     subject: Subject,
     clock: Arc<AtomicU64>,
@@ -130,8 +122,14 @@ impl Client {
             None => self.seen.remove(&key),
         };
         // One key's reading is a check that this one key is so.
-        let expect = reading.item.map_or(Expect::Absent, |item| Expect::At(item.revision));
-        let check = self.subject.commit().expect(key, expect);
+        let check = match reading.item {
+            None => self.subject.commit().expect(key, Expect::Absent),
+            Some(item) => self
+                .subject
+                .commit()
+                .expect(key.clone(), Expect::At(item.revision))
+                .expect(key, Expect::Value(item.value)),
+        };
         self.events.push(Event { called, returned, what: What::Checked(check, reading.revision) });
     }
 
@@ -223,6 +221,26 @@ fn state_of(items: &[crate::Item]) -> State {
 }
 
 impl History {
+    /// How many commits applied, and how many lost.
+    pub fn outcomes(&self) -> (usize, usize) {
+        let count = |wanted: fn(&What) -> bool| {
+            self.events.iter().filter(|event| wanted(&event.what)).count()
+        };
+        let applied = count(|what| matches!(what, What::Applied(..)));
+        (applied, count(|what| matches!(what, What::Conflict(..))))
+    }
+
+    /// The revisions of all commits that applied, in order.
+    pub fn revisions(&self) -> Vec<Revision> {
+        let applied = self.events.iter().filter_map(|event| match &event.what {
+            What::Applied(_, revision) => Some(*revision),
+            What::Checked(..) | What::Conflict(..) | What::Read(..) => None,
+        });
+        let mut revisions: Vec<_> = applied.collect();
+        revisions.sort_unstable();
+        revisions
+    }
+
     /// Says why the history is not linearizable, if so.
     ///
     /// # Errors

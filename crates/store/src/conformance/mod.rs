@@ -140,6 +140,10 @@ macro_rules! conformance {
             compaction_is_of_the_past
             one_of_many_creators_wins
             a_watch_replayed_is_the_state
+            a_watch_far_behind_misses_nothing
+            values_are_bytes
+            a_prefix_is_not_a_pattern
+            a_write_id_applies_once_even_at_the_same_time
             random_histories_are_linearizable
         }
     };

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use sterna_model::Revision;
 
 use super::{Subject, history};
-use crate::{Change, Expect, Outcome, Refusal, Scan, StoreError, scan_all};
+use crate::{Change, Expect, Outcome, Scan, StoreError, scan_all};
 
 /// A rule, to be run by name.
 pub type Rule = fn(Subject) -> Pin<Box<dyn Future<Output = ()> + Send>>;
@@ -198,10 +198,14 @@ rules! {
                 other => panic!("expected a refusal for {reason:?}, got {other:?}"),
             }
         }
-        assert!(matches!(
-            subject.store.get("").await,
-            Err(StoreError::Refused(Refusal::EmptyKey))
-        ));
+        for (key, reason) in [("", "is empty"), (&*"k".repeat(limits.key_bytes_max + 1), "shorten"), ("\0", "NUL")] {
+            match subject.store.get(key).await {
+                Err(StoreError::Refused(refusal)) => {
+                    assert!(refusal.to_string().contains(reason), "{refusal}");
+                }
+                other => panic!("expected a refusal for {reason:?}, got {other:?}"),
+            }
+        }
         assert_eq!(subject.value("a").await, None);
     }
 
@@ -426,6 +430,11 @@ rules! {
 
         let pinned = subject.store.scan(Scan::of(&*subject.prefix).at(now)).await.unwrap();
         assert_eq!(pinned.items, before);
+        // The floor itself can still be read, and watched from.
+        let floor = subject.store.scan(Scan::of(&*subject.prefix).at(second)).await.unwrap();
+        assert_eq!(floor.items.len(), 1);
+        let mut watch = subject.store.watch(&subject.prefix, second).await.unwrap();
+        assert!(watch.next().await.unwrap().revision > second);
         let mut watch = subject.store.watch(&subject.prefix, now).await.unwrap();
         let revision = subject.put("a", "3").await;
         assert_eq!(watch.next().await.unwrap().revision, revision);
@@ -484,20 +493,33 @@ rules! {
         }
     }
 
-    /// Replaying a watch gives the state that a scan reads, at every revision.
+    /// A watch that runs beside many committers tells of every commit once, in order, and what it
+    /// tells, replayed, is the state that a scan reads.
     async fn a_watch_replayed_is_the_state(subject: Subject) {
         let start = subject.put("start", "1").await;
         let mut watch = subject.store.watch(&subject.prefix, start).await.unwrap();
-        history::random_commits(&subject, 4, 60).await;
+        let recording = {
+            let subject = subject.clone();
+            tokio::spawn(async move { history::record(&subject, 8, 60).await })
+        };
+        // More watches, begun in the middle of it.
+        let mut late = Vec::new();
+        for _ in 0..20 {
+            tokio::task::yield_now().await;
+            late.push(subject.store.watch(&subject.prefix, start).await.unwrap());
+        }
+        let history = recording.await.unwrap();
         let (items, revision) = scan_all(&*subject.store, &subject.prefix).await.unwrap();
         let end = subject.put("end", "1").await;
         let mut state = BTreeMap::from([(subject.key("start"), Bytes::from_static(b"1"))]);
+        let mut told = Vec::new();
         loop {
             let changes = watch.next().await.unwrap();
             if changes.revision == end {
                 break;
             }
             assert!(changes.revision <= revision);
+            told.push(changes.clone());
             for Change { key, value } in changes.changes {
                 match value {
                     Some(value) => state.insert(key.to_string(), value),
@@ -508,6 +530,84 @@ rules! {
         let items: BTreeMap<_, _> =
             items.into_iter().map(|item| (item.key.to_string(), item.value)).collect();
         assert_eq!(state, items);
+        assert!(told.is_sorted_by(|one, next| one.revision < next.revision));
+        // A commit that only removed what was not there is told by nobody.
+        let revisions = history.revisions();
+        assert!(told.iter().all(|changes| revisions.contains(&changes.revision)));
+        for mut watch in late {
+            for changes in &told {
+                assert_eq!(watch.next().await.unwrap(), *changes);
+            }
+        }
+    }
+
+    /// A watch that lags far behind is told everything all the same, while it is remembered.
+    async fn a_watch_far_behind_misses_nothing(subject: Subject) {
+        let start = subject.put("a", "start").await;
+        let mut watch = subject.store.watch(&subject.prefix, start).await.unwrap();
+        let mut revisions = Vec::new();
+        for round in 0..600 {
+            revisions.push(subject.put(&format!("{}", round % 7), &round.to_string()).await);
+        }
+        for (round, revision) in revisions.into_iter().enumerate() {
+            let changes = watch.next().await.unwrap();
+            assert_eq!(changes.revision, revision);
+            assert_eq!(changes.changes[0].value, Some(Bytes::from(round.to_string())));
+        }
+    }
+
+    /// Any bytes are kept as they are, and an empty value is a value.
+    async fn values_are_bytes(subject: Subject) {
+        let start = subject.put("start", "1").await;
+        let values: [&'static [u8]; 4] = [b"", b"\xff\xfe\x00\x80", b"\0", "\u{e9}\u{10ffff}".as_bytes()];
+        let mut watch = subject.store.watch(&subject.key("v"), start).await.unwrap();
+        for value in values {
+            let value = Bytes::from_static(value);
+            subject.apply(subject.commit().put(subject.key("v"), value.clone())).await;
+            let item = subject.store.get(&subject.key("v")).await.unwrap().item;
+            assert_eq!(item.map(|item| item.value), Some(value.clone()));
+            let page = subject.store.scan(Scan::of(subject.key("v"))).await.unwrap();
+            assert_eq!(page.items[0].value, value);
+            assert_eq!(watch.next().await.unwrap().changes[0].value, Some(value));
+        }
+    }
+
+    /// A prefix is text, not a pattern, and the empty one is of all keys.
+    async fn a_prefix_is_not_a_pattern(subject: Subject) {
+        let start = subject.put("start", "1").await;
+        for name in ["a_b", "axb", "a%b", "a\\b", "A_B", "a*b", "a?b"] {
+            subject.put(name, "1").await;
+        }
+        for prefix in ["a_", "a%", "a\\", "a*", "a?"] {
+            let page = subject.store.scan(Scan::of(subject.key(prefix))).await.unwrap();
+            let seen: Vec<_> = page.items.iter().map(|item| item.key.to_string()).collect();
+            assert_eq!(seen, [subject.key(&format!("{prefix}b"))]);
+            let mut watch = subject.store.watch(&subject.key(prefix), start).await.unwrap();
+            assert_eq!(*watch.next().await.unwrap().changes[0].key, *seen[0]);
+        }
+        let all = scan_all(&*subject.store, "").await.unwrap().0;
+        assert!(all.iter().any(|item| *item.key == *subject.key("a?b")));
+        let mut watch = subject.store.watch("", start).await.unwrap();
+        assert_eq!(*watch.next().await.unwrap().changes[0].key, *subject.key("a_b"));
+    }
+
+    /// Of many that send one commit at the same time all are told of the one time it applied.
+    async fn a_write_id_applies_once_even_at_the_same_time(subject: Subject) {
+        for round in 0..20 {
+            let commit = subject.commit().put(subject.key("a"), round.to_string());
+            let senders: Vec<_> = (0..8)
+                .map(|_| {
+                    let (subject, commit) = (subject.clone(), commit.clone());
+                    tokio::spawn(async move { subject.apply(commit).await })
+                })
+                .collect();
+            let mut told = Vec::new();
+            for sender in senders {
+                told.push(sender.await.unwrap());
+            }
+            told.dedup();
+            assert_eq!(told.len(), 1, "{told:?}");
+        }
     }
 
     /// Random histories of many committers on few keys are linearizable.
@@ -522,6 +622,8 @@ rules! {
             if let Err(why) = history.check() {
                 panic!("round {round}: {why}");
             }
+            let (applied, lost) = history.outcomes();
+            assert!(applied > 20 && lost > 20, "{applied} applied and {lost} lost: too few to judge");
         }
     }
 }

@@ -81,7 +81,7 @@ pub struct Embedded {
     engine: Arc<Engine>,
     driver: Driver,
     /// Let go of last, when the threads have ended.
-    _lock: Lock,
+    _lock: Option<Lock>,
 }
 
 impl Embedded {
@@ -106,7 +106,26 @@ impl Embedded {
         // Nothing is touched in a directory that is not ours, not even by locking it.
         open::check_names(&files, path)?;
         let lock = Lock::take(&files, path)?;
-        let engine = Arc::new(open::recover(Arc::new(files), sizes, path)?);
+        Self::start(Arc::new(files), sizes, path, Some(lock))
+    }
+
+    /// Opens a store on any files, for tests; nothing keeps a second one out.
+    ///
+    /// # Errors
+    /// As [`Embedded::open`].
+    #[cfg(any(test, feature = "conformance"))]
+    pub fn open_on(files: Arc<dyn files::Files>, sizes: Sizes) -> Result<Self, OpenError> {
+        Self::start(files, sizes, Path::new("files"), None)
+    }
+
+    fn start(
+        files: Arc<dyn files::Files>,
+        sizes: Sizes,
+        path: &Path,
+        lock: Option<Lock>,
+    ) -> Result<Self, OpenError> {
+        let of_io = |error| OpenError::of_io(path, error);
+        let engine = Arc::new(open::recover(files, sizes, path)?);
         let writer = Writer::new(Arc::clone(&engine)).map_err(of_io)?;
         let driver = Driver::start(&engine, writer).map_err(of_io)?;
         Ok(Self { engine, driver, _lock: lock })
