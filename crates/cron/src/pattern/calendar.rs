@@ -64,8 +64,7 @@ impl Calendar {
     /// The least matching label that is `label` or later; [`FAR`] when there is none.
     #[inline]
     pub(crate) fn at_or_after(&self, label: i64) -> i64 {
-        let day = label.div_euclid(DAY);
-        let second = label - day * DAY;
+        let (day, second) = civil::split(label);
         // When the last moment of today has passed, today need not be looked at.
         let from = if second > self.last { day + 1 } else { day };
         match self.day_at_or_after(from) {
@@ -77,8 +76,7 @@ impl Calendar {
 
     /// The least matching label of `year` from `label` on, whether or not the year is selected.
     pub(crate) fn within_year(&self, year: i64, label: i64) -> Option<i64> {
-        let day = label.div_euclid(DAY);
-        let second = label - day * DAY;
+        let (day, second) = civil::split(label);
         let date = civil::date_of(if second > self.last { day + 1 } else { day });
         if date.year != year {
             return None;
@@ -91,39 +89,54 @@ impl Calendar {
     #[inline]
     fn day_at_or_after(&self, day: i64) -> Option<i64> {
         let date = civil::date_of(day);
-        if self.years.contains(date.year)
-            && let Some(found) = self.day_within(date.year, date.month, date.day)
-        {
-            return Some(found);
+        if self.years.contains(date.year) {
+            // Mostly the month at hand answers, and then the year need not be laid out.
+            if self.fields.months >> date.month & 1 == 1 {
+                let first = day - date.day + 1;
+                let length = civil::month_length(date.year, date.month);
+                let mask = self.mask(date.year, date.month, first, length) & u32::MAX << date.day;
+                if mask != 0 {
+                    return Some(first + i64::from(mask.trailing_zeros()) - 1);
+                }
+            }
+            if let Some(found) = self.day_within(date.year, date.month + 1, 1) {
+                return Some(found);
+            }
         }
         let year = self.years.at_or_after(date.year + 1)?;
         self.day_within(year, 1, 1)
     }
 
+    /// The matching days of a month, day `n` as bit `n`; `first` is the day of the first.
+    #[inline]
+    fn mask(&self, year: i64, month: i64, first: i64, length: i64) -> u32 {
+        let mask = self.shapes[index(civil::weekday(first) * 4 + length - 28)];
+        match &self.fields.every {
+            None => mask,
+            Some(every) => mask & every.mask(year, month, first, length),
+        }
+    }
+
     /// The least matching day of a year from a date on: twelve months at most are looked at.
+    /// Month 13 is after the year.
     #[inline]
     fn day_within(&self, year: i64, month: i64, day: i64) -> Option<i64> {
         let new_year = civil::new_year(year);
         let before = civil::months_of(year);
         let mut floor = u32::MAX << day;
         let mut months = self.fields.months & (u16::MAX << month);
-        if self.fields.months >> month & 1 == 0 {
-            floor = u32::MAX;
-        }
         while months != 0 {
-            let at = months.trailing_zeros() as usize;
-            let first = new_year + before[at - 1];
-            let length = before[at] - before[at - 1];
-            let shape = index(civil::weekday(first) * 4 + length - 28);
-            let mut mask = self.shapes[shape] & floor;
-            if let Some(every) = &self.fields.every {
-                mask &= every.mask(year, i64::from(months.trailing_zeros()), first, length);
+            let at = i64::from(months.trailing_zeros());
+            if at != month {
+                floor = u32::MAX;
             }
+            let first = new_year + before[index(at - 1)];
+            let length = before[index(at)] - before[index(at - 1)];
+            let mask = self.mask(year, at, first, length) & floor;
             if mask != 0 {
                 return Some(first + i64::from(mask.trailing_zeros()) - 1);
             }
             months &= months - 1;
-            floor = u32::MAX;
         }
         None
     }
@@ -131,18 +144,20 @@ impl Calendar {
     /// The least matching second of a day from `second` on; there must be one.
     #[inline]
     fn second_at_or_after(&self, second: i64) -> i64 {
-        let (hour, minute) = (second / 3600, second / 60 % 60);
+        let minutes = civil::narrow(second) / 60;
+        let (hour, minute) = (minutes / 60, minutes % 60);
+        let within = second - i64::from(minutes) * 60;
         let fields = &self.fields;
         if fields.hours >> hour & 1 == 1 {
             if fields.minutes >> minute & 1 == 1 {
-                let left = fields.seconds & (u64::MAX << (second % 60));
+                let left = fields.seconds & (u64::MAX << within);
                 if left != 0 {
-                    return second - second % 60 + low(left);
+                    return second - within + low(left);
                 }
             }
             let left = fields.minutes & (u64::MAX << minute << 1);
             if left != 0 {
-                return hour * 3600 + low(left) * 60 + low(fields.seconds);
+                return i64::from(hour) * 3600 + low(left) * 60 + low(fields.seconds);
             }
         }
         let later = low(u64::from(fields.hours & (u32::MAX << hour << 1)));
@@ -159,10 +174,13 @@ impl Calendar {
                 civil::weekday(civil::new_year(found)) * 2 + i64::from(civil::is_leap(found));
             let fertile = match (self.fields.every, known[index(kind)]) {
                 (None, Some(fertile)) => fertile,
-                (None, None) | (Some(Every { .. }), None | Some(true | false)) => {
+                (None, None) => {
                     let fertile = self.day_within(found, 1, 1).is_some();
                     known[index(kind)] = Some(fertile);
                     fertile
+                }
+                (Some(every), None | Some(true | false)) => {
+                    every.touches(found) && self.day_within(found, 1, 1).is_some()
                 }
             };
             if !fertile {

@@ -7,34 +7,36 @@
 
 use super::calendar::Calendar;
 use crate::{
-    civil::{self, CYCLE_YEARS, DAY, index},
+    civil::{self, DAY, YEAR_MIN, index},
     zone::Table,
 };
 
-/// By place in the cycle, the kind of a year: weekday of 1 January, and leap years around.
-static KINDS: [u8; index(CYCLE_YEARS)] = kinds();
+/// Kinds of years: by the weekday of 1 January, and by the leap years at hand.
+const KINDS: usize = 28;
+/// Words of 64 years after which both the words and the calendar begin anew: 1600 years.
+const ROUND: usize = 25;
 
-const fn kinds() -> [u8; index(CYCLE_YEARS)] {
-    let mut kinds = [0; index(CYCLE_YEARS)];
-    let mut year = 0;
-    while year < CYCLE_YEARS {
-        let leap = match (civil::is_leap(year - 1), civil::is_leap(year), civil::is_leap(year + 1))
-        {
-            (false, false, false) => 0,
-            (true, false | true, false | true) => 1,
-            (false, true, false | true) => 2,
-            (false, false, true) => 3,
-        };
-        #[expect(
-            clippy::cast_possible_truncation,
-            clippy::cast_sign_loss,
-            reason = "a weekday is from 0 to 6"
-        )]
-        let weekday = civil::weekday(civil::new_year(year)) as u8;
-        kinds[index(year)] = weekday * 4 + leap;
-        year += 1;
+/// For each kind its years, laid out as [`Years`](super::years::Years) has them.
+static YEARS_OF_KIND: [[u64; ROUND]; KINDS] = years_of_kind();
+
+const fn kind(year: i64) -> usize {
+    let leap = match (civil::is_leap(year - 1), civil::is_leap(year), civil::is_leap(year + 1)) {
+        (false, false, false) => 0,
+        (true, false | true, false | true) => 1,
+        (false, true, false | true) => 2,
+        (false, false, true) => 3,
+    };
+    index(civil::weekday(civil::new_year(year)) * 4 + leap)
+}
+
+const fn years_of_kind() -> [[u64; ROUND]; KINDS] {
+    let mut words = [[0; ROUND]; KINDS];
+    let mut at = 0;
+    while at < ROUND * 64 {
+        words[kind(YEAR_MIN + at as i64)][at / 64] |= 1 << (at % 64);
+        at += 1;
     }
-    kinds
+    words
 }
 
 /// The first selected year from `year` on in which some matching label is shown.
@@ -42,19 +44,17 @@ const fn kinds() -> [u8; index(CYCLE_YEARS)] {
 /// The rules must repeat from `year` on. A count from a date is not looked into: a year may be
 /// called fertile although the count leaves out what it shows.
 pub(super) fn next_fertile(calendar: &Calendar, table: &Table, year: i64) -> Option<i64> {
-    let mut known = 0_u32;
-    let mut fertile = 0_u32;
-    let mut next = calendar.years().at_or_after(year)?;
+    // The years of kinds that are not known to be barren.
+    let mut hopeful = [u64::MAX; ROUND];
+    let mut next = year;
     loop {
-        let kind = KINDS[index(next.rem_euclid(CYCLE_YEARS))];
-        if known >> kind & 1 == 0 {
-            known |= 1 << kind;
-            fertile |= u32::from(shows_match(calendar, table, next)) << kind;
-        }
-        if fertile >> kind & 1 == 1 {
+        next = calendar.years().at_or_after_within(next, &hopeful)?;
+        if shows_match(calendar, table, next) {
             return Some(next);
         }
-        next = calendar.years().at_or_after(next + 1)?;
+        for (word, barren) in hopeful.iter_mut().zip(YEARS_OF_KIND[kind(next)]) {
+            *word &= !barren;
+        }
     }
 }
 

@@ -54,11 +54,11 @@ impl Epoch {
 }
 
 fn utc(epoch: i64) -> String {
-    let date = civil::date_of(epoch.div_euclid(civil::DAY));
-    if date.year > 9999 {
+    if epoch >= civil::new_year(10_000) * civil::DAY {
         return epoch.to_string();
     }
-    let second = epoch.rem_euclid(civil::DAY);
+    let (day, second) = civil::split(epoch);
+    let date = civil::date_of(day);
     format!(
         "{:04}-{:02}-{:02}T{:02}:{:02}:{:02}Z",
         date.year,

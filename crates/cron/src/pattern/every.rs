@@ -23,6 +23,22 @@ pub(crate) struct Every {
 }
 
 impl Every {
+    /// Whether the count meets a year at all; a cheap look before a thorough one.
+    pub(crate) fn touches(&self, year: i64) -> bool {
+        let (from, until) = (civil::new_year(year), civil::new_year(year + 1));
+        let start = civil::day_of(self.start);
+        if start >= until || self.end.is_some_and(|end| civil::day_of(end) < from) {
+            return false;
+        }
+        let (passed, pace, length) = match self.unit {
+            Unit::Days => (from - start, self.period, until - from),
+            // A week that begins in the old year may reach into the new one.
+            Unit::Weeks => (from - start - 6, self.period * 7, until - from + 6),
+            Unit::Months => (12 * (year - self.start.year) + 1 - self.start.month, self.period, 12),
+        };
+        passed <= 0 || (pace - passed % pace) % pace < length
+    }
+
     /// Which days of a month it allows, day `n` as bit `n`; `first` is the day of the first.
     pub(crate) fn mask(&self, year: i64, month: i64, first: i64, length: i64) -> u32 {
         let start = civil::day_of(self.start);

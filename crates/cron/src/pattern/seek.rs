@@ -19,7 +19,7 @@ use crate::{
 /// No label of the year 9999 is shown later than this, in any zone.
 const LAST: i64 = civil::new_year(10_000) * civil::DAY + OFFSET_MAX;
 /// So many labels in a row may fall into gaps before the years ahead are judged wholesale.
-const PATIENCE: u32 = 12;
+const PATIENCE: u32 = 6;
 
 /// A firing, and how it came about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -58,6 +58,23 @@ impl Years {
         i64::try_from(found).ok().map(|found| found + YEAR_MIN)
     }
 
+    /// The same among the years that `filter` allows, which is laid out as the set is and begins
+    /// anew after its last word.
+    pub(crate) fn at_or_after_within(&self, year: i64, filter: &[u64]) -> Option<i64> {
+        let mut at = index((year - YEAR_MIN).max(0));
+        while at < WORDS * 64 {
+            let word = at / 64;
+            let allowed = self.words[word] & filter[word % filter.len()];
+            let left = allowed & (u64::MAX << (at % 64));
+            if left != 0 {
+                let found = word * 64 + left.trailing_zeros() as usize;
+                return i64::try_from(found).ok().map(|found| found + YEAR_MIN);
+            }
+            at = (word + 1) * 64;
+        }
+        None
+    }
+
     /// Its years in order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = i64> {
         std::iter::successors(self.at_or_after(YEAR_MIN), |year| self.at_or_after(year + 1))

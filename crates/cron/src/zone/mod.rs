@@ -118,7 +118,7 @@ impl Zone {
     pub fn format(&self, at: Time) -> String {
         let offset = self.offset_seconds(at);
         let Some(label) = at.epoch().checked_add(offset) else { return at.to_string() };
-        let date = civil::date_of(label.div_euclid(civil::DAY).clamp(-720_000, 2_933_000));
+        let date = civil::date_of(label.div_euclid(civil::DAY).clamp(-719_468, 2_933_000));
         if !(1..=9999).contains(&date.year) {
             return at.to_string();
         }
