@@ -26,7 +26,7 @@ pub(crate) fn find(names: &[&str], text: &str) -> Option<i64> {
         text.len() >= 3
             && name.get(..text.len()).is_some_and(|prefix| prefix.eq_ignore_ascii_case(text))
     };
-    let at = names.iter().position(|name| is_prefix(&name))?;
+    let at = names.iter().position(is_prefix)?;
     i64::try_from(at).ok()
 }
 

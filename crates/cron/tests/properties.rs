@@ -2,6 +2,8 @@
 //!
 //! `STERNA_LONG=1` runs many more rounds.
 
+#![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
+
 mod support;
 
 use jiff::{Timestamp, tz::TimeZone};

@@ -1,5 +1,7 @@
 //! Every vector in `tests/vectors`: firings of items, and items that must be refused.
 
+#![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
+
 use serde::Deserialize;
 use serde_json::Value;
 use sterna_cron::{Database, Item, Time};

@@ -20,11 +20,13 @@ const NAMED: [(&str, &str); 9] = [
     ("@every_second", "* * * * * *"),
 ];
 
-/// A line, cut into words with their columns.
+/// A word and its byte offset in the line.
+type Word<'a> = (usize, &'a str);
+
+/// A line, cut into words.
 struct Source<'a> {
     text: &'a str,
-    /// Byte offset and text of each word.
-    words: Vec<(usize, &'a str)>,
+    words: Vec<Word<'a>>,
 }
 
 impl<'a> Source<'a> {
@@ -40,7 +42,7 @@ impl<'a> Source<'a> {
     }
 
     /// The zone in front, and the words after it.
-    fn zone(&self) -> Result<(Option<&'a str>, &[(usize, &'a str)]), LineError> {
+    fn zone(&self) -> Result<(Option<&'a str>, &[Word<'a>]), LineError> {
         let Some((&(at, word), rest)) = self.words.split_first() else {
             return Err(self.refuse(0, "the line is empty; it takes five fields"));
         };
@@ -71,7 +73,7 @@ pub(super) fn line(text: &str) -> Result<Line, LineError> {
 }
 
 /// Too few fields are missed at the end; too many are marked where they begin.
-fn miscounted(source: &Source<'_>, count: usize, last: (usize, &str)) -> LineError {
+fn miscounted(source: &Source<'_>, count: usize, last: Word<'_>) -> LineError {
     let problem =
         format!("{count} fields; a line takes five, or six with seconds in front of the minutes");
     let at = if count < 5 { last.0 + last.1.len() } else { last.0 };
@@ -114,8 +116,8 @@ fn named(source: &Source<'_>, at: usize, name: &str) -> Result<Line, LineError> 
     timed(&meaning, &meaning.words)
 }
 
-fn timed<'a>(source: &Source<'a>, words: &[(usize, &'a str)]) -> Result<Line, LineError> {
-    let field = |kind: &'static field::Kind, (at, text): (usize, &'a str)| {
+fn timed<'a>(source: &Source<'a>, words: &[Word<'a>]) -> Result<Line, LineError> {
+    let field = |kind: &'static field::Kind, (at, text): Word<'a>| {
         let column = source.text[..at].chars().count() + 1;
         Field { kind, text, column }
     };

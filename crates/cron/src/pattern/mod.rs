@@ -31,7 +31,7 @@ pub(crate) use calendar::{Calendar, Fields};
 pub(crate) use epoch::Epoch;
 pub(crate) use every::{Every, Unit};
 pub use fixes::{DstFixes, FixesError, Missing, Repeated};
-pub(crate) use rule::{DayRule, Join, Numbers, Weekdays, bits};
+pub(crate) use rule::{DayRule, Join, Numbers, Weekdays};
 pub(crate) use years::Years;
 
 use crate::{Time, Zone};

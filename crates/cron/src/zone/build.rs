@@ -20,7 +20,9 @@ struct Stretch {
 
 impl Stretch {
     const fn labels(&self) -> Span {
-        (self.start + self.offset, self.end + self.offset)
+        // A stretch without end shows every label, but "no label" is none of them.
+        let until = if self.end >= FAR { FAR } else { self.end + self.offset };
+        (self.start + self.offset, until)
     }
 }
 

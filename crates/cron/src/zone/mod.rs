@@ -140,6 +140,11 @@ impl Zone {
         text
     }
 
+    /// The first moment at which the local clock shows `label`, or a later label, near it.
+    pub(crate) fn first_showing(&self, label: Time) -> Time {
+        Time::from_epoch(self.table.first_showing(label.epoch()))
+    }
+
     pub(crate) fn table(&self) -> &Table {
         &self.table
     }

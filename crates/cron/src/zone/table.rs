@@ -132,7 +132,7 @@ impl Table {
     /// What to add to `instant` for its label.
     #[inline]
     pub(crate) fn offset(&self, instant: i64) -> i64 {
-        self.record(self.locate(instant)).offset
+        self.record(self.locate(instant.clamp(ORIGIN, FAR - 1))).offset
     }
 
     /// Calls `visit` with each instant that shows `label`, in order.
@@ -155,6 +155,7 @@ impl Table {
 
     /// The first instant at which the clock shows `label` or a later one, near that label.
     pub(crate) fn first_showing(&self, label: i64) -> i64 {
+        let label = label.clamp(ORIGIN, FAR);
         let mut place = self.locate(label - OFFSET_MAX);
         loop {
             let record = self.record(place);

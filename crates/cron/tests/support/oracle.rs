@@ -9,7 +9,7 @@ use jiff::{Timestamp, civil::DateTime, tz::TimeZone};
 use serde_json::Value;
 
 /// Everything that a walk over `from..until` finds.
-pub fn firings(item: &Value, rules: &TimeZone, from: i64, until: i64) -> Vec<i64> {
+pub(crate) fn firings(item: &Value, rules: &TimeZone, from: i64, until: i64) -> Vec<i64> {
     // Labels beside the window may be shown in it again, so the walk begins and ends further out.
     let margin = 3 * 86_400;
     let has_seconds = item.get("second").is_some();
@@ -60,16 +60,16 @@ pub fn firings(item: &Value, rules: &TimeZone, from: i64, until: i64) -> Vec<i64
     firings
 }
 
-pub fn offset(rules: &TimeZone, instant: i64) -> i32 {
+pub(crate) fn offset(rules: &TimeZone, instant: i64) -> i32 {
     rules.to_offset(Timestamp::from_second(instant).unwrap()).seconds()
 }
 
-pub fn civil(label: i64) -> DateTime {
+pub(crate) fn civil(label: i64) -> DateTime {
     TimeZone::UTC.to_datetime(Timestamp::from_second(label).unwrap())
 }
 
 /// Whether all selectors of an item match a local time.
-pub fn matches(item: &Value, at: DateTime) -> bool {
+pub(crate) fn matches(item: &Value, at: DateTime) -> bool {
     let second = item
         .get("second")
         .map_or(at.second() == 0, |selector| selects(selector, i64::from(at.second()), 0));
@@ -80,7 +80,7 @@ pub fn matches(item: &Value, at: DateTime) -> bool {
 }
 
 /// The same, by the date alone.
-pub fn matches_date(item: &Value, at: DateTime) -> bool {
+pub(crate) fn matches_date(item: &Value, at: DateTime) -> bool {
     let weekday = i64::from(at.weekday().to_sunday_one_offset());
     let nth = (i64::from(at.day()) + 6) / 7;
     let nth_last = (i64::from(at.days_in_month()) - i64::from(at.day())) / 7 + 1;
