@@ -1,1 +1,43 @@
-//! The words of Sterna: ids, times, amounts, names and selectors.
+//! The words of Sterna, as values that cannot be wrong: ids, times, amounts, names, selectors.
+//!
+//! | room | words |
+//! | --- | --- |
+//! | `ids` | what machines name: runs, revisions, terms, epochs, fences, locks, incarnations |
+//! | `time` | [`BootTime`] for deadlines, [`WallTime`] for people, [`Span`] between two moments |
+//! | `resources` | [`Amounts`] that work asks for, and the [`Pool`] that is never oversold |
+//! | `name` | what people name, and the [`WorkKey`] of work that must not run twice |
+//! | `selector` | how people say which of it they mean |
+//!
+//! Invariant: a value that exists is valid. Text and bytes from outside become words in a
+//! constructor or are refused there, with the place, the reason and the remedy.
+//!
+//! Invariant: what `Display` writes, `FromStr` reads back as the same value; where `Debug` is
+//! written by hand it prints the same.
+//!
+//! Invariant: no arithmetic wraps, and everything has one fixed order.
+//!
+//! It does no I/O, reads no clock and draws no randomness, and it knows none of the crates that
+//! use it: not the store, not the protocol, and not what is decided about the things named here.
+
+mod ids;
+mod name;
+mod number;
+mod resources;
+mod selector;
+mod text;
+mod time;
+
+pub use ids::{
+    ClusterId, DirectoryId, Epoch, EventId, Fence, FenceCounter, IdError, Incarnation, Lock,
+    MachineId, Nonce, NotifySequence, Revision, RunId, RunSequence, Succession, TaskIncarnation,
+    Term, WriteId,
+};
+pub use name::{
+    FiredError, KeyError, Kind, Name, NameError, Namespace, Near, NodeError, NodeName, Work,
+    WorkKey, record_path, record_prefix,
+};
+pub use resources::{
+    AmountError, Amounts, Bytes, Countables, Lack, Millicores, Pool, Resource, Shortage, Surplus,
+};
+pub use selector::{SelectError, Selector, Target};
+pub use time::{BootTime, Span, SpanError, WallTime, WallTimeError};

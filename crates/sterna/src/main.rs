@@ -1,3 +1,54 @@
-//! The binary.
+//! The binary: one file per command, and nothing else.
+//!
+//! A command's doc comment is its help. What a command answers goes to stdout, what it says about
+//! its work to stderr; `--json` makes the answer parseable. Exit codes: 0 done, 64 wrong usage, 1
+//! anything else.
 
-fn main() {}
+mod bench;
+mod clock;
+mod out;
+
+use std::process::ExitCode;
+
+use clap::{Parser, error::ErrorKind};
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+/// Runs work on a fleet of machines: nothing runs twice, and nothing is forgotten.
+#[derive(Debug, Parser)]
+#[command(name = "sterna", version, arg_required_else_help = true)]
+struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Command {
+    Bench(bench::Args),
+}
+
+fn main() -> ExitCode {
+    let args = match Args::try_parse() {
+        Ok(args) => args,
+        Err(error) => return usage(&error),
+    };
+    let result = match args.command {
+        Command::Bench(args) => bench::run(args),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            out::error(&error);
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Help and version are answers; anything else is a mistake on the command line.
+fn usage(error: &clap::Error) -> ExitCode {
+    // Nothing is left to do if even this cannot be written.
+    drop(error.print());
+    let is_answer = matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
+    if is_answer { ExitCode::SUCCESS } else { ExitCode::from(64) }
+}

@@ -1,1 +1,42 @@
-//! A store of keys with an atomic, conditional, many-key commit.
+//! A store of keys with an atomic, conditional, many-key commit, a resumable watch and pinned
+//! paging, on more than one engine.
+//!
+//! ```text
+//!   caller ── Commit { write id, expects, writes } ──▶ Store ──▶ Applied(revision)
+//!                                                        │  └──▶ Conflict(keys)
+//!             Watch ◀── Changes, one commit at a time ───┘
+//! ```
+//!
+//! | room | what it is |
+//! | --- | --- |
+//! | [`Store`] | the contract: commit, get, scan, watch, written, compact |
+//! | [`Embedded`] | the default: one directory, one process, crash-safe, group commit |
+//! | [`Memory`] | the reference, with faults to order; also the simulator's store |
+//! | `conformance` | the suite that every backend passes, and the disk that fails to order |
+//!
+//! Invariant: an answer is never a guess. `Applied` is durable; `Conflict` and every error but one
+//! wrote nothing and never will; [`StoreError::Unknown`] is the one, to be settled by the commit's
+//! write id.
+//!
+//! This crate does not know what its keys and values mean.
+
+mod commit;
+#[cfg(any(test, feature = "conformance"))]
+pub mod conformance;
+pub mod embedded;
+mod error;
+mod follow;
+mod limits;
+pub mod memory;
+mod store;
+mod url;
+
+pub use self::{
+    commit::{Commit, Expect, Key, Outcome, Write},
+    embedded::Embedded,
+    error::{BoxError, OpenError, StoreError},
+    limits::{Limits, Refusal},
+    memory::Memory,
+    store::{Change, Changes, Item, Page, Reading, Scan, Store, Watch, scan_all},
+    url::open,
+};

@@ -1,0 +1,25 @@
+//! `sterna bench`: measures this machine and Sterna on it, side by side in one run.
+//!
+//! Every bench answers in one form: `figures` are what was measured, `floor` is the bare work of the
+//! machine in the same run, `ratios` are figures over floor. Only ratios compare across machines.
+
+mod report;
+mod store;
+
+/// Measure Sterna on this machine, beside what the machine itself can do
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    bench: Bench,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Bench {
+    Store(store::Args),
+}
+
+pub(crate) fn run(args: Args) -> anyhow::Result<()> {
+    match args.bench {
+        Bench::Store(args) => store::run(args),
+    }
+}

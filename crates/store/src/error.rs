@@ -1,0 +1,166 @@
+//! Why a store could not do what was asked, by what the caller may do next.
+
+use std::{
+    io,
+    path::{Path, PathBuf},
+};
+
+use sterna_model::Revision;
+
+use crate::Refusal;
+
+/// Any cause, kept whole so that its chain can be printed.
+pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
+
+/// Why a call to an open store brought no answer.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StoreError {
+    /// Nothing was written; trying again is safe.
+    #[error("store unavailable, nothing was written")]
+    Unavailable(#[source] BoxError),
+    /// The commit may or may not have applied, or may yet: settle it before deciding anything.
+    #[error("store did not answer, the commit may have applied")]
+    Unknown(#[source] BoxError),
+    /// The call can never succeed as it is.
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+    /// The history between the revision asked for and now is gone: read the state anew and go on
+    /// from the revision that it carries.
+    #[error("history up to {floor} is compacted; scan again and go on from the scan's revision")]
+    Compacted {
+        /// The oldest revision that can still be read or watched from.
+        floor: Revision,
+    },
+    /// A write did not reach the disk for certain. Nothing more is read or written until the store
+    /// is opened again, which finds out what is there.
+    #[error("store stopped after a failed write; open it again, what it acknowledged is there")]
+    Poisoned,
+    /// What is stored is not what was written.
+    #[error("the store is corrupt: {what}; restore it from a backup")]
+    Corrupt {
+        /// What was found.
+        what: String,
+    },
+}
+
+/// Why a store could not be opened.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum OpenError {
+    /// The URL names no backend of this build.
+    #[error("{url} is not the URL of a store; {remedy}")]
+    Url {
+        /// What was given.
+        url: String,
+        /// What to write instead.
+        remedy: &'static str,
+    },
+    /// The path is there and is no directory.
+    #[error("{} is not a directory; give the store a directory of its own", path.display())]
+    NotADirectory {
+        /// The path.
+        path: PathBuf,
+    },
+    /// The directory holds something else.
+    #[error(
+        "{} holds {found}, which is no part of a store; give the store a directory of its own",
+        path.display()
+    )]
+    Foreign {
+        /// The directory.
+        path: PathBuf,
+        /// What was found there.
+        found: String,
+    },
+    /// Reading or writing there is not allowed.
+    #[error(
+        "no permission to read and write {}; change its owner or mode, or choose another directory",
+        path.display()
+    )]
+    Permission {
+        /// The directory or file.
+        path: PathBuf,
+        /// What the system said.
+        #[source]
+        source: io::Error,
+    },
+    /// The file system is mounted read-only.
+    #[error("{} is on a read-only file system; remount it, or choose another directory", path.display())]
+    ReadOnly {
+        /// The directory or file.
+        path: PathBuf,
+        /// What the system said.
+        #[source]
+        source: io::Error,
+    },
+    /// No room.
+    #[error("the disk of {} is full; free some space, or choose another directory", path.display())]
+    Full {
+        /// The directory or file.
+        path: PathBuf,
+        /// What the system said.
+        #[source]
+        source: io::Error,
+    },
+    /// Another process has it open.
+    #[error(
+        "{} is in use by {holder}; a store serves one process: stop that one, or choose another directory",
+        path.display()
+    )]
+    InUse {
+        /// The directory.
+        path: PathBuf,
+        /// Who, as far as it said.
+        holder: String,
+    },
+    /// Written by a newer build.
+    #[error(
+        "{} has format {found}, this build reads up to {known}; use the newer sterna that wrote it",
+        path.display()
+    )]
+    Newer {
+        /// The directory.
+        path: PathBuf,
+        /// Its format.
+        found: u32,
+        /// Ours.
+        known: u32,
+    },
+    /// What is stored is not what was written.
+    #[error("{} is corrupt: {what}; restore the directory from a backup", path.display())]
+    Corrupt {
+        /// The directory or file.
+        path: PathBuf,
+        /// What was found.
+        what: String,
+    },
+    /// Anything else that the system said.
+    #[error("cannot open {}; see the cause and try again", path.display())]
+    Io {
+        /// The directory or file.
+        path: PathBuf,
+        /// What the system said.
+        #[source]
+        source: io::Error,
+    },
+}
+
+impl OpenError {
+    /// The error that says what to do about `error`, met at `path`.
+    pub(crate) fn of_io(path: &Path, source: io::Error) -> Self {
+        use io::ErrorKind as Kind;
+        let (path, kind) = (path.to_owned(), source.kind());
+        if matches!(kind, Kind::NotADirectory | Kind::AlreadyExists) {
+            Self::NotADirectory { path }
+        } else if kind == Kind::PermissionDenied {
+            Self::Permission { path, source }
+        } else if kind == Kind::ReadOnlyFilesystem {
+            Self::ReadOnly { path, source }
+        } else if matches!(kind, Kind::StorageFull | Kind::QuotaExceeded) {
+            Self::Full { path, source }
+        } else {
+            Self::Io { path, source }
+        }
+    }
+}

@@ -1,0 +1,30 @@
+//! Choosing a backend by its URL.
+
+use std::sync::Arc;
+
+use crate::{Embedded, Memory, OpenError, Store};
+
+/// Opens the store that a URL names: `file:DIRECTORY` or `memory:`.
+///
+/// # Errors
+/// The URL names no store, or the store cannot be opened; each says what to do.
+///
+/// ```
+/// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+/// let store = sterna_store::open("memory:").await?;
+/// let error = sterna_store::open("mysql://db").await.err().unwrap();
+/// assert!(error.to_string().contains("write file:DIRECTORY"));
+/// # Ok::<(), sterna_store::OpenError>(()) }).unwrap();
+/// ```
+pub async fn open(url: &str) -> Result<Arc<dyn Store>, OpenError> {
+    let wrong = |remedy| OpenError::Url { url: url.to_owned(), remedy };
+    match url.split_once(':') {
+        Some(("file", "" | "//")) => Err(wrong("name a directory: file:DIRECTORY")),
+        Some(("file", path)) => {
+            // `file:///dir` is `/dir`; a host cannot be meant.
+            Ok(Arc::new(Embedded::open(path.strip_prefix("//").unwrap_or(path))?))
+        }
+        Some(("memory", "")) => Ok(Arc::new(Memory::new())),
+        Some(_) | None => Err(wrong("write file:DIRECTORY for an embedded store")),
+    }
+}
