@@ -45,5 +45,7 @@ pub use stateful::{
     Clockwork, Decision, Event, Follows, Label, Listing, Movement, Reading, Saved, StatefulItem,
     Timekeeper, Uptime, Verdict,
 };
+#[cfg(feature = "runner")]
+pub use stateful::{Due, Runner, Stopped};
 pub use time::Time;
 pub use zone::{Database, Zone, ZoneError};

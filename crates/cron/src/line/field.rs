@@ -193,8 +193,8 @@ impl<'a> Field<'a> {
         let back = match whole.split('-') {
             None if whole.text.len() == 1 => 0,
             Some((last, back)) if last.text.len() == 1 => match back.text.parse::<u8>() {
-                Ok(back @ 1..=30) => back,
-                Ok(_) | Err(_) => return Err(self.refuse(back, "1 to 30 after L-")),
+                Ok(back @ 0..=30) => back,
+                Ok(_) | Err(_) => return Err(self.refuse(back, "0 to 30 after L-")),
             },
             Some(_) | None => return Err(self.refuse(part, "L, L-3, LW or L-3W")),
         };

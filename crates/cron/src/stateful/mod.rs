@@ -25,8 +25,12 @@
 
 mod clockwork;
 mod keeper;
+#[cfg(feature = "runner")]
+mod runner;
 mod state;
 
 pub use clockwork::{Clockwork, Event, Label, Listing, Movement};
 pub use keeper::{Decision, StatefulItem, Timekeeper, Verdict};
+#[cfg(feature = "runner")]
+pub use runner::{Due, Runner, Stopped};
 pub use state::{Follows, Reading, Saved, Uptime};

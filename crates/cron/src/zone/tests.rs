@@ -30,7 +30,7 @@ fn labels_in_a_fold_have_two_instants_and_in_a_gap_none() {
     let fold = 1_383_467_400;
     assert_eq!(instants(&zone, fold - 7 * 3600), [fold, fold + 3600]);
     let gap = 1_362_909_600;
-    assert_eq!(instants(&zone, gap - 8 * 3600), []);
+    assert!(instants(&zone, gap - 8 * 3600).is_empty());
     assert_eq!(instants(&zone, gap - 8 * 3600 - 1), [gap - 1]);
     assert_eq!(zone.table.first_showing(gap - 8 * 3600 + 1800), gap);
     assert_eq!(zone.table.first_showing(fold - 7 * 3600), fold);
