@@ -2,6 +2,7 @@
 
 use super::{
     every::Every,
+    kinds::YEARS_OF_KIND,
     rule::{DayRule, SHAPES},
     years::Years,
 };
@@ -166,27 +167,22 @@ impl Calendar {
 
     /// Takes out the years in which no day matches.
     fn drop_barren_years(&mut self) {
-        // Without a count from a date all years of one kind (leap, weekday of 1 January) agree.
-        let mut known: [Option<bool>; 14] = [None; 14];
-        let mut year = civil::YEAR_MIN;
-        while let Some(found) = self.years.at_or_after(year) {
-            let kind =
-                civil::weekday(civil::new_year(found)) * 2 + i64::from(civil::is_leap(found));
-            let fertile = match (self.fields.every, known[index(kind)]) {
-                (None, Some(fertile)) => fertile,
-                (None, None) => {
-                    let fertile = self.day_within(found, 1, 1).is_some();
-                    known[index(kind)] = Some(fertile);
-                    fertile
+        let Some(every) = self.fields.every else {
+            // Without a count from a date all years of one kind agree.
+            for kind in &YEARS_OF_KIND {
+                let sample = self.years.at_or_after_within(civil::YEAR_MIN, kind);
+                if sample.is_some_and(|year| self.day_within(year, 1, 1).is_none()) {
+                    self.years.remove_all(kind);
                 }
-                (Some(every), None | Some(true | false)) => {
-                    every.touches(found) && self.day_within(found, 1, 1).is_some()
-                }
-            };
-            if !fertile {
-                self.years.remove(found);
             }
-            year = found + 1;
+            return;
+        };
+        let mut next = civil::YEAR_MIN;
+        while let Some(year) = self.years.at_or_after(next) {
+            if !every.touches(year) || self.day_within(year, 1, 1).is_none() {
+                self.years.remove(year);
+            }
+            next = year + 1;
         }
     }
 }

@@ -22,6 +22,7 @@ mod desert;
 mod epoch;
 mod every;
 mod fixes;
+mod kinds;
 mod rule;
 mod seek;
 mod words;

@@ -13,10 +13,11 @@ impl Years {
     pub(crate) const NONE: Self = Self { words: [0; WORDS] };
 
     /// Every year.
-    pub(crate) fn all() -> Self {
-        let mut years = Self::NONE;
-        (YEAR_MIN..=YEAR_MAX).for_each(|year| years.insert(year));
-        years
+    pub(crate) const fn all() -> Self {
+        let mut words = [u64::MAX; WORDS];
+        // The last word goes beyond the last year.
+        words[WORDS - 1] >>= WORDS * 64 - index(YEAR_MAX - YEAR_MIN) - 1;
+        Self { words }
     }
 
     /// Adds a year that lies in range.
@@ -29,6 +30,14 @@ impl Years {
     pub(crate) fn remove(&mut self, year: i64) {
         let at = index(year - YEAR_MIN);
         self.words[at / 64] &= !(1 << (at % 64));
+    }
+
+    /// Takes out all years of `others`, which is laid out as the set is and begins anew after its
+    /// last word.
+    pub(crate) fn remove_all(&mut self, others: &[u64]) {
+        for (word, other) in self.words.iter_mut().zip(others.iter().cycle()) {
+            *word &= !other;
+        }
     }
 
     /// Whether it holds `year`; years out of range are never held.

@@ -58,6 +58,9 @@ pub(crate) struct Table {
     wrap: Option<usize>,
     /// From this year on the rules repeat with the calendar.
     periodic_from: i64,
+    /// Whether a rule that repeats moves the clock so close to New Year that it may fall into the
+    /// year beside its own.
+    changes_at_new_year: bool,
 }
 
 impl Table {
@@ -73,8 +76,18 @@ impl Table {
         let end = Record { start: FAR, ..records[records.len() - 1] };
         records.push(end);
         let buckets = buckets(&records);
-        let periodic_from = periodic_from(changes);
-        Self { records: records.into(), buckets, wrap, periodic_from }
+        Self {
+            records: records.into(),
+            buckets,
+            wrap,
+            periodic_from: periodic_from(changes),
+            changes_at_new_year: changes_at_new_year(changes),
+        }
+    }
+
+    /// Whether a repeating change may fall into the year beside its own.
+    pub(crate) const fn changes_at_new_year(&self) -> bool {
+        self.changes_at_new_year
     }
 
     /// The first year from which on the rules repeat with the calendar.
@@ -170,20 +183,19 @@ impl Table {
         }
     }
 
-    /// The first label after the missing ones around `label`, which must be missing.
-    pub(crate) fn end_of_gap(&self, label: i64) -> i64 {
+    /// The first label after the missing ones around `label`; none when it is not missing.
+    pub(crate) fn missing_until(&self, label: i64) -> Option<i64> {
         let mut place = self.locate(label - OFFSET_MAX);
         loop {
             let record = self.record(place);
             if record.gap_from + place.shift <= label && label < record.gap_until + place.shift {
-                return record.gap_until + place.shift;
+                return Some(record.gap_until + place.shift);
             }
-            match self.after(place) {
-                Some(next) if self.record(next).start + next.shift <= label + OFFSET_MAX => {
-                    place = next;
-                }
-                Some(_) | None => return label + 1,
+            let next = self.after(place)?;
+            if self.record(next).start + next.shift > label + OFFSET_MAX {
+                return None;
             }
+            place = next;
         }
     }
 }
@@ -220,4 +232,13 @@ fn periodic_from(changes: &[(i64, i64)]) -> i64 {
         year -= 1;
     }
     year
+}
+
+/// Whether some change of the cycle lies within two weeks of a New Year.
+fn changes_at_new_year(changes: &[(i64, i64)]) -> bool {
+    changes.iter().filter(|change| change.0 >= CYCLE_FROM).any(|change| {
+        let day = change.0.div_euclid(DAY);
+        let year = civil::date_of(day).year;
+        day - civil::new_year(year) < 14 || civil::new_year(year + 1) - day <= 14
+    })
 }
