@@ -141,7 +141,9 @@ impl<'a> Field<'a> {
             (self.value(start)?, self.value(end)?)
         } else {
             let value = self.value(range)?;
-            (value, if step.is_some() { self.kind.max } else { value })
+            // The week ends on Saturday: Sunday as 7 has to be asked for by name.
+            let last = (self.kind.min + self.kind.period - 1).max(value);
+            (value, if step.is_some() { last } else { value })
         };
         if end < start {
             end += self.kind.period;

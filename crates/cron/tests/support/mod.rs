@@ -3,6 +3,7 @@
 #![allow(dead_code, reason = "each test file uses its part")]
 
 pub(crate) mod oracle;
+pub(crate) mod world;
 
 /// SplitMix64: small, stable for ever, good enough to choose test cases.
 #[derive(Debug)]

@@ -3,22 +3,59 @@
 //! It shares nothing with the crate: dates and offsets come from jiff second by second, selectors
 //! are read from the JSON anew, and firings are collected by walking every second.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, ops::Range};
 
 use jiff::{Timestamp, civil::DateTime, tz::TimeZone};
 use serde_json::Value;
 
-/// Everything that a walk over `from..until` finds.
+/// What happens to labels that are never shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Gap {
+    Skip,
+    SecondBefore,
+    SecondAfter,
+}
+
+/// What happens to labels that are shown again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fold {
+    Both,
+    First,
+    Last,
+}
+
+/// Everything that an item fires in `from..until`.
 pub(crate) fn firings(item: &Value, rules: &TimeZone, from: i64, until: i64) -> Vec<i64> {
-    // Labels beside the window may be shown in it again, so the walk begins and ends further out.
-    let margin = 3 * 86_400;
     let has_seconds = item.get("second").is_some();
     let matches =
         |label: i64| (has_seconds || label.rem_euclid(60) == 0) && matches(item, civil(label));
+    let fixes: Vec<&str> =
+        item["dst_fixes"].as_array().unwrap().iter().map(|fix| fix.as_str().unwrap()).collect();
+    let gap = if fixes.contains(&"unskip") { Gap::SecondBefore } else { Gap::Skip };
+    let fold = if fixes.contains(&"repeat_use_only_early") {
+        Fold::First
+    } else if fixes.contains(&"repeat_use_only_late") {
+        Fold::Last
+    } else {
+        Fold::Both
+    };
+    walk(matches, gap, fold, rules, from..until)
+}
+
+/// The firings that a walk over every second of a window finds.
+pub(crate) fn walk(
+    matches: impl Fn(i64) -> bool,
+    gap: Gap,
+    fold: Fold,
+    rules: &TimeZone,
+    window: Range<i64>,
+) -> Vec<i64> {
+    // Labels beside the window may be shown in it again, so the walk begins and ends further out.
+    let margin = 3 * 86_400;
     let mut shown: BTreeMap<i64, Vec<i64>> = BTreeMap::new();
     let mut jumps: Vec<(i64, i64, i64)> = Vec::new();
     let mut last = None;
-    for instant in from - margin..until + margin {
+    for instant in window.start - margin..window.end + margin {
         let label = instant + i64::from(offset(rules, instant));
         if matches(label) {
             shown.entry(label).or_default().push(instant);
@@ -30,31 +67,24 @@ pub(crate) fn firings(item: &Value, rules: &TimeZone, from: i64, until: i64) -> 
         }
         last = Some(label);
     }
-    let fixes: Vec<&str> =
-        item["dst_fixes"].as_array().unwrap().iter().map(|fix| fix.as_str().unwrap()).collect();
     let mut firings: Vec<i64> = Vec::new();
     for instants in shown.values() {
-        let (first, last) = (instants[0], instants[instants.len() - 1]);
-        if fixes.contains(&"repeat_use_only_early") {
-            firings.push(first);
-        } else if fixes.contains(&"repeat_use_only_late") {
-            firings.push(last);
-        } else {
-            firings.extend(instants);
+        match fold {
+            Fold::Both => firings.extend(instants),
+            Fold::First => firings.push(instants[0]),
+            Fold::Last => firings.push(instants[instants.len() - 1]),
         }
     }
-    if fixes.contains(&"unskip") {
-        let mut taken = Vec::new();
-        for (instant, first, end) in jumps {
-            for label in first..end {
-                if matches(label) && !shown.contains_key(&label) && !taken.contains(&label) {
-                    taken.push(label);
-                    firings.push(instant - 1);
-                }
+    let mut taken = Vec::new();
+    for (instant, first, end) in jumps {
+        for label in (first..end).filter(|label| matches(*label)) {
+            if gap != Gap::Skip && !shown.contains_key(&label) && !taken.contains(&label) {
+                taken.push(label);
+                firings.push(if gap == Gap::SecondBefore { instant - 1 } else { instant });
             }
         }
     }
-    firings.retain(|instant| (from..until).contains(instant));
+    firings.retain(|instant| window.contains(instant));
     firings.sort_unstable();
     firings.dedup();
     firings
