@@ -53,7 +53,20 @@ fn period(key: &str, value: &Value) -> Result<i64, ItemError> {
 /// A date as `2024-01-31`.
 fn date(key: &str, value: &Value) -> Result<Date, ItemError> {
     let refused = || ItemError::refused(key, value, "dates such as 2024-01-31, from 1969 to 9999");
-    let text = parse::text(value).ok_or_else(refused)?;
+    // TOML has dates of its own, and gives them to serde as a map of one secret key.
+    let text = match value {
+        Value::Map(entries) => match &entries[..] {
+            [(key, date)] if key == "$__toml_private_datetime" => parse::text(date),
+            _ => None,
+        },
+        Value::Null
+        | Value::Bool(_)
+        | Value::Int(_)
+        | Value::Float(_)
+        | Value::Text(_)
+        | Value::List(_) => parse::text(value),
+    };
+    let text = text.ok_or_else(refused)?;
     let is_well_formed = text.len() == 10
         && text.bytes().enumerate().all(|(i, byte)| match i {
             4 | 7 => byte == b'-',

@@ -144,6 +144,12 @@ fn a_count_ends_with_its_last_day() {
 }
 
 #[test]
+fn a_date_of_toml_is_a_date() {
+    let toml = r#""hour": 0, "minute": 0, "every": {"days": 3, "start": {"$__toml_private_datetime": "2024-02-27"}}"#;
+    assert_eq!(dates(toml, 1), ["2024-02-27"]);
+}
+
+#[test]
 fn counts_that_meet_no_date_are_refused() {
     let text = format!(
         r#"{{"minute": 0, "every": {{"days": 7, "start": "2024-01-01"}}, "day_of_week": "Tue", {FIXES}}}"#

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, hint::black_box};
 
 use anyhow::Context;
 use serde_json::json;
-use sterna_cron::{Item, Line, Pattern, Time, Zone};
+use sterna_cron::{Item, Line, Pattern, Reading, StatefulItem, Time, Timekeeper, Uptime, Zone};
 
 use super::report::{Report, rounded};
 use crate::{clock, out};
@@ -81,7 +81,9 @@ fn measure(args: &Args) -> anyhow::Result<Report> {
         transition = transition.min(slowest);
     }
     let worst = worst(&zone, &lines, &starts, &beside)?;
-    Ok(report(&best, transition, worst))
+    let mut report = report(&best, transition, worst);
+    report.figures.insert("year_jump_ns".to_owned(), rounded(year_jump(&zone, args.rounds)?));
+    Ok(report)
 }
 
 fn report(best: &Best, transition: f64, worst: f64) -> Report {
@@ -137,6 +139,24 @@ fn worst(zone: &Zone, lines: &[Line], starts: &[Time], beside: &[Time]) -> anyho
         }
     }
     Ok(worst)
+}
+
+/// The clock of a minutely item with a limit of two hours is set forward by a year.
+fn year_jump(zone: &Zone, rounds: u32) -> anyhow::Result<f64> {
+    let item: StatefulItem = serde_json::from_str(
+        r#"{"item": {"minute": {}, "dst_fixes": ["skip", "repeat_use_both"]},
+            "max_shift_seconds_for_unskip_and_do_not_repeat": 7200}"#,
+    )?;
+    let at =
+        |epoch| Reading { system: Time::from_epoch(epoch), monotonic: Uptime::from_seconds(0) };
+    let mut best = f64::INFINITY;
+    for _ in 0..rounds {
+        let mut keeper = Timekeeper::new(item.clone(), zone.clone(), 60, at(FIRST));
+        let mut decisions = Vec::new();
+        let taken = mean(&[FIRST + 365 * 86_400], |later| keeper.step(at(later), &mut decisions));
+        best = best.min(taken);
+    }
+    Ok(best)
 }
 
 /// The same numbers in every run: two runs measure the same work.
