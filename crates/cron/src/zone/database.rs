@@ -2,7 +2,7 @@ use std::{fs, path::PathBuf};
 
 use jiff::tz::{Offset, TimeZone, TimeZoneDatabase};
 
-use super::{Zone, ZoneError};
+use super::{Zone, ZoneError, posix};
 
 /// Where zones come from.
 ///
@@ -78,16 +78,17 @@ impl Database {
     /// }
     /// ```
     pub fn zone(&self, name: &str) -> Result<Zone, ZoneError> {
-        let found = match self.zones.get(name) {
-            Ok(rules) => Ok(rules),
-            Err(unknown) => match fixed(name) {
-                Some(offset) => Ok(TimeZone::fixed(offset)),
-                None => TimeZone::posix(name).map_err(|_| unknown),
-            },
-        };
-        match found {
+        match self.zones.get(name) {
             Ok(rules) => Ok(Zone::from_rules(name, &rules)),
-            Err(source) => Err(ZoneError::Unknown { name: name.to_owned(), source }),
+            Err(source) => {
+                if let Some(offset) = fixed(name) {
+                    return Ok(Zone::from_rules(name, &TimeZone::fixed(offset)));
+                }
+                match posix::changes(name) {
+                    Some(changes) => Ok(Zone::from_changes(name, &changes)),
+                    None => Err(ZoneError::Unknown { name: name.to_owned(), source }),
+                }
+            }
         }
     }
 

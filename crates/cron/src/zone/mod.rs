@@ -8,6 +8,7 @@
 
 mod build;
 mod database;
+mod posix;
 mod spans;
 mod table;
 #[cfg(test)]
@@ -165,7 +166,11 @@ impl Zone {
                 changes.push((start, offset));
             }
         }
-        Self { name: name.into(), table: Arc::new(Table::new(&changes)) }
+        Self::from_changes(name, &changes)
+    }
+
+    fn from_changes(name: &str, changes: &[(i64, i64)]) -> Self {
+        Self { name: name.into(), table: Arc::new(Table::new(changes)) }
     }
 }
 
