@@ -27,7 +27,7 @@ mod value;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 
 use crate::{Pattern, Time, Zone};
-use value::Value;
+pub(crate) use value::Value;
 
 /// A pattern as data; read it with serde.
 ///
@@ -119,7 +119,7 @@ pub enum ItemError {
 }
 
 impl ItemError {
-    fn refused(key: &str, value: &Value, allowed: impl Into<String>) -> Self {
+    pub(crate) fn refused(key: &str, value: &Value, allowed: impl Into<String>) -> Self {
         Self::Refused { key: key.to_owned(), value: value.quote(), allowed: allowed.into() }
     }
 
@@ -127,7 +127,7 @@ impl ItemError {
         Self::UnknownKey { key: key.to_owned(), allowed: allowed.into() }
     }
 
-    fn twice(key: &str) -> Self {
+    pub(crate) fn twice(key: &str) -> Self {
         Self::Twice { key: key.to_owned() }
     }
 }
@@ -175,11 +175,22 @@ impl Item {
     }
 }
 
+impl Item {
+    /// From a value that some format gave.
+    pub(crate) fn from_value(source: Value) -> Result<Self, ItemError> {
+        let pattern = parse::pattern(&source)?;
+        Ok(Self { source, pattern })
+    }
+
+    /// What it was read from.
+    pub(crate) const fn source(&self) -> &Value {
+        &self.source
+    }
+}
+
 impl<'de> Deserialize<'de> for Item {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let source = Value::deserialize(deserializer)?;
-        let pattern = parse::pattern(&source).map_err(D::Error::custom)?;
-        Ok(Self { source, pattern })
+        Self::from_value(Value::deserialize(deserializer)?).map_err(D::Error::custom)
     }
 }
 

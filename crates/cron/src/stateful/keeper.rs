@@ -1,45 +1,11 @@
 //! The policy on top: one number decides what fires.
 
-use serde::{Deserialize, Serialize};
-
 use super::{
     clockwork::{Clockwork, Event, Label, Listing, Movement},
-    state::{Follows, Reading, Saved},
+    kept::StatefulItem,
+    state::{Reading, Saved},
 };
-use crate::{Item, Time, Zone};
-
-/// An item that is kept through disturbances.
-///
-/// ```
-/// use sterna_cron::StatefulItem;
-///
-/// let text = r#"{
-///     "item": {"hour": 3, "minute": 0, "dst_fixes": ["unskip", "repeat_use_only_early"]},
-///     "max_shift_seconds_for_unskip_and_do_not_repeat": 7200
-/// }"#;
-/// let kept: StatefulItem = serde_json::from_str(text)?;
-/// assert_eq!(kept.max_shift_seconds_for_unskip_and_do_not_repeat, 7200);
-/// // The number has no default.
-/// assert!(serde_json::from_str::<StatefulItem>(r#"{"item": {"epoch": 5}}"#).is_err());
-/// # Ok::<(), serde_json::Error>(())
-/// ```
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct StatefulItem {
-    /// When it fires, if nothing goes wrong.
-    pub item: Item,
-    /// What is late by at most this fires at once, what is later is dropped; when time is set
-    /// back by at most this, nothing is repeated, otherwise everything is. There is no default:
-    /// it depends on how often the item fires.
-    pub max_shift_seconds_for_unskip_and_do_not_repeat: u32,
-    /// The clock that it follows; the monotonic one is for `epoch` items only.
-    #[serde(default = "system")]
-    pub follows: Follows,
-}
-
-const fn system() -> Follows {
-    Follows::System
-}
+use crate::{Time, Zone};
 
 /// What to do about a firing that is due, and why.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -110,7 +76,7 @@ const fn decide(label: Label, shift: Size, late: Size) -> Verdict {
 /// use sterna_cron::{Reading, StatefulItem, Time, Timekeeper, Uptime, Verdict, Zone};
 ///
 /// let item: StatefulItem = serde_json::from_str(
-///     r#"{"item": {"epoch": {"period": 300}},
+///     r#"{"epoch": {"period": 300},
 ///         "max_shift_seconds_for_unskip_and_do_not_repeat": 600}"#,
 /// )?;
 /// let at = |system, up| Reading {
@@ -141,7 +107,7 @@ impl Timekeeper {
     /// ```
     /// # use sterna_cron::{Reading, StatefulItem, Time, Timekeeper, Uptime, Zone};
     /// # let item: StatefulItem = serde_json::from_str(
-    /// #     r#"{"item": {"epoch": 5}, "max_shift_seconds_for_unskip_and_do_not_repeat": 9}"#,
+    /// #     r#"{"epoch": 5, "max_shift_seconds_for_unskip_and_do_not_repeat": 9}"#,
     /// # )?;
     /// let reading = Reading { system: Time::from_epoch(0), monotonic: Uptime::from_seconds(0) };
     /// let keeper = Timekeeper::new(item, Zone::utc(), 1, reading);
@@ -161,7 +127,7 @@ impl Timekeeper {
     /// ```
     /// # use sterna_cron::{Reading, StatefulItem, Time, Timekeeper, Uptime, Zone};
     /// # let item: StatefulItem = serde_json::from_str(
-    /// #     r#"{"item": {"epoch": {"period": 60}},
+    /// #     r#"{"epoch": {"period": 60},
     /// #         "max_shift_seconds_for_unskip_and_do_not_repeat": 90}"#,
     /// # )?;
     /// # let at = |system| Reading {
@@ -171,7 +137,7 @@ impl Timekeeper {
     /// let mut keeper = Timekeeper::load(item, Zone::utc(), 1, saved, at(200));
     /// let mut decisions = Vec::new();
     /// keeper.step(at(200), &mut decisions);
-    /// // Those at 60 and at 110 seconds were missed by more than 90 seconds.
+    /// // The first is 140 seconds late, which is too late.
     /// assert_eq!(decisions.len(), 2);
     /// # Ok::<(), serde_json::Error>(())
     /// ```
@@ -194,7 +160,7 @@ impl Timekeeper {
     /// ```
     /// # use sterna_cron::{Reading, StatefulItem, Time, Timekeeper, Uptime, Zone};
     /// # let item: StatefulItem = serde_json::from_str(
-    /// #     r#"{"item": {"epoch": 5}, "max_shift_seconds_for_unskip_and_do_not_repeat": 9}"#,
+    /// #     r#"{"epoch": 5, "max_shift_seconds_for_unskip_and_do_not_repeat": 9}"#,
     /// # )?;
     /// # let reading = Reading { system: Time::from_epoch(0), monotonic: Uptime::from_seconds(0) };
     /// # let keeper = Timekeeper::new(item, Zone::utc(), 1, reading);
@@ -210,7 +176,7 @@ impl Timekeeper {
     /// ```
     /// # use sterna_cron::{Reading, StatefulItem, Time, Timekeeper, Uptime, Zone};
     /// # let item: StatefulItem = serde_json::from_str(
-    /// #     r#"{"item": {"epoch": 5}, "max_shift_seconds_for_unskip_and_do_not_repeat": 9}"#,
+    /// #     r#"{"epoch": 5, "max_shift_seconds_for_unskip_and_do_not_repeat": 9}"#,
     /// # )?;
     /// # let reading = Reading { system: Time::from_epoch(0), monotonic: Uptime::from_seconds(0) };
     /// # let mut keeper = Timekeeper::new(item, Zone::utc(), 1, reading);
@@ -228,7 +194,7 @@ impl Timekeeper {
     /// ```
     /// # use sterna_cron::{Reading, StatefulItem, Time, Timekeeper, Uptime, Zone};
     /// # let item: StatefulItem = serde_json::from_str(
-    /// #     r#"{"item": {"epoch": 5}, "max_shift_seconds_for_unskip_and_do_not_repeat": 9}"#,
+    /// #     r#"{"epoch": 5, "max_shift_seconds_for_unskip_and_do_not_repeat": 9}"#,
     /// # )?;
     /// # let reading = Reading { system: Time::from_epoch(6), monotonic: Uptime::from_seconds(0) };
     /// let keeper = Timekeeper::new(item, Zone::utc(), 1, reading);
@@ -247,7 +213,7 @@ impl Timekeeper {
     /// ```
     /// # use sterna_cron::{Reading, StatefulItem, Time, Timekeeper, Uptime, Verdict, Zone};
     /// # let item: StatefulItem = serde_json::from_str(
-    /// #     r#"{"item": {"epoch": 5}, "max_shift_seconds_for_unskip_and_do_not_repeat": 9}"#,
+    /// #     r#"{"epoch": 5, "max_shift_seconds_for_unskip_and_do_not_repeat": 9}"#,
     /// # )?;
     /// # let at = |seconds| Reading {
     /// #     system: Time::from_epoch(seconds), monotonic: Uptime::from_seconds(seconds),

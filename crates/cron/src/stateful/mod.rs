@@ -25,12 +25,14 @@
 
 mod clockwork;
 mod keeper;
+mod kept;
 #[cfg(feature = "runner")]
 mod runner;
 mod state;
 
 pub use clockwork::{Clockwork, Event, Label, Listing, Movement};
-pub use keeper::{Decision, StatefulItem, Timekeeper, Verdict};
+pub use keeper::{Decision, Timekeeper, Verdict};
+pub use kept::StatefulItem;
 #[cfg(feature = "runner")]
 pub use runner::{Due, Runner, Stopped};
 pub use state::{Follows, Reading, Saved, Uptime};

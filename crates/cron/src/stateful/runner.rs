@@ -43,23 +43,22 @@ enum Command {
 /// A running thread; stop it to get back what it remembers.
 ///
 /// ```
-/// use std::time::{Duration, Instant, SystemTime};
+/// use std::time::Duration;
 /// use sterna_cron::{Reading, Runner, StatefulItem, Time, Timekeeper, Uptime, Zone};
 ///
-/// // The caller brings the clocks; better a monotonic one that runs while the machine sleeps.
-/// let begun = Instant::now();
-/// let mut clocks = move || Reading {
-///     system: Time::from_epoch(
-///         SystemTime::UNIX_EPOCH.elapsed().map_or(0, |since| since.as_secs().cast_signed()),
-///     ),
-///     monotonic: Uptime::from_seconds(begun.elapsed().as_secs().cast_signed()),
+/// // The caller brings the clocks, best a monotonic one that runs while the machine sleeps. These
+/// // are half a minute further each time they are read, so that nobody has to wait.
+/// let mut now = 1_000_000;
+/// let mut clocks = move || {
+///     now += 30;
+///     Reading { system: Time::from_epoch(now), monotonic: Uptime::from_seconds(now) }
 /// };
 /// let item: StatefulItem = serde_json::from_str(
-///     r#"{"item": {"epoch": {"period": 1}},
+///     r#"{"epoch": {"period": 300},
 ///         "max_shift_seconds_for_unskip_and_do_not_repeat": 60}"#,
 /// )?;
 /// let keeper = Timekeeper::new(item, Zone::utc(), 60, clocks());
-/// let (runner, queue) = Runner::start(vec![keeper], clocks, 100, Duration::from_secs(60));
+/// let (runner, queue) = Runner::start(vec![keeper], clocks, 100, Duration::from_millis(1));
 /// let due = queue.recv()?;
 /// assert!(due.decision.verdict.fires());
 /// let stopped = runner.stop();
@@ -241,7 +240,7 @@ mod tests {
 
     fn keeper() -> Timekeeper {
         let item: StatefulItem = serde_json::from_str(
-            r#"{"item": {"epoch": {"period": 60}},
+            r#"{"epoch": {"period": 60},
                 "max_shift_seconds_for_unskip_and_do_not_repeat": 3600}"#,
         )
         .unwrap();

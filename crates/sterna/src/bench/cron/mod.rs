@@ -144,7 +144,7 @@ fn worst(zone: &Zone, lines: &[Line], starts: &[Time], beside: &[Time]) -> anyho
 /// The clock of a minutely item with a limit of two hours is set forward by a year.
 fn year_jump(zone: &Zone, rounds: u32) -> anyhow::Result<f64> {
     let item: StatefulItem = serde_json::from_str(
-        r#"{"item": {"minute": {}, "dst_fixes": ["skip", "repeat_use_both"]},
+        r#"{"minute": {}, "dst_fixes": ["skip", "repeat_use_both"],
             "max_shift_seconds_for_unskip_and_do_not_repeat": 7200}"#,
     )?;
     let at =
