@@ -32,6 +32,24 @@ pub struct Decision {
 }
 
 impl Verdict {
+    /// What the policy says about an event: for those who turn a [`Clockwork`] themselves.
+    ///
+    /// ```
+    /// use sterna_cron::{Event, Label, Time, Verdict};
+    ///
+    /// let due = Time::from_epoch(0);
+    /// let late = Event { due, label: Label::Skipped, shift_seconds: 300, late_seconds: 300 };
+    /// assert_eq!(Verdict::of(&late, 300), Verdict::FireUnskipped);
+    /// assert_eq!(Verdict::of(&late, 299), Verdict::DropTooLate);
+    /// ```
+    pub fn of(event: &Event, max_shift_seconds: u32) -> Self {
+        let size = |seconds| match seconds <= i64::from(max_shift_seconds) {
+            true => Size::Within,
+            false => Size::Beyond,
+        };
+        decide(event.label, size(event.shift_seconds), size(event.late_seconds))
+    }
+
     /// Whether it says to fire.
     ///
     /// ```
@@ -95,7 +113,7 @@ const fn decide(label: Label, shift: Size, late: Size) -> Verdict {
 /// ```
 #[derive(Clone, Debug)]
 pub struct Timekeeper {
-    max_shift_seconds: i64,
+    max_shift_seconds: u32,
     clockwork: Clockwork,
     events: Vec<Event>,
 }
@@ -115,7 +133,7 @@ impl Timekeeper {
     /// # Ok::<(), serde_json::Error>(())
     /// ```
     pub fn new(item: StatefulItem, zone: Zone, on_time_seconds: u32, reading: Reading) -> Self {
-        let max_shift_seconds = item.max_shift_seconds_for_unskip_and_do_not_repeat.into();
+        let max_shift_seconds = item.max_shift_seconds_for_unskip_and_do_not_repeat;
         let listing = listing(max_shift_seconds, on_time_seconds);
         let pattern = item.item.pattern().clone();
         let clockwork = Clockwork::new(pattern, zone, item.follows, listing, reading);
@@ -148,7 +166,7 @@ impl Timekeeper {
         saved: Saved,
         reading: Reading,
     ) -> Self {
-        let max_shift_seconds = item.max_shift_seconds_for_unskip_and_do_not_repeat.into();
+        let max_shift_seconds = item.max_shift_seconds_for_unskip_and_do_not_repeat;
         let listing = listing(max_shift_seconds, on_time_seconds);
         let pattern = item.item.pattern().clone();
         let clockwork = Clockwork::load(pattern, zone, item.follows, listing, saved, reading);
@@ -228,18 +246,19 @@ impl Timekeeper {
     /// ```
     pub fn step(&mut self, reading: Reading, decisions: &mut Vec<Decision>) -> Movement {
         let movement = self.clockwork.step(reading, &mut self.events);
-        let size = |seconds| {
-            if seconds <= self.max_shift_seconds { Size::Within } else { Size::Beyond }
-        };
-        decisions.extend(self.events.drain(..).map(|event| {
-            let verdict = decide(event.label, size(event.shift_seconds), size(event.late_seconds));
-            Decision { verdict, event }
-        }));
+        let max_shift_seconds = self.max_shift_seconds;
+        decisions.extend(
+            self.events
+                .drain(..)
+                .map(|event| Decision { verdict: Verdict::of(&event, max_shift_seconds), event }),
+        );
         movement
     }
 }
 
-fn listing(max_shift_seconds: i64, on_time_seconds: u32) -> Listing {
-    let on_time_seconds = on_time_seconds.into();
-    Listing { on_time_seconds, listed_seconds: max_shift_seconds.max(on_time_seconds) }
+fn listing(max_shift_seconds: u32, on_time_seconds: u32) -> Listing {
+    Listing {
+        on_time_seconds: on_time_seconds.into(),
+        listed_seconds: max_shift_seconds.max(on_time_seconds).into(),
+    }
 }
