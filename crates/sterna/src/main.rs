@@ -6,6 +6,7 @@
 
 mod bench;
 mod clock;
+mod cron;
 mod out;
 
 use std::process::ExitCode;
@@ -27,6 +28,7 @@ struct Args {
 #[derive(Debug, clap::Subcommand)]
 enum Command {
     Bench(bench::Args),
+    Cron(cron::Args),
 }
 
 fn main() -> ExitCode {
@@ -36,6 +38,7 @@ fn main() -> ExitCode {
     };
     let result = match args.command {
         Command::Bench(args) => bench::run(args),
+        Command::Cron(args) => cron::run(args),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -9,7 +9,8 @@ use std::str::FromStr;
 ///
 /// JSON and specs hold it as it is. Where it stands in a key, a path or a log line it is escaped:
 /// every byte but letters, digits and `-._~:@=,` becomes `%` and two upper-case hex digits, so
-/// that a slash, a space or a control sequence in it can do no harm. That is its `Display`;
+/// that a slash, a space or a control sequence in it can do no harm; so do the dots of `.` and
+/// `..`, so that neither is a way to another folder. That is its `Display`;
 /// reading it back also takes characters that need not have been escaped, or were not.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
@@ -39,8 +40,11 @@ impl NodeName {
 
 impl fmt::Display for NodeName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // As a folder's name these two would lead somewhere else.
+        let is_way = matches!(&*self.0, "." | "..");
         for byte in self.0.bytes() {
-            if byte.is_ascii_alphanumeric() || b"-._~:@=,".contains(&byte) {
+            let is_plain = byte.is_ascii_alphanumeric() || b"-._~:@=,".contains(&byte);
+            if is_plain && !is_way {
                 f.write_char(char::from(byte))?;
             } else {
                 write!(f, "%{byte:02X}")?;

@@ -269,3 +269,12 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn no_node_is_a_way_to_another_folder() {
+    for (name, shown) in [(".", "%2E"), ("..", "%2E%2E"), ("...", "..."), (".a", ".a")] {
+        let node = NodeName::new(name).unwrap();
+        assert_eq!(node.to_string(), shown);
+        assert_eq!(shown.parse(), Ok(node));
+    }
+}

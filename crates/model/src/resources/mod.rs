@@ -196,9 +196,15 @@ impl fmt::Display for Resource {
             Self::Memory => f.write_str("memory"),
             Self::Disk => f.write_str("disk"),
             Self::Containers => f.write_str("containers"),
+            // Named like one of ours, it must not be taken for it.
+            Self::Countable(name) if is_ours(name) => write!(f, "countable {name}"),
             Self::Countable(name) => name.fmt(f),
         }
     }
+}
+
+fn is_ours(name: &Name) -> bool {
+    matches!(name.as_str(), "cpu" | "memory" | "disk" | "containers")
 }
 
 /// One resource of which less is free than is asked for, in its own unit.

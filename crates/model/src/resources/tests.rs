@@ -215,3 +215,10 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_countable_is_not_taken_for_a_resource_of_its_name() {
+    let named = |name: &str| Resource::Countable(Name::new(name).unwrap()).to_string();
+    assert_eq!(named("gpu"), "gpu");
+    assert_eq!(named("cpu"), "countable cpu");
+}

@@ -3,6 +3,7 @@
 //! Every bench answers in one form: `figures` are what was measured, `floor` is the bare work of the
 //! machine in the same run, `ratios` are figures over floor. Only ratios compare across machines.
 
+mod cron;
 mod report;
 mod store;
 
@@ -15,11 +16,13 @@ pub(crate) struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum Bench {
+    Cron(cron::Args),
     Store(store::Args),
 }
 
 pub(crate) fn run(args: Args) -> anyhow::Result<()> {
     match args.bench {
+        Bench::Cron(args) => cron::run(args),
         Bench::Store(args) => store::run(args),
     }
 }

@@ -1,0 +1,144 @@
+//! Random disturbances below the limit: every firing is fired once, and none is forgotten.
+
+#![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
+
+mod support;
+
+use std::collections::BTreeMap;
+
+use sterna_cron::{Reading, StatefulItem, Time, Timekeeper, Uptime, Zone};
+use support::Random;
+
+const MAX_SHIFT: i64 = 7_200;
+
+/// Drives one item through random steps; each moves time by less than the limit, either way.
+fn drive(random: &mut Random, selectors: &str, zones: &[&str]) {
+    let item: StatefulItem = serde_json::from_str(&format!(
+        r#"{{{selectors}, "max_shift_seconds_for_unskip_and_do_not_repeat": {MAX_SHIFT}}}"#
+    ))
+    .unwrap();
+    let is_local = item.item.is_timezone_dependent();
+    let (mut system, mut up) = (1_717_400_000, 500);
+    let mut zone: Zone = zones[0].parse().unwrap();
+    let start = Reading { system: Time::from_epoch(system), monotonic: Uptime::from_seconds(up) };
+    let mut keeper = Timekeeper::new(item.clone(), zone.clone(), 60, start);
+    // Firings are the same when the local clock showed the same, so they are counted by label.
+    let label = |zone: &Zone, at: i64| {
+        at + if is_local { zone.offset_seconds(Time::from_epoch(at)) } else { 0 }
+    };
+    let first = label(&zone, system);
+    let mut furthest = first;
+    let mut fired: BTreeMap<i64, u32> = BTreeMap::new();
+    for _ in 0..300 {
+        let (passed, step) = match random.below(4) {
+            0 => (random.between(0, 60), 0),
+            1 => (random.between(0, 3_000), 0),
+            2 => (random.between(0, 600), random.between(-3_000, 3_000)),
+            _ => (random.between(0, 60), random.between(-5, 5)),
+        };
+        system += passed + step;
+        up += passed;
+        if random.one_in(10) {
+            zone = random.pick(zones).parse().unwrap();
+            keeper.set_timezone(zone.clone());
+        }
+        let reading =
+            Reading { system: Time::from_epoch(system), monotonic: Uptime::from_seconds(up) };
+        if random.one_in(20) {
+            up = 3;
+            let reading =
+                Reading { system: Time::from_epoch(system), monotonic: Uptime::from_seconds(up) };
+            let saved = keeper.saved().clone();
+            keeper = Timekeeper::load(item.clone(), zone.clone(), 60, saved, reading);
+        }
+        let reading = Reading { monotonic: Uptime::from_seconds(up), ..reading };
+        let mut decisions = Vec::new();
+        let movement = keeper.step(reading, &mut decisions);
+        assert_eq!(movement.unlisted, None, "no jump is beyond the limit");
+        for decision in decisions.iter().filter(|decision| decision.verdict.fires()) {
+            *fired.entry(label(&zone, decision.event.due.epoch())).or_default() += 1;
+        }
+        furthest = furthest.max(label(&zone, system));
+    }
+    for count in first / 300 + 1..=furthest / 300 {
+        assert_eq!(fired.remove(&(count * 300)), Some(1), "firings at label {}", count * 300);
+    }
+    assert_eq!(fired.len(), 0, "nothing else fired");
+}
+
+#[test]
+fn small_disturbances_neither_lose_nor_repeat() {
+    let local = r#""minute": {"period": 5}, "dst_fixes": ["skip", "repeat_use_both"]"#;
+    for seed in 0..60 {
+        let mut random = Random(seed);
+        drive(&mut random, r#""epoch": {"period": 300}"#, &["UTC", "+09:00"]);
+        drive(&mut random, local, &["+02:00", "+02:30", "+01:45"]);
+    }
+}
+
+#[test]
+fn nothing_is_emitted_twice_without_disturbance() {
+    let item: StatefulItem = serde_json::from_str(
+        r#"{"minute": {"period": 7}, "second": [0, 30],
+                     "dst_fixes": ["unskip", "repeat_use_both"],
+            "max_shift_seconds_for_unskip_and_do_not_repeat": 0}"#,
+    )
+    .unwrap();
+    let zone: Zone = "America/St_Johns".parse().unwrap();
+    let mut random = Random(9);
+    let mut now = 1_268_450_000;
+    let reading = |now| Reading {
+        system: Time::from_epoch(now),
+        monotonic: Uptime::from_seconds(now - 1_000_000_000),
+    };
+    let pattern = item.item.pattern().clone();
+    let mut expected = pattern.firings(&zone, Time::from_epoch(now + 1));
+    let mut keeper = Timekeeper::new(item, zone.clone(), 60, reading(now));
+    for _ in 0..5_000 {
+        now += random.between(0, 60);
+        let mut decisions = Vec::new();
+        keeper.step(reading(now), &mut decisions);
+        for decision in decisions {
+            assert_eq!(Some(decision.event.due), expected.next());
+        }
+    }
+    assert!(expected.next().unwrap() > Time::from_epoch(now));
+}
+
+/// Not a matter of time: the number of answers is bounded by the limit, not by the jump.
+#[test]
+fn a_year_on_a_minutely_item_emits_only_the_window() {
+    let item: StatefulItem = serde_json::from_str(
+        r#"{"minute": {}, "dst_fixes": ["skip", "repeat_use_both"],
+            "max_shift_seconds_for_unskip_and_do_not_repeat": 300}"#,
+    )
+    .unwrap();
+    let reading =
+        |now| Reading { system: Time::from_epoch(now), monotonic: Uptime::from_seconds(0) };
+    let mut keeper =
+        Timekeeper::new(item, "America/Los_Angeles".parse().unwrap(), 60, reading(1_700_000_000));
+    for years in [1, 10, 100, -100, 200] {
+        let mut decisions = Vec::new();
+        keeper.step(reading(1_700_000_000 + years * 31_556_952), &mut decisions);
+        assert!(decisions.len() <= 6, "{} answers after {years} years", decisions.len());
+    }
+}
+
+#[test]
+fn a_flood_comes_in_portions() {
+    let item: StatefulItem = serde_json::from_str(
+        r#"{"epoch": {}, "max_shift_seconds_for_unskip_and_do_not_repeat": 100000}"#,
+    )
+    .unwrap();
+    let reading =
+        |now| Reading { system: Time::from_epoch(now), monotonic: Uptime::from_seconds(now) };
+    let mut keeper = Timekeeper::new(item, Zone::utc(), 1, reading(0));
+    let mut decisions = Vec::new();
+    let mut steps = 1;
+    while keeper.step(reading(5_500), &mut decisions).has_more {
+        steps += 1;
+    }
+    let fired: Vec<i64> = decisions.iter().map(|decision| decision.event.due.epoch()).collect();
+    assert_eq!(fired, (1..=5_500).collect::<Vec<i64>>());
+    assert_eq!(steps, 6);
+}

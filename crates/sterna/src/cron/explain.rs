@@ -1,0 +1,136 @@
+//! `sterna cron explain`: a pattern in words, and its year as a small calendar.
+
+use std::collections::BTreeSet;
+
+use jiff::{ToSpan, civil::Date};
+use serde_json::json;
+use sterna_cron::{DstFixes, Missing, Repeated, Time};
+
+use super::query::{Asked, Query, Zones};
+use crate::out;
+
+/// Months side by side.
+const ABREAST: usize = 3;
+/// A month is seven days of three letters.
+const WIDTH: usize = 21;
+
+/// Say a pattern in words, and draw the year ahead with the days on which it fires
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    asked: Asked,
+    /// Print JSON: words, what happens at jumps, and the days
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(args: Args) -> anyhow::Result<()> {
+    if args.asked.is_empty() {
+        anyhow::bail!("a pattern is missing: give --item JSON or --line LINE");
+    }
+    let query = args.asked.resolve(&mut Zones::new(args.asked.system_zones)?)?;
+    let days = days(&query);
+    let words = query.pattern.describe();
+    let jumps = query.pattern.dst_fixes().map(jumps);
+    let text = if args.json {
+        let days: Vec<String> = days.iter().map(Date::to_string).collect();
+        json!({"words": words, "jumps": jumps, "zone": query.zone.name(), "days": days}).to_string()
+    } else {
+        let mut parts = vec![format!("{words} ({})", query.zone.name())];
+        parts.extend(jumps);
+        parts.push(String::new());
+        parts.push(calendar(first_day(&query), &days));
+        parts.join("\n")
+    };
+    Ok(out::answer(&text)?)
+}
+
+fn jumps(fixes: DstFixes) -> String {
+    let missing = match fixes.missing {
+        Missing::Skip => "a time that the clock jumps over does not fire",
+        Missing::LastSecondBefore => {
+            "a time that the clock jumps over fires in the last second before the jump"
+        }
+        Missing::FirstSecondAfter => {
+            "a time that the clock jumps over fires at the first second after the jump"
+        }
+    };
+    let repeated = match fixes.repeated {
+        Repeated::Both => "a time that the clock shows twice fires twice",
+        Repeated::OnlyEarly => "a time that the clock shows twice fires the first time",
+        Repeated::OnlyLate => "a time that the clock shows twice fires the second time",
+    };
+    format!("{missing}; {repeated}")
+}
+
+/// The local date of a moment, and the seconds of that day that have passed.
+fn local(query: &Query, at: Time) -> (Date, i64) {
+    let label = at.epoch().saturating_add(query.zone.offset_seconds(at));
+    let epoch = jiff::civil::date(1970, 1, 1);
+    let date = epoch.checked_add(label.div_euclid(86_400).days()).unwrap_or(Date::MAX);
+    (date, label.rem_euclid(86_400))
+}
+
+fn first_day(query: &Query) -> Date {
+    local(query, query.from).0.first_of_month()
+}
+
+/// The local dates of the firings in the year ahead.
+fn days(query: &Query) -> BTreeSet<Date> {
+    // No zone moves its clocks by more than this within a day, so that no midnight is missed.
+    let wary = 3 * 3600;
+    let mut days = BTreeSet::new();
+    let mut from = query.from;
+    let end = first_day(query).saturating_add(1.year());
+    while let Some(at) = query.pattern.next(&query.zone, from) {
+        let (date, second) = local(query, at);
+        if date >= end {
+            break;
+        }
+        days.insert(date);
+        // One firing is enough to know a day: go on shortly before its end.
+        let left = 86_400 - second - wary;
+        from = at.plus_seconds(left.max(1));
+    }
+    days
+}
+
+/// Twelve months; days that fire have their number, the others a dot.
+fn calendar(first: Date, days: &BTreeSet<Date>) -> String {
+    let months: Vec<Vec<String>> =
+        (0..12).map(|month| month_lines(first.saturating_add(month.months()), days)).collect();
+    let mut lines = Vec::new();
+    for row in months.chunks(ABREAST) {
+        let height = row.iter().map(Vec::len).max().unwrap_or(0);
+        for at in 0..height {
+            let cells: Vec<String> = row
+                .iter()
+                .map(|month| format!("{:WIDTH$}", month.get(at).map_or("", String::as_str)))
+                .collect();
+            lines.push(cells.join("   ").trim_end().to_owned());
+        }
+        lines.push(String::new());
+    }
+    lines.join("\n").trim_end().to_owned()
+}
+
+fn month_lines(first: Date, days: &BTreeSet<Date>) -> Vec<String> {
+    let title = first.strftime("%B %Y").to_string();
+    let mut lines = vec![format!("{title:^WIDTH$}"), " Mo Tu We Th Fr Sa Su".to_owned()];
+    let blank = usize::try_from(first.weekday().to_monday_zero_offset()).unwrap_or(0);
+    let mut week = " ".repeat(blank * 3);
+    for date in first.series(1.day()).take_while(|date| date.month() == first.month()) {
+        if days.contains(&date) {
+            week.push_str(&format!("{:3}", date.day()));
+        } else {
+            week.push_str("  .");
+        }
+        if week.len() >= WIDTH {
+            lines.push(std::mem::take(&mut week));
+        }
+    }
+    if !week.is_empty() {
+        lines.push(week);
+    }
+    lines
+}

@@ -1,0 +1,197 @@
+//! `sterna cron`: every vector through the command line, its answers, and the guide's examples.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on says where")]
+
+use std::{
+    io::Write,
+    process::{Command, Output, Stdio},
+};
+
+use serde_json::{Value, json};
+use sterna_cron::{Item, StatefulItem};
+
+const GUIDE: &str = include_str!("../../../docs/cron.md");
+
+fn sterna(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_sterna")).args(arguments).output().unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+/// Asks all queries of one process, and gives the answers in order.
+fn ask(queries: &[Value]) -> Vec<Value> {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_sterna"))
+        .args(["cron", "next", "--jsonl"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let lines: String = queries.iter().map(|query| format!("{query}\n")).collect();
+    let mut stdin = child.stdin.take().unwrap();
+    let writer = std::thread::spawn(move || stdin.write_all(lines.as_bytes()).unwrap());
+    let output = child.wait_with_output().unwrap();
+    writer.join().unwrap();
+    assert!(output.status.success());
+    text(&output.stdout).lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+#[test]
+fn every_vector_is_answered_over_jsonl() {
+    let rows: Vec<Value> =
+        serde_json::from_str(include_str!("../../cron/tests/vectors/cron_vectors.json")).unwrap();
+    let queries: Vec<Value> = rows
+        .iter()
+        .map(|row| {
+            let count = row["expected_epochs"].as_array().unwrap().len();
+            json!({"item": row["item"], "timezone": row["timezone"],
+                   "from_epoch": row["from_epoch"], "count": count})
+        })
+        .collect();
+    let answers = ask(&queries);
+    assert_eq!(answers.len(), rows.len());
+    for (row, answer) in rows.iter().zip(answers) {
+        let name = &row["name"];
+        if row["expect_error"] == json!(true) {
+            assert!(answer["error"].is_string(), "{name}: {answer}");
+        } else {
+            assert_eq!(answer["epochs"], row["expected_epochs"], "{name}");
+            // A row that does not say so may end all the same: it was not looked further.
+            assert!(
+                row["exhausted"] == json!(false) || answer["exhausted"] == json!(true),
+                "{name}"
+            );
+        }
+    }
+}
+
+#[test]
+fn every_invalid_item_is_an_error_over_jsonl() {
+    let rows: Vec<Value> =
+        serde_json::from_str(include_str!("../../cron/tests/vectors/cron_invalid_items.json"))
+            .unwrap();
+    let queries: Vec<Value> = rows
+        .iter()
+        .map(|row| json!({"item": row["item"], "timezone": "UTC", "from_epoch": 0, "count": 1}))
+        .collect();
+    for (row, answer) in rows.iter().zip(ask(&queries)) {
+        assert!(answer["error"].is_string(), "{}: {answer}", row["name"]);
+    }
+}
+
+#[test]
+fn policies_and_mistakes_over_jsonl() {
+    let fixes = json!(["skip", "repeat_use_both"]);
+    let line = |more: Value| {
+        let mut query = json!({"line": "30 2 * * *", "timezone": "America/Los_Angeles",
+                               "from_epoch": 1_362_902_400, "count": 1});
+        query.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        query
+    };
+    let answers = ask(&[
+        line(json!({})),
+        line(json!({"policy": "vixie"})),
+        line(json!({"dst_fixes": fixes})),
+        line(json!({"policy": "vixie", "dst_fixes": fixes})),
+        line(json!({"policy": "quartz"})),
+        line(json!({"timezone": "Mars/Olympus"})),
+        line(json!({"line": "CRON_TZ=UTC 30 2 * * *", "timezone": null})),
+        line(json!({"item": {"epoch": 5}})),
+        json!({"item": {"minute": 0}, "dst_fixes": fixes, "timezone": "UTC", "from_epoch": 1}),
+        json!({"item": {"minute": 0}, "policy": "vixie", "timezone": "UTC", "from_epoch": 1}),
+        json!({"item": {"epoch": [3]}, "from_epoch": 3, "count": 9, "name": "a note"}),
+        json!([]),
+    ]);
+    let epochs = |at: usize| answers[at]["epochs"].clone();
+    assert_eq!(epochs(0), json!([1_362_909_600]));
+    assert_eq!(epochs(1), json!([1_362_909_600]));
+    assert_eq!(epochs(2), json!([1_362_994_200]));
+    assert_eq!(epochs(6), json!([1_362_969_000]));
+    assert_eq!(epochs(8), json!([3600]));
+    assert_eq!(answers[10], json!({"epochs": [3], "exhausted": true}));
+    for at in [3, 4, 5, 7, 9, 11] {
+        assert!(answers[at]["error"].is_string(), "{at}: {}", answers[at]);
+    }
+}
+
+#[test]
+fn a_wrong_question_fails_and_says_why() {
+    for arguments in [
+        &["cron", "next", "--tz", "UTC"][..],
+        &["cron", "next", "--line", "* * * * *"],
+        &["cron", "next", "--item", "{", "--tz", "UTC"],
+        &["cron", "next", "--line", "* * * * *", "--tz", "UTC", "--from", "yesterday"],
+        &["cron", "next", "--line", "* * * * *", "--tz", "UTC", "--count", "99999999"],
+        &["cron", "explain", "--tz", "UTC"],
+    ] {
+        let output = sterna(arguments);
+        assert!(!output.status.success(), "{arguments:?}");
+        assert!(text(&output.stderr).starts_with("error: "), "{arguments:?}");
+        assert!(output.stdout.is_empty(), "{arguments:?}");
+    }
+}
+
+#[test]
+fn explain_answers_in_json_too() {
+    let output =
+        sterna(&["cron", "explain", "--item", r#"{"epoch": [0, 86400]}"#, "--from", "0", "--json"]);
+    let answer: Value = serde_json::from_str(&text(&output.stdout)).unwrap();
+    assert_eq!(answer["days"], json!(["1970-01-01", "1970-01-02"]));
+    assert_eq!(answer["jumps"], Value::Null);
+}
+
+/// The fenced blocks of the guide that are of one kind.
+fn blocks(kind: &str) -> Vec<&'static str> {
+    let opening = format!("\n```{kind}\n");
+    let blocks = GUIDE.split(opening.as_str()).skip(1);
+    blocks.map(|block| block.split("\n```").next().unwrap()).collect()
+}
+
+#[test]
+fn the_guide_shows_what_the_commands_answer() {
+    let shown = blocks("console");
+    assert!(shown.len() >= 10);
+    for block in shown {
+        let (command, expected) = block.split_once('\n').unwrap();
+        let script = command.strip_prefix("$ sterna ").unwrap();
+        let script = format!("{} {script}", env!("CARGO_BIN_EXE_sterna"));
+        let output = Command::new("sh").args(["-c", &script]).output().unwrap();
+        let said = text(&output.stdout) + &text(&output.stderr);
+        match expected.strip_suffix("\n...") {
+            Some(beginning) => assert!(said.starts_with(beginning), "{command}\n{said}"),
+            None => assert_eq!(said.trim_end(), expected, "{command}"),
+        }
+    }
+}
+
+#[test]
+fn the_items_of_the_guide_are_items() {
+    assert!(blocks("json").len() >= 6);
+    for block in blocks("json") {
+        serde_json::from_str::<Item>(block).unwrap();
+    }
+    assert_eq!(blocks("json refused").len(), 3);
+    for block in blocks("json refused") {
+        assert!(serde_json::from_str::<Item>(block).is_err(), "{block}");
+    }
+    for block in blocks("json stateful") {
+        serde_json::from_str::<StatefulItem>(block).unwrap();
+    }
+}
+
+#[test]
+fn bench_cron_answers_with_the_promised_keys() {
+    let output = sterna(&["bench", "cron", "--json", "--rounds", "1", "--starts", "50"]);
+    let answer: Value = serde_json::from_str(&text(&output.stdout)).unwrap();
+    for pattern in ["0 10 * * 2", "*/5 * * * *", "0 0 29 2 *", "30 2 10 3 *"] {
+        assert!(answer["figures"]["sterna"][pattern].as_f64().unwrap() > 0.0, "{answer}");
+        #[cfg(feature = "bench-peers")]
+        for peer in ["croner", "cron"] {
+            assert!(answer["figures"][peer][pattern].as_f64().unwrap() > 0.0, "{answer}");
+        }
+    }
+    assert!(answer["figures"]["transition_ns"].is_number());
+    assert!(answer["figures"]["worst_ns"].is_number());
+    assert!(answer["ratios"]["vs_best_peer"].is_object());
+}
