@@ -11,8 +11,8 @@
 //! Invariant: a value that exists is valid. Text and bytes from outside become words in a
 //! constructor or are refused there, with the place, the reason and the remedy.
 //!
-//! Invariant: what `Display` writes, `FromStr` reads back as the same value; where `Debug` is
-//! written by hand it prints the same.
+//! Invariant: where a word can be read from text, `FromStr` reads back what `Display` writes as the
+//! same value; where `Debug` is written by hand it prints the same.
 //!
 //! Invariant: no arithmetic wraps, and everything has one fixed order.
 //!
