@@ -195,3 +195,12 @@ fn bench_cron_answers_with_the_promised_keys() {
     assert!(answer["figures"]["worst_ns"].is_number());
     assert!(answer["ratios"]["vs_best_peer"].is_object());
 }
+
+#[test]
+fn bench_cron_shows_a_table() {
+    let output = sterna(&["bench", "cron", "--rounds", "1", "--starts", "50"]);
+    let text = String::from_utf8(output.stdout).unwrap();
+    for says in ["ns per question", "*/5 * * * *", "beside a change of the clock", "slowest"] {
+        assert!(text.contains(says), "{says:?} is not in: {text}");
+    }
+}

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, hint::black_box};
 
 use anyhow::Context;
-use serde_json::json;
+use serde_json::{Value, json};
 use sterna_cron::{Item, Line, Pattern, Reading, StatefulItem, Time, Timekeeper, Uptime, Zone};
 
 use super::report::{Report, rounded};
@@ -187,12 +187,33 @@ fn beside_changes(zone: &Zone, count: u32) -> Vec<Time> {
 }
 
 fn table(report: &Report) -> String {
-    let mut lines = Vec::new();
-    for (name, figure) in &report.figures {
-        lines.push(format!("{name:14} {figure}"));
+    let shown = |value: &Value| match value.as_f64() {
+        Some(number) => format!("{number}"),
+        None => "-".to_owned(),
+    };
+    let crates: Vec<_> = ["sterna", "cron", "croner"]
+        .into_iter()
+        .filter(|name| report.figures.contains_key(*name))
+        .collect();
+    let mut text = format!("{:<16}", "ns per question");
+    for name in &crates {
+        text += &format!("{name:>10}");
     }
-    for (name, ratio) in &report.ratios {
-        lines.push(format!("{name:14} {ratio}"));
+    text += &format!("{:>14}\n", "x best peer");
+    for pattern in PATTERNS {
+        text += &format!("{pattern:<16}");
+        for name in &crates {
+            text += &format!("{:>10}", shown(&report.figures[*name][pattern]));
+        }
+        text += &format!("{:>14}\n", shown(&report.ratios["vs_best_peer"][pattern]));
     }
-    lines.join("\n")
+    let figure = |name: &str| shown(report.figures.get(name).unwrap_or(&Value::Null));
+    text += &format!("beside a change of the clock: {} ns\n", figure("transition_ns"));
+    text += &format!("the slowest question of all: {} ns\n", figure("worst_ns"));
+    text += &format!("a year's jump, minutely, with a memory: {} ns", figure("year_jump_ns"));
+    if crates.len() == 1 {
+        text +=
+            "\nbuild with --features bench-peers to measure the crates cron and croner beside it";
+    }
+    text
 }
