@@ -2,16 +2,25 @@
 
 use std::io::{self, IsTerminal, Write};
 
+use anyhow::Context;
+
+/// Whether somebody still listens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Heard {
+    Yes,
+    /// Whoever closed the stream has seen enough.
+    NoMore,
+}
+
 /// Prints a part of the answer.
 ///
 /// # Errors
-/// Standard output is closed or full.
-pub(crate) fn answer(text: &str) -> io::Result<()> {
+/// Standard output cannot be written to.
+pub(crate) fn answer(text: &str) -> anyhow::Result<Heard> {
     let mut stdout = io::stdout().lock();
     match writeln!(stdout, "{text}").and_then(|()| stdout.flush()) {
-        // Whoever closed it has seen enough.
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-        written => written,
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(Heard::NoMore),
+        written => written.map(|()| Heard::Yes).context("cannot write to standard output"),
     }
 }
 

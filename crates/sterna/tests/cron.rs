@@ -204,3 +204,75 @@ fn bench_cron_shows_a_table() {
         assert!(text.contains(says), "{says:?} is not in: {text}");
     }
 }
+
+#[test]
+fn explain_takes_any_moment() {
+    for from in ["99999999999999", "-9223372036854775808", "9223372036854775807"] {
+        let from = format!("--from={from}");
+        let output = sterna(&["cron", "explain", "--line", "0 0 1 1 *", "--tz", "UTC", &from]);
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    }
+}
+
+#[test]
+fn a_query_that_cannot_be_read_does_not_end_the_others() {
+    let good = br#"{"line":"0 0 * * *","timezone":"UTC","from_epoch":0}"#;
+    let long = [&b"\""[..], &vec![b'x'; 100_000]].concat();
+    let queries = [&good[..], b"\xff\xfe", b"[1]", &long, good].join(&b'\n');
+    let output = answers(&queries);
+    let lines: Vec<_> = output.lines().collect();
+    assert_eq!(lines.len(), 5, "{output}");
+    assert_eq!(lines[0], r#"{"epochs":[0],"exhausted":false}"#);
+    assert!(lines[1].contains("not UTF-8"), "{output}");
+    assert!(lines[2].contains("a query is a JSON object"), "{output}");
+    assert!(lines[3].contains("too long"), "{output}");
+    assert_eq!(lines[4], lines[0]);
+}
+
+#[test]
+fn a_mistake_in_a_query_names_its_key() {
+    let cases = [
+        (r#"{"item":{"minute":5,"minute":6},"from_epoch":0}"#, "minute is given twice"),
+        (r#"{"line":"* * * * *","timezone":"UTC","from_epoch":1.5}"#, "from_epoch: 1.5 is not"),
+        (r#"{"line":"* * * * *","timezone":"UTC","from_epoch":0,"count":-2}"#, "count: -2 is not"),
+        (r#"{"line":5,"timezone":"UTC","from_epoch":0}"#, "line: 5 is not allowed"),
+        (r#"{"line":"* * * * *","timezone":"UTC"}"#, "from_epoch is missing"),
+    ];
+    for (query, says) in cases {
+        let answer = answers(query.as_bytes());
+        assert!(answer.contains(says), "{says:?} is not in {answer}");
+    }
+}
+
+#[test]
+fn the_exit_code_says_where_to_look() {
+    let code = |arguments: &[&str]| sterna(&[&["cron", "next"], arguments].concat()).status.code();
+    assert_eq!(code(&["--tz", "UTC"]), Some(64));
+    assert_eq!(code(&["--line", "* * * * *", "--tz", "UTC", "--from", "noon"]), Some(64));
+    assert_eq!(code(&["--line", "* * * * *", "--tz", "UTC", "--count", "0"]), Some(64));
+    assert_eq!(code(&["--line", "61 * * * *", "--tz", "UTC"]), Some(65));
+    assert_eq!(code(&["--item", "{}", "--tz", "UTC"]), Some(65));
+    assert_eq!(code(&["--line", "* * * * *", "--tz", "Atlantis"]), Some(65));
+}
+
+#[test]
+fn the_end_of_a_pattern_is_said() {
+    let output =
+        sterna(&["cron", "next", "--item", r#"{"epoch":[5,9223372036854775807]}"#, "--from", "0"]);
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(text.lines().count(), 3, "{text}");
+    assert!(text.ends_with("no more firings\n"), "{text}");
+}
+
+/// What `--jsonl` answers.
+fn answers(queries: &[u8]) -> String {
+    use std::{io::Write, process::Stdio};
+    let mut child = Command::new(env!("CARGO_BIN_EXE_sterna"))
+        .args(["cron", "next", "--jsonl"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    child.stdin.take().unwrap().write_all(queries).unwrap();
+    String::from_utf8(child.wait_with_output().unwrap().stdout).unwrap()
+}

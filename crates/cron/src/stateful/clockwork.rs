@@ -94,6 +94,8 @@ pub struct Movement {
 pub struct Clockwork {
     pattern: Pattern,
     zone: Zone,
+    /// The zone before it was set, until the next step has dealt with that.
+    left: Option<Zone>,
     follows: Follows,
     listing: Listing,
     saved: Saved,
@@ -188,7 +190,7 @@ impl Clockwork {
             (false, Follows::Monotonic) => Follows::Monotonic,
             (false | true, Follows::System) | (true, Follows::Monotonic) => Follows::System,
         };
-        Self { pattern, zone, follows, listing, saved }
+        Self { pattern, zone, left: None, follows, listing, saved }
     }
 
     /// What to keep for [`Clockwork::load`].
@@ -226,7 +228,8 @@ impl Clockwork {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn set_timezone(&mut self, zone: Zone) {
-        self.zone = zone;
+        let left = std::mem::replace(&mut self.zone, zone);
+        self.left.get_or_insert(left);
     }
 
     /// When to step next, by the system clock; `None` when nothing is left to fire.
@@ -273,6 +276,8 @@ impl Clockwork {
     pub fn step(&mut self, reading: Reading, events: &mut Vec<Event>) -> Movement {
         let mut movement = self.pass_time(reading);
         self.move_zone(&mut movement);
+        self.undo_set_back(&movement);
+        self.left = None;
         self.saved.system = reading.system;
         self.saved.monotonic = reading.monotonic;
         self.saved.offset_seconds = self.zone.offset_seconds(reading.system);
@@ -310,7 +315,13 @@ impl Clockwork {
         if movement.zone_shift_seconds == 0 {
             return;
         }
-        let label = self.saved.done.plus_seconds(self.saved.offset_seconds);
+        // What the clock showed at `done`, which may lie on the other side of a jump than the last
+        // reading. After a restart the old zone is gone, and that reading is all there is.
+        let shown = match self.left.take() {
+            Some(left) => left.offset_seconds(self.saved.done),
+            None => self.saved.offset_seconds,
+        };
+        let label = self.saved.done.plus_seconds(shown);
         let moved = self.zone.first_showing(label).seconds_since(self.saved.done);
         self.saved.done = self.saved.done.plus_seconds(moved);
         for repeat in &mut self.saved.repeats {
@@ -320,6 +331,20 @@ impl Clockwork {
         for unlisted in &mut self.saved.unlisted {
             unlisted.after = unlisted.after.plus_seconds(moved);
             unlisted.until = unlisted.until.plus_seconds(moved);
+        }
+    }
+
+    /// Time was set forward: what was set back before is set back by so much less, and a clock that
+    /// goes wrong and is set right again has not been set back at all.
+    fn undo_set_back(&mut self, movement: &Movement) {
+        let by_clock = match self.follows {
+            // A second either way is rounding.
+            Follows::System if movement.step_seconds > 1 => movement.step_seconds,
+            Follows::System | Follows::Monotonic => 0,
+        };
+        let forward = by_clock.saturating_add(movement.zone_shift_seconds.max(0));
+        for repeat in &mut self.saved.repeats {
+            repeat.shift_seconds = repeat.shift_seconds.saturating_sub(forward).max(0);
         }
     }
 

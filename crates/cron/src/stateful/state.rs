@@ -107,7 +107,8 @@ pub(super) struct Unlisted {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Saved {
-    /// The form of this record.
+    /// The form of this record; no other is read.
+    #[serde(deserialize_with = "known_version")]
     pub(super) version: u32,
     /// The last reading.
     pub(super) system: Time,
@@ -122,6 +123,16 @@ pub struct Saved {
     pub(super) repeats: Vec<Repeat>,
     /// What was never emitted, in order of time: it cannot have been fired already.
     pub(super) unlisted: Vec<Unlisted>,
+}
+
+fn known_version<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<u32, D::Error> {
+    match u32::deserialize(deserializer)? {
+        Saved::VERSION => Ok(Saved::VERSION),
+        other => Err(serde::de::Error::custom(format!(
+            "version: {other} is not allowed; this build reads version {}",
+            Saved::VERSION
+        ))),
+    }
 }
 
 impl Saved {

@@ -67,7 +67,8 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
     drop(own);
     let report = result?;
     let text = if is_json { report.json("store").to_string() } else { table(&report) };
-    Ok(out::answer(&text)?)
+    out::answer(&text)?;
+    Ok(())
 }
 
 /// Where a store is.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use jiff::{ToSpan, civil::Date};
+use jiff::{Span, ToSpan, civil::Date};
 use serde_json::json;
 use sterna_cron::{DstFixes, Missing, Repeated, Time};
 
@@ -25,9 +25,6 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: Args) -> anyhow::Result<()> {
-    if args.asked.is_empty() {
-        anyhow::bail!("a pattern is missing: give --item JSON or --line LINE");
-    }
     let query = args.asked.resolve(&mut Zones::new(args.asked.system_zones)?)?;
     let days = days(&query);
     let words = query.pattern.describe();
@@ -42,7 +39,8 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
         parts.push(calendar(first_day(&query), &days));
         parts.join("\n")
     };
-    Ok(out::answer(&text)?)
+    out::answer(&text)?;
+    Ok(())
 }
 
 fn jumps(fixes: DstFixes) -> String {
@@ -67,7 +65,10 @@ fn jumps(fixes: DstFixes) -> String {
 fn local(query: &Query, at: Time) -> (Date, i64) {
     let label = at.epoch().saturating_add(query.zone.offset_seconds(at));
     let epoch = jiff::civil::date(1970, 1, 1);
-    let date = epoch.checked_add(label.div_euclid(86_400).days()).unwrap_or(Date::MAX);
+    // Beyond what a calendar shows anything is the last day, or the first.
+    let days = Span::new().try_days(label.div_euclid(86_400));
+    let end = if label < 0 { Date::MIN } else { Date::MAX };
+    let date = days.and_then(|days| epoch.checked_add(days)).unwrap_or(end);
     (date, label.rem_euclid(86_400))
 }
 

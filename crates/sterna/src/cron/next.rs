@@ -1,14 +1,13 @@
 //! `sterna cron next`: when a pattern fires.
 
-use std::io::{self, BufRead, Write};
+use std::io::{self, BufRead};
 
-use anyhow::{Context, bail};
-use serde::Deserialize;
+use anyhow::{Context, anyhow};
 use serde_json::{Value, json};
 use sterna_cron::{Firing, Pattern, Time, Why, Zone};
 
-use super::query::{Asked, COUNT_MAX, Query, Source, Zones};
-use crate::out;
+use super::query::{Asked, COUNT_MAX, LINE_BYTES_MAX, LineQuery, Query, Zones};
+use crate::out::{self, Heard};
 
 /// Print the next firings of a pattern, and why they are where they are when clocks jump
 ///
@@ -19,8 +18,8 @@ pub(crate) struct Args {
     #[command(flatten)]
     asked: Asked,
     /// How many firings
-    #[arg(long, default_value_t = 5)]
-    count: usize,
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=COUNT_MAX))]
+    count: u64,
     /// Print an array of seconds since 1970
     #[arg(long)]
     json: bool,
@@ -35,12 +34,6 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
     if args.jsonl {
         return answer_lines(&mut zones);
     }
-    if args.asked.is_empty() {
-        bail!("a pattern is missing: give --item JSON or --line LINE");
-    }
-    if args.count > COUNT_MAX {
-        bail!("--count {} is too much; at most {COUNT_MAX}", args.count);
-    }
     let query = args.asked.resolve(&mut zones)?;
     let text = if args.json {
         let (epochs, _) = epochs(&query.pattern, &query.zone, query.from, args.count);
@@ -48,32 +41,34 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
     } else {
         table(&query, args.count)
     };
-    Ok(out::answer(&text)?)
+    out::answer(&text)?;
+    Ok(())
 }
 
 /// The first firings, and whether there are no more.
-fn epochs(pattern: &Pattern, zone: &Zone, from: Time, count: usize) -> (Vec<i64>, bool) {
+fn epochs(pattern: &Pattern, zone: &Zone, from: Time, count: u64) -> (Vec<i64>, bool) {
     let mut firings = pattern.firings(zone, from);
-    let epochs = firings.by_ref().take(count).map(Time::epoch).collect();
+    let epochs = (0..count).map_while(|_| firings.next()).map(Time::epoch).collect();
     (epochs, firings.next().is_none())
 }
 
-fn table(query: &Query, count: usize) -> String {
+fn table(query: &Query, count: u64) -> String {
     let Query { pattern, zone, from } = query;
     let mut lines = Vec::new();
-    let mut from = *from;
+    let skipped = |from, until| {
+        let jump = pattern.skipped(zone, from, until)?;
+        Some(format!("{}  the clock jumps here, over a match: skipped", zone.format(jump)))
+    };
+    let mut from = Some(*from);
     for _ in 0..count {
-        let Some(firing) = pattern.next_firing(zone, from) else { break };
-        if let Some(jump) = pattern.skipped(zone, from, firing.at) {
-            lines.push(format!(
-                "{}  the clock jumps here, over a match: skipped",
-                zone.format(jump)
-            ));
-        }
-        lines.push(row(zone, firing));
-        from = firing.at.plus_seconds(1);
+        let Some(start) = from else { break };
+        let firing = pattern.next_firing(zone, start);
+        let until = firing.map_or(Time::from_epoch(i64::MAX), |firing| firing.at);
+        lines.extend(skipped(start, until));
+        lines.extend(firing.map(|firing| row(zone, firing)));
+        from = firing.and_then(|firing| firing.at.epoch().checked_add(1)).map(Time::from_epoch);
     }
-    if lines.is_empty() {
+    if from.and_then(|from| pattern.next(zone, from)).is_none() {
         lines.push("no more firings".to_owned());
     }
     lines.join("\n")
@@ -95,44 +90,38 @@ fn row(zone: &Zone, firing: Firing) -> String {
     format!("{local}  {weekday}  {:>11}{why}", firing.at.epoch())
 }
 
-/// One query of many.
-#[derive(Debug, Deserialize)]
-struct LineQuery {
-    #[serde(flatten)]
-    source: Source,
-    from_epoch: i64,
-    #[serde(default = "one")]
-    count: usize,
-}
-
-const fn one() -> usize {
-    1
-}
-
 /// Answers each line on its own; a bad one gets an error and the next is read.
 fn answer_lines(zones: &mut Zones) -> anyhow::Result<()> {
-    let mut stdout = io::stdout().lock();
-    for line in io::stdin().lock().lines() {
-        let line = line.context("standard input cannot be read")?;
-        if line.trim().is_empty() {
+    let mut stdin = io::stdin().lock();
+    let mut line = Vec::new();
+    loop {
+        line.clear();
+        // One byte more than is allowed tells a line that is too long.
+        let mut part = io::Read::take(&mut stdin, LINE_BYTES_MAX + 1);
+        if part.read_until(b'\n', &mut line).context("standard input cannot be read")? == 0 {
+            return Ok(());
+        }
+        if line.iter().all(u8::is_ascii_whitespace) {
             continue;
         }
-        let answer =
-            answer(&line, zones).unwrap_or_else(|error| json!({"error": format!("{error:#}")}));
-        writeln!(stdout, "{answer}")?;
-        // Whoever asks one at a time waits for the answer.
-        stdout.flush()?;
+        let answer = if line.len() as u64 > LINE_BYTES_MAX && !line.ends_with(b"\n") {
+            stdin.skip_until(b'\n').context("standard input cannot be read")?;
+            Err(anyhow!("the query is too long; at most {LINE_BYTES_MAX} bytes are read"))
+        } else {
+            answer(&line, zones)
+        };
+        let answer = answer.unwrap_or_else(|error| json!({"error": format!("{error:#}")}));
+        // Flushed each time: whoever asks one at a time waits for the answer.
+        if out::answer(&answer.to_string())? == Heard::NoMore {
+            return Ok(());
+        }
     }
-    Ok(())
 }
 
-fn answer(line: &str, zones: &mut Zones) -> anyhow::Result<Value> {
-    let query: LineQuery = serde_json::from_str(line)?;
-    if query.count > COUNT_MAX {
-        bail!("count: {} is too much; at most {COUNT_MAX}", query.count);
-    }
+fn answer(line: &[u8], zones: &mut Zones) -> anyhow::Result<Value> {
+    let line = std::str::from_utf8(line).context("the query is not UTF-8")?;
+    let query = LineQuery::read(line)?;
     let (pattern, zone) = query.source.resolve(zones)?;
-    let (epochs, exhausted) =
-        epochs(&pattern, &zone, Time::from_epoch(query.from_epoch), query.count);
+    let (epochs, exhausted) = epochs(&pattern, &zone, query.from, query.count);
     Ok(json!({"epochs": epochs, "exhausted": exhausted}))
 }

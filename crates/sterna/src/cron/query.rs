@@ -2,15 +2,20 @@
 
 use std::collections::BTreeMap;
 
-use anyhow::{Context, bail};
-use serde::Deserialize;
-use serde_json::Value;
+use anyhow::{Context, anyhow, bail};
+use serde::{Deserialize, de::DeserializeOwned};
+use serde_json::{Value, value::RawValue};
 use sterna_cron::{Database, DstFixes, Item, Line, LineError, Pattern, Policy, Time, Zone};
 
-use crate::clock;
+use crate::{
+    clock,
+    exit::{SPEC, USAGE, coded},
+};
 
 /// More firings than this are not asked for by people.
-pub(super) const COUNT_MAX: usize = 1_000_000;
+pub(super) const COUNT_MAX: u64 = 1_000_000;
+/// A pattern is a line or a small map; what is longer is a mistake, and would take long to refuse.
+pub(super) const LINE_BYTES_MAX: u64 = 16 << 10;
 /// Zones that are kept for the next query; beyond it all are forgotten.
 const ZONES_MAX: usize = 1_000;
 
@@ -18,10 +23,10 @@ const ZONES_MAX: usize = 1_000;
 #[derive(Debug, clap::Args)]
 pub(super) struct Asked {
     /// The pattern as an item, in JSON
-    #[arg(long, value_name = "JSON", conflicts_with = "line")]
+    #[arg(long, value_name = "JSON", conflicts_with = "line", allow_hyphen_values = true)]
     item: Option<String>,
     /// The pattern as a crontab line
-    #[arg(long)]
+    #[arg(long, allow_hyphen_values = true)]
     line: Option<String>,
     /// The time zone: a name, a POSIX rule, or an offset such as +05:30
     #[arg(long, value_name = "ZONE")]
@@ -47,47 +52,119 @@ pub(super) struct Query {
 }
 
 impl Asked {
-    /// Whether no pattern was given.
-    pub(super) const fn is_empty(&self) -> bool {
-        self.item.is_none() && self.line.is_none()
-    }
-
     pub(super) fn resolve(&self, zones: &mut Zones) -> anyhow::Result<Query> {
-        let item = match &self.item {
-            Some(item) => Some(serde_json::from_str(item).context("the item is no JSON")?),
-            None => None,
+        if self.item.is_none() && self.line.is_none() {
+            let missing = anyhow!("a pattern is missing: give --item JSON or --line LINE");
+            return Err(coded(USAGE)(missing));
+        }
+        let given = [&self.item, &self.line].into_iter().flatten();
+        if given.map(|text| text.len() as u64).any(|bytes| bytes > LINE_BYTES_MAX) {
+            let long = anyhow!("the pattern is too long; at most {LINE_BYTES_MAX} bytes are read");
+            return Err(coded(SPEC)(long));
+        }
+        let from = match &self.from {
+            Some(from) => moment(from).map_err(coded(USAGE))?,
+            None => Time::from_epoch(clock::wall_time().as_millis().div_euclid(1000)),
         };
         let (dst_fixes, policy) = match self.dst.as_deref() {
             None => (None, None),
             Some("vixie") => (None, Some("vixie".to_owned())),
-            Some(names) => (Some(names.split(',').map(str::trim).collect()), None),
+            Some(names) => (Some(fixes(names.split(',').map(str::trim))?), None),
         };
-        let from = match &self.from {
-            Some(from) => moment(from)?,
-            None => Time::from_epoch(clock::wall_time().as_millis().div_euclid(1000)),
-        };
-        let source =
-            Source { item, line: self.line.clone(), timezone: self.tz.clone(), dst_fixes, policy };
-        let (pattern, zone) = source.resolve(zones).map_err(marked)?;
+        let (item, line, timezone) = (self.item.clone(), self.line.clone(), self.tz.clone());
+        let source = Source { item, line, timezone, dst_fixes, policy };
+        let (pattern, zone) = source.resolve(zones).map_err(marked).map_err(coded(SPEC))?;
         Ok(Query { pattern, zone, from })
     }
 }
 
-/// A pattern with its zone, before it is understood. Keys that are not known are ignored, so that
-/// a query may carry notes.
-#[derive(Debug, Deserialize)]
+fn fixes<'a>(names: impl IntoIterator<Item = &'a str>) -> anyhow::Result<DstFixes> {
+    DstFixes::from_names(names).map_err(anyhow::Error::from).map_err(coded(USAGE))
+}
+
+/// A pattern with its zone, before it is understood.
+#[derive(Debug)]
 pub(super) struct Source {
-    item: Option<Value>,
+    /// As it was written: a map would forget that a key was given twice.
+    item: Option<String>,
     line: Option<String>,
     timezone: Option<String>,
-    dst_fixes: Option<Value>,
+    dst_fixes: Option<DstFixes>,
     policy: Option<String>,
+}
+
+/// One query of many.
+#[derive(Debug)]
+pub(super) struct LineQuery {
+    pub(super) source: Source,
+    pub(super) from: Time,
+    pub(super) count: u64,
+}
+
+/// The same, as it was written. Keys that are not known are ignored, so that a query may carry
+/// notes.
+#[derive(Deserialize)]
+struct Written<'a> {
+    #[serde(borrow)]
+    item: Option<&'a RawValue>,
+    #[serde(borrow)]
+    line: Option<&'a RawValue>,
+    #[serde(borrow)]
+    timezone: Option<&'a RawValue>,
+    #[serde(borrow)]
+    from_epoch: Option<&'a RawValue>,
+    #[serde(borrow)]
+    count: Option<&'a RawValue>,
+    #[serde(borrow)]
+    dst_fixes: Option<&'a RawValue>,
+    #[serde(borrow)]
+    policy: Option<&'a RawValue>,
+}
+
+impl LineQuery {
+    /// Reads a query; an error names the key.
+    pub(super) fn read(line: &str) -> anyhow::Result<Self> {
+        let object = "a query is a JSON object with item or line, timezone and from_epoch";
+        let written: Written<'_> = serde_json::from_str(line).context(object)?;
+        let from = key("from_epoch", written.from_epoch, "seconds since 1970, a whole number")?;
+        let count = key("count", written.count, "a whole number from 0")?.unwrap_or(1);
+        if count > COUNT_MAX {
+            bail!("count: {count} is too much; at most {COUNT_MAX}");
+        }
+        let names: Option<Vec<String>> =
+            key("dst_fixes", written.dst_fixes, "a list of two names")?;
+        let source = Source {
+            item: written.item.map(|item| item.get().to_owned()),
+            line: key("line", written.line, "a crontab line, as text")?,
+            timezone: key("timezone", written.timezone, "the name of a zone, as text")?,
+            dst_fixes: match names {
+                Some(names) => Some(DstFixes::from_names(names.iter().map(String::as_str))?),
+                None => None,
+            },
+            policy: key("policy", written.policy, "the word vixie")?,
+        };
+        let from = from.ok_or_else(|| anyhow!("from_epoch is missing: give seconds since 1970"))?;
+        Ok(Self { source, from: Time::from_epoch(from), count })
+    }
+}
+
+fn key<T: DeserializeOwned>(
+    name: &str,
+    written: Option<&RawValue>,
+    allowed: &str,
+) -> anyhow::Result<Option<T>> {
+    let Some(written) = written else { return Ok(None) };
+    let read = serde_json::from_str(written.get()).ok();
+    read.map(Some).ok_or_else(|| {
+        let shown: String = written.get().chars().take(40).collect();
+        anyhow!("{name}: {shown} is not allowed; allowed is {allowed}")
+    })
 }
 
 impl Source {
     pub(super) fn resolve(self, zones: &mut Zones) -> anyhow::Result<(Pattern, Zone)> {
         let (pattern, own_zone) = match (self.item, self.line) {
-            (Some(item), None) => (item_pattern(item, self.dst_fixes, self.policy)?, None),
+            (Some(item), None) => (item_pattern(&item, self.dst_fixes, self.policy)?, None),
             (None, Some(line)) => {
                 let line: Line = line.parse()?;
                 let line = match policy(self.dst_fixes, self.policy)? {
@@ -120,29 +197,38 @@ fn marked(error: anyhow::Error) -> anyhow::Error {
 
 /// An item says what it does about jumps itself; what is said beside it fills a gap only.
 fn item_pattern(
-    mut item: Value,
-    dst_fixes: Option<Value>,
+    text: &str,
+    beside: Option<DstFixes>,
     policy: Option<String>,
 ) -> anyhow::Result<Pattern> {
     if let Some(policy) = policy {
         bail!("policy: {policy} is for lines; an item takes dst_fixes");
     }
-    if let (Some(keys), Some(fixes)) = (item.as_object_mut(), dst_fixes) {
-        match keys.get("dst_fixes") {
-            Some(own) if *own != fixes => bail!("dst_fixes is given twice, differently"),
-            Some(_) => {}
-            None => drop(keys.insert("dst_fixes".to_owned(), fixes)),
+    let Some(beside) = beside else {
+        let item: Item = serde_json::from_str(text).context("the item is refused")?;
+        return Ok(item.pattern().clone());
+    };
+    let own = serde_json::from_str::<Value>(text).context("the item is no JSON")?;
+    let text = match (own.get("dst_fixes"), text.trim_start().strip_prefix('{')) {
+        (None, Some(keys)) => {
+            let comma = if own.as_object().is_some_and(|keys| !keys.is_empty()) { "," } else { "" };
+            &format!("{{\"dst_fixes\":{}{comma}{keys}", serde_json::to_string(&beside)?)
         }
+        (Some(_), Some(_)) | (Some(_) | None, None) => text,
+    };
+    let item: Item = serde_json::from_str(text).context("the item is refused")?;
+    if item.pattern().dst_fixes().is_some_and(|own| own != beside) {
+        bail!("dst_fixes is given twice, differently");
     }
-    Ok(Item::deserialize(item)?.pattern().clone())
+    Ok(item.pattern().clone())
 }
 
-fn policy(dst_fixes: Option<Value>, policy: Option<String>) -> anyhow::Result<Option<Policy>> {
+fn policy(dst_fixes: Option<DstFixes>, policy: Option<String>) -> anyhow::Result<Option<Policy>> {
     match (dst_fixes, policy.as_deref()) {
         (None, None) => Ok(None),
         (None, Some("vixie")) => Ok(Some(Policy::Vixie)),
         (None, Some(other)) => bail!("policy: {other} is not known; there is vixie"),
-        (Some(fixes), None) => Ok(Some(Policy::Fixes(DstFixes::deserialize(fixes)?))),
+        (Some(fixes), None) => Ok(Some(Policy::Fixes(fixes))),
         (Some(_), Some(_)) => bail!("give dst_fixes or a policy, not both"),
     }
 }

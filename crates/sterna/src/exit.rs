@@ -1,0 +1,51 @@
+//! Exit codes say what to do next: 64 look at the command, 65 look at what was given to it, 75 try
+//! again later, 77 ask for permission, 1 read the message.
+
+use std::fmt;
+
+use sterna_store::OpenError;
+
+/// Wrong usage.
+pub(crate) const USAGE: u8 = 64;
+/// A pattern or a spec that is refused.
+pub(crate) const SPEC: u8 = 65;
+
+/// An error with the exit code that goes with it; it reads as the error itself.
+#[derive(Debug)]
+pub(crate) struct Coded {
+    code: u8,
+    error: anyhow::Error,
+}
+
+impl fmt::Display for Coded {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.error.fmt(f)
+    }
+}
+
+impl std::error::Error for Coded {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.error.source()
+    }
+}
+
+/// Gives an error an exit code, unless it has one.
+pub(crate) fn coded(code: u8) -> impl FnOnce(anyhow::Error) -> anyhow::Error {
+    move |error| match error.downcast::<Coded>() {
+        Ok(coded) => coded.into(),
+        Err(error) => Coded { code, error }.into(),
+    }
+}
+
+/// The exit code of an error.
+pub(crate) fn code(error: &anyhow::Error) -> u8 {
+    if let Some(coded) = error.downcast_ref::<Coded>() {
+        return coded.code;
+    }
+    match error.downcast_ref::<OpenError>() {
+        Some(OpenError::Url { .. }) => USAGE,
+        Some(OpenError::InUse { .. }) => 75,
+        Some(OpenError::Permission { .. } | OpenError::ReadOnly { .. }) => 77,
+        Some(_) | None => 1,
+    }
+}
