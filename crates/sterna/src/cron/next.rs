@@ -45,11 +45,12 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The first firings, and whether there are no more.
+/// The first firings, and whether there were fewer than asked for.
 fn epochs(pattern: &Pattern, zone: &Zone, from: Time, count: u64) -> (Vec<i64>, bool) {
     let mut firings = pattern.firings(zone, from);
-    let epochs = (0..count).map_while(|_| firings.next()).map(Time::epoch).collect();
-    (epochs, firings.next().is_none())
+    let epochs: Vec<_> = (0..count).map_while(|_| firings.next()).map(Time::epoch).collect();
+    let exhausted = (epochs.len() as u64) < count;
+    (epochs, exhausted)
 }
 
 fn table(query: &Query, count: u64) -> String {
