@@ -1,0 +1,147 @@
+//! The task that looks after the store: it polls, for hints that were lost, and keeps the history
+//! within its bounds.
+
+use std::time::Duration;
+
+use sterna_model::Revision;
+use tokio::time::{MissedTickBehavior, interval};
+use tokio_postgres::Error;
+
+use super::{
+    columns::{number, revision, signed},
+    link::Link,
+    session::{Hints, hint},
+};
+use crate::{Limits, StoreError};
+
+/// How often the store is asked how far it is. A lost notification delays a watch by no more.
+const POLL_EVERY: Duration = Duration::from_secs(1);
+/// Revisions of history that are kept; older ones go.
+pub(super) const KEPT_REVISIONS: u64 = 100_000;
+/// Bytes of keys and values of history that are kept; older ones go.
+pub(super) const KEPT_BYTES: u64 = 256 << 20;
+
+/// How far the store is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Extent {
+    revision: Revision,
+    floor: Revision,
+    /// Bytes of the history after the floor.
+    bytes: u64,
+}
+
+/// What is to be forgotten.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Due {
+    Nothing,
+    /// Everything up to this revision.
+    UpTo(Revision),
+    /// As much as it takes for so many bytes to stay.
+    AllButBytes(u64),
+}
+
+impl Extent {
+    /// A tenth more than the bounds is let be, so that forgetting is worth its while.
+    fn due(&self) -> Due {
+        let kept = self.revision.get().saturating_sub(self.floor.get());
+        if self.bytes > KEPT_BYTES + KEPT_BYTES / 10 {
+            Due::AllButBytes(KEPT_BYTES)
+        } else if kept > KEPT_REVISIONS + KEPT_REVISIONS / 10 {
+            Due::UpTo(Revision::new(self.revision.get() - KEPT_REVISIONS))
+        } else {
+            Due::Nothing
+        }
+    }
+}
+
+/// Polls and forgets until its store is closed.
+pub(super) async fn run(link: Link, hints: Hints) {
+    let mut ticks = interval(POLL_EVERY);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut cleaned = Revision::ZERO;
+    loop {
+        ticks.tick().await;
+        // A failure is met again by whoever calls the store, and told there.
+        if let Ok(floor) = tend(&link, &hints).await
+            && floor > cleaned
+            && forget(&link, floor).await.is_ok()
+        {
+            cleaned = floor;
+        }
+    }
+}
+
+async fn tend(link: &Link, hints: &Hints) -> Result<Revision, StoreError> {
+    let extent = poll(link).await?;
+    hint(hints, extent.revision);
+    let up_to = match extent.due() {
+        Due::Nothing => return Ok(extent.floor),
+        Due::UpTo(revision) => revision,
+        Due::AllButBytes(bytes) => {
+            let bytes = i64::try_from(bytes).unwrap_or(i64::MAX);
+            let rows = link.ask(|it| &it.oldest, &[&bytes]).await?;
+            let row = rows.first().map(|row| revision(row, 0));
+            row.transpose().map_err(unreadable)?.unwrap_or(extent.floor)
+        }
+    };
+    link.tell(|it| &it.raise, &[&signed(up_to)]).await?;
+    Ok(up_to)
+}
+
+/// Forgets the history up to and including `up_to`.
+pub(super) async fn compact(link: &Link, up_to: Revision) -> Result<(), StoreError> {
+    if link.tell(|it| &it.raise, &[&signed(up_to)]).await? == 0 {
+        let extent = poll(link).await?;
+        Limits::check_reached(up_to, extent.revision)?;
+    }
+    forget(link, up_to).await
+}
+
+/// Removes what lies below the floor, little by little, so that nobody waits for it for long.
+async fn forget(link: &Link, floor: Revision) -> Result<(), StoreError> {
+    let floor = signed(floor);
+    while link.tell(|it| &it.forget_changes, &[&floor]).await? > 0 {}
+    while link.tell(|it| &it.forget_commits, &[&floor]).await? > 0 {}
+    Ok(())
+}
+
+async fn poll(link: &Link) -> Result<Extent, StoreError> {
+    let rows = link.ask(|it| &it.poll, &[]).await?;
+    let missing = || StoreError::Corrupt { what: "the counter's row is missing".into() };
+    let row = rows.first().ok_or_else(missing)?;
+    let read = || {
+        let (revision, floor) = (revision(row, 0)?, revision(row, 1)?);
+        Ok(Extent { revision, floor, bytes: number(row, 2)? })
+    };
+    read().map_err(unreadable)
+}
+
+fn unreadable(error: Error) -> StoreError {
+    StoreError::Corrupt { what: format!("the counter is not of our making: {error}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn extent(revision: u64, floor: u64, bytes: u64) -> Extent {
+        Extent { revision: Revision::new(revision), floor: Revision::new(floor), bytes }
+    }
+
+    #[test]
+    fn what_is_within_the_bounds_stays() {
+        assert_eq!(extent(110_000, 0, KEPT_BYTES).due(), Due::Nothing);
+        assert_eq!(extent(1_000_000, 900_000, 0).due(), Due::Nothing);
+    }
+
+    #[test]
+    fn too_many_revisions_go() {
+        assert_eq!(extent(310_001, 200_000, 0).due(), Due::UpTo(Revision::new(210_001)));
+    }
+
+    #[test]
+    fn too_many_bytes_go_first() {
+        let due = extent(310_001, 200_000, 2 * KEPT_BYTES).due();
+        assert_eq!(due, Due::AllButBytes(KEPT_BYTES));
+    }
+}
