@@ -1,4 +1,5 @@
-//! `sterna bench store`: commits by 1, 64 and 512 committers, beside bare appends to a file.
+//! `sterna bench store`: commits by 1, 64 and 512 committers, beside a floor: bare appends to a file,
+//! or bare conditional updates on the same server.
 
 use std::{
     fs,
@@ -22,13 +23,15 @@ use crate::{clock, out};
 const COMMITTERS: [usize; 3] = [1, 64, 512];
 /// How many committers run while a watch is measured.
 const WATCHED: usize = 64;
-const VALUE_BYTES: usize = 256;
+pub(super) const VALUE_BYTES: usize = 256;
 /// Each committer goes round over so many keys of its own.
-const KEYS_EACH: usize = 8;
+pub(super) const KEYS_EACH: usize = 8;
 
-/// Measure commits to a store, beside bare fdatasync'ed appends of the same bytes
+/// Measure commits to a store, beside the bare work of its disk or its server
 ///
-/// Each commit expects its key to be as the committer left it, and puts 256 bytes. Rounds are
+/// Each commit expects its key to be as the committer left it, and puts 256 bytes. The floor of a
+/// file: store is an fdatasync'ed append of the same bytes; that of a postgres: store is a bare
+/// conditional UPDATE by 64 updaters over as many connections as the store has. Rounds are
 /// interleaved with the floor, and the figures are the medians of all rounds.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
@@ -48,7 +51,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: Args) -> anyhow::Result<()> {
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_time().build()?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let (report, is_json) = runtime.block_on(async {
         let is_json = args.json;
         anyhow::Ok((measure(args).await?, is_json))
@@ -61,11 +64,68 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
 struct Subject {
     name: String,
     store: Arc<dyn Store>,
-    /// Where the floor is measured; `None` for a store without a disk here.
-    floor_path: Option<PathBuf>,
+    floor: Floor,
     floors: Vec<f64>,
     rounds: Vec<[Seen; COMMITTERS.len()]>,
     watches: Vec<f64>,
+}
+
+/// What a store is measured beside.
+enum Floor {
+    /// Nothing: the store is in memory.
+    None,
+    /// Synced appends to a file at this path.
+    Appends(PathBuf),
+    /// Conditional updates on a server.
+    #[cfg(feature = "postgres")]
+    Updates(super::postgres::Updates),
+}
+
+impl Floor {
+    async fn open(url: &str) -> anyhow::Result<Self> {
+        match url.split_once(':') {
+            Some(("file", rest)) => {
+                // Beside the directory, which belongs to the store, and so on the same disk.
+                let directory = rest.strip_prefix("//").unwrap_or(rest).trim_end_matches('/');
+                let path = format!("{directory}.floor-{}", std::process::id());
+                Ok(Self::Appends(PathBuf::from(path)))
+            }
+            #[cfg(feature = "postgres")]
+            Some(("postgres" | "postgresql", _)) => {
+                Ok(Self::Updates(super::postgres::Updates::prepare(url).await?))
+            }
+            Some(_) | None => Ok(Self::None),
+        }
+    }
+
+    /// How often a second the bare work is done.
+    async fn measure(&self, span: Duration) -> anyhow::Result<Option<f64>> {
+        match self {
+            Self::None => Ok(None),
+            Self::Appends(path) => append(path, span).map(Some).with_context(|| {
+                format!("cannot append to {}; make room for it, and try again", path.display())
+            }),
+            #[cfg(feature = "postgres")]
+            Self::Updates(updates) => Ok(Some(updates.measure(span).await?)),
+        }
+    }
+
+    const fn name(&self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Appends(_) => "fdatasync",
+            #[cfg(feature = "postgres")]
+            Self::Updates(_) => "update",
+        }
+    }
+
+    async fn clean_up(&self) -> anyhow::Result<()> {
+        match self {
+            Self::None | Self::Appends(_) => Ok(()),
+            #[cfg(feature = "postgres")]
+            Self::Updates(updates) => updates.clean_up().await,
+        }
+    }
 }
 
 /// What one measurement saw.
@@ -109,27 +169,25 @@ async fn measure(args: Args) -> anyhow::Result<Report> {
 impl Subject {
     async fn open(url: &str, others: &[Self]) -> anyhow::Result<Self> {
         let store = sterna_store::open(url).await?;
-        let (scheme, rest) = url.split_once(':').unwrap_or((url, ""));
-        let is_file = scheme == "file";
-        let kind = if is_file { "embedded" } else { scheme };
+        for warning in store.warnings() {
+            out::warning(&warning);
+        }
+        let kind = match url.split_once(':') {
+            Some(("file", _)) => "embedded",
+            Some(("postgresql", _)) => "postgres",
+            Some((scheme, _)) => scheme,
+            None => url,
+        };
         let same = others.iter().filter(|other| other.name.starts_with(kind)).count();
         let name = if same == 0 { kind.to_owned() } else { format!("{kind}-{}", same + 1) };
-        // Beside the directory, which belongs to the store, and so on the same disk.
-        let floor_path = is_file.then(|| {
-            let directory = rest.strip_prefix("//").unwrap_or(rest).trim_end_matches('/');
-            PathBuf::from(format!("{directory}.floor-{}", std::process::id()))
-        });
+        let floor = Floor::open(url).await?;
         let (floors, rounds, watches) = (Vec::new(), Vec::new(), Vec::new());
-        Ok(Self { name, store, floor_path, floors, rounds, watches })
+        Ok(Self { name, store, floor, floors, rounds, watches })
     }
 
     /// The floor first, then each number of committers, then a watch beside them.
     async fn round(&mut self, span: Duration) -> anyhow::Result<()> {
-        if let Some(path) = &self.floor_path {
-            self.floors.push(append(path, span).with_context(|| {
-                format!("cannot append to {}; make room for it, and try again", path.display())
-            })?);
-        }
+        self.floors.extend(self.floor.measure(span).await?);
         let mut seen = [Seen::default(); COMMITTERS.len()];
         for (seen, &committers) in seen.iter_mut().zip(&COMMITTERS) {
             *seen = commit(&self.store, committers, span).await?;
@@ -142,7 +200,7 @@ impl Subject {
     fn report(&self, report: &mut Report) {
         let floor = median(self.floors.iter().copied());
         if !self.floors.is_empty() {
-            let key = format!("fdatasync_per_s_{}", self.name);
+            let key = format!("{}_per_s_{}", self.floor.name(), self.name);
             report.floor.insert(key, rounded(floor));
         }
         let name = &self.name;
@@ -175,7 +233,7 @@ impl Subject {
                 .fold(Commit::new(next_write_id()), |commit, item| commit.delete(item.key.clone()));
             drop(self.store.commit(commit).await?);
         }
-        Ok(())
+        self.floor.clean_up().await
     }
 }
 
@@ -282,7 +340,7 @@ async fn watch(store: &Arc<dyn Store>, span: Duration) -> anyhow::Result<f64> {
     Ok(quantile(&mut latencies, 0.99))
 }
 
-fn key(committer: usize, index: usize) -> String {
+pub(super) fn key(committer: usize, index: usize) -> String {
     format!("{PREFIX}{committer:04}/{index:04}")
 }
 

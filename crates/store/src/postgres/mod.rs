@@ -52,7 +52,7 @@ use tokio::{
     time::Instant,
 };
 
-pub use self::open::Durability;
+pub use self::open::{Bare, Durability};
 use self::{
     link::{CALL_MAX, Link},
     session::{Duty, Hints},
@@ -114,7 +114,7 @@ impl Postgres {
         }
         let (commits, queue) = mpsc::channel(COMMITS_WAITING);
         tasks.spawn(Writer { link: write, hints: Hints::clone(&hints) }.run(queue));
-        tasks.spawn(upkeep::run(listen.clone(), Hints::clone(&hints)));
+        tasks.spawn(upkeep::run(listen.clone(), read.clone(), Hints::clone(&hints)));
         Ok(Self { commits, read, listen, hints, durability, _tasks: tasks })
     }
 
@@ -169,7 +169,8 @@ impl Store for Postgres {
         after: Revision,
     ) -> BoxFuture<'a, Result<Watch, StoreError>> {
         let hints = self.hints.subscribe();
-        watch::watch(self.read.clone(), self.limits(), hints, prefix, after).boxed()
+        // Behind what listens: readings of much else would delay it.
+        watch::watch(self.listen.clone(), self.limits(), hints, prefix, after).boxed()
     }
 
     fn written(&self, id: WriteId) -> BoxFuture<'_, Result<Option<Revision>, StoreError>> {
@@ -177,6 +178,6 @@ impl Store for Postgres {
     }
 
     fn compact(&self, up_to: Revision) -> BoxFuture<'_, Result<(), StoreError>> {
-        upkeep::compact(&self.listen, up_to).boxed()
+        upkeep::compact(&self.read, up_to).boxed()
     }
 }

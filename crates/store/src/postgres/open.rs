@@ -6,7 +6,7 @@ use tokio::time::timeout;
 use tokio_postgres::{Client, Error};
 
 use super::{
-    session::{CONNECT_MAX, Connector},
+    session::{CONNECT_MAX, Connector, Io},
     sql,
     target::Target,
     trouble::open_error,
@@ -65,21 +65,56 @@ impl Durability {
     }
 }
 
+/// A bare connection, made as a store makes its own, for measuring beside one.
+#[derive(Debug)]
+pub struct Bare {
+    /// The connection.
+    pub client: Client,
+    /// The schema that the URL names.
+    pub schema: String,
+    _io: Io,
+}
+
+impl Bare {
+    /// Connects to the server that a store's URL names, and makes nothing there.
+    ///
+    /// # Errors
+    /// Each says what is in the way and what to do about it.
+    ///
+    /// ```no_run
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+    /// let bare = sterna_store::postgres::Bare::connect("postgres://me@db/work").await?;
+    /// assert_eq!(bare.schema, "sterna");
+    /// # Ok::<(), sterna_store::OpenError>(()) }).unwrap();
+    /// ```
+    pub async fn connect(url: &str) -> Result<Self, OpenError> {
+        let connector = connector(url)?;
+        let (client, io) = connect(&connector).await?;
+        Ok(Self { client, schema: connector.target.schema.clone(), _io: io })
+    }
+}
+
 /// Connects, looks at the server and makes or migrates the schema.
 pub(super) async fn prepare(connector: &Connector) -> Result<Durability, OpenError> {
     let target = &connector.target;
-    let timed_out = || OpenError::Unreachable {
-        server: target.server.clone(),
-        source: io::Error::from(io::ErrorKind::TimedOut).into(),
-    };
-    let connected = timeout(CONNECT_MAX, connector.connect()).await.map_err(|_| timed_out())?;
-    let (mut client, _io) = connected.map_err(|error| open_error(target, error))?;
+    let (mut client, _io) = connect(connector).await?;
     let ready = async {
         let durability = look(&client, target).await?;
         migrate(&mut client, target).await?;
         Ok(durability)
     };
-    timeout(MIGRATE_MAX, ready).await.map_err(|_| timed_out())?
+    timeout(MIGRATE_MAX, ready).await.map_err(|_| timed_out(target))?
+}
+
+async fn connect(connector: &Connector) -> Result<(Client, Io), OpenError> {
+    let target = &connector.target;
+    let connected = timeout(CONNECT_MAX, connector.connect()).await;
+    connected.map_err(|_| timed_out(target))?.map_err(|error| open_error(target, error))
+}
+
+fn timed_out(target: &Target) -> OpenError {
+    let source = io::Error::from(io::ErrorKind::TimedOut).into();
+    OpenError::Unreachable { server: target.server.clone(), source }
 }
 
 async fn look(client: &Client, target: &Target) -> Result<Durability, OpenError> {

@@ -39,9 +39,9 @@ pub(super) fn hint(hints: &Hints, revision: Revision) {
 pub(super) enum Duty {
     /// Commits, one group after another.
     Write,
-    /// Everything that only reads.
+    /// Readings, and the removal of old history.
     Read,
-    /// Listening for what others commit, and upkeep.
+    /// Listening for what is committed, and reading on behind it.
     Listen,
 }
 

@@ -5,7 +5,7 @@
 /// Settings of every session of ours.
 ///
 /// All our statements go by index: the statistics of a fresh table must not talk the planner out
-/// of it. A session that falls silent inside a transaction would hold the counter's lock, so the
+/// of it, and so one plan will do for all parameters. A session that falls silent inside a transaction would hold the counter's lock, so the
 /// server ends it. There is no `statement_timeout`: it would cut short the wait for synchronous
 /// standbys, and the server would then report a success that it does not have.
 pub(super) const SETTINGS: &str = "
@@ -13,7 +13,7 @@ pub(super) const SETTINGS: &str = "
     SET lock_timeout = '4s';
     SET default_transaction_isolation = 'read committed';
     SET enable_seqscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off;
-    SET jit = off;
+    SET plan_cache_mode = force_generic_plan; SET jit = off;
     SET bytea_output = 'hex';
     SELECT set_config('synchronous_commit', CASE current_setting('synchronous_commit')
         WHEN 'remote_apply' THEN 'remote_apply' ELSE 'on' END, false)";

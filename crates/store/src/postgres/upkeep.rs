@@ -4,13 +4,13 @@
 use std::time::Duration;
 
 use sterna_model::Revision;
-use tokio::time::{MissedTickBehavior, interval};
-use tokio_postgres::Error;
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep};
+use tokio_postgres::{Error, Statement};
 
 use super::{
     columns::{number, revision, signed},
     link::Link,
-    session::{Hints, hint},
+    session::{Hints, Statements, hint},
 };
 use crate::{Limits, StoreError};
 
@@ -55,25 +55,29 @@ impl Extent {
 }
 
 /// Polls and forgets until its store is closed.
-pub(super) async fn run(link: Link, hints: Hints) {
+///
+/// It polls over `listen`, so that a poll also shows that this connection is alive, and forgets
+/// over `read`.
+pub(super) async fn run(listen: Link, read: Link, hints: Hints) {
     let mut ticks = interval(POLL_EVERY);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut cleaned = Revision::ZERO;
     loop {
         ticks.tick().await;
         // A failure is met again by whoever calls the store, and told there.
-        if let Ok(floor) = tend(&link, &hints).await
+        let Ok(extent) = poll(&listen).await else { continue };
+        hint(&hints, extent.revision);
+        if let Ok(floor) = tend(&read, extent).await
             && floor > cleaned
-            && forget(&link, floor).await.is_ok()
+            && forget(&read, floor).await.is_ok()
         {
             cleaned = floor;
         }
     }
 }
 
-async fn tend(link: &Link, hints: &Hints) -> Result<Revision, StoreError> {
-    let extent = poll(link).await?;
-    hint(hints, extent.revision);
+/// Raises the floor if that is due, and gives it.
+async fn tend(link: &Link, extent: Extent) -> Result<Revision, StoreError> {
     let up_to = match extent.due() {
         Due::Nothing => return Ok(extent.floor),
         Due::UpTo(revision) => revision,
@@ -91,17 +95,28 @@ async fn tend(link: &Link, hints: &Hints) -> Result<Revision, StoreError> {
 /// Forgets the history up to and including `up_to`.
 pub(super) async fn compact(link: &Link, up_to: Revision) -> Result<(), StoreError> {
     if link.tell(|it| &it.raise, &[&signed(up_to)]).await? == 0 {
-        let extent = poll(link).await?;
-        Limits::check_reached(up_to, extent.revision)?;
+        // It was there already, or it cannot be reached.
+        Limits::check_reached(up_to, poll(link).await?.revision)?;
     }
-    forget(link, up_to).await
+    // What lies below the floor is as good as gone; the upkeep removes it.
+    Ok(())
 }
 
-/// Removes what lies below the floor, little by little, so that nobody waits for it for long.
+/// Removes what lies below the floor, little by little, and works no more than it rests: nobody
+/// waits for it, and it must not be in anybody's way.
 async fn forget(link: &Link, floor: Revision) -> Result<(), StoreError> {
     let floor = signed(floor);
-    while link.tell(|it| &it.forget_changes, &[&floor]).await? > 0 {}
-    while link.tell(|it| &it.forget_commits, &[&floor]).await? > 0 {}
+    let parts: [fn(&Statements) -> &Statement; 2] =
+        [|it| &it.forget_changes, |it| &it.forget_commits];
+    for part in parts {
+        loop {
+            let begun = Instant::now();
+            if link.tell(part, &[&floor]).await? == 0 {
+                break;
+            }
+            sleep(begun.elapsed()).await;
+        }
+    }
     Ok(())
 }
 

@@ -1,6 +1,6 @@
 //! What an open store says when the server is there and refuses.
 
-use sterna_store::{Commit, Outcome, Postgres, Store, StoreError};
+use sterna_store::{Commit, Outcome, Postgres, Store, StoreError, conformance::Rng, scan_all};
 
 use crate::{assert_unavailable, server::Server, write_id};
 
@@ -103,4 +103,43 @@ async fn a_server_out_of_connections_says_so_and_is_used_again_later() {
     assert!(told.contains("cannot serve now; see the cause, and try again: "), "{told}");
     drop(others);
     until_applied(&store, 2_000).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_server_with_a_full_disk_says_so_and_is_used_again_when_there_is_room() {
+    let server = Server::start_with_small_disk(40);
+    let admin = server.admin().await;
+    let small = server.small();
+    let space = format!("CREATE TABLESPACE small LOCATION '{}'", small.display());
+    admin.batch_execute(&space).await.unwrap();
+    admin.batch_execute("CREATE DATABASE tiny TABLESPACE small").await.unwrap();
+    let ballast = "CREATE TABLE ballast TABLESPACE small AS \
+                   SELECT sha256(n::text::bytea) FROM generate_series(1, 100000) n";
+    admin.batch_execute(ballast).await.unwrap();
+    let url = server.url("refusals").replace("/postgres?", "/tiny?");
+    let store = Postgres::open(&url).await.unwrap();
+    let mut rng = Rng::new(1);
+    let mut put = |number: u64| {
+        // Random, or the server would make it small.
+        let value: Vec<u8> = (0..100_000).flat_map(|_| rng.next().to_le_bytes()).collect();
+        Commit::new(write_id(0, number)).put(format!("/{number:03}"), value)
+    };
+    let mut number = 0;
+    let refused = loop {
+        number += 1;
+        let answer = store.commit(put(number)).await;
+        if answer.is_err() {
+            break answer;
+        }
+    };
+    assert_unavailable(refused, "the disk of PostgreSQL is full; free some space there");
+    assert_eq!(store.written(write_id(0, number)).await.unwrap(), None);
+    let (items, _) = scan_all(&store, "/").await.unwrap();
+    assert_eq!(items.len() as u64, number - 1);
+
+    admin.batch_execute("DROP TABLE ballast").await.unwrap();
+    // A checkpoint gives the room back.
+    admin.batch_execute("CHECKPOINT").await.unwrap();
+    let outcome = store.commit(put(number)).await.unwrap();
+    assert!(matches!(outcome, Outcome::Applied(_)), "{outcome:?}");
 }

@@ -21,6 +21,8 @@ pub(crate) struct Server {
     binaries: PathBuf,
     port: u16,
     owner: Option<(u32, u32)>,
+    /// Megabytes of the disk at [`Server::small`], if it has one.
+    small_disk: Option<u32>,
     /// Waits for the end of its input, which also comes when this process is killed; then it ends
     /// the server and removes the folder.
     undertaker: Child,
@@ -29,6 +31,15 @@ pub(crate) struct Server {
 impl Server {
     /// Makes and starts a server with these lines in its configuration.
     pub(crate) fn start(settings: &[&str]) -> Self {
+        Self::start_with(settings, None)
+    }
+
+    /// The same, with a disk of so many megabytes at [`Server::small`].
+    pub(crate) fn start_with_small_disk(megabytes: u32) -> Self {
+        Self::start_with(&[], Some(megabytes))
+    }
+
+    fn start_with(settings: &[&str], small_disk: Option<u32>) -> Self {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         // Not below the target directory: the server's user may not be able to get there.
@@ -47,7 +58,8 @@ impl Server {
         );
         let undertaker = as_owner("sh", owner).args(["-c", &script]).stdin(Stdio::piped()).spawn();
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        let server = Self { folder, binaries, port, owner, undertaker: undertaker.unwrap() };
+        let undertaker = undertaker.unwrap();
+        let server = Self { folder, binaries, port, owner, small_disk, undertaker };
         server.make(settings);
         server.up();
         server
@@ -74,9 +86,44 @@ impl Server {
 
     /// Starts it, and waits until it serves.
     pub(crate) fn up(&self) {
-        let mut command = self.tool("pg_ctl");
-        command.args(["start", "--silent", "--wait", "--timeout=60", "-D"]).arg(self.data());
-        run(command.arg("-l").arg(self.folder.join("log")));
+        let start = format!(
+            "{}/pg_ctl start --silent --wait --timeout=60 -D {} -l {}/log",
+            self.binaries.display(),
+            self.data().display(),
+            self.folder.display()
+        );
+        match self.small_disk {
+            None => run(as_owner("sh", self.owner).args(["-c", &start])),
+            Some(megabytes) => self.up_with_small_disk(&start, megabytes),
+        }
+    }
+
+    /// Starts it in a namespace of its own, where a small file system is mounted.
+    fn up_with_small_disk(&self, start: &str, megabytes: u32) {
+        let small = self.small();
+        let (namespace, mode, become_owner) = match self.owner {
+            Some((user, group)) => (
+                &["--mount"][..],
+                format!("uid={user},gid={group},mode=0700"),
+                format!("setpriv --reuid {user} --regid {group} --clear-groups"),
+            ),
+            None => (
+                &["--user", "--map-current-user", "--keep-caps", "--mount"][..],
+                "mode=0700".to_owned(),
+                "exec".to_owned(),
+            ),
+        };
+        let script = format!(
+            "mkdir -p {0} && mount -t tmpfs -o size={megabytes}m,{mode} tmpfs {0} && \
+             {become_owner} {start}",
+            small.display()
+        );
+        run(Command::new("unshare").args(namespace).args(["sh", "-c", &script]).current_dir("/"));
+    }
+
+    /// The folder on the small disk; only the server sees what is in it.
+    pub(crate) fn small(&self) -> PathBuf {
+        self.folder.join("small")
     }
 
     /// Ends it as a crash of its machine's power would, but for what the disk held back.
