@@ -41,7 +41,7 @@ pub(super) fn cut<'a>(waiting: impl IntoIterator<Item = &'a Commit>) -> usize {
 pub(super) struct Needs {
     /// Each key once, and whether its value matters: only `Expect::Value` asks for it.
     pub(super) keys: Vec<(Key, bool)>,
-    /// Every write id that would leave a trace, to see whether it already has.
+    /// Every write id, to see whether it has left its trace already.
     pub(super) ids: Vec<WriteId>,
 }
 
@@ -56,9 +56,7 @@ impl Needs {
             for (key, _) in &commit.writes {
                 keys.entry(key.clone()).or_default();
             }
-            if !commit.writes.is_empty() {
-                ids.push(commit.write_id);
-            }
+            ids.push(commit.write_id);
         }
         Self { keys: keys.into_iter().collect(), ids }
     }

@@ -178,8 +178,8 @@ async fn version(
     target: &Target,
 ) -> Result<usize, Error> {
     // Asked first: making what is there already needs a right that we then have no need of.
-    let is_there = "SELECT EXISTS (SELECT FROM pg_namespace WHERE nspname = $1),
-        to_regclass($1 || '.meta') IS NOT NULL";
+    let is_there = "SELECT EXISTS (SELECT FROM pg_namespace WHERE nspname = $1::text),
+        to_regclass($1::text || '.meta') IS NOT NULL";
     let row = transaction.query_one(is_there, &[&target.schema]).await?;
     if !row.try_get::<_, bool>(0)? {
         transaction.batch_execute(&target.sql("CREATE SCHEMA {s}")).await?;

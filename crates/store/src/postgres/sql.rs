@@ -8,9 +8,16 @@
 /// of it, and so one plan will do for all parameters. A session that falls silent inside a transaction would hold the counter's lock, so the
 /// server ends it. There is no `statement_timeout`: it would cut short the wait for synchronous
 /// standbys, and the server would then report a success that it does not have.
+///
+/// A standby is not even read from: it may lag behind what its primary acknowledged.
 pub(super) const SETTINGS: &str = "
+    DO $$ BEGIN
+        IF pg_is_in_recovery() THEN
+            RAISE EXCEPTION 'this server is a standby' USING ERRCODE = 'read_only_sql_transaction';
+        END IF;
+    END $$;
     SET idle_in_transaction_session_timeout = '3s';
-    SET lock_timeout = '4s';
+    SET lock_timeout = '3s';
     SET default_transaction_isolation = 'read committed';
     SET enable_seqscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off;
     SET plan_cache_mode = force_generic_plan; SET jit = off;

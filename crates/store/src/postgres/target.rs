@@ -4,7 +4,7 @@ use std::{path::PathBuf, time::Duration};
 
 use tokio_postgres::{
     Config,
-    config::{Host, SslMode},
+    config::{Host, SslMode, TargetSessionAttrs},
 };
 
 use super::tls::Trust;
@@ -70,6 +70,10 @@ impl Target {
         }
         if config.get_application_name().is_none() {
             config.application_name("sterna");
+        }
+        if config.get_hosts().len() > 1 {
+            // Of several, the one that is the primary now.
+            config.target_session_attrs(TargetSessionAttrs::ReadWrite);
         }
         // A server that vanished without a word is noticed by the next call's deadline; this is
         // for connections on which nothing is called.

@@ -1,6 +1,11 @@
 //! What an open store says when the server is there and refuses.
 
-use sterna_store::{Commit, Outcome, Postgres, Store, StoreError, conformance::Rng, scan_all};
+use std::sync::Arc;
+
+use sterna_model::Revision;
+use sterna_store::{
+    Commit, Outcome, Postgres, Scan, Store, StoreError, conformance::Rng, scan_all,
+};
 
 use crate::{assert_unavailable, server::Server, write_id};
 
@@ -9,13 +14,11 @@ fn put(number: u64) -> Commit {
 }
 
 /// Commits until it is refused; a server takes its time to hear of a new setting.
-async fn until_refused(store: &Postgres, mut number: u64) -> Result<Outcome, StoreError> {
+async fn until_refused(store: &Postgres, mut number: u64) -> StoreError {
     loop {
         number += 1;
-        let answer = store.commit(put(number)).await;
-        if answer.is_err() {
-            assert_eq!(store.written(write_id(0, number)).await.unwrap(), None);
-            return answer;
+        if let Err(error) = store.commit(put(number)).await {
+            return error;
         }
     }
 }
@@ -43,7 +46,9 @@ async fn a_server_that_became_read_only_says_so_and_is_used_again_later() {
     admin.batch_execute(set).await.unwrap();
     admin.execute("SELECT pg_reload_conf()", &[]).await.unwrap();
     let says = "PostgreSQL is read-only; connect to the primary, or end its read-only mode";
-    assert_unavailable(until_refused(&store, 1_000).await, says);
+    assert_unavailable(Err(until_refused(&store, 1_000).await), says);
+    let reading = store.get("/a").await;
+    assert!(reading.is_ok(), "nothing is wrong with reading: {reading:?}");
     let reset = "SET default_transaction_read_only = off; \
                  ALTER SYSTEM RESET default_transaction_read_only";
     for statement in reset.split(';') {
@@ -60,15 +65,18 @@ async fn a_server_in_recovery_says_so_and_is_used_again_when_promoted() {
     until_applied(&store, 0).await;
     tokio::task::block_in_place(|| server.demote());
     let says = "PostgreSQL is read-only; connect to the primary, or end its read-only mode";
-    assert_unavailable(until_refused(&store, 1_000).await, says);
+    assert_unavailable(Err(until_refused(&store, 1_000).await), says);
     let open = Postgres::open(&server.url("refusals")).await.unwrap_err();
     let expected = format!(
         "postgres://{}/postgres is read-only; connect to the primary, or end its read-only mode",
         server.address()
     );
     assert_eq!(open.to_string(), expected);
+    let read = store.get("/a").await;
+    assert!(matches!(read, Err(StoreError::Unavailable(_))), "a standby may lag: {read:?}");
     tokio::task::block_in_place(|| server.promote());
     until_applied(&store, 2_000).await;
+    assert_eq!(store.written(write_id(0, 1_001)).await.unwrap(), None);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
@@ -142,4 +150,69 @@ async fn a_server_with_a_full_disk_says_so_and_is_used_again_when_there_is_room(
     admin.batch_execute("CHECKPOINT").await.unwrap();
     let outcome = store.commit(put(number)).await.unwrap();
     assert!(matches!(outcome, Outcome::Applied(_)), "{outcome:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_deadlock_is_tried_again_inside() {
+    let server = Server::start(&[]);
+    let store = Arc::new(Postgres::open(&server.url("refusals")).await.unwrap());
+    until_applied(&store, 0).await;
+    let (other, observer) = (server.admin().await, server.admin().await);
+    // The other one holds the item and wants the counter, the store the other way round. The store
+    // waits first, so it is the one whom the server chooses.
+    other.batch_execute("BEGIN; SELECT FROM refusals.items FOR UPDATE").await.unwrap();
+    let committing = tokio::spawn({
+        let store = Arc::clone(&store);
+        async move { store.commit(put(1_000)).await }
+    });
+    until_blocked(&observer).await;
+    other.batch_execute("SELECT FROM refusals.counter FOR UPDATE; COMMIT").await.unwrap();
+    let outcome = committing.await.unwrap().unwrap();
+    assert!(matches!(outcome, Outcome::Applied(_)), "{outcome:?}");
+    let deadlocks = "SELECT sum(deadlocks)::int8 FROM pg_stat_database";
+    let count: i64 = observer.query_one(deadlocks, &[]).await.unwrap().get(0);
+    assert_eq!(count, 1, "it was not put to the test");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_counter_that_somebody_else_holds_is_not_waited_for_for_ever() {
+    let server = Server::start(&[]);
+    let store = Postgres::open(&server.url("refusals")).await.unwrap();
+    let other = server.admin().await;
+    other.batch_execute("BEGIN; SELECT FROM refusals.counter FOR UPDATE").await.unwrap();
+    let says = "another session holds the lock of the store's counter; see pg_locks for it";
+    assert_unavailable(store.commit(put(1)).await, says);
+    other.batch_execute("COMMIT").await.unwrap();
+    until_applied(&store, 1).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn history_beyond_its_bounds_is_forgotten_by_itself() {
+    let server = Server::start(&[]);
+    let store = Postgres::open(&server.url("refusals")).await.unwrap();
+    until_applied(&store, 0).await;
+    let admin = server.admin().await;
+    let grow = "INSERT INTO refusals.commits
+            SELECT n, gen_random_uuid(), n FROM generate_series(2, 150000) n;
+        UPDATE refusals.counter SET revision = 150000, bytes = 150000";
+    admin.batch_execute(grow).await.unwrap();
+    let left = "SELECT count(*), min(revision) FROM refusals.commits";
+    loop {
+        let row = admin.query_one(left, &[]).await.unwrap();
+        if row.get::<_, i64>(0) == 100_000 {
+            assert_eq!(row.get::<_, i64>(1), 50_001);
+            break;
+        }
+    }
+    let old = store.scan(Scan::of("/").at(Revision::new(49_999))).await;
+    let floor = Revision::new(50_000);
+    assert!(matches!(old, Err(StoreError::Compacted { floor: at }) if at == floor), "{old:?}");
+    until_applied(&store, 1).await;
+}
+
+/// Waits until a session of the store waits for a lock.
+async fn until_blocked(observer: &tokio_postgres::Client) {
+    let blocked = "SELECT count(*) FROM pg_stat_activity
+        WHERE application_name = 'sterna' AND wait_event_type = 'Lock'";
+    while observer.query_one(blocked, &[]).await.unwrap().get::<_, i64>(0) == 0 {}
 }
