@@ -1,7 +1,7 @@
 //! The suite that every backend passes: each rule of the contract by name, and random histories
 //! that must be linearizable.
 //!
-//! A backend's test file says [`conformance!`](crate::conformance) with a way to open a store;
+//! A backend's test file says [`conformance!`](crate::conformance!) with a way to open a store;
 //! every rule then becomes a test of its own name. [`all`] runs them one after another, for
 //! backends whose stores are too dear to be opened thirty times.
 //!
