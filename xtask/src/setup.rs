@@ -5,8 +5,14 @@
 use std::{env, fs, os::unix::fs::MetadataExt, path::Path, process::Command};
 
 /// What must be on the machine. A new row is all that a new need takes.
-pub(crate) const PACKAGES: &[Package] =
-    &[Package { name: "git", proof: "git", needed_by: "tidy, to know which files are ours" }];
+pub(crate) const PACKAGES: &[Package] = &[
+    Package { name: "git", proof: "git", needed_by: "tidy, to know which files are ours" },
+    Package {
+        name: "postgresql",
+        proof: "/usr/lib/postgresql",
+        needed_by: "real_postgres, which starts servers of its own",
+    },
+];
 
 /// One package of Debian and of its children.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

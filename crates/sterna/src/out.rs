@@ -34,6 +34,12 @@ pub(crate) fn error(error: &anyhow::Error) {
     drop(writeln!(io::stderr(), "{text}"));
 }
 
+/// Says what the user should know beside the answer.
+pub(crate) fn warning(text: &str) {
+    // Nothing is left to do if it cannot be written.
+    drop(writeln!(io::stderr(), "warning: {text}"));
+}
+
 /// A line that says how far long work has come; only on a terminal, where it overwrites itself.
 #[derive(Debug)]
 pub(crate) struct Progress {

@@ -135,6 +135,137 @@ pub enum OpenError {
         /// What was found.
         what: String,
     },
+    /// Nothing answers there.
+    #[error("cannot reach {server}; start the server, or correct host and port in the URL")]
+    Unreachable {
+        /// The server, without user and password.
+        server: String,
+        /// What was met on the way.
+        #[source]
+        source: BoxError,
+    },
+    /// The server does not know the user, or not with this password.
+    #[error("{server} does not let {user} in; correct user and password in the URL")]
+    Login {
+        /// The server.
+        server: String,
+        /// Who asked.
+        user: String,
+        /// What it said.
+        #[source]
+        source: BoxError,
+    },
+    /// The server has no such database.
+    #[error("{server}: there is no database {database}; create it, or correct its name in the URL")]
+    NoDatabase {
+        /// The server.
+        server: String,
+        /// What was asked for.
+        database: String,
+        /// What it said.
+        #[source]
+        source: BoxError,
+    },
+    /// The user may not make or use the store's schema.
+    #[error(
+        "{server}: {user} may not make or use the schema {schema}; as an administrator: CREATE SCHEMA \
+         IF NOT EXISTS {schema} AUTHORIZATION {user}"
+    )]
+    NotAllowed {
+        /// The server.
+        server: String,
+        /// Who asked.
+        user: String,
+        /// The schema.
+        schema: String,
+        /// What it said.
+        #[source]
+        source: BoxError,
+    },
+    /// The server takes only encrypted connections.
+    #[error("{server} takes only TLS; write sslmode=verify-full or sslmode=require in the URL")]
+    TlsRequired {
+        /// The server.
+        server: String,
+        /// What it said.
+        #[source]
+        source: BoxError,
+    },
+    /// The URL asks for TLS and the server has none.
+    #[error("{server} offers no TLS; switch it on there, or write sslmode=disable in the URL")]
+    NoTls {
+        /// The server.
+        server: String,
+    },
+    /// The server's certificate was not believed.
+    #[error(
+        "the certificate of {server} is not trusted; name its root with sslrootcert=FILE, and the host as the certificate does"
+    )]
+    Untrusted {
+        /// The server.
+        server: String,
+        /// What is wrong with it.
+        #[source]
+        source: BoxError,
+    },
+    /// There are no root certificates to believe in.
+    #[error("the root certificates {file} cannot be used; name a PEM file with sslrootcert=FILE")]
+    Roots {
+        /// Which.
+        file: String,
+        /// What is wrong with them.
+        #[source]
+        source: BoxError,
+    },
+    /// The server's version is too old.
+    #[error("{server} runs version {found}, and {needed} or later is needed; upgrade the server")]
+    TooOld {
+        /// The server.
+        server: String,
+        /// Its version.
+        found: String,
+        /// The oldest that will do.
+        needed: &'static str,
+    },
+    /// The server takes no writes.
+    #[error("{server} is read-only; connect to the primary, or end its read-only mode")]
+    ReadOnlyServer {
+        /// The server.
+        server: String,
+    },
+    /// The schema was made by a newer build.
+    #[error(
+        "{server}: the schema {schema} has version {found}, this build reads up to {known}; use the \
+         newer sterna that wrote it"
+    )]
+    NewerSchema {
+        /// The server.
+        server: String,
+        /// The schema.
+        schema: String,
+        /// Its version.
+        found: usize,
+        /// Ours.
+        known: usize,
+    },
+    /// The server is there and cannot serve now.
+    #[error("{server} cannot serve now; see the cause, and try again")]
+    NotReady {
+        /// The server.
+        server: String,
+        /// Why not.
+        #[source]
+        source: BoxError,
+    },
+    /// Anything else that a server said.
+    #[error("cannot open the store on {server}; see the cause")]
+    Server {
+        /// The server.
+        server: String,
+        /// What it said.
+        #[source]
+        source: BoxError,
+    },
     /// Anything else that the system said.
     #[error("cannot open {}; see the cause and try again", path.display())]
     Io {

@@ -12,6 +12,7 @@
 //! | [`Store`] | the contract: commit, get, scan, watch, written, compact |
 //! | [`Embedded`] | the default: one directory, one process, crash-safe, group commit |
 //! | [`leader`] | one process at a time, and fences against the others |
+//! | `Postgres` | a PostgreSQL server that several processes share; behind the feature `postgres` |
 //! | [`Memory`] | the reference, with faults to order; also the simulator's store |
 //! | `conformance` | the suite that every backend passes, and the disk that fails to order |
 //!
@@ -30,9 +31,13 @@ mod follow;
 pub mod leader;
 mod limits;
 pub mod memory;
+#[cfg(feature = "postgres")]
+pub mod postgres;
 mod store;
 mod url;
 
+#[cfg(feature = "postgres")]
+pub use self::postgres::Postgres;
 pub use self::{
     commit::{Commit, Expect, Key, Outcome, Write},
     embedded::Embedded,

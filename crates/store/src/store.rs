@@ -17,6 +17,12 @@ pub trait Store: Send + Sync + 'static {
     /// What one call may carry.
     fn limits(&self) -> Limits;
 
+    /// What is set up so that a promise of this contract does not hold, each with its remedy;
+    /// known since the store was opened. Whoever opens a store shows them.
+    fn warnings(&self) -> Vec<String> {
+        Vec::new()
+    }
+
     /// Applies `commit` if every expectation holds: all of it or none of it.
     ///
     /// A commit whose write id is still remembered is not applied again; it is answered with the

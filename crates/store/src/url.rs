@@ -4,7 +4,13 @@ use std::sync::Arc;
 
 use crate::{Embedded, Memory, OpenError, Store};
 
-/// Opens the store that a URL names: `file:DIRECTORY` or `memory:`.
+/// What to write instead.
+const REMEDY: &str = "write file:DIRECTORY for an embedded store, memory: for one that is not \
+                      kept, or, with the feature postgres, \
+                      postgres://USER:PASSWORD@HOST/DATABASE for one on PostgreSQL";
+
+/// Opens the store that a URL names: `file:DIRECTORY`, `memory:`, or, with the feature of that
+/// name, `postgres://USER:PASSWORD@HOST/DATABASE`.
 ///
 /// # Errors
 /// The URL names no store, or the store cannot be opened; each says what to do.
@@ -28,8 +34,8 @@ pub async fn open(url: &str) -> Result<Arc<dyn Store>, OpenError> {
             Ok(Arc::new(Embedded::open(path)?))
         }
         Some(("memory", "")) => Ok(Arc::new(Memory::new())),
-        Some(_) | None => Err(wrong(
-            "write file:DIRECTORY for an embedded store, or memory: for one that is not kept",
-        )),
+        #[cfg(feature = "postgres")]
+        Some(("postgres" | "postgresql", _)) => Ok(Arc::new(crate::Postgres::open(url).await?)),
+        Some(_) | None => Err(wrong(REMEDY)),
     }
 }

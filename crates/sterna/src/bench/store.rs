@@ -26,9 +26,9 @@ use crate::{clock, out};
 const COMMITTERS: [usize; 3] = [1, 64, 512];
 /// How many committers run while a watch is measured.
 const WATCHED: usize = 64;
-const VALUE_BYTES: usize = 256;
+pub(super) const VALUE_BYTES: usize = 256;
 /// Each committer goes round over so many keys of its own.
-const KEYS_EACH: usize = 8;
+pub(super) const KEYS_EACH: usize = 8;
 
 /// Measure commits to a store, beside bare fdatasync'ed appends of the same bytes
 ///
@@ -85,11 +85,69 @@ struct Subject {
     store: Arc<dyn Store>,
     /// Begins all keys of this run, so that nobody else's are touched.
     prefix: String,
-    /// Where the floor is measured; `None` for a store without a disk here.
-    directory: Option<PathBuf>,
+    floor: Floor,
     floors: Vec<f64>,
     rounds: Vec<[Seen; COMMITTERS.len()]>,
     watches: Vec<f64>,
+}
+
+/// What a store is measured beside.
+enum Floor {
+    /// Nothing: the store is in memory.
+    None,
+    /// Synced appends to a file in this directory.
+    Appends(PathBuf),
+    /// Conditional updates on a server.
+    #[cfg(feature = "postgres")]
+    Updates(super::postgres::Updates),
+}
+
+impl Floor {
+    async fn open(place: &Place) -> anyhow::Result<Self> {
+        let url = match place {
+            Place::Directory(path) => return Ok(Self::Appends(path.clone())),
+            Place::Url(url) => url,
+        };
+        match url.split_once(':') {
+            Some(("file", path)) => {
+                Ok(Self::Appends(PathBuf::from(path.strip_prefix("//").unwrap_or(path))))
+            }
+            #[cfg(feature = "postgres")]
+            Some(("postgres" | "postgresql", _)) => {
+                Ok(Self::Updates(super::postgres::Updates::prepare(url).await?))
+            }
+            Some(_) | None => Ok(Self::None),
+        }
+    }
+
+    /// How often a second the bare work is done.
+    async fn measure(&self, span: Duration) -> anyhow::Result<Option<f64>> {
+        match self {
+            Self::None => Ok(None),
+            Self::Appends(directory) => append(directory, span)
+                .map(Some)
+                .with_context(|| format!("cannot append to a file in {}", directory.display())),
+            #[cfg(feature = "postgres")]
+            Self::Updates(updates) => Ok(Some(updates.measure(span).await?)),
+        }
+    }
+
+    const fn name(&self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Appends(_) => "fdatasync",
+            #[cfg(feature = "postgres")]
+            Self::Updates(_) => "update",
+        }
+    }
+
+    async fn clean_up(&self) -> anyhow::Result<()> {
+        match self {
+            Self::None | Self::Appends(_) => Ok(()),
+            #[cfg(feature = "postgres")]
+            Self::Updates(updates) => updates.clean_up().await,
+        }
+    }
 }
 
 /// What one measurement saw.
@@ -138,38 +196,32 @@ async fn rounds(subjects: &mut [Subject], rounds: u32, span: Duration) -> anyhow
 
 impl Subject {
     async fn open(place: &Place, others: &[Self]) -> anyhow::Result<Self> {
-        let (kind, store, directory): (_, Arc<dyn Store>, _) = match place {
-            Place::Directory(path) => {
-                ("embedded", Arc::new(Embedded::open(path)?), Some(path.clone()))
-            }
+        let (kind, store): (_, Arc<dyn Store>) = match place {
+            Place::Directory(path) => ("embedded", Arc::new(Embedded::open(path)?)),
             Place::Url(url) => {
-                let store = sterna_store::open(url).await?;
-                match url.split_once(':') {
-                    Some(("file", path)) => {
-                        let path = path.strip_prefix("//").unwrap_or(path);
-                        ("embedded", store, Some(PathBuf::from(path)))
-                    }
-                    Some((scheme, _)) => (scheme, store, None),
-                    None => (&**url, store, None),
-                }
+                let kind = match url.split_once(':') {
+                    Some(("file", _)) => "embedded",
+                    Some(("postgresql", _)) => "postgres",
+                    Some((scheme, _)) => scheme,
+                    None => url,
+                };
+                (kind, sterna_store::open(url).await?)
             }
         };
+        for warning in store.warnings() {
+            out::warning(&warning);
+        }
+        let floor = Floor::open(place).await?;
         let same = others.iter().filter(|other| other.name.starts_with(kind)).count();
         let name = if same == 0 { kind.to_owned() } else { format!("{kind}-{}", same + 1) };
         let prefix = format!("/bench/{}/", next_write_id());
         let (floors, rounds, watches) = (Vec::new(), Vec::new(), Vec::new());
-        Ok(Self { name, store, prefix, directory, floors, rounds, watches })
+        Ok(Self { name, store, prefix, floor, floors, rounds, watches })
     }
 
     /// The floor first, then each number of committers, then a watch beside them.
     async fn round(&mut self, span: Duration) -> anyhow::Result<()> {
-        if let Some(directory) = &self.directory {
-            self.floors.push(
-                append(directory, span).with_context(|| {
-                    format!("cannot append to a file in {}", directory.display())
-                })?,
-            );
-        }
+        self.floors.extend(self.floor.measure(span).await?);
         let mut seen = [Seen::default(); COMMITTERS.len()];
         for (seen, &committers) in seen.iter_mut().zip(&COMMITTERS) {
             *seen = self.commit(committers, span).await?;
@@ -245,7 +297,7 @@ impl Subject {
     fn report(&self, report: &mut Report) {
         let floor = median(self.floors.iter().copied());
         if !self.floors.is_empty() {
-            let key = format!("fdatasync_per_s_{}", self.name);
+            let key = format!("{}_per_s_{}", self.floor.name(), self.name);
             report.floor.insert(key, rounded(floor));
         }
         let name = &self.name;
@@ -278,7 +330,7 @@ impl Subject {
                 .fold(Commit::new(next_write_id()), |commit, item| commit.delete(item.key.clone()));
             drop(self.store.commit(commit).await?);
         }
-        Ok(())
+        self.floor.clean_up().await
     }
 }
 
@@ -339,7 +391,7 @@ async fn commit_loop(
     Ok(latencies)
 }
 
-fn key(prefix: &str, committer: usize, index: usize) -> Key {
+pub(super) fn key(prefix: &str, committer: usize, index: usize) -> Key {
     format!("{prefix}{committer:04}/{index:04}").into()
 }
 

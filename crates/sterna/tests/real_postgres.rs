@@ -1,0 +1,33 @@
+//! `sterna bench store` on a real PostgreSQL server.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on says where")]
+
+#[expect(dead_code, reason = "the store's own tests use the rest")]
+#[path = "../../store/tests/support/postgres.rs"]
+mod server;
+
+use std::process::Command;
+
+use serde_json::Value;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_store_on_postgresql_is_measured_beside_bare_updates() {
+    let server = server::Server::start(&[]);
+    let output = Command::new(env!("CARGO_BIN_EXE_sterna"))
+        .args(["bench", "store", "--rounds", "1", "--millis", "50", "--json", "--store"])
+        .arg(server.url("measured"))
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let json: Value = serde_json::from_slice(&output.stdout).unwrap();
+    for key in ["postgres_1", "postgres_64", "postgres_512"] {
+        assert!(json["ratios"][key].as_f64().unwrap() > 0.0, "{json}");
+    }
+    assert!(json["floor"]["update_per_s_postgres"].as_f64().unwrap() > 0.0, "{json}");
+    assert!(json["figures"]["watch_ms_p99"]["postgres"].as_f64().unwrap() > 0.0, "{json}");
+    // What was put there is gone again, and so is the table of the floor.
+    let left = "SELECT (SELECT count(*) FROM measured.items),
+        (SELECT count(*) FROM pg_tables WHERE tablename LIKE 'bench_floor%')";
+    let row = server.admin().await.query_one(left, &[]).await.unwrap();
+    assert_eq!((row.get::<_, i64>(0), row.get::<_, i64>(1)), (0, 0));
+}

@@ -1,0 +1,203 @@
+//! A connection that is made again whenever it is lost.
+
+use std::{
+    hash::{BuildHasher, RandomState},
+    sync::Arc,
+    time::Duration,
+};
+
+use tokio::{
+    sync::watch,
+    task::JoinSet,
+    time::{Instant, sleep, timeout, timeout_at},
+};
+use tokio_postgres::{Row, Statement, types::ToSql};
+
+use super::{
+    session::{Connector, Duty, Session, Statements},
+    trouble::{Kind, Trouble},
+};
+use crate::StoreError;
+
+/// How long one call may take, with everything that is tried on its behalf.
+pub(super) const CALL_MAX: Duration = Duration::from_secs(10);
+/// How long the server may be silent on one attempt.
+pub(super) const ATTEMPT_MAX: Duration = Duration::from_secs(4);
+/// How often a reading is tried: once on a connection that may be dead, then on fresh ones.
+const READS_MAX: usize = 3;
+/// A connection that lived so long starts the back-off anew.
+const STEADY_AFTER: Duration = Duration::from_secs(1);
+
+/// The one way to one connection; clones share it.
+#[derive(Clone, Debug)]
+pub(super) struct Link {
+    states: watch::Receiver<State>,
+}
+
+#[derive(Clone, Debug)]
+enum State {
+    /// Being made.
+    Connecting,
+    /// There to be used.
+    Up(Arc<Session>),
+    /// The last attempt failed; the next one comes by itself.
+    Down(Trouble),
+}
+
+impl Link {
+    /// Keeps a connection for this duty, by a task that ends with `tasks`.
+    pub(super) fn keep(connector: Connector, duty: Duty, tasks: &mut JoinSet<()>) -> Self {
+        let (state, states) = watch::channel(State::Connecting);
+        tasks.spawn(keep(connector, duty, state));
+        Self { states }
+    }
+
+    /// The connection. If there is none, waits for the end of the attempt that is or will be next.
+    pub(super) async fn session(&self, until: Instant) -> Result<Arc<Session>, Trouble> {
+        let mut states = self.states.clone();
+        let mut is_news = false;
+        loop {
+            let state = states.borrow_and_update().clone();
+            match state {
+                State::Up(session) if session.is_open() => return Ok(session),
+                State::Down(trouble) if is_news => return Err(trouble),
+                State::Up(_) | State::Down(_) | State::Connecting => {}
+            }
+            match timeout_at(until, states.changed()).await {
+                Ok(Ok(())) => is_news = true,
+                Ok(Err(_)) => return Err(Trouble::Closed),
+                Err(_) => return Err(Trouble::Silent { limit: CALL_MAX }),
+            }
+        }
+    }
+
+    /// Asks one question that changes nothing, over another connection if one is lost.
+    pub(super) async fn ask(
+        &self,
+        which: fn(&Statements) -> &Statement,
+        params: &[&(dyn ToSql + Sync)],
+    ) -> Result<Vec<Row>, StoreError> {
+        let until = Instant::now() + CALL_MAX;
+        let mut tries = 0;
+        loop {
+            tries += 1;
+            let asked = async {
+                let session = self.session(until).await.map_err(|trouble| (trouble, true))?;
+                let answer = session.client.query(which(&session.statements), params);
+                within(ATTEMPT_MAX, &session, answer).await.map_err(|trouble| (trouble, false))
+            };
+            match asked.await {
+                Ok(rows) => return Ok(rows),
+                Err((trouble, is_down)) => {
+                    let may_try = !is_down && tries < READS_MAX && Instant::now() < until;
+                    if trouble.kind() == Kind::Refused || !may_try {
+                        return Err(StoreError::Unavailable(trouble.into()));
+                    }
+                }
+            }
+        }
+    }
+
+    /// Sends a statement that changes something once; gives the number of rows.
+    pub(super) async fn tell(
+        &self,
+        which: fn(&Statements) -> &Statement,
+        params: &[&(dyn ToSql + Sync)],
+    ) -> Result<u64, StoreError> {
+        let unavailable = |trouble: Trouble| StoreError::Unavailable(trouble.into());
+        let session = self.session(Instant::now() + CALL_MAX).await.map_err(unavailable)?;
+        let done = session.client.execute(which(&session.statements), params);
+        within(ATTEMPT_MAX, &session, done).await.map_err(|trouble| {
+            if trouble.is_said_by_server() {
+                StoreError::Unavailable(trouble.into())
+            } else {
+                StoreError::Unknown(trouble.into())
+            }
+        })
+    }
+}
+
+/// Waits for an answer, but not for ever. A session that failed or fell silent is discarded: what
+/// it is in the middle of is not known.
+pub(super) async fn within<T>(
+    limit: Duration,
+    session: &Session,
+    answer: impl Future<Output = Result<T, tokio_postgres::Error>>,
+) -> Result<T, Trouble> {
+    let answer = match timeout(limit, answer).await {
+        Ok(answer) => answer.map_err(Trouble::from),
+        Err(_) => Err(Trouble::Silent { limit }),
+    };
+    if answer.is_err() {
+        session.discard();
+    }
+    answer
+}
+
+async fn keep(connector: Connector, duty: Duty, state: watch::Sender<State>) {
+    let mut pause = Backoff::new(RandomState::new().hash_one(0));
+    loop {
+        match connector.session(duty).await {
+            Ok(session) => {
+                let begun = Instant::now();
+                let session = Arc::new(session);
+                state.send_replace(State::Up(Arc::clone(&session)));
+                session.over().await;
+                state.send_replace(State::Connecting);
+                if begun.elapsed() >= STEADY_AFTER {
+                    pause.begin_anew();
+                }
+            }
+            Err(trouble) => drop(state.send_replace(State::Down(trouble))),
+        }
+        sleep(pause.next()).await;
+    }
+}
+
+/// How long to wait before the next attempt: twice as long each time up to a bound, and each time
+/// somewhere between half and all of that, so that many clients do not come back as one.
+#[derive(Debug)]
+struct Backoff {
+    /// Of a generator that needs to be no better than this.
+    random: u64,
+    millis: u64,
+}
+
+impl Backoff {
+    const FIRST_MS: u64 = 20;
+    const LAST_MS: u64 = 1_000;
+
+    const fn new(seed: u64) -> Self {
+        Self { random: seed, millis: Self::FIRST_MS }
+    }
+
+    const fn begin_anew(&mut self) {
+        self.millis = Self::FIRST_MS;
+    }
+
+    fn next(&mut self) -> Duration {
+        self.random = self.random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        let half = self.millis / 2;
+        let wait = half + (self.random >> 33) % (half + 1);
+        self.millis = (self.millis * 2).min(Self::LAST_MS);
+        Duration::from_millis(wait)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_back_off_grows_to_a_bound_and_differs_between_clients() {
+        let (mut one, mut two) = (Backoff::new(1), Backoff::new(2));
+        let waits: Vec<_> = (0..20).map(|_| (one.next(), two.next())).collect();
+        assert!(waits[0].0 >= Duration::from_millis(10) && waits[0].0 <= Duration::from_millis(20));
+        for (wait, _) in &waits[8..] {
+            assert!((500..=1_000).contains(&wait.as_millis()), "{wait:?}");
+        }
+        assert!(waits.iter().any(|(one, two)| one != two));
+        one.begin_anew();
+        assert!(one.next() <= Duration::from_millis(20));
+    }
+}

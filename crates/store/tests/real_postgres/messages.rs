@@ -1,0 +1,137 @@
+//! What is said when a store cannot be opened: each reason in its own words, with the remedy.
+
+use std::fs;
+
+use sterna_store::Postgres;
+
+use crate::server::{ADMIN, Server};
+
+async fn refused(url: &str) -> String {
+    match Postgres::open(url).await {
+        Err(error) => error.to_string(),
+        Ok(_) => panic!("{url} was opened"),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn each_reason_has_its_own_message() {
+    let server = Server::start(&[]);
+    let address = server.address();
+    let admin = server.admin().await;
+    admin.batch_execute("CREATE USER guest PASSWORD 'guest'").await.unwrap();
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+
+    let nobody = refused(&format!("postgres://{ADMIN}:secret@{free}/postgres")).await;
+    let expected = "start the server, or correct host and port in the URL";
+    assert_eq!(nobody, format!("cannot reach postgres://{free}/postgres; {expected}"));
+
+    let expected = format!(
+        "postgres://{address}/postgres does not let {ADMIN} in; correct user and password in the URL"
+    );
+    assert_eq!(refused(&server.url("a").replace("secret", "wrong")).await, expected);
+    assert_eq!(refused(&server.url("a").replace(":secret", "")).await, expected);
+
+    let expected = format!(
+        "postgres://{address}/nowhere: there is no database nowhere; create it, or correct its \
+         name in the URL"
+    );
+    assert_eq!(refused(&server.url("a").replace("/postgres", "/nowhere")).await, expected);
+
+    let guest = format!("postgres://guest:guest@{address}/postgres?schema=theirs");
+    let expected = format!(
+        "postgres://{address}/postgres: guest may not make or use the schema theirs; as an \
+         administrator: CREATE SCHEMA IF NOT EXISTS theirs AUTHORIZATION guest"
+    );
+    assert_eq!(refused(&guest).await, expected);
+    admin.batch_execute("CREATE SCHEMA IF NOT EXISTS theirs AUTHORIZATION guest").await.unwrap();
+    drop(Postgres::open(&guest).await.expect("the remedy helps"));
+
+    drop(Postgres::open(&server.url("newer")).await.unwrap());
+    admin.batch_execute("UPDATE newer.meta SET version = 99").await.unwrap();
+    let expected = format!(
+        "postgres://{address}/postgres: the schema newer has version 99, this build reads up to 1; \
+         use the newer sterna that wrote it"
+    );
+    assert_eq!(refused(&server.url("newer")).await, expected);
+
+    let expected = format!(
+        "postgres://{address}/postgres offers no TLS; switch it on there, or write sslmode=disable \
+         in the URL"
+    );
+    assert_eq!(refused(&format!("{}&sslmode=require", server.url("a"))).await, expected);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn tls_is_checked_as_far_as_the_url_asks() {
+    let root = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
+    let server = Server::start(&[]);
+    server.give("server.crt", &root.cert.pem());
+    server.give("server.key", &root.signing_key.serialize_pem());
+    let admin = server.admin().await;
+    admin.batch_execute("ALTER SYSTEM SET ssl = on").await.unwrap();
+    drop(admin);
+    tokio::task::block_in_place(|| {
+        server.down();
+        server.up();
+    });
+    server.permit("hostnossl all all 127.0.0.1/32 reject");
+    let file = server.data().join("server.crt");
+    let url = |host: &str, options: &str| {
+        format!("{}&{options}", server.url("tls").replace("127.0.0.1", host))
+    };
+    let roots = format!("sslrootcert={}", file.display());
+    for (host, options) in [
+        ("127.0.0.1", "sslmode=prefer".to_owned()),
+        ("127.0.0.1", "sslmode=require".to_owned()),
+        ("127.0.0.1", format!("sslmode=verify-ca&{roots}")),
+        ("localhost", format!("sslmode=verify-full&{roots}")),
+    ] {
+        if let Err(error) = Postgres::open(&url(host, &options)).await {
+            panic!("{options}: {}", crate::told(&error));
+        }
+    }
+    let address = server.address();
+    let expected = format!(
+        "postgres://{address}/postgres takes only TLS; write sslmode=verify-full or \
+         sslmode=require in the URL"
+    );
+    assert_eq!(refused(&url("127.0.0.1", "sslmode=disable")).await, expected);
+    let expected = format!(
+        "the certificate of postgres://{address}/postgres is not trusted; name its root with \
+         sslrootcert=FILE, and the host as the certificate does"
+    );
+    assert_eq!(refused(&url("127.0.0.1", &format!("sslmode=verify-full&{roots}"))).await, expected);
+    let stranger = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
+    server.give("stranger.crt", &stranger.cert.pem());
+    let roots = format!("sslrootcert={}", server.data().join("stranger.crt").display());
+    assert_eq!(refused(&url("127.0.0.1", &format!("sslmode=verify-ca&{roots}"))).await, expected);
+
+    let empty = server.data().join("empty.crt");
+    fs::write(&empty, "").unwrap();
+    let expected = format!(
+        "the root certificates in {} cannot be used; name a PEM file with sslrootcert=FILE",
+        empty.display()
+    );
+    let options = format!("sslmode=verify-full&sslrootcert={}", empty.display());
+    assert_eq!(refused(&url("127.0.0.1", &options)).await, expected);
+}
+
+#[tokio::test]
+async fn settings_that_void_a_promise_are_told() {
+    let server = Server::start(&["fsync = off", "full_page_writes = off"]);
+    let store = Postgres::open(&server.url("careless")).await.unwrap();
+    let warnings = sterna_store::Store::warnings(&store);
+    assert_eq!(
+        warnings,
+        [
+            "PostgreSQL runs with fsync = off: a crash of its machine loses or damages what it \
+             acknowledged; set fsync = on",
+            "PostgreSQL runs with full_page_writes = off: a crash of its machine may damage what \
+             it acknowledged; set full_page_writes = on",
+        ]
+    );
+    drop(store);
+    let server = Server::start(&["synchronous_commit = off"]);
+    let store = Postgres::open(&server.url("careful")).await.unwrap();
+    assert_eq!(sterna_store::Store::warnings(&store), Vec::<String>::new());
+}

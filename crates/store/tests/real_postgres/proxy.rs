@@ -1,0 +1,154 @@
+//! A stretch of network that cuts connections and holds bytes back, to order.
+
+use std::sync::{
+    Arc, Mutex,
+    atomic::{AtomicBool, Ordering},
+};
+
+use sterna_store::conformance::Rng;
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::{
+        TcpListener, TcpStream,
+        tcp::{OwnedReadHalf, OwnedWriteHalf},
+    },
+    sync::watch,
+    task::JoinSet,
+};
+
+/// What befalls the bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Weather {
+    /// They arrive.
+    Fair,
+    /// None arrives any more, and no connection ends; what was held back arrives when it is fair.
+    Silent,
+    /// As `Silent`, from the moment when a COMMIT has gone through.
+    SilentAfterCommit,
+    /// As `Silent`, from the moment before a COMMIT would have gone through, which is lost.
+    SilentBeforeCommit,
+    /// Every connection is cut after a random number of pieces, in the middle of whatever it does.
+    Cutting,
+}
+
+/// The proxy; it ends when it is dropped.
+pub(crate) struct Proxy {
+    address: String,
+    weather: Arc<watch::Sender<Weather>>,
+    /// Whether a COMMIT was met while one was waited for.
+    met: Arc<AtomicBool>,
+    _tasks: JoinSet<()>,
+}
+
+/// Which way.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Way {
+    ToServer,
+    ToClient,
+}
+
+impl Proxy {
+    /// Stands before the server at this address.
+    pub(crate) async fn before(server: &str, seed: u64) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        let weather = Arc::new(watch::channel(Weather::Fair).0);
+        let met = Arc::new(AtomicBool::new(false));
+        let rng = Arc::new(Mutex::new(Rng::new(seed)));
+        let mut tasks = JoinSet::new();
+        let (server, sky, seen) = (server.to_owned(), Arc::clone(&weather), Arc::clone(&met));
+        tasks.spawn(async move {
+            // Dropped with this task, and so are the connections.
+            let mut connections = JoinSet::new();
+            loop {
+                let (client, _) = listener.accept().await.unwrap();
+                // A server that is down cuts whoever comes to it.
+                let Ok(server) = TcpStream::connect(&server).await else { continue };
+                let pieces = 50 + rng.lock().unwrap().below(400);
+                let (weather, met) = (Arc::clone(&sky), Arc::clone(&seen));
+                connections.spawn(carry(client, server, weather, met, pieces));
+            }
+        });
+        Self { address, weather, met, _tasks: tasks }
+    }
+
+    /// Where it listens.
+    pub(crate) fn address(&self) -> &str {
+        &self.address
+    }
+
+    /// Changes the weather from now on.
+    pub(crate) fn set(&self, weather: Weather) {
+        self.weather.send_replace(weather);
+    }
+
+    /// Whether a COMMIT was met while one was waited for.
+    pub(crate) fn has_met_commit(&self) -> bool {
+        self.met.load(Ordering::SeqCst)
+    }
+}
+
+/// Both ways of one connection; when one ends, so does the other.
+async fn carry(
+    client: TcpStream,
+    server: TcpStream,
+    weather: Arc<watch::Sender<Weather>>,
+    met: Arc<AtomicBool>,
+    pieces: u64,
+) {
+    for stream in [&client, &server] {
+        stream.set_nodelay(true).unwrap();
+    }
+    let (from_client, to_client) = client.into_split();
+    let (from_server, to_server) = server.into_split();
+    let there = Lane { way: Way::ToServer, weather: Arc::clone(&weather), met: Arc::clone(&met) };
+    let back = Lane { way: Way::ToClient, weather, met };
+    tokio::select! {
+        () = there.carry(from_client, to_server, pieces) => {}
+        () = back.carry(from_server, to_client, pieces) => {}
+    }
+}
+
+struct Lane {
+    way: Way,
+    weather: Arc<watch::Sender<Weather>>,
+    met: Arc<AtomicBool>,
+}
+
+impl Lane {
+    async fn carry(&self, mut from: OwnedReadHalf, mut to: OwnedWriteHalf, pieces: u64) {
+        let mut sky = self.weather.subscribe();
+        let mut piece = vec![0; 16 << 10];
+        for count in 0_u64.. {
+            let Ok(length @ 1..) = from.read(&mut piece).await else { return };
+            let is_commit = self.way == Way::ToServer
+                && piece[..length].windows(6).any(|part| part == b"COMMIT");
+            let weather = *sky.borrow();
+            match weather {
+                Weather::Cutting if count >= pieces => return,
+                // This connection never hears of fair weather again: what it lost is lost.
+                Weather::SilentBeforeCommit if is_commit => {
+                    self.met.store(true, Ordering::SeqCst);
+                    self.weather.send_replace(Weather::Silent);
+                    return std::future::pending().await;
+                }
+                Weather::SilentAfterCommit if is_commit => {
+                    self.met.store(true, Ordering::SeqCst);
+                    self.weather.send_replace(Weather::Silent);
+                }
+                Weather::Silent => {
+                    if sky.wait_for(|weather| *weather == Weather::Fair).await.is_err() {
+                        return;
+                    }
+                }
+                Weather::Fair
+                | Weather::Cutting
+                | Weather::SilentBeforeCommit
+                | Weather::SilentAfterCommit => {}
+            }
+            if to.write_all(&piece[..length]).await.is_err() {
+                return;
+            }
+        }
+    }
+}
