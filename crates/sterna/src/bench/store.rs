@@ -1,6 +1,7 @@
 //! `sterna bench store`: commits by 1, 64 and 512 committers, beside bare appends to a file.
 
 use std::{
+    collections::BTreeMap,
     fs,
     io::{Seek, Write},
     path::{Path, PathBuf},
@@ -13,7 +14,7 @@ use std::{
 
 use anyhow::{Context, anyhow, bail};
 use serde_json::json;
-use sterna_model::WriteId;
+use sterna_model::{Revision, WriteId};
 use sterna_store::{Commit, Embedded, Expect, Key, Outcome, Store, StoreError};
 use tokio::{
     signal::unix::{Signal, SignalKind, signal},
@@ -233,9 +234,10 @@ impl Subject {
 
     /// Commits with so many committers at a time.
     async fn commit(&self, committers: usize, span: Duration) -> anyhow::Result<Seen> {
+        let known = self.known().await?;
         let start = clock::instant();
         let mut latencies = Vec::new();
-        for task in self.committers(committers, start, span) {
+        for task in self.committers(&known, committers, start, span) {
             latencies.extend(task.await??);
         }
         let per_s = latencies.len() as f64 / start.elapsed().as_secs_f64();
@@ -243,14 +245,26 @@ impl Subject {
         Ok(Seen { per_s, p50_ms, p99_ms: quantile(&mut latencies, 0.99) })
     }
 
+    /// The revisions of all keys of this run, which the first commits expect.
+    async fn known(&self) -> anyhow::Result<BTreeMap<Key, Revision>> {
+        let (items, _) = sterna_store::scan_all(&*self.store, &self.prefix).await?;
+        Ok(items.into_iter().map(|item| (item.key, item.revision)).collect())
+    }
+
     fn committers(
         &self,
+        known: &BTreeMap<Key, Revision>,
         count: usize,
         start: Instant,
         span: Duration,
     ) -> Vec<JoinHandle<anyhow::Result<Vec<f64>>>> {
         let spawn = |committer| {
-            let keys = (0..KEYS_EACH).map(|index| key(&self.prefix, committer, index)).collect();
+            let expected = |key: Key| {
+                let expect = known.get(&key).copied().map_or(Expect::Absent, Expect::At);
+                (key, expect)
+            };
+            let keys = (0..KEYS_EACH).map(|index| key(&self.prefix, committer, index));
+            let keys = keys.map(expected).collect();
             tokio::spawn(commit_loop(Arc::clone(&self.store), keys, start, span))
         };
         (0..count).map(spawn).collect()
@@ -261,8 +275,9 @@ impl Subject {
         let last = format!("{}last", self.prefix);
         let (_, now) = sterna_store::scan_all(&*self.store, &self.prefix).await?;
         let mut watch = self.store.watch(&self.prefix, now).await?;
+        let known = self.known().await?;
         let start = clock::instant();
-        let committers = self.committers(WATCHED, start, span);
+        let committers = self.committers(&known, WATCHED, start, span);
         let watcher = {
             let last = last.clone();
             tokio::spawn(async move {
@@ -360,15 +375,10 @@ fn append(directory: &Path, span: Duration) -> std::io::Result<f64> {
 /// One committer: goes round over its keys and gives the milliseconds of each commit.
 async fn commit_loop(
     store: Arc<dyn Store>,
-    names: Vec<Key>,
+    mut keys: Vec<(Key, Expect)>,
     start: Instant,
     span: Duration,
 ) -> anyhow::Result<Vec<f64>> {
-    let mut keys = Vec::new();
-    for key in names {
-        let item = store.get(&key).await?.item;
-        keys.push((key, item.map_or(Expect::Absent, |item| Expect::At(item.revision))));
-    }
     let mut latencies = Vec::new();
     for index in 0.. {
         let begun = start.elapsed();

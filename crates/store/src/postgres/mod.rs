@@ -11,6 +11,7 @@
 //! | room | what it is |
 //! | --- | --- |
 //! | `group` | which commits of a group apply, and what to store for them; pure |
+//! | `recent` | what this process committed last, for its own watches; pure |
 //! | `sql`, `columns` | what is said to the server, and our words in its types |
 //! | `writer`, `reader`, `watch`, `upkeep` | the drivers |
 //! | `link`, `session` | a connection that is made again when it is lost |
@@ -33,6 +34,7 @@ mod group;
 mod link;
 mod open;
 mod reader;
+mod recent;
 mod session;
 mod sql;
 mod target;
@@ -44,7 +46,10 @@ mod upkeep;
 mod watch;
 mod writer;
 
+use std::sync::Arc;
+
 use futures_util::{FutureExt, future::BoxFuture};
+use parking_lot::Mutex;
 use sterna_model::{Revision, WriteId};
 use tokio::{
     sync::{mpsc, mpsc::error::SendTimeoutError, oneshot},
@@ -55,6 +60,7 @@ use tokio::{
 pub use self::open::{Bare, Durability};
 use self::{
     link::{CALL_MAX, Link},
+    recent::Recent,
     session::{Duty, Hints},
     trouble::Trouble,
     writer::{COMMITS_WAITING, Request, WAIT_MAX, Writer},
@@ -86,6 +92,7 @@ pub struct Postgres {
     read: Link,
     listen: Link,
     hints: Hints,
+    recent: Arc<Mutex<Recent>>,
     durability: Durability,
     /// Ends the tasks when the store is dropped; nobody then waits for them.
     _tasks: JoinSet<()>,
@@ -113,9 +120,11 @@ impl Postgres {
             })?;
         }
         let (commits, queue) = mpsc::channel(COMMITS_WAITING);
-        tasks.spawn(Writer { link: write, hints: Hints::clone(&hints) }.run(queue));
+        let recent = Arc::new(Mutex::new(Recent::new()));
+        let (known, told) = (Arc::clone(&recent), Hints::clone(&hints));
+        tasks.spawn(Writer { link: write, hints: told, recent: known }.run(queue));
         tasks.spawn(upkeep::run(listen.clone(), read.clone(), Hints::clone(&hints)));
-        Ok(Self { commits, read, listen, hints, durability, _tasks: tasks })
+        Ok(Self { commits, read, listen, hints, recent, durability, _tasks: tasks })
     }
 
     /// How the server keeps what it acknowledges.
@@ -168,9 +177,14 @@ impl Store for Postgres {
         prefix: &'a str,
         after: Revision,
     ) -> BoxFuture<'a, Result<Watch, StoreError>> {
-        let hints = self.hints.subscribe();
-        // Behind what listens: readings of much else would delay it.
-        watch::watch(self.listen.clone(), self.limits(), hints, prefix, after).boxed()
+        let source = watch::Source {
+            // Behind what listens: readings of much else would delay it.
+            link: self.listen.clone(),
+            limits: self.limits(),
+            hints: self.hints.subscribe(),
+            recent: Arc::clone(&self.recent),
+        };
+        watch::watch(source, prefix, after).boxed()
     }
 
     fn written(&self, id: WriteId) -> BoxFuture<'_, Result<Option<Revision>, StoreError>> {

@@ -73,6 +73,8 @@ pub(super) struct Look {
     pub(super) found: Vec<Changes>,
     /// Nothing else that matches is there up to this revision.
     pub(super) up_to: Revision,
+    /// Whether that was all there was.
+    pub(super) is_whole: bool,
 }
 
 /// The commits after `after` that changed keys under `prefix`, as many as fit into one look.
@@ -103,13 +105,13 @@ pub(super) async fn look(
         }
     }
     if seen == there {
-        return Ok(Look { found, up_to: now });
+        return Ok(Look { found, up_to: now, is_whole: true });
     }
     // The last commit may have been cut in two. It is not the only one: a commit has fewer
     // changes and fewer bytes than one look brings.
     found.pop();
     let up_to = found.last().map_or(after, |last| last.revision);
-    Ok(Look { found, up_to })
+    Ok(Look { found, up_to, is_whole: false })
 }
 
 fn now_and_floor(row: &Row) -> Result<(Revision, Revision), StoreError> {

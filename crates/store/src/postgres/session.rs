@@ -29,9 +29,14 @@ pub(super) const CONNECT_MAX: Duration = Duration::from_secs(3);
 /// doubled, or out of order costs a little time and nothing else.
 pub(super) type Hints = Arc<watch::Sender<Revision>>;
 
-/// Passes a hint on, unless it is the one that was passed on last.
+/// Passes a hint on that the store got so far. Notices come late: one that is behind the last
+/// hint is no news.
 pub(super) fn hint(hints: &Hints, revision: Revision) {
-    hints.send_if_modified(|last| std::mem::replace(last, revision) != revision);
+    hints.send_if_modified(|last| {
+        let is_news = revision > *last;
+        *last = revision.max(*last);
+        is_news
+    });
 }
 
 /// What a connection is for.

@@ -10,7 +10,7 @@ use tokio_postgres::{Error, Statement};
 use super::{
     columns::{number, revision, signed},
     link::Link,
-    session::{Hints, Statements, hint},
+    session::{Hints, Statements},
 };
 use crate::{Limits, StoreError};
 
@@ -66,7 +66,8 @@ pub(super) async fn run(listen: Link, read: Link, hints: Hints) {
         ticks.tick().await;
         // A failure is met again by whoever calls the store, and told there.
         let Ok(extent) = poll(&listen).await else { continue };
-        hint(&hints, extent.revision);
+        // Not as a hint: also a store that has gone back wakes the watches, and they say so.
+        hints.send_if_modified(|last| std::mem::replace(last, extent.revision) != extent.revision);
         if let Ok(floor) = tend(&read, extent).await
             && floor > cleaned
             && forget(&read, floor).await.is_ok()

@@ -1,56 +1,91 @@
-//! Following the history: a hint wakes, and reading on from a position tells what there is.
+//! Following the history: a hint wakes, and reading on from a position tells what there is. What
+//! this process has committed itself is read from memory.
 
-use std::collections::VecDeque;
+use std::{collections::VecDeque, sync::Arc};
 
 use futures_util::stream;
+use parking_lot::Mutex;
 use sterna_model::Revision;
 use tokio::sync::watch;
 
-use super::{link::Link, reader};
+use super::{
+    link::Link,
+    reader::{self, Look},
+    recent::Recent,
+};
 use crate::{Changes, Limits, StoreError, Watch};
 
+/// Where to read, and to be woken.
+pub(super) struct Source {
+    pub(super) link: Link,
+    pub(super) limits: Limits,
+    /// Subscribed to before the watch begins.
+    pub(super) hints: watch::Receiver<Revision>,
+    pub(super) recent: Arc<Mutex<Recent>>,
+}
+
 struct Position {
-    link: Link,
-    limits: Limits,
-    hints: watch::Receiver<Revision>,
+    source: Source,
     prefix: String,
     after: Revision,
     /// What the last look brought and nobody asked for yet; at most one look's worth.
     ahead: VecDeque<Changes>,
+    /// Whether the last look brought all there was.
+    is_whole: bool,
 }
 
-/// Watches from `after`; `hints` must be subscribed to before this call.
+/// Watches from `after`.
 pub(super) async fn watch(
-    link: Link,
-    limits: Limits,
-    hints: watch::Receiver<Revision>,
+    source: Source,
     prefix: &str,
     after: Revision,
 ) -> Result<Watch, StoreError> {
     let prefix = prefix.to_owned();
-    let mut position = Position { link, limits, hints, prefix, after, ahead: VecDeque::new() };
-    // Asked once here, so that a watch from the future or the forgotten past fails at once.
-    position.look().await?;
+    let mut position = Position { source, prefix, after, ahead: VecDeque::new(), is_whole: false };
+    // Asked once here, of the server, so that a watch from the future or the forgotten past fails
+    // at once.
+    position.ask().await?;
     Ok(Watch::new(stream::try_unfold(position, |mut position| async move {
         loop {
             if let Some(changes) = position.ahead.pop_front() {
                 return Ok(Some((changes, position)));
             }
-            // An empty look had reached the end, so there is nothing until somebody says so.
-            if position.look().await? == 0 && position.hints.changed().await.is_err() {
+            if position.is_whole && position.source.hints.changed().await.is_err() {
                 return Ok(None);
             }
+            position.look().await?;
         }
     })))
 }
 
 impl Position {
-    async fn look(&mut self) -> Result<usize, StoreError> {
+    async fn look(&mut self) -> Result<(), StoreError> {
         // Marked as seen before reading: what comes during the reading wakes us again.
-        self.hints.mark_unchanged();
-        let look = reader::look(&self.link, &self.limits, &self.prefix, self.after).await?;
+        let hint = *self.source.hints.borrow_and_update();
+        if self.is_whole && hint == self.after {
+            return Ok(());
+        }
+        let known = self.source.recent.lock().since(&self.prefix, self.after);
+        match known {
+            Some(look) => {
+                self.take(look);
+                Ok(())
+            }
+            None => self.ask().await,
+        }
+    }
+
+    async fn ask(&mut self) -> Result<(), StoreError> {
+        self.source.hints.mark_unchanged();
+        let Source { link, limits, .. } = &self.source;
+        let look = reader::look(link, limits, &self.prefix, self.after).await?;
+        self.take(look);
+        Ok(())
+    }
+
+    fn take(&mut self, look: Look) {
         self.after = look.up_to;
+        self.is_whole = look.is_whole;
         self.ahead.extend(look.found);
-        Ok(self.ahead.len())
     }
 }

@@ -1,9 +1,10 @@
 //! The task that commits: everything that waits becomes one group and one transaction.
 
-use std::{collections::VecDeque, time::Duration};
+use std::{collections::VecDeque, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use futures_util::future::{join, join4};
+use parking_lot::Mutex;
 use tokio::{
     sync::{mpsc, oneshot},
     time::Instant,
@@ -15,6 +16,7 @@ use super::{
     columns::{Columns, number, place, revision},
     group::{self, Doubt, Found, Needs, Verdict},
     link::{ATTEMPT_MAX, CALL_MAX, Link, within},
+    recent::Recent,
     session::{Hints, Session, hint},
     trouble::{Kind, Trouble},
 };
@@ -43,6 +45,7 @@ pub(super) struct Request {
 pub(super) struct Writer {
     pub(super) link: Link,
     pub(super) hints: Hints,
+    pub(super) recent: Arc<Mutex<Recent>>,
 }
 
 impl Writer {
@@ -129,6 +132,8 @@ impl Writer {
         let limit = ATTEMPT_MAX.min(until.saturating_duration_since(Instant::now()));
         match store(&session, limit, &verdict).await {
             Stored::Committed => {
+                // Noted before the hint, which sends watches to look here.
+                self.recent.lock().note(before, &verdict.plan);
                 if let Some((revision, ..)) = verdict.plan.commits.last() {
                     hint(&self.hints, *revision);
                 }
