@@ -158,8 +158,9 @@ async fn a_deadlock_is_tried_again_inside() {
     let store = Arc::new(Postgres::open(&server.url("refusals")).await.unwrap());
     until_applied(&store, 0).await;
     let (other, observer) = (server.admin().await, server.admin().await);
-    // The other one holds the item and wants the counter, the store the other way round. The store
-    // waits first, so it is the one whom the server chooses.
+    // The other one holds the item and wants the counter, the store the other way round. The other
+    // one never looks for a deadlock, so the store is the one who finds it, and is chosen.
+    other.batch_execute("SET deadlock_timeout = '1h'").await.unwrap();
     other.batch_execute("BEGIN; SELECT FROM refusals.items FOR UPDATE").await.unwrap();
     let committing = tokio::spawn({
         let store = Arc::clone(&store);
