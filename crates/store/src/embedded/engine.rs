@@ -31,6 +31,10 @@ use crate::{Item, Limits, Page, Reading, Scan, StoreError, follow::Next};
 /// Commits handled in one hold of the lock while merging, so that nobody waits long for it.
 const MERGE_CHUNK: usize = 256;
 
+/// So many merged segments are kept for use again: what one merge sets free. Removing a file and
+/// filling a new one cost more than they free.
+const PREPARED_MAX: usize = 4;
+
 /// When the log is cut and merged.
 #[derive(Clone, Copy, Debug)]
 pub struct Sizes {
@@ -48,7 +52,7 @@ impl Default for Sizes {
     fn default() -> Self {
         Self {
             segment_bytes: 8 << 20,
-            history_bytes: 16 << 20,
+            history_bytes: 32 << 20,
             history_segments: 16,
             backlog_bytes: 64 << 20,
         }
@@ -70,12 +74,12 @@ pub(super) struct Engine {
     merge_failure: Mutex<Option<(String, usize)>>,
 }
 
-/// The segment that comes next.
+/// The segments that come next.
 #[derive(Debug)]
 struct Prepared {
     next_number: u64,
-    /// Made in advance, so that the writer need not wait for it.
-    segment: Option<Segment>,
+    /// Made in advance, so that the writer need not wait for them.
+    segments: VecDeque<Segment>,
     /// Whether that failed: then it is left to the writer, who needs it, to try again.
     has_failed: bool,
 }
@@ -105,7 +109,11 @@ impl Engine {
             sizes,
             view: RwLock::new(View { recent, table: Arc::new(table) }),
             closed: Mutex::new(closed),
-            prepared: Mutex::new(Prepared { next_number, segment: None, has_failed: false }),
+            prepared: Mutex::new(Prepared {
+                next_number,
+                segments: VecDeque::new(),
+                has_failed: false,
+            }),
             poisoned: AtomicBool::new(false),
             merge_failure: Mutex::default(),
         }
@@ -155,10 +163,10 @@ impl Engine {
     pub(super) fn prepare(&self) -> Result<(), StoreError> {
         self.check()?;
         let mut prepared = self.prepared.lock();
-        if prepared.segment.is_none() {
+        if prepared.segments.is_empty() {
             let segment = self.make_segment(&mut prepared);
             prepared.has_failed = segment.is_err();
-            prepared.segment = Some(segment.map_err(|error| unreadable(error.into()))?);
+            prepared.segments.push_back(segment.map_err(|error| unreadable(error.into()))?);
         }
         Ok(())
     }
@@ -167,7 +175,7 @@ impl Engine {
     pub(super) fn next_segment(&self) -> io::Result<Segment> {
         let mut prepared = self.prepared.lock();
         prepared.has_failed = false;
-        prepared.segment.take().map_or_else(|| self.make_segment(&mut prepared), Ok)
+        prepared.segments.pop_front().map_or_else(|| self.make_segment(&mut prepared), Ok)
     }
 
     fn make_segment(&self, prepared: &mut Prepared) -> io::Result<Segment> {
@@ -181,7 +189,7 @@ impl Engine {
     pub(super) fn needs_upkeep(&self) -> bool {
         let prepared = self.prepared.try_lock();
         // If it cannot be seen, it is just being made.
-        let is_wanted = |prepared: &Prepared| prepared.segment.is_none() && !prepared.has_failed;
+        let is_wanted = |prepared: &Prepared| prepared.segments.is_empty() && !prepared.has_failed;
         self.is_merge_due() || prepared.is_some_and(|prepared| is_wanted(&prepared))
     }
 
@@ -218,8 +226,8 @@ impl Engine {
         self.sizes.history_bytes.max(self.view.read().table.bytes() / 4)
     }
 
-    /// Up to where to merge, if that is due: until half of what may be kept is left, so that the
-    /// next merge is not due at once.
+    /// Up to where to merge, if that is due: until a quarter of what may be kept is left. Merges are
+    /// then few, and commits seldom wait for a disk that is busy with them.
     fn merge_next(&self) -> Option<Revision> {
         let kept_bytes = self.kept_bytes();
         // Full ones are counted by their bytes; this bounds the small ones that restarts leave.
@@ -232,7 +240,7 @@ impl Engine {
             return None;
         }
         let is_merged = |segment: &&Closed| {
-            let is_enough = bytes <= kept_bytes / 2 && segments <= kept_segments / 2;
+            let is_enough = bytes <= kept_bytes / 4 && segments <= kept_segments / 4;
             bytes -= segment.bytes;
             segments -= 1;
             !is_enough
@@ -284,11 +292,12 @@ impl Engine {
         while let Some(old) = pop() {
             let mut prepared = self.prepared.lock();
             let number = prepared.next_number;
-            if prepared.segment.is_some() || old.bytes < self.sizes.segment_bytes {
+            let are_enough = prepared.segments.len() >= PREPARED_MAX;
+            if are_enough || old.bytes < self.sizes.segment_bytes {
                 drop(log::remove(&*self.files, old.number));
             } else if let Ok(segment) = Segment::recycle(&*self.files, old.number, number) {
                 prepared.next_number += 1;
-                prepared.segment = Some(segment);
+                prepared.segments.push_back(segment);
             }
         }
     }
