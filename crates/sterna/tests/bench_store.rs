@@ -47,7 +47,7 @@ fn bench(folder: &Folder, arguments: &[&str]) -> Output {
 fn bench_on_small_disk(folder: &Folder, options: &str, store: &str) -> Output {
     let script = format!(
         "mkdir here && mount -t tmpfs -o {options} tmpfs here \
-         && exec {} bench store --rounds 1 --millis 300 --store file:{store}",
+         && exec {} bench store --rounds 1000 --millis 200 --store file:{store}",
         env!("CARGO_BIN_EXE_sterna")
     );
     Command::new("unshare")
@@ -191,7 +191,7 @@ fn a_disk_that_is_full_at_the_start_is_named() {
 
 #[test]
 fn a_disk_that_fills_up_is_named() {
-    let output = bench_on_small_disk(&Folder::new(), "size=24m", "here");
+    let output = bench_on_small_disk(&Folder::new(), "size=12m", "here");
     assert_error(&output, 1, &["nothing was written", "the disk is full; free some space"]);
 }
 

@@ -338,6 +338,10 @@ impl Subject {
 
     /// Takes out of the store what was put into it, which may be somebody's own.
     async fn clean_up(&self) -> anyhow::Result<()> {
+        // Commits are taken in order: when this one is answered, none of a committer that was left
+        // alone is still on its way.
+        let last = Commit::new(next_write_id()).put(format!("{}last", self.prefix), "");
+        drop(self.store.commit(last).await?);
         let (items, _) = sterna_store::scan_all(&*self.store, &self.prefix).await?;
         for items in items.chunks(self.store.limits().operations_max) {
             let commit = items
@@ -363,7 +367,7 @@ fn append(directory: &Path, span: Duration) -> std::io::Result<f64> {
         file.write_all(&payload)?;
         file.sync_data()?;
         count += 1;
-        if count.is_multiple_of(20_000) {
+        if count.is_multiple_of(4_000) {
             // A fast disk must not be filled by the mere measuring.
             file.set_len(0)?;
             file.rewind()?;
