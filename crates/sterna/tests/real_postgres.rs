@@ -24,7 +24,10 @@ async fn a_store_on_postgresql_is_measured_beside_bare_updates() {
         assert!(json["ratios"][key].as_f64().unwrap() > 0.0, "{json}");
     }
     assert!(json["floor"]["update_per_s_postgres"].as_f64().unwrap() > 0.0, "{json}");
-    assert!(json["figures"]["watch_ms_p99"]["postgres"].as_f64().unwrap() > 0.0, "{json}");
+    assert!(
+        json["figures"]["watch_since_sent_ms_p99"]["postgres"].as_f64().unwrap() > 0.0,
+        "{json}"
+    );
     // What was put there is gone again, and so is the table of the floor.
     let left = "SELECT (SELECT count(*) FROM measured.items),
         (SELECT count(*) FROM pg_tables WHERE tablename LIKE 'bench_floor%')";

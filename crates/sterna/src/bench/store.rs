@@ -87,9 +87,9 @@ struct Subject {
     /// Begins all keys of this run, so that nobody else's are touched.
     prefix: String,
     floor: Floor,
-    floors: Vec<f64>,
+    floors: Vec<Bare>,
     rounds: Vec<[Seen; COMMITTERS.len()]>,
-    watches: Vec<f64>,
+    watches: Vec<Delivery>,
 }
 
 /// What a store is measured beside.
@@ -122,14 +122,16 @@ impl Floor {
     }
 
     /// How often a second the bare work is done.
-    async fn measure(&self, span: Duration) -> anyhow::Result<Option<f64>> {
+    async fn measure(&self, span: Duration) -> anyhow::Result<Option<Bare>> {
         match self {
             Self::None => Ok(None),
             Self::Appends(directory) => append(directory, span)
                 .map(Some)
                 .with_context(|| format!("cannot append to a file in {}", directory.display())),
             #[cfg(feature = "postgres")]
-            Self::Updates(updates) => Ok(Some(updates.measure(span).await?)),
+            Self::Updates(updates) => {
+                Ok(Some(Bare { per_s: updates.measure(span).await?, p99_ms: None }))
+            }
         }
     }
 
@@ -148,6 +150,37 @@ impl Floor {
             #[cfg(feature = "postgres")]
             Self::Updates(updates) => updates.clean_up().await,
         }
+    }
+}
+
+/// What the bare work came to.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Bare {
+    pub(super) per_s: f64,
+    /// Where each of them is timed by itself.
+    pub(super) p99_ms: Option<f64>,
+}
+
+/// How late a watch delivered, at the 99th percentile.
+#[derive(Clone, Copy, Debug)]
+struct Delivery {
+    /// After the commit was acknowledged. Before that it may not be delivered, nor need it be.
+    acknowledged_ms: f64,
+    /// After the commit was sent, and so with the time that making it durable took.
+    sent_ms: f64,
+}
+
+/// One commit, by whoever made it.
+#[derive(Clone, Copy, Debug)]
+struct Made {
+    revision: Revision,
+    sent: Duration,
+    acknowledged: Duration,
+}
+
+impl Made {
+    fn ms(&self) -> f64 {
+        ms(self.acknowledged - self.sent)
     }
 }
 
@@ -238,7 +271,7 @@ impl Subject {
         let start = clock::instant();
         let mut latencies = Vec::new();
         for task in self.committers(&known, committers, start, span) {
-            latencies.extend(task.await??);
+            latencies.extend(task.await??.iter().map(Made::ms));
         }
         let per_s = latencies.len() as f64 / start.elapsed().as_secs_f64();
         let p50_ms = quantile(&mut latencies, 0.5);
@@ -257,7 +290,7 @@ impl Subject {
         count: usize,
         start: Instant,
         span: Duration,
-    ) -> Vec<JoinHandle<anyhow::Result<Vec<f64>>>> {
+    ) -> Vec<JoinHandle<anyhow::Result<Vec<Made>>>> {
         let spawn = |committer| {
             let expected = |key: Key| {
                 let expect = known.get(&key).copied().map_or(Expect::Absent, Expect::At);
@@ -270,8 +303,8 @@ impl Subject {
         (0..count).map(spawn).collect()
     }
 
-    /// The 99th percentile of the milliseconds from sending a commit to its delivery by a watch.
-    async fn watch(&self, span: Duration) -> anyhow::Result<f64> {
+    /// How late a watch delivers while others commit.
+    async fn watch(&self, span: Duration) -> anyhow::Result<Delivery> {
         let last = format!("{}last", self.prefix);
         let (_, now) = sterna_store::scan_all(&*self.store, &self.prefix).await?;
         let mut watch = self.store.watch(&self.prefix, now).await?;
@@ -281,46 +314,56 @@ impl Subject {
         let watcher = {
             let last = last.clone();
             tokio::spawn(async move {
-                let mut latencies = Vec::new();
+                let mut arrivals = BTreeMap::new();
                 loop {
                     let changes = watch.next().await?;
-                    let arrived = start.elapsed().as_secs_f64();
-                    for change in changes.changes {
-                        if *change.key == *last {
-                            return Ok::<Vec<f64>, StoreError>(latencies);
-                        }
-                        let sent = change.value.and_then(|value| value.get(..8)?.try_into().ok());
-                        latencies
-                            .extend(sent.map(|sent| (arrived - f64::from_le_bytes(sent)) * 1e3));
+                    if changes.changes.iter().any(|change| *change.key == *last) {
+                        return Ok::<_, StoreError>(arrivals);
                     }
+                    arrivals.insert(changes.revision, start.elapsed());
                 }
             })
         };
-        let mut commits = 0;
+        let mut commits = Vec::new();
         for committer in committers {
-            commits += committer.await??.len();
+            commits.extend(committer.await??);
         }
         // Tells the watch that nothing more comes.
         drop(self.store.commit(Commit::new(next_write_id()).put(last, "")).await?);
-        let mut latencies = watcher.await??;
-        if latencies.len() != commits {
-            bail!("{commits} commits were made, but the watch delivered {}", latencies.len());
+        let arrivals = watcher.await??;
+        let since = |moment: fn(&Made) -> Duration| {
+            let late =
+                |made: &Made| Some(ms(arrivals.get(&made.revision)?.saturating_sub(moment(made))));
+            let mut late: Vec<f64> = commits.iter().filter_map(late).collect();
+            (late.len(), quantile(&mut late, 0.99))
+        };
+        let (delivered, acknowledged_ms) = since(|made| made.acknowledged);
+        if delivered != commits.len() || arrivals.len() != commits.len() {
+            let made = commits.len();
+            bail!("{made} commits were made, but the watch delivered {}", arrivals.len());
         }
-        Ok(quantile(&mut latencies, 0.99))
+        let (_, sent_ms) = since(|made| made.sent);
+        Ok(Delivery { acknowledged_ms, sent_ms })
     }
 
     fn report(&self, report: &mut Report) {
-        let floor = median(self.floors.iter().copied());
         if !self.floors.is_empty() {
-            let key = format!("{}_per_s_{}", self.floor.name(), self.name);
-            report.floor.insert(key, rounded(floor));
+            let of = |part: &str| format!("{}_{part}_{}", self.floor.name(), self.name);
+            let per_s = median(self.floors.iter().map(|bare| bare.per_s));
+            report.floor.insert(of("per_s"), rounded(per_s));
+            let timed: Vec<f64> = self.floors.iter().filter_map(|bare| bare.p99_ms).collect();
+            if !timed.is_empty() {
+                report.floor.insert(of("ms_p99"), rounded(median(timed)));
+            }
         }
         let name = &self.name;
         let mut put = |group: &str, key: String, value: f64| {
             let group = report.figures.entry(group.to_owned()).or_insert_with(|| json!({}));
             group[key] = rounded(value);
         };
-        put("watch_ms_p99", name.clone(), median(self.watches.iter().copied()));
+        let late = |part: fn(&Delivery) -> f64| median(self.watches.iter().map(part));
+        put("watch_ms_p99", name.clone(), late(|watch| watch.acknowledged_ms));
+        put("watch_since_sent_ms_p99", name.clone(), late(|watch| watch.sent_ms));
         for (index, committers) in COMMITTERS.iter().enumerate() {
             let of = |part: fn(&Seen) -> f64| median(self.rounds.iter().map(|r| part(&r[index])));
             let key = format!("{name}_{committers}");
@@ -330,7 +373,7 @@ impl Subject {
             if !self.floors.is_empty() {
                 // Round by round: the disk's mood of the moment is in both.
                 let rounds = self.rounds.iter().zip(&self.floors);
-                let ratio = median(rounds.map(|(seen, floor)| seen[index].per_s / floor));
+                let ratio = median(rounds.map(|(seen, floor)| seen[index].per_s / floor.per_s));
                 report.ratios.insert(key, rounded(ratio));
             }
         }
@@ -353,56 +396,63 @@ impl Subject {
     }
 }
 
-/// Appends the bytes of one commit and syncs, again and again; gives how often in a second.
+/// Appends the bytes of one commit and syncs, again and again.
 ///
 /// The file lies in the store's own directory, and so on its disk, whatever is mounted where.
-fn append(directory: &Path, span: Duration) -> std::io::Result<f64> {
+fn append(directory: &Path, span: Duration) -> std::io::Result<Bare> {
     let payload = vec![b'x'; key("/bench/", 0, 0).len() + VALUE_BYTES];
     let path = directory.join(format!("bench-floor-{}", std::process::id()));
     let mut file = fs::File::create_new(&path)?;
     // Without its name it goes by itself, whatever happens.
     fs::remove_file(&path)?;
-    let (start, mut count) = (clock::instant(), 0_u32);
-    while start.elapsed() < span {
+    let (start, mut times) = (clock::instant(), Vec::new());
+    let mut begun = Duration::ZERO;
+    while begun < span {
         file.write_all(&payload)?;
         file.sync_data()?;
-        count += 1;
-        if count.is_multiple_of(4_000) {
+        let ended = start.elapsed();
+        times.push(ms(ended - begun));
+        begun = ended;
+        if times.len().is_multiple_of(4_000) {
             // A fast disk must not be filled by the mere measuring.
             file.set_len(0)?;
             file.rewind()?;
         }
     }
-    Ok(f64::from(count) / start.elapsed().as_secs_f64())
+    let per_s = times.len() as f64 / begun.as_secs_f64();
+    Ok(Bare { per_s, p99_ms: Some(quantile(&mut times, 0.99)) })
 }
 
-/// One committer: goes round over its keys and gives the milliseconds of each commit.
+/// One committer: goes round over its keys and gives each commit that it made.
 async fn commit_loop(
     store: Arc<dyn Store>,
     mut keys: Vec<(Key, Expect)>,
     start: Instant,
     span: Duration,
-) -> anyhow::Result<Vec<f64>> {
-    let mut latencies = Vec::new();
+) -> anyhow::Result<Vec<Made>> {
+    let mut commits = Vec::new();
     for index in 0.. {
-        let begun = start.elapsed();
-        if begun >= span {
+        let sent = start.elapsed();
+        if sent >= span {
             break;
         }
         let (key, expect) = &mut keys[index % KEYS_EACH];
-        // The moment it was sent, for whoever watches.
-        let mut value = vec![b'x'; VALUE_BYTES];
-        value[..8].copy_from_slice(&begun.as_secs_f64().to_le_bytes());
         let commit = Commit::new(next_write_id())
             .expect(key.clone(), expect.clone())
-            .put(key.clone(), value);
+            .put(key.clone(), vec![b'x'; VALUE_BYTES]);
         match store.commit(commit).await? {
-            Outcome::Applied(revision) => *expect = Expect::At(revision),
+            Outcome::Applied(revision) => {
+                *expect = Expect::At(revision);
+                commits.push(Made { revision, sent, acknowledged: start.elapsed() });
+            }
             Outcome::Conflict(keys) => bail!("{} is written by somebody else too", keys[0]),
         }
-        latencies.push((start.elapsed() - begun).as_secs_f64() * 1e3);
     }
-    Ok(latencies)
+    Ok(commits)
+}
+
+fn ms(span: Duration) -> f64 {
+    span.as_secs_f64() * 1e3
 }
 
 pub(super) fn key(prefix: &str, committer: usize, index: usize) -> Key {
@@ -465,7 +515,11 @@ fn table(report: &Report) -> String {
         );
     }
     for (name, p99) in json["figures"]["watch_ms_p99"].as_object().into_iter().flatten() {
-        text += &format!("{name}: a watch delivers 99 % of commits within {p99} ms of sending\n");
+        let sent = number("watch_since_sent_ms_p99", name);
+        text += &format!(
+            "{name}: a watch delivers 99 % of commits within {p99} ms of their answer, {sent} ms of \
+             sending\n"
+        );
     }
     for (name, per_s) in json["floor"].as_object().into_iter().flatten() {
         text += &format!("floor: {name} {per_s}\n");

@@ -147,14 +147,16 @@ impl Disk {
         Self::with(Rng::new(seed), state.names.clone(), contents)
     }
 
-    /// Damages one file by chance: a bit, a torn end, or a sector of zeros. Says what it did.
-    pub fn damage(&self) -> String {
+    /// Damages one of the files that `is_meant` picks by name, by chance: a bit, a torn end, or a
+    /// sector of zeros. Says what it did.
+    pub fn damage(&self, is_meant: impl Fn(&str) -> bool) -> String {
         let mut state = self.state.lock();
         let State { rng, names, contents, .. } = &mut *state;
         let large: Vec<_> = names
             .iter()
-            .filter(|(_, file)| {
-                contents.get(file).is_some_and(|contents| !contents.seen.is_empty())
+            .filter(|(name, file)| {
+                let is_large = |contents: &Contents| !contents.seen.is_empty();
+                is_meant(name) && contents.get(file).is_some_and(is_large)
             })
             .collect();
         let (name, file) = large[rng.index(large.len())];
