@@ -13,6 +13,9 @@ pub(super) struct Span {
     pub(super) last: Version,
 }
 
+/// How much of those who left is kept even when hardly anybody is inside.
+const SPARE: usize = 64;
+
 /// The order of joining, and what remains of those who left.
 #[derive(Clone, Debug)]
 pub(super) struct History {
@@ -58,9 +61,9 @@ impl History {
     /// Forgets what cannot matter any more: who has left, and of what they had heard everything up
     /// to the oldest set that anybody inside still holds.
     ///
-    /// No more is kept of those who left than `spare` and one piece for each worker inside. Beyond
-    /// that the oldest goes, which can only make somebody wait for longer.
-    pub(super) fn prune(&mut self, members: &Members, spare: usize) {
+    /// No more is kept of those who left than [`SPARE`] pieces and one for each worker inside.
+    /// Beyond that the oldest goes, which can only make somebody wait for longer.
+    pub(super) fn prune(&mut self, members: &Members) {
         let mut oldest: Option<Version> = None;
         self.order.retain(|seat| {
             let Some(inside) = members.inside(*seat) else { return false };
@@ -73,7 +76,7 @@ impl History {
             return;
         };
         let settled = self.departed.partition_point(|span| !oldest.is_before(span.last));
-        let excess = self.departed.len().saturating_sub(self.order.len() + spare);
+        let excess = self.departed.len().saturating_sub(self.order.len() + SPARE);
         self.departed.drain(..settled.max(excess));
     }
 

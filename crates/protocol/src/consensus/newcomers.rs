@@ -59,10 +59,6 @@ impl Newcomers {
         self.waiting.len()
     }
 
-    pub(super) const fn max(&self) -> u32 {
-        self.max
-    }
-
     pub(super) fn heap_bytes(&self) -> usize {
         self.waiting.capacity() * size_of::<Seat>()
     }

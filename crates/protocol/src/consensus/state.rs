@@ -143,7 +143,7 @@ impl Consensus {
     /// To be called as often as health is judged. It costs a walk over all workers.
     pub fn judge(&mut self) {
         let Self { members, history, newcomers, .. } = self;
-        history.prune(members, newcomers.max() as usize);
+        history.prune(members);
         newcomers.prune(|seat| members.get(seat).is_some());
         let lowest = propagate(history, members);
         self.horizon = if self.unheard == 0 { lowest } else { None };
