@@ -3,6 +3,7 @@
 //! Every bench answers in one form: `figures` are what was measured, `floor` is the bare work of the
 //! machine in the same run, `ratios` are figures over floor. Only ratios compare across machines.
 
+mod consensus;
 mod cron;
 #[cfg(feature = "postgres")]
 mod postgres;
@@ -18,12 +19,14 @@ pub(crate) struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum Bench {
+    Consensus(consensus::Args),
     Cron(cron::Args),
     Store(store::Args),
 }
 
 pub(crate) fn run(args: Args) -> anyhow::Result<()> {
     match args.bench {
+        Bench::Consensus(args) => consensus::run(args),
         Bench::Cron(args) => cron::run(args),
         Bench::Store(args) => store::run(args),
     }

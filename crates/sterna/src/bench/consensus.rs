@@ -1,0 +1,199 @@
+//! `sterna bench consensus`: the worker set of a leader, judged in states that are hard to judge.
+
+use std::hint::black_box;
+
+use anyhow::Context;
+use serde_json::Value;
+use sterna_model::{DirectoryId, Incarnation, Lock, MachineId, Nonce, Term, WallTime};
+use sterna_protocol::consensus::{Consensus, Held, Seat, SetId, Version};
+
+use super::report::{Report, median, rounded};
+use crate::{clock, out};
+
+const SIZES: [u64; 2] = [10_000, 100_000];
+
+/// Measure how long a leader takes to judge its whole worker set
+///
+/// One pass finds out who requires whom, who may become healthy, and whether those who came back
+/// agree; with 10,000 and 100,000 workers, in milliseconds, the slowest of four states: settled, one
+/// long chain, nobody aware of anybody later, and churn. Beside it a bare walk over the same bytes.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// How often everything is measured; the middle one counts
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    rounds: u32,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(args: Args) -> anyhow::Result<()> {
+    let report = measure(args.rounds)?;
+    let text = if args.json { report.json("consensus").to_string() } else { table(&report) };
+    out::answer(&text)?;
+    Ok(())
+}
+
+/// What the workers have echoed.
+#[derive(Clone, Copy, Debug)]
+enum State {
+    /// Everybody the newest set, and everybody came with the same id.
+    Settled,
+    /// Everybody the set that the next one's joining made: all hang together by their ends.
+    Chain,
+    /// Everybody only the set that its own joining made: nobody hangs together.
+    Islands,
+    /// Everybody something else; a third has left at random, and others sit where they sat.
+    Churn,
+}
+
+const STATES: [(State, &str); 4] = [
+    (State::Settled, "settled"),
+    (State::Chain, "chain"),
+    (State::Islands, "islands"),
+    (State::Churn, "churn"),
+];
+
+fn measure(rounds: u32) -> anyhow::Result<Report> {
+    let mut report = Report::default();
+    let (mut heartbeat, mut bytes): (f64, f64) = (0.0, 0.0);
+    for size in SIZES {
+        let mut slowest: f64 = 0.0;
+        for (state, name) in STATES {
+            let (leader, seats) = fleet(state, size)?;
+            let pass = median((0..rounds).map(|_| pass_ms(&leader)));
+            report.figures.insert(format!("pass_ms_{size}_{name}"), rounded(pass));
+            slowest = slowest.max(pass);
+            heartbeat = heartbeat.max(median((0..rounds).map(|_| heartbeat_ns(&leader, &seats))));
+            bytes = bytes.max(leader.heap_bytes() as f64 / size as f64);
+        }
+        let floor = median((0..rounds).map(|_| walk_ms(bytes * size as f64)));
+        report.figures.insert(format!("pass_ms_{size}"), rounded(slowest));
+        report.floor.insert(format!("walk_ms_{size}"), rounded(floor));
+        report.ratios.insert(format!("pass_{size}"), rounded(slowest / floor));
+    }
+    report.figures.insert("heartbeat_ns".to_owned(), rounded(heartbeat));
+    report.figures.insert("bytes_per_worker".to_owned(), rounded(bytes));
+    Ok(report)
+}
+
+fn pass_ms(leader: &Consensus) -> f64 {
+    // A judgement leaves less to do for the next one.
+    let mut leader = leader.clone();
+    let begun = clock::instant();
+    leader.judge();
+    black_box(leader.agreement());
+    let taken = begun.elapsed().as_secs_f64() * 1e3;
+    black_box(leader);
+    taken
+}
+
+/// An echo heard, the answer made, and the question whether the worker may become healthy; in an
+/// order that no cache foresees.
+fn heartbeat_ns(leader: &Consensus, seats: &[Seat]) -> f64 {
+    let mut leader = leader.clone();
+    let mut held = Held::default();
+    let mut seed = 42;
+    let order: Vec<Seat> = seats.iter().map(|_| seats[below(&mut seed, seats.len())]).collect();
+    let begun = clock::instant();
+    for seat in &order {
+        black_box(leader.hear(*seat, held.echo().as_ref()));
+        if let Some(answer) = leader.answer(*seat) {
+            held.take(answer);
+        }
+        black_box(leader.permits_becoming_healthy(*seat));
+    }
+    begun.elapsed().as_secs_f64() * 1e9 / order.len() as f64
+}
+
+/// The machine itself: as many bytes, read once.
+fn walk_ms(bytes: f64) -> f64 {
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a count of words")]
+    let words = vec![1_u64; (bytes / 8.0) as usize];
+    let begun = clock::instant();
+    black_box(black_box(&words).iter().fold(0_u64, |sum, word| sum.wrapping_add(*word)));
+    begun.elapsed().as_secs_f64() * 1e3
+}
+
+fn fleet(state: State, size: u64) -> anyhow::Result<(Consensus, Vec<Seat>)> {
+    let (term, nonce) = (Term::new(2), Nonce::new(2));
+    let mut leader = Consensus::starting_at(term, nonce, Version::ZERO, u32::MAX);
+    // What an earlier leader gave: the whole set, so that no comparison ends early.
+    let mut earlier = Consensus::starting_at(Term::new(1), nonce, Version::ZERO, u32::MAX);
+    for number in 0..size {
+        earlier.join(&worker(number)?, None);
+    }
+    let initial = Some(*earlier.newest());
+    let mut seats: Vec<Seat> = Vec::new();
+    let mut issued: Vec<SetId> = Vec::new();
+    for number in 0..size {
+        seats.push(leader.join(&worker(number)?, initial));
+        issued.push(*leader.newest());
+    }
+    let mut seed = 7;
+    if let State::Churn = state {
+        for gone in 0..size / 3 {
+            let at = below(&mut seed, seats.len());
+            // It had heard of some that came after it.
+            let heard = issued.get(at + below(&mut seed, 5)).or(issued.get(at));
+            leader.hear(seats[at], heard);
+            leader.leave(seats[at]);
+            seats[at] = leader.join(&worker(size + gone)?, initial);
+            issued.push(*leader.newest());
+        }
+    }
+    let newest = *leader.newest();
+    for (at, seat) in seats.iter().enumerate() {
+        let echo = match state {
+            State::Settled => Some(&newest),
+            State::Chain => issued.get(at + 1).or(issued.last()),
+            State::Islands => issued.get(at),
+            State::Churn => issued.get(at + below(&mut seed, 9)).or(Some(&newest)),
+        };
+        leader.hear(*seat, echo);
+        // Whoever sits where another sat has not heard that one's sets.
+        if leader.last(*seat).is_none() {
+            leader.hear(*seat, Some(&newest));
+        }
+    }
+    Ok((leader, seats))
+}
+
+fn worker(number: u64) -> anyhow::Result<Incarnation> {
+    let mut random = [0; 10];
+    random[2..].copy_from_slice(&number.to_be_bytes());
+    let directory = DirectoryId::from_parts(WallTime::EPOCH, random);
+    let machine = MachineId::from_bytes([1; 16]).context("a machine of the bench is refused")?;
+    Ok(Incarnation { lock: Lock { directory, machine }, life: 1 })
+}
+
+/// The same numbers in every run: two runs measure the same work.
+fn below(seed: &mut u64, bound: usize) -> usize {
+    *seed ^= *seed << 13;
+    *seed ^= *seed >> 7;
+    *seed ^= *seed << 17;
+    usize::try_from(*seed >> 1).map_or(0, |random| random % bound)
+}
+
+fn table(report: &Report) -> String {
+    let shown = |group: &std::collections::BTreeMap<String, Value>, name: &str| {
+        group.get(name).and_then(Value::as_f64).map_or("-".to_owned(), |figure| format!("{figure}"))
+    };
+    let mut text = format!("{:<16}", "ms per pass");
+    for size in SIZES {
+        text += &format!("{size:>12}");
+    }
+    for (_, name) in STATES {
+        text += &format!("\n{name:<16}");
+        for size in SIZES {
+            text += &format!("{:>12}", shown(&report.figures, &format!("pass_ms_{size}_{name}")));
+        }
+    }
+    text += &format!("\n{:<16}", "bare walk");
+    for size in SIZES {
+        text += &format!("{:>12}", shown(&report.floor, &format!("walk_ms_{size}")));
+    }
+    text += &format!("\na heartbeat: {} ns", shown(&report.figures, "heartbeat_ns"));
+    text += &format!("\na worker: {} bytes", shown(&report.figures, "bytes_per_worker"));
+    text
+}
