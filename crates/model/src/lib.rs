@@ -6,6 +6,7 @@
 //! | `time` | [`BootTime`] for deadlines, [`WallTime`] for people, [`Span`] between two moments |
 //! | `resources` | [`Amounts`] that work asks for, and the [`Pool`] that is never oversold |
 //! | `name` | what people name, and the [`WorkKey`] of work that must not run twice |
+//! | `contract` | what happens to a run when its worker falls silent |
 //! | `selector` | how people say which of it they mean |
 //!
 //! Invariant: a value that exists is valid. Text and bytes from outside become words in a
@@ -19,6 +20,7 @@
 //! It does no I/O, reads no clock and draws no randomness, and it knows none of the crates that
 //! use it: not the store, not the protocol, and not what is decided about the things named here.
 
+mod contract;
 mod ids;
 mod name;
 mod number;
@@ -27,6 +29,7 @@ mod selector;
 mod text;
 mod time;
 
+pub use contract::Contract;
 pub use ids::{
     ClusterId, DirectoryId, Epoch, EventId, Fence, FenceCounter, IdError, Incarnation, Lock,
     MachineId, Nonce, NotifySequence, Revision, RunId, RunSequence, Succession, TaskIncarnation,

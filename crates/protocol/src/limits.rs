@@ -1,0 +1,247 @@
+//! How long things may take: one stored record, from which every deadline is computed.
+//!
+//! ```text
+//!  worker  stamp ───────────────────────────────┬─ stop begins ─┬─ killed ─┬
+//!            │                                  │   kill wait   │  margin  │
+//!  leader    └─▶ confirms ──────────────────────┴───────────────┴──────────┴──▶ deadline
+//!                │◀────────────────────────── stop_after ──────────────────────▶│
+//! ```
+//!
+//! The worker counts from its stamp, taken before it sends; the leader from its confirmation, made
+//! after it heard. So the worker's deadline falls before the leader's whatever the network does,
+//! and the margin is left for clocks that run differently (safety rules 7 and 10).
+
+use std::collections::BTreeMap;
+
+use sterna_model::{Lock, Span};
+
+/// The limits of a cluster. The same record is judged by on both sides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Raised with each change; echoed by workers (safety rule 11).
+    pub version: u64,
+    /// How often a worker sends a heartbeat.
+    pub heartbeat_every: Span,
+    /// How much later than that it may be heard.
+    pub heartbeat_grace: Span,
+    /// How often a worker checks that it can run a real subprocess.
+    pub check_every: Span,
+    /// How much later than that the next good check may begin.
+    pub check_grace: Span,
+    /// How often health is judged.
+    pub judge_every: Span,
+    /// How long a worker may be unhealthy before it is given up.
+    pub lose_after: Span,
+    /// The time between TERM and KILL at a deadline, whatever the workload asks for.
+    pub kill_wait: Span,
+    /// The largest `stop_after` that a batch was ever started with: a high-water mark.
+    pub batch_stop_after_max: Span,
+    /// The same of any run.
+    pub stop_after_max: Span,
+    /// Whether a batch was ever started under `keep`.
+    pub has_kept_batches: bool,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            version: 1,
+            heartbeat_every: Span::from_secs(1),
+            heartbeat_grace: Span::from_secs(4),
+            check_every: Span::from_secs(10),
+            check_grace: Span::from_secs(10),
+            judge_every: Span::from_millis(500),
+            lose_after: Span::from_secs(60),
+            kill_wait: Span::from_secs(5),
+            batch_stop_after_max: Span::from_secs(120),
+            stop_after_max: Span::from_secs(600),
+            has_kept_batches: false,
+        }
+    }
+}
+
+/// What health is judged by on one side.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Terms {
+    /// A worker is unhealthy when its last heartbeat is older than this.
+    pub heartbeat_gap: Span,
+    /// And when its last good check is older than this.
+    pub check_gap: Span,
+    /// It is given up when it has been unhealthy for longer than this; `None` for never.
+    pub lose_after: Option<Span>,
+}
+
+impl Limits {
+    /// By how much a deadline of this length is kept early: two seconds, and 0.2 % for clocks that
+    /// run differently.
+    pub const fn margin(deadline: Span) -> Span {
+        Span::from_millis(2_000 + deadline.as_millis() / 500)
+    }
+
+    /// How the leader judges.
+    pub const fn leader_terms(&self) -> Terms {
+        Terms {
+            heartbeat_gap: self.heartbeat_every.plus(self.heartbeat_grace),
+            check_gap: self.check_every.plus(self.check_grace).plus(self.judge_every),
+            lose_after: Some(self.lose_after),
+        }
+    }
+
+    /// How the worker judges itself: it gives up one judgement earlier.
+    pub const fn worker_terms(&self) -> Terms {
+        let lose_after = Some(self.lose_after.minus(self.judge_every));
+        Terms { lose_after, ..self.leader_terms() }
+    }
+
+    /// How long after its last heartbeat a silent worker is given up, at the latest.
+    pub const fn time_to_loss(&self) -> Span {
+        let Terms { heartbeat_gap, check_gap, .. } = self.leader_terms();
+        let gap = if heartbeat_gap.as_millis() > check_gap.as_millis() {
+            heartbeat_gap
+        } else {
+            check_gap
+        };
+        // Two judgements: one that finds it unhealthy, and one that gives it up.
+        gap.plus(self.lose_after).plus(self.judge_every.times(2))
+    }
+
+    /// How long after the stamp of its last confirmed heartbeat a worker begins to stop a run.
+    pub const fn stop_begins_after(&self, stop_after: Span) -> Span {
+        stop_after.minus(self.kill_wait).minus(Self::margin(stop_after))
+    }
+
+    /// The shortest `stop_after`: a run is not stopped before its worker is given up.
+    pub const fn stop_after_min(&self) -> Span {
+        // Its own margin grows with it, by 1/500: so divide by 499/500, rounding up.
+        let needed = self.time_to_loss().plus(self.kill_wait).plus(Span::from_millis(2_000));
+        Span::from_millis(needed.as_millis().saturating_mul(500).div_ceil(499) + 1)
+    }
+}
+
+/// The limits in force, with those that some worker may still go by (safety rule 11).
+#[derive(Clone, Debug)]
+pub struct Book {
+    newest: Limits,
+    /// Not yet retired, oldest first.
+    older: Vec<Limits>,
+    echoed: BTreeMap<Lock, u64>,
+}
+
+impl Book {
+    /// The limits as they stand in the store, with those not yet retired.
+    pub const fn new(newest: Limits, older: Vec<Limits>) -> Self {
+        Self { newest, older, echoed: BTreeMap::new() }
+    }
+
+    /// What workers are told.
+    pub const fn newest(&self) -> &Limits {
+        &self.newest
+    }
+
+    /// New limits were committed; they must not be sent before.
+    ///
+    /// A version that is not above the newest changes nothing.
+    pub fn committed(&mut self, limits: Limits) {
+        if limits.version > self.newest.version {
+            self.older.push(std::mem::replace(&mut self.newest, limits));
+        }
+    }
+
+    /// A worker said by which version it goes.
+    pub fn echo(&mut self, lock: Lock, version: u64) {
+        self.echoed.insert(lock, version);
+    }
+
+    /// Retires what nobody goes by any more. `roster` is everybody who may run something.
+    pub fn retire<'a>(&mut self, roster: impl Iterator<Item = &'a Lock>) {
+        let heard = |lock| self.echoed.get(lock).copied().unwrap_or(0);
+        let lowest = roster.map(heard).min().unwrap_or(self.newest.version);
+        // A worker goes by what it echoed last, so that one, and all after it, may be in use.
+        self.older.retain(|limits| limits.version >= lowest);
+    }
+
+    /// The largest of a limit among those that may be in use.
+    pub fn largest(&self, limit: impl Fn(&Limits) -> Span) -> Span {
+        self.older.iter().map(&limit).fold(limit(&self.newest), Span::max)
+    }
+
+    /// Whether something holds under any of those that may be in use.
+    pub fn any(&self, limit: impl Fn(&Limits) -> bool) -> bool {
+        limit(&self.newest) || self.older.iter().any(limit)
+    }
+
+    /// How the leader judges: by the most patient of the limits that may be in use.
+    pub fn terms(&self) -> Terms {
+        let of = |part: fn(&Terms) -> Span| self.largest(|limits| part(&limits.leader_terms()));
+        Terms {
+            heartbeat_gap: of(|terms| terms.heartbeat_gap),
+            check_gap: of(|terms| terms.check_gap),
+            lose_after: Some(self.largest(|limits| limits.lose_after)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sterna_model::{DirectoryId, MachineId, WallTime};
+
+    fn lock(number: u8) -> Lock {
+        let machine = MachineId::from_bytes([number; 16]).unwrap();
+        Lock { directory: DirectoryId::from_parts(WallTime::EPOCH, [number; 10]), machine }
+    }
+
+    #[test]
+    fn a_worker_has_stopped_a_margin_before_the_leader_counts_on_it() {
+        let limits = Limits::default();
+        for stop_after in [limits.stop_after_min(), Span::from_secs(120), Span::from_secs(86_400)] {
+            let killed = limits.stop_begins_after(stop_after).plus(limits.kill_wait);
+            // The worker's clock may be slow by 0.1 % and the leader's fast by as much.
+            let drift = Span::from_millis(stop_after.as_millis() / 500);
+            assert!(killed.plus(drift) < stop_after, "{stop_after}");
+        }
+    }
+
+    #[test]
+    fn nothing_is_stopped_before_its_worker_is_given_up() {
+        let limits = Limits::default();
+        let shortest = limits.stop_after_min();
+        assert!(limits.stop_begins_after(shortest) >= limits.time_to_loss());
+        let shorter = shortest.minus(Span::from_millis(10));
+        assert!(limits.stop_begins_after(shorter) < limits.time_to_loss());
+    }
+
+    #[test]
+    fn a_worker_gives_itself_up_before_the_leader_does() {
+        let limits = Limits::default();
+        assert!(limits.worker_terms().lose_after < limits.leader_terms().lose_after);
+    }
+
+    #[test]
+    fn lowered_limits_count_only_when_everybody_has_echoed_them() {
+        let old = Limits::default();
+        let new = Limits { version: 2, lose_after: Span::from_secs(10), ..old };
+        let roster = [lock(1), lock(2)];
+        let mut book = Book::new(old, Vec::new());
+        book.committed(new);
+        assert_eq!(book.newest(), &new);
+        for (echo, expected) in [(None, 60), (Some(lock(1)), 60), (Some(lock(2)), 10)] {
+            if let Some(lock) = echo {
+                book.echo(lock, 2);
+            }
+            book.retire(roster.iter());
+            assert_eq!(book.terms().lose_after, Some(Span::from_secs(expected)), "{echo:?}");
+        }
+    }
+
+    #[test]
+    fn raised_limits_count_at_once() {
+        let old = Limits::default();
+        let mut book = Book::new(old, Vec::new());
+        book.committed(Limits { version: 2, lose_after: Span::from_secs(90), ..old });
+        assert_eq!(book.terms().lose_after, Some(Span::from_secs(90)));
+        // A version from before changes nothing.
+        book.committed(Limits { version: 1, lose_after: Span::from_secs(99), ..old });
+        assert_eq!(book.terms().lose_after, Some(Span::from_secs(90)));
+    }
+}

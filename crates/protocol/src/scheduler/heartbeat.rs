@@ -1,0 +1,342 @@
+//! Heartbeats: who this is, what it is told, and how it is judged.
+
+use sterna_model::{BootTime, Incarnation, Lock, Succession};
+
+use super::{
+    Arrival, Effect, Fleet, arrival,
+    peer::{Enrolment, Peer},
+};
+use crate::{
+    health::{Health, Permit},
+    message::{
+        Confirmation, Heartbeat, HeartbeatAnswer, Mandate, Order, Refusal, Standing, StreamId,
+        VERSION,
+    },
+};
+
+impl Fleet {
+    pub(super) fn hear(
+        &mut self,
+        now: BootTime,
+        stream: StreamId,
+        (version, incarnation): (u16, Incarnation),
+        heartbeat: Heartbeat,
+        effects: &mut Vec<Effect>,
+    ) {
+        let refuse = |refusal| Order::Heartbeat(HeartbeatAnswer::Refused(refusal));
+        if version != VERSION {
+            // Before anything is remembered of it.
+            let order = refuse(Refusal::WrongVersion(VERSION));
+            return self.send(stream, incarnation, order, effects);
+        }
+        if let Some((seen, revision)) = heartbeat.seen
+            && self.lags(seen, revision)
+        {
+            self.is_over = true;
+            return effects.push(Effect::StoreLags(seen, revision));
+        }
+        match self.arrive(now, incarnation, &heartbeat, effects) {
+            Arrival::Stale => return,
+            Arrival::NameTaken => {
+                return self.send(stream, incarnation, refuse(Refusal::NameTaken), effects);
+            }
+            Arrival::GivenUp => {
+                self.take_stream(now, incarnation.lock, stream, effects);
+                return self.send(stream, incarnation, refuse(Refusal::Die), effects);
+            }
+            Arrival::Known | Arrival::Reborn | Arrival::TakesName | Arrival::BumpsOld => {}
+        }
+        self.take_stream(now, incarnation.lock, stream, effects);
+        self.note_vitals(now, incarnation.lock, &heartbeat, effects);
+        self.judge_one(now, incarnation.lock, effects);
+        self.answer(now, incarnation.lock, heartbeat.stamp, effects);
+    }
+
+    /// Whether the store has lost something that a worker has seen (safety rule 25). While the
+    /// lease holds nobody else leads, so it cannot be the work of a later leader.
+    fn lags(&self, seen: Mandate, revision: sterna_model::Revision) -> bool {
+        match seen.standing(&self.mandate) {
+            Standing::Newer | Standing::Rival => true,
+            Standing::Same | Standing::Older => {
+                seen.epoch == self.mandate.epoch && revision > self.revision
+            }
+        }
+    }
+
+    /// Finds out who this is, and makes room for it.
+    fn arrive(
+        &mut self,
+        now: BootTime,
+        incarnation: Incarnation,
+        heartbeat: &Heartbeat,
+        effects: &mut Vec<Effect>,
+    ) -> Arrival {
+        let lock = incarnation.lock;
+        if self.given_up.get(&lock).is_some_and(|life| incarnation.life <= *life) {
+            return Arrival::GivenUp;
+        }
+        let own = self.peers.get(&lock).map(|peer| {
+            arrival(incarnation.succession(&peer.incarnation), peer.vitals.health(), self.bump)
+        });
+        match own {
+            Some(stale @ (Arrival::Stale | Arrival::GivenUp)) => return stale,
+            Some(
+                Arrival::Known
+                | Arrival::Reborn
+                | Arrival::TakesName
+                | Arrival::BumpsOld
+                | Arrival::NameTaken,
+            )
+            | None => {}
+        }
+        let holder = self.names.get(&heartbeat.name).filter(|holder| **holder != lock).copied();
+        let other = holder
+            .and_then(|holder| self.peers.get(&holder))
+            .map(|peer| arrival(Succession::Unrelated, peer.vitals.health(), self.bump));
+        match other {
+            Some(Arrival::NameTaken) => return Arrival::NameTaken,
+            Some(Arrival::BumpsOld) => {
+                if let Some(holder) = holder {
+                    self.lose(holder, effects);
+                }
+            }
+            Some(
+                Arrival::Known
+                | Arrival::GivenUp
+                | Arrival::Reborn
+                | Arrival::Stale
+                | Arrival::TakesName,
+            )
+            | None => {}
+        }
+        if let Some(peer) = self.peers.get(&lock)
+            && peer.name != heartbeat.name
+        {
+            self.names.remove(&peer.name);
+        }
+        self.names.insert(heartbeat.name.clone(), lock);
+        match own {
+            Some(Arrival::Known) => {
+                self.seat(incarnation, heartbeat);
+                Arrival::Known
+            }
+            Some(
+                Arrival::Reborn
+                | Arrival::TakesName
+                | Arrival::BumpsOld
+                | Arrival::NameTaken
+                | Arrival::GivenUp
+                | Arrival::Stale,
+            ) => {
+                self.replace(now, incarnation, heartbeat, effects);
+                Arrival::Reborn
+            }
+            None => {
+                self.given_up.remove(&lock);
+                let peer = Peer::new(now, incarnation, heartbeat.name.clone());
+                self.peers.insert(lock, peer);
+                self.enroll(incarnation, heartbeat, effects);
+                Arrival::TakesName
+            }
+        }
+    }
+
+    /// The next life under a lock.
+    fn replace(
+        &mut self,
+        now: BootTime,
+        incarnation: Incarnation,
+        heartbeat: &Heartbeat,
+        effects: &mut Vec<Effect>,
+    ) {
+        let Some(peer) = self.peers.get_mut(&incarnation.lock) else { return };
+        if let Some(seat) = peer.seat.take() {
+            self.consensus.leave(seat);
+        }
+        if let Some(stream) = peer.stream.take() {
+            self.streams.remove(&stream);
+            effects.push(Effect::Close(stream));
+        }
+        peer.be_reborn(now, incarnation);
+        self.enroll(incarnation, heartbeat, effects);
+    }
+
+    /// Asks for the commit that must come before anything is settled by, or sent to, this life.
+    fn enroll(
+        &mut self,
+        incarnation: Incarnation,
+        heartbeat: &Heartbeat,
+        effects: &mut Vec<Effect>,
+    ) {
+        self.seat(incarnation, heartbeat);
+        let Some(peer) = self.peers.get_mut(&incarnation.lock) else { return };
+        peer.name = heartbeat.name.clone();
+        peer.has_rebooted = peer.boot.is_some_and(|boot| boot != heartbeat.boot);
+        peer.boot = Some(heartbeat.boot);
+        peer.enrolment = Enrolment::Asked;
+        effects.push(Effect::Enroll(peer.entry()));
+    }
+
+    /// Lets a worker into the consensus at its first heartbeat in this reign.
+    fn seat(&mut self, incarnation: Incarnation, heartbeat: &Heartbeat) {
+        if let Some(peer) = self.peers.get_mut(&incarnation.lock)
+            && peer.seat.is_none()
+        {
+            peer.seat = Some(self.consensus.join(&incarnation, heartbeat.set));
+        }
+    }
+
+    pub(super) fn be_enrolled(&mut self, incarnation: Incarnation, effects: &mut Vec<Effect>) {
+        let Some(peer) = self.peers.get_mut(&incarnation.lock) else { return };
+        if peer.incarnation == incarnation && peer.enrolment == Enrolment::Asked {
+            peer.enrolment = Enrolment::Done;
+            self.send_to(incarnation.lock, Order::GetRunning, effects);
+        }
+    }
+
+    /// A new stream closes the old one; what was on its way on that may be lost.
+    fn take_stream(
+        &mut self,
+        now: BootTime,
+        lock: Lock,
+        stream: StreamId,
+        effects: &mut Vec<Effect>,
+    ) {
+        let Some(peer) = self.peers.get_mut(&lock) else { return };
+        let old = peer.stream.replace(stream);
+        if old == Some(stream) {
+            return;
+        }
+        if let Some(old) = old {
+            self.streams.remove(&old);
+            effects.push(Effect::Close(old));
+            peer.doubt_all(now);
+        }
+        self.streams.insert(stream, lock);
+        self.repeat_kills(lock, effects);
+    }
+
+    pub(super) fn close(&mut self, now: BootTime, stream: StreamId) {
+        let Some(lock) = self.streams.remove(&stream) else { return };
+        let Some(peer) = self.peers.get_mut(&lock) else { return };
+        if peer.stream == Some(stream) {
+            peer.stream = None;
+            peer.doubt_all(now);
+        }
+    }
+
+    fn note_vitals(
+        &mut self,
+        now: BootTime,
+        lock: Lock,
+        heartbeat: &Heartbeat,
+        effects: &mut Vec<Effect>,
+    ) {
+        self.book.echo(lock, heartbeat.limits);
+        let Some(peer) = self.peers.get_mut(&lock) else { return };
+        peer.vitals.hear(now);
+        peer.forgive_silence();
+        if let Some(age) = heartbeat.checked {
+            let began = now.as_millis().saturating_sub(age.as_millis());
+            peer.vitals.check(BootTime::from_millis(began));
+        }
+        if let Some(seat) = peer.seat {
+            self.consensus.hear(seat, heartbeat.set.as_ref());
+        }
+        if peer.facts.as_ref() != Some(&heartbeat.facts) {
+            peer.facts = Some(heartbeat.facts.clone());
+            let facts = heartbeat.facts.clone();
+            effects.push(Effect::Facts(peer.incarnation, peer.name.clone(), facts));
+        }
+        if heartbeat.wants_drain && !peer.is_draining {
+            effects.push(Effect::WantsDrain(lock));
+        }
+    }
+
+    /// Welcome, confirmed or refused; and the question that comes before a confirmation.
+    fn answer(&mut self, now: BootTime, lock: Lock, stamp: BootTime, effects: &mut Vec<Effect>) {
+        let (limits, revision) = (*self.book.newest(), self.revision);
+        let Some(peer) = self.peers.get_mut(&lock) else { return };
+        let verdict = peer.vitals.health();
+        let answer = if peer.is_lost() {
+            HeartbeatAnswer::Refused(Refusal::Die)
+        } else if peer.is_confirmable() {
+            peer.confirmed = Some(now);
+            let set = peer.seat.and_then(|seat| self.consensus.answer(seat));
+            let is_draining = peer.is_draining;
+            let confirmation = Confirmation { stamp, limits, verdict, set, revision, is_draining };
+            HeartbeatAnswer::Confirmed(Box::new(confirmation))
+        } else {
+            HeartbeatAnswer::Welcome
+        };
+        let asks = peer.enrolment == Enrolment::Done && !peer.has_answered && !peer.is_lost();
+        self.send_to(lock, Order::Heartbeat(answer), effects);
+        if asks {
+            self.send_to(lock, Order::GetRunning, effects);
+        }
+    }
+
+    /// Judges everybody, and does what is due.
+    pub(super) fn tick(&mut self, now: BootTime, effects: &mut Vec<Effect>) {
+        if now < self.deadline() {
+            return;
+        }
+        self.excuse(now);
+        self.judged = now;
+        self.consensus.judge();
+        let locks: Vec<Lock> = self.peers.keys().copied().collect();
+        for lock in &locks {
+            self.judge_one(now, *lock, effects);
+            self.pass_time(now, *lock, effects);
+        }
+        let enrolled = self.peers.iter().filter(|(_, peer)| peer.enrolment != Enrolment::Struck);
+        self.book.retire(enrolled.map(|(lock, _)| lock));
+        self.open_doors(now, effects);
+    }
+
+    /// Who slept lets nobody suffer for it (safety rule 10).
+    fn excuse(&mut self, now: BootTime) {
+        let every = self.book.newest().judge_every;
+        let asleep = now.since(self.judged.plus(every));
+        if asleep <= every.times(4) {
+            return;
+        }
+        self.elected = self.elected.plus(asleep);
+        for peer in self.peers.values_mut() {
+            peer.vitals.excuse(asleep);
+            peer.confirmed = peer.confirmed.map(|confirmed| confirmed.plus(asleep));
+        }
+    }
+
+    fn judge_one(&mut self, now: BootTime, lock: Lock, effects: &mut Vec<Effect>) {
+        let terms = self.book.terms();
+        let Some(peer) = self.peers.get_mut(&lock) else { return };
+        let is_granted = peer
+            .seat
+            .is_some_and(|seat| self.consensus.permits_becoming_healthy(seat).is_granted());
+        let permit = if is_granted { Permit::Given } else { Permit::Withheld };
+        if peer.vitals.judge(now, &terms, permit).is_none() {
+            return;
+        }
+        let (incarnation, health) = (peer.incarnation, peer.vitals.health());
+        match health {
+            Health::MustDie => self.lose(lock, effects),
+            Health::New | Health::Unhealthy | Health::Healthy => {
+                effects.push(Effect::Health(incarnation, health));
+            }
+        }
+    }
+
+    /// Gives up an incarnation. What it may run stays in the table (safety rule 9).
+    pub(super) fn lose(&mut self, lock: Lock, effects: &mut Vec<Effect>) {
+        let Some(peer) = self.peers.get_mut(&lock) else { return };
+        peer.vitals.give_up();
+        peer.unsure.give_up();
+        peer.unanswered.clear();
+        if let Some(seat) = peer.seat.take() {
+            self.consensus.leave(seat);
+        }
+        effects.push(Effect::Health(peer.incarnation, Health::MustDie));
+        self.send_to(lock, Order::Die, effects);
+    }
+}

@@ -1,0 +1,153 @@
+//! One machine lock, as the leader sees it: its newest worker, and what may run there.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use sterna_model::{BootTime, Incarnation, Name, RunId, RunSequence};
+
+use super::{Claim, runs::Entry, unsure::Unsure};
+use crate::{
+    consensus::Seat,
+    health::{Health, Vitals},
+    message::{Payload, StreamId},
+    roster::Enrolled,
+};
+
+#[derive(Debug)]
+pub(super) struct Peer {
+    pub(super) incarnation: Incarnation,
+    pub(super) name: Name,
+    /// The boot of its machine, once it was heard or read.
+    pub(super) boot: Option<u128>,
+    /// Whether that is another than in the life before.
+    pub(super) has_rebooted: bool,
+    pub(super) facts: Option<Payload>,
+    pub(super) stream: Option<StreamId>,
+    /// Its place in the consensus; `None` before its first heartbeat in this reign, and after loss.
+    pub(super) seat: Option<Seat>,
+    pub(super) vitals: Vitals,
+    pub(super) enrolment: Enrolment,
+    /// Whether `get_running` was answered in this association.
+    pub(super) has_answered: bool,
+    /// Whether it ever was in this reign, under this lock: then `runs` is all that may run there.
+    pub(super) is_known: bool,
+    /// The last confirmation to any life under this lock (safety rule 7).
+    pub(super) confirmed: Option<BootTime>,
+    pub(super) is_draining: bool,
+    pub(super) is_declared_dead: bool,
+    /// What it must end before it is believed again (safety rule 24).
+    pub(super) purge: BTreeSet<RunId>,
+    /// Of the last run that was sent in this association.
+    pub(super) sequence: RunSequence,
+    pub(super) unsure: Unsure,
+    pub(super) runs: BTreeMap<RunId, Entry>,
+    /// Runs that were sent and not answered, oldest first, and when they become unsure.
+    pub(super) unanswered: VecDeque<(BootTime, RunId)>,
+    /// The newest status of each run that is being recorded, and whether it is an end.
+    pub(super) recording: BTreeMap<RunId, (u64, bool)>,
+    pub(super) has_silent_runs: bool,
+}
+
+/// Whether the roster names this life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Enrolment {
+    /// Not yet; the commit is under way.
+    Asked,
+    /// It does.
+    Done,
+    /// It was taken out, or the commit that does so is under way.
+    Struck,
+}
+
+impl Peer {
+    /// One that the roster names, and that was not heard in this reign.
+    pub(super) fn awaited(now: BootTime, entry: Enrolled) -> Self {
+        let Enrolled { incarnation, name, boot, is_declared_dead, is_draining } = entry;
+        Self {
+            boot: Some(boot),
+            is_declared_dead,
+            is_draining,
+            enrolment: Enrolment::Done,
+            ..Self::new(now, incarnation, name)
+        }
+    }
+
+    /// One that was not known before.
+    pub(super) fn new(now: BootTime, incarnation: Incarnation, name: Name) -> Self {
+        Self {
+            incarnation,
+            name,
+            boot: None,
+            has_rebooted: false,
+            facts: None,
+            stream: None,
+            seat: None,
+            vitals: Vitals::new(now),
+            enrolment: Enrolment::Asked,
+            has_answered: false,
+            is_known: false,
+            confirmed: None,
+            is_draining: false,
+            is_declared_dead: false,
+            purge: BTreeSet::new(),
+            sequence: RunSequence::ZERO,
+            unsure: Unsure::NOTHING,
+            runs: BTreeMap::new(),
+            unanswered: VecDeque::new(),
+            recording: BTreeMap::new(),
+            has_silent_runs: false,
+        }
+    }
+
+    /// As it stands in the roster.
+    pub(super) fn entry(&self) -> Enrolled {
+        Enrolled {
+            incarnation: self.incarnation,
+            name: self.name.clone(),
+            boot: self.boot.unwrap_or_default(),
+            is_declared_dead: self.is_declared_dead,
+            is_draining: self.is_draining,
+        }
+    }
+
+    /// The next life under this lock: a new association, with the runs of the old one.
+    pub(super) fn be_reborn(&mut self, now: BootTime, incarnation: Incarnation) {
+        self.incarnation = incarnation;
+        self.stream = None;
+        self.seat = None;
+        self.vitals = Vitals::new(now);
+        self.enrolment = Enrolment::Asked;
+        self.has_answered = false;
+        self.purge.clear();
+        self.sequence = RunSequence::ZERO;
+        self.unsure = Unsure::NOTHING;
+        self.unanswered.clear();
+        self.recording.clear();
+        for entry in self.runs.values_mut() {
+            entry.presume();
+        }
+    }
+
+    /// Everything that may be running there.
+    pub(super) fn held(&self) -> impl Iterator<Item = Claim> {
+        self.runs.iter().map(|(run, entry)| Claim {
+            holder: self.incarnation,
+            run: *run,
+            key: entry.key.clone(),
+            task: entry.task,
+            contract: entry.contract,
+        })
+    }
+
+    /// Whether nothing is heard of it that could be believed.
+    pub(super) fn is_lost(&self) -> bool {
+        self.vitals.health() == Health::MustDie
+    }
+
+    /// Whether what it runs is known in this association, and nothing that it must end is left.
+    pub(super) fn is_confirmable(&self) -> bool {
+        self.enrolment == Enrolment::Done
+            && self.has_answered
+            && self.purge.is_empty()
+            && !self.is_lost()
+    }
+}

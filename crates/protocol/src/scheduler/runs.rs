@@ -1,0 +1,384 @@
+//! Runs: sent once, and in the table until they are settled.
+
+use std::collections::BTreeMap;
+
+use sterna_model::{
+    BootTime, Contract, Incarnation, Lock, Name, RunId, Span, TaskIncarnation, WorkKey,
+};
+
+use super::{
+    Claim, Dispatch, Effect, Fleet,
+    peer::{Enrolment, Peer},
+};
+use crate::{
+    health::Health,
+    message::{Held, Kill, Order, Run, RunAnswer, RunRefusal},
+};
+
+/// A run that is not answered within this is unsure, even if its stream seems well.
+const ANSWER_WITHIN: Span = Span::from_secs(10);
+
+/// How a run was settled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Settlement {
+    /// It never left this leader.
+    NotSent(NotSent),
+    /// The worker has not started it, and never will.
+    Refused(RunRefusal),
+    /// It is certainly gone.
+    Gone(GoneBy),
+}
+
+/// Why a run was not sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum NotSent {
+    /// That life of a worker is not here.
+    NotHere,
+    /// It is not healthy, or what it runs is not known yet.
+    NotHealthy,
+    /// It is draining.
+    Draining,
+    /// The numbers of this association are used up.
+    NoMoreNumbers,
+    /// This server does not lead any more, or not now.
+    NotLeading,
+}
+
+/// How it is known that a run is gone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum GoneBy {
+    /// Its worker was given up, and its deadline has passed.
+    Deadline,
+    /// A later association of its worker does not know it (safety rule 5).
+    Absence,
+    /// Its machine was rebooted.
+    Reboot,
+    /// Somebody who must know said so.
+    Declaration,
+}
+
+/// One run that is running, or may be.
+#[derive(Debug)]
+pub(super) struct Entry {
+    pub(super) key: WorkKey,
+    pub(super) task: Option<TaskIncarnation>,
+    pub(super) contract: Contract,
+    pub(super) phase: Phase,
+    kill: Option<Kill>,
+    /// Whether [`Effect::Silent`] was said.
+    is_silent: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Phase {
+    /// Of an earlier association: the next `get_running` settles it.
+    Presumed,
+    /// Sent, and not answered yet.
+    Sent,
+    /// Sent, and not answered in time, or the stream broke.
+    Unsure,
+    /// The worker has it.
+    Running,
+}
+
+impl Entry {
+    const fn new(
+        key: WorkKey,
+        task: Option<TaskIncarnation>,
+        contract: Contract,
+        phase: Phase,
+    ) -> Self {
+        Self { key, task, contract, phase, kill: None, is_silent: false }
+    }
+
+    /// Its association is over.
+    pub(super) const fn presume(&mut self) {
+        self.phase = Phase::Presumed;
+    }
+}
+
+impl Peer {
+    /// What was sent and not answered may have been lost.
+    pub(super) fn doubt_all(&mut self, now: BootTime) {
+        self.unsure.forget_question();
+        for (_, run) in std::mem::take(&mut self.unanswered) {
+            self.doubt(now, run);
+        }
+    }
+
+    fn doubt(&mut self, now: BootTime, run: RunId) {
+        let Some(entry) = self.runs.get_mut(&run) else { return };
+        match entry.phase {
+            Phase::Sent => {
+                entry.phase = Phase::Unsure;
+                self.unsure.add(now, run);
+            }
+            Phase::Presumed | Phase::Unsure | Phase::Running => {}
+        }
+    }
+
+    /// It was heard: nothing on it is silent any more.
+    pub(super) fn forgive_silence(&mut self) {
+        if std::mem::take(&mut self.has_silent_runs) {
+            for entry in self.runs.values_mut() {
+                entry.is_silent = false;
+            }
+        }
+    }
+}
+
+impl Fleet {
+    /// A claim of the store: the run may be running there.
+    pub(super) fn presume(&mut self, now: BootTime, claim: Claim) {
+        let Claim { holder, run, key, task, contract } = claim;
+        let lock = holder.lock;
+        let peer = self.peers.entry(lock).or_insert_with(|| {
+            // Not on the roster, though claimed: believed to be running all the same.
+            Peer { enrolment: Enrolment::Struck, ..Peer::new(now, holder, unnamed()) }
+        });
+        peer.runs.insert(run, Entry::new(key, task, contract, Phase::Presumed));
+        self.places.insert(run, lock);
+    }
+
+    /// Sends runs, those for one worker in one frame.
+    pub(super) fn dispatch(
+        &mut self,
+        now: BootTime,
+        runs: Vec<Dispatch>,
+        effects: &mut Vec<Effect>,
+    ) {
+        let mut frames: BTreeMap<Lock, Vec<Run>> = BTreeMap::new();
+        for dispatch in runs {
+            let (run, lock) = (dispatch.run, dispatch.to.lock);
+            match self.number(now, dispatch) {
+                Ok(numbered) => frames.entry(lock).or_default().push(numbered),
+                Err(why) => effects.push(Effect::Settled(run, Settlement::NotSent(why))),
+            }
+        }
+        for (lock, runs) in frames {
+            self.send_to(lock, Order::Run(runs), effects);
+        }
+    }
+
+    /// Puts a run into the table, before it is sent, and gives it its number.
+    fn number(&mut self, now: BootTime, dispatch: Dispatch) -> Result<Run, NotSent> {
+        let Dispatch { to, run, key, task, contract, work } = dispatch;
+        let peer = self.sendable(to)?;
+        let sequence = peer.sequence.next().ok_or(NotSent::NoMoreNumbers)?;
+        peer.sequence = sequence;
+        peer.runs.insert(run, Entry::new(key.clone(), task, contract, Phase::Sent));
+        peer.unanswered.push_back((now.plus(ANSWER_WITHIN), run));
+        let notify = peer.unsure.sequence();
+        self.places.insert(run, to.lock);
+        Ok(Run { sequence, notify, run, key, task, contract, work })
+    }
+
+    /// The worker, if a run may be sent to it.
+    fn sendable(&mut self, to: Incarnation) -> Result<&mut Peer, NotSent> {
+        let peer = self.peers.get_mut(&to.lock).filter(|peer| peer.incarnation == to);
+        let peer = peer.filter(|peer| peer.stream.is_some()).ok_or(NotSent::NotHere)?;
+        match peer.vitals.health() {
+            Health::Healthy if peer.is_confirmable() => {}
+            Health::Healthy | Health::New | Health::Unhealthy | Health::MustDie => {
+                return Err(NotSent::NotHealthy);
+            }
+        }
+        if peer.is_draining { Err(NotSent::Draining) } else { Ok(peer) }
+    }
+
+    /// A wish that is kept: it is said again on every new stream, until the run is settled.
+    pub(super) fn kill(&mut self, run: RunId, kill: Kill, effects: &mut Vec<Effect>) {
+        let Some(lock) = self.place(run) else { return };
+        let entry = self.peers.get_mut(&lock).and_then(|peer| peer.runs.get_mut(&run));
+        if let Some(entry) = entry {
+            entry.kill = entry.kill.max(Some(kill));
+            self.send_to(lock, Order::Kill(run, kill), effects);
+        }
+    }
+
+    pub(super) fn repeat_kills(&self, lock: Lock, effects: &mut Vec<Effect>) {
+        let Some(peer) = self.peers.get(&lock) else { return };
+        for (run, entry) in &peer.runs {
+            if let Some(kill) = entry.kill {
+                self.send_to(lock, Order::Kill(*run, kill), effects);
+            }
+        }
+    }
+
+    /// The first answer to `get_running` in an association, and the only one that counts.
+    pub(super) fn learn_running(
+        &mut self,
+        now: BootTime,
+        from: Incarnation,
+        held: Vec<Held>,
+        effects: &mut Vec<Effect>,
+    ) {
+        let lock = from.lock;
+        let Some(peer) = self.peers.get_mut(&lock) else { return };
+        if peer.has_answered || peer.enrolment != Enrolment::Done || peer.is_lost() {
+            return;
+        }
+        peer.has_answered = true;
+        peer.is_known = true;
+        peer.vitals.settle();
+        effects.push(Effect::Health(from, peer.vitals.health()));
+        let gone_by = if peer.has_rebooted { GoneBy::Reboot } else { GoneBy::Absence };
+        let held: BTreeMap<RunId, Held> = held.into_iter().map(|held| (held.run, held)).collect();
+        let is_absent = |run: &&RunId| !held.contains_key(run);
+        let absent: Vec<RunId> = peer.runs.keys().filter(is_absent).copied().collect();
+        for run in absent {
+            self.settle(lock, run, Settlement::Gone(gone_by), effects);
+        }
+        for (_, held) in held {
+            self.adopt(from, held, effects);
+        }
+        self.repeat_kills(lock, effects);
+        self.finish_purge(lock, effects);
+        self.open_doors(now, effects);
+    }
+
+    /// One run that a worker said that it has.
+    fn adopt(&mut self, from: Incarnation, held: Held, effects: &mut Vec<Effect>) {
+        let Some(peer) = self.peers.get_mut(&from.lock) else { return };
+        let status = held.status.clone();
+        if peer.is_declared_dead {
+            // It was said not to run, and its key may run elsewhere: it ends first.
+            peer.purge.insert(held.run);
+            self.send_to(from.lock, Order::Kill(held.run, Kill::Now), effects);
+        } else if let Some(entry) = peer.runs.get_mut(&held.run) {
+            entry.phase = Phase::Running;
+        } else {
+            let Held { run, key, task, contract, .. } = held.clone();
+            peer.runs.insert(run, Entry::new(key, task, contract, Phase::Running));
+            self.places.insert(run, from.lock);
+            effects.push(Effect::Found(from, held));
+        }
+        if let Some(status) = status {
+            self.take_status(from, status, effects);
+        }
+    }
+
+    pub(super) fn learn_answers(
+        &mut self,
+        lock: Lock,
+        answers: Vec<(RunId, RunAnswer)>,
+        effects: &mut Vec<Effect>,
+    ) {
+        for (run, answer) in answers {
+            let Some(peer) = self.peers.get_mut(&lock) else { return };
+            let Some(entry) = peer.runs.get_mut(&run) else { continue };
+            match (entry.phase, answer) {
+                (Phase::Sent | Phase::Unsure | Phase::Running, RunAnswer::Started) => {
+                    entry.phase = Phase::Running;
+                    peer.unsure.remove(run);
+                }
+                (Phase::Sent | Phase::Unsure | Phase::Running, RunAnswer::Refused(why)) => {
+                    self.settle(lock, run, Settlement::Refused(why), effects);
+                }
+                // Of an association that is over.
+                (Phase::Presumed, RunAnswer::Started | RunAnswer::Refused(_)) => {}
+            }
+        }
+    }
+
+    /// Takes a run out of the table, for one of the reasons that there are.
+    pub(super) fn settle(
+        &mut self,
+        lock: Lock,
+        run: RunId,
+        settlement: Settlement,
+        effects: &mut Vec<Effect>,
+    ) {
+        if self.remove(lock, run) {
+            effects.push(Effect::Settled(run, settlement));
+        }
+    }
+
+    pub(super) fn remove(&mut self, lock: Lock, run: RunId) -> bool {
+        let Some(peer) = self.peers.get_mut(&lock) else { return false };
+        peer.unsure.remove(run);
+        self.places.remove(&run);
+        peer.runs.remove(&run).is_some()
+    }
+
+    /// What time alone does to a machine's runs.
+    pub(super) fn pass_time(&mut self, now: BootTime, lock: Lock, effects: &mut Vec<Effect>) {
+        let Some(peer) = self.peers.get_mut(&lock) else { return };
+        while let Some((_, run)) = peer.unanswered.pop_front_if(|(unsure_at, _)| now >= *unsure_at)
+        {
+            peer.doubt(now, run);
+        }
+        if peer.is_lost() {
+            self.free_due(now, lock, effects);
+        } else {
+            self.ask_unsure(now, lock, effects);
+        }
+        self.tell_silent(now, lock, effects);
+        self.strike_gone(now, lock, effects);
+    }
+
+    /// From when a machine's silence is counted (safety rule 7).
+    pub(super) fn counted_from(&self, peer: &Peer) -> BootTime {
+        peer.confirmed.map_or(self.elected, |confirmed| confirmed.max(self.elected))
+    }
+
+    /// Frees what a lost worker has certainly ended by itself.
+    fn free_due(&mut self, now: BootTime, lock: Lock, effects: &mut Vec<Effect>) {
+        let Some(peer) = self.peers.get(&lock) else { return };
+        let from = self.counted_from(peer);
+        let is_over = |entry: &Entry| {
+            entry.contract.stop_after().is_some_and(|after| now >= from.plus(after))
+        };
+        let over = peer.runs.iter().filter(|(_, entry)| is_over(entry)).map(|(run, _)| *run);
+        for run in over.collect::<Vec<_>>() {
+            self.settle(lock, run, Settlement::Gone(GoneBy::Deadline), effects);
+        }
+    }
+
+    /// Says of which runs another copy may be started.
+    fn tell_silent(&mut self, now: BootTime, lock: Lock, effects: &mut Vec<Effect>) {
+        let elected = self.elected;
+        let Some(peer) = self.peers.get_mut(&lock) else { return };
+        let heard = peer.vitals.heard().unwrap_or(elected);
+        // No contract is as short as this; it spares most machines the walk.
+        if now.since(heard) < self.book.newest().heartbeat_every {
+            return;
+        }
+        for (run, entry) in &mut peer.runs {
+            let after = match entry.contract {
+                Contract::Replace { after } => after,
+                Contract::Stop { .. } | Contract::Keep => continue,
+            };
+            if !entry.is_silent && now >= heard.plus(after) {
+                entry.is_silent = true;
+                peer.has_silent_runs = true;
+                effects.push(Effect::Silent(*run));
+            }
+        }
+    }
+
+    pub(super) fn declare_dead(&mut self, now: BootTime, lock: Lock, effects: &mut Vec<Effect>) {
+        let Some(peer) = self.peers.get_mut(&lock) else { return };
+        peer.is_declared_dead = true;
+        let runs: Vec<RunId> = peer.runs.keys().copied().collect();
+        self.lose(lock, effects);
+        for run in runs {
+            self.settle(lock, run, Settlement::Gone(GoneBy::Declaration), effects);
+        }
+        self.open_doors(now, effects);
+    }
+
+    /// A worker that was declared dead is believed again when it has ended what it had then.
+    pub(super) fn finish_purge(&mut self, lock: Lock, effects: &mut Vec<Effect>) {
+        let Some(peer) = self.peers.get_mut(&lock) else { return };
+        if peer.is_declared_dead && peer.has_answered && peer.purge.is_empty() {
+            peer.is_declared_dead = false;
+            effects.push(Effect::Enroll(peer.entry()));
+        }
+    }
+}
+
+/// What a machine is called of which only a claim is known.
+fn unnamed() -> Name {
+    Name::new("unknown").expect("it is a name")
+}

@@ -1,0 +1,84 @@
+//! Statuses: reported to whoever records them, acknowledged when that is done.
+
+use sterna_model::{Incarnation, RunId};
+
+use super::{Effect, Fleet, Report, StreamId};
+use crate::message::{Mandate, Order, Status, StatusAnswer};
+
+impl Fleet {
+    pub(super) fn take_statuses(
+        &mut self,
+        (stream, from, mandate): (StreamId, Incarnation, Option<Mandate>),
+        statuses: Vec<Status>,
+        effects: &mut Vec<Effect>,
+    ) {
+        let Some(peer) = self.peers.get(&from.lock) else { return };
+        if peer.incarnation != from || peer.stream != Some(stream) {
+            return;
+        }
+        // What it runs is not known yet, or it takes another for the leader.
+        if !peer.has_answered || mandate != Some(self.mandate) {
+            let retry = |status: &Status| (status.run, status.number, StatusAnswer::Retry);
+            let answers = statuses.iter().map(retry).collect();
+            return self.send_to(from.lock, Order::Statuses(answers), effects);
+        }
+        for status in statuses {
+            self.take_status(from, status, effects);
+        }
+    }
+
+    /// Reports a status once, however often it is sent while it is being recorded.
+    pub(super) fn take_status(
+        &mut self,
+        from: Incarnation,
+        status: Status,
+        effects: &mut Vec<Effect>,
+    ) {
+        let Some(peer) = self.peers.get_mut(&from.lock) else { return };
+        let Status { number, run, news } = status;
+        if peer.recording.get(&run).is_some_and(|(recorded, _)| number <= *recorded) {
+            return;
+        }
+        peer.recording.insert(run, (number, news.is_end()));
+        if news.is_end() {
+            peer.unsure.remove(run);
+        }
+        let is_awaited = peer.runs.contains_key(&run);
+        effects.push(Effect::Reported(Report { from, run, number, news, is_awaited }));
+    }
+
+    /// Whoever records is done with a status. After an end the run is out of the table.
+    pub(super) fn recorded(
+        &mut self,
+        to: Incarnation,
+        run: RunId,
+        number: u64,
+        answer: StatusAnswer,
+        effects: &mut Vec<Effect>,
+    ) {
+        let Some(peer) = self.peers.get_mut(&to.lock) else { return };
+        if peer.incarnation != to {
+            // The next life will send it again.
+            return;
+        }
+        let recorded = peer.recording.get(&run).copied().filter(|(newest, _)| *newest == number);
+        if recorded.is_some() {
+            peer.recording.remove(&run);
+        }
+        self.send_to(to.lock, Order::Statuses(vec![(run, number, answer)]), effects);
+        match (recorded, answer) {
+            (Some((_, true)), StatusAnswer::Recorded | StatusAnswer::Ignored) => {
+                self.remove(to.lock, run);
+                if let Some(peer) = self.peers.get_mut(&to.lock) {
+                    peer.purge.remove(&run);
+                }
+                self.finish_purge(to.lock, effects);
+            }
+            (Some((_, true)), StatusAnswer::Retry)
+            | (
+                Some((_, false)) | None,
+                StatusAnswer::Recorded | StatusAnswer::Ignored | StatusAnswer::Retry,
+            ) => {}
+        }
+    }
+}

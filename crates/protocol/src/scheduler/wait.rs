@@ -1,0 +1,141 @@
+//! For whom this leader waits, and who leaves the roster.
+
+use sterna_model::{BootTime, Lock, Span};
+
+use super::{
+    Effect, Fleet,
+    peer::{Enrolment, Peer},
+};
+use crate::{
+    consensus,
+    roster::{self, Agreement, Awaited, Doors, Origin, Patience, Presence},
+};
+
+impl Fleet {
+    /// For whom batches wait, and how long; empty when they do not.
+    pub fn awaited(&self, now: BootTime) -> Vec<Awaited> {
+        if self.doors.are_all_open() {
+            return Vec::new();
+        }
+        let is_missing = |peer: &Peer| !self.is_present(peer) && !self.is_gone_for_keep(now, peer);
+        let missing = self.peers.iter().filter(|(_, peer)| is_missing(peer));
+        missing
+            .map(|(lock, peer)| Awaited {
+                lock: *lock,
+                name: peer.name.clone(),
+                until: self.gone_at(peer),
+            })
+            .collect()
+    }
+
+    /// When everything under `stop` that may run anywhere has ended by itself: the safe wait, from
+    /// the election (safety rule 20).
+    pub fn safe_at(&self) -> BootTime {
+        let wait = match self.origin {
+            Origin::Virgin => Span::ZERO,
+            Origin::Continued => self.book.largest(|limits| limits.batch_stop_after_max),
+            // What was claimed since may be lost with the store.
+            Origin::Recovered => self.book.largest(|limits| limits.stop_after_max),
+        };
+        self.elected.plus(wait)
+    }
+
+    pub(super) fn trust_roster(&mut self, now: BootTime, effects: &mut Vec<Effect>) {
+        match self.origin {
+            Origin::Recovered => self.origin = Origin::Continued,
+            Origin::Virgin | Origin::Continued => {}
+        }
+        self.open_doors(now, effects);
+    }
+
+    /// Opens what may be opened now.
+    pub(super) fn open_doors(&mut self, now: BootTime, effects: &mut Vec<Effect>) {
+        if self.doors.are_all_open() {
+            return;
+        }
+        let presence = |is_gone: fn(&Self, BootTime, &Peer) -> bool| {
+            let is_here = |peer: &Peer| self.is_present(peer) || is_gone(self, now, peer);
+            if self.peers.values().all(is_here) { Presence::Complete } else { Presence::Missing }
+        };
+        let agreement = match self.consensus.agreement() {
+            consensus::Agreement::Reached => Agreement::Reached,
+            consensus::Agreement::NoWorkers
+            | consensus::Agreement::Blank(_)
+            | consensus::Agreement::Split(_)
+            | consensus::Agreement::Others { .. } => Agreement::Lacking,
+        };
+        let patience = if now >= self.safe_at() { Patience::Over } else { Patience::Waiting };
+        let may = Doors {
+            unclaimed: roster::unclaimed(self.origin, patience),
+            stop_batches: roster::stop_batches(
+                self.origin,
+                presence(Self::is_gone_for_stop),
+                agreement,
+                patience,
+            ),
+            keep_batches: roster::keep_batches(self.origin, presence(Self::is_gone_for_keep)),
+        };
+        if self.doors.open(may) {
+            effects.push(Effect::Opened(self.doors));
+        }
+    }
+
+    /// Whether a worker is back, or was never on the roster.
+    fn is_present(&self, peer: &Peer) -> bool {
+        peer.enrolment == Enrolment::Struck && peer.runs.is_empty() || peer.has_answered
+    }
+
+    /// When nothing under `stop` can run there any more without a new confirmation.
+    fn gone_at(&self, peer: &Peer) -> BootTime {
+        let wait = match self.origin {
+            Origin::Virgin | Origin::Continued => {
+                self.book.largest(|limits| limits.batch_stop_after_max)
+            }
+            Origin::Recovered => self.book.largest(|limits| limits.stop_after_max),
+        };
+        self.counted_from(peer).plus(wait)
+    }
+
+    fn is_gone_for_stop(&self, now: BootTime, peer: &Peer) -> bool {
+        peer.is_declared_dead
+            || peer.is_lost()
+                && peer.runs.is_empty()
+                && (peer.is_known || now >= self.gone_at(peer))
+    }
+
+    fn is_gone_for_keep(&self, now: BootTime, peer: &Peer) -> bool {
+        let may_keep = !peer.is_known && self.book.any(|limits| limits.has_kept_batches);
+        peer.is_declared_dead || !may_keep && self.is_gone_for_stop(now, peer)
+    }
+
+    /// Takes a worker off the roster when everything that it may run is certainly gone.
+    pub(super) fn strike_gone(&mut self, now: BootTime, lock: Lock, effects: &mut Vec<Effect>) {
+        let Some(peer) = self.peers.get(&lock) else { return };
+        let is_enrolled = peer.enrolment == Enrolment::Done;
+        // Who was declared dead stays, so that it is remembered when it comes back.
+        if is_enrolled
+            && peer.is_lost()
+            && !peer.is_declared_dead
+            && self.is_gone_for_keep(now, peer)
+            && let Some(peer) = self.peers.get_mut(&lock)
+        {
+            peer.enrolment = Enrolment::Struck;
+            effects.push(Effect::Strike(lock));
+        }
+    }
+
+    /// It is out of the roster; if nobody has come back under its lock, it is forgotten.
+    pub(super) fn be_struck(&mut self, lock: Lock) {
+        let Some(peer) = self.peers.get(&lock) else { return };
+        if peer.enrolment == Enrolment::Struck && peer.is_lost() && peer.runs.is_empty() {
+            if self.names.get(&peer.name) == Some(&lock) {
+                self.names.remove(&peer.name);
+            }
+            if let Some(stream) = peer.stream {
+                self.streams.remove(&stream);
+            }
+            self.given_up.insert(lock, peer.incarnation.life);
+            self.peers.remove(&lock);
+        }
+    }
+}

@@ -1,0 +1,188 @@
+//! Heartbeats, and the life that they keep up.
+
+use sterna_model::{BootTime, Incarnation, Span};
+
+use super::{Alarm, Effect, Worker};
+use crate::{
+    health::Health,
+    message::{Confirmation, Heartbeat, HeartbeatAnswer, Refusal, Saying},
+};
+
+/// After a refusal, the next heartbeat comes this much later, twice as much each time.
+const BACK_OFF: Span = Span::from_secs(1);
+/// But not later than this.
+const BACK_OFF_MAX: Span = Span::from_secs(32);
+
+/// When to send what.
+#[derive(Debug)]
+pub(super) struct Pulse {
+    beat_at: BootTime,
+    check_at: BootTime,
+    /// Whether the guardian owes an answer.
+    asking: bool,
+    back_off: Span,
+    phase: Phase,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    Alive,
+    /// The identity is given up, and the next one is not synced yet.
+    Dying,
+}
+
+impl Pulse {
+    pub(super) const fn new(now: BootTime) -> Self {
+        Self { beat_at: now, check_at: now, asking: false, back_off: BACK_OFF, phase: Phase::Alive }
+    }
+
+    /// The next heartbeat is due now.
+    pub(super) const fn hurry(&mut self, now: BootTime) {
+        self.beat_at = now;
+        // The guardian's answer to an earlier question does for the old stream only.
+        self.asking = false;
+    }
+
+    pub(super) const fn is_dying(&self) -> bool {
+        matches!(self.phase, Phase::Dying)
+    }
+
+    pub(super) fn deadline(&self) -> Option<BootTime> {
+        let beat = (!self.asking && !self.is_dying()).then_some(self.beat_at);
+        beat.into_iter().chain([self.check_at]).min()
+    }
+}
+
+impl Worker {
+    /// Asks for what the next heartbeat needs, when it is due.
+    pub(super) fn pulse_due(&mut self, now: BootTime, effects: &mut Vec<Effect>) {
+        if now >= self.pulse.check_at {
+            self.pulse.check_at = now.plus(self.limits.check_every);
+            effects.push(Effect::Check);
+        }
+        if now < self.pulse.beat_at || self.pulse.asking || self.pulse.is_dying() {
+            return;
+        }
+        self.pulse.beat_at = now.plus(self.limits.heartbeat_every);
+        if self.stream.is_some() {
+            self.pulse.asking = true;
+            effects.push(Effect::AskGuardian);
+        }
+    }
+
+    /// The guardian is well: stamp and send.
+    pub(super) fn beat(&mut self, now: BootTime, effects: &mut Vec<Effect>) {
+        if !std::mem::take(&mut self.pulse.asking) || self.pulse.is_dying() {
+            return;
+        }
+        let heartbeat = Heartbeat {
+            name: self.name.clone(),
+            stamp: now,
+            checked: self.vitals.checked().map(|checked| now.since(checked)),
+            boot: self.boot,
+            seen: self.seen,
+            limits: self.limits.version,
+            set: self.set.echo(),
+            wants_drain: self.wants_drain,
+            facts: self.facts.clone(),
+        };
+        self.say(Saying::Heartbeat(heartbeat), effects);
+    }
+
+    pub(super) fn hear(
+        &mut self,
+        now: BootTime,
+        answer: HeartbeatAnswer,
+        effects: &mut Vec<Effect>,
+    ) {
+        match answer {
+            HeartbeatAnswer::Welcome => self.pulse.back_off = BACK_OFF,
+            HeartbeatAnswer::Confirmed(confirmation) => {
+                self.pulse.back_off = BACK_OFF;
+                self.be_confirmed(now, &confirmation, effects);
+            }
+            HeartbeatAnswer::Refused(Refusal::Die) => self.die(effects),
+            HeartbeatAnswer::Refused(Refusal::NameTaken) => {
+                self.put_off(now, Alarm::NameTaken, effects);
+            }
+            HeartbeatAnswer::Refused(Refusal::WrongVersion(theirs)) => {
+                self.put_off(now, Alarm::WrongVersion(theirs), effects);
+            }
+        }
+    }
+
+    /// Only this re-arms deadlines (safety rule 7).
+    fn be_confirmed(
+        &mut self,
+        now: BootTime,
+        confirmation: &Confirmation,
+        effects: &mut Vec<Effect>,
+    ) {
+        let Confirmation { stamp, limits, verdict, set, revision, is_draining } = confirmation;
+        if *stamp > now {
+            // Not ours: no heartbeat of this boot was sent then.
+            return;
+        }
+        if self.confirmed < Some(*stamp) {
+            self.confirmed = Some(*stamp);
+            effects.push(Effect::Confirmed(*stamp));
+        }
+        self.vitals.hear(*stamp);
+        self.vitals.settle();
+        self.is_draining = *is_draining;
+        if limits.version >= self.limits.version {
+            self.limits = *limits;
+        }
+        if let Some(set) = set {
+            self.set.take(*set);
+        }
+        if let Some((mandate, seen)) = &mut self.seen
+            && *seen < *revision
+        {
+            *seen = *revision;
+            effects.push(Effect::Remember(*mandate, *revision));
+        }
+        match verdict {
+            Health::Healthy => self.vitals.be_permitted(),
+            Health::MustDie => return self.die(effects),
+            Health::New | Health::Unhealthy => {}
+        }
+        self.judge(now, effects);
+    }
+
+    /// Asks again later, and later still each time.
+    fn put_off(&mut self, now: BootTime, alarm: Alarm, effects: &mut Vec<Effect>) {
+        effects.push(Effect::Alarm(alarm));
+        self.pulse.beat_at = now.plus(self.pulse.back_off);
+        self.pulse.back_off = self.pulse.back_off.times(2).min(BACK_OFF_MAX);
+    }
+
+    /// Gives up this identity, and nothing that it runs.
+    pub(super) fn die(&mut self, effects: &mut Vec<Effect>) {
+        if !self.pulse.is_dying() {
+            self.vitals.give_up();
+            self.pulse.phase = Phase::Dying;
+            self.pulse.asking = false;
+            effects.push(Effect::Rebirth);
+        }
+    }
+
+    /// Begins the next life. Its contracts go on: the last confirmed stamp is still the last.
+    pub(super) fn be_reborn(
+        &mut self,
+        now: BootTime,
+        incarnation: Incarnation,
+        effects: &mut Vec<Effect>,
+    ) {
+        if !self.pulse.is_dying() || incarnation.life <= self.incarnation.life {
+            return;
+        }
+        self.incarnation = incarnation;
+        self.mandate = None;
+        // What the earlier life held names a set with that life in it.
+        self.set = crate::consensus::Held::default();
+        self.vitals = self.vitals.anew(now);
+        self.pulse = Pulse { check_at: self.pulse.check_at, ..Pulse::new(now) };
+        self.pulse_due(now, effects);
+    }
+}

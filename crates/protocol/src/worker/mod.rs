@@ -1,0 +1,334 @@
+//! The worker's side of its link, as a pure machine.
+//!
+//! ```text
+//!   heartbeat.rs   ask the guardian, stamp, send; confirmed, welcome, refused; rebirth
+//!   runs.rs        decide each run once; stop what reaches its deadline
+//!   statuses.rs    report what happened until it is acknowledged
+//! ```
+//!
+//! The leader's side, in `scheduler`, has the same files.
+//!
+//! Invariant: a run is decided at most once, and only started while this worker takes itself for
+//! healthy, under the newest mandate that it has seen, before the run's deadline.
+//!
+//! Invariant: nothing that this worker was started with, accepted or adopted leaves its table
+//! before its end was acknowledged.
+//!
+//! It does not know what work is, and it does not know the disk: what must survive a crash goes out
+//! as an effect, in the order in which it must be kept.
+
+mod heartbeat;
+mod runs;
+mod statuses;
+
+use std::collections::BTreeMap;
+
+use sterna_model::{
+    BootTime, Incarnation, Name, NotifySequence, Revision, RunId, RunSequence, Span,
+};
+
+use self::{heartbeat::Pulse, runs::Entry, statuses::Outbox};
+use crate::{
+    consensus,
+    health::{Health, Permit, Vitals},
+    limits::{Limits, Terms},
+    message::{
+        FromLeader, FromWorker, Held, Kill, Mandate, Order, Payload, Run, Saying, Standing,
+        StreamId, VERSION,
+    },
+};
+
+/// What a worker knows when it starts.
+#[derive(Clone, Debug)]
+pub struct Start {
+    /// This life; its counter was raised and synced before.
+    pub incarnation: Incarnation,
+    /// What the worker is called.
+    pub name: Name,
+    /// Names this boot of the machine.
+    pub boot: u128,
+    /// What it has.
+    pub facts: Payload,
+    /// The highest that earlier lives have seen of the store.
+    pub seen: Option<(Mandate, Revision)>,
+    /// The stamp of the last confirmed heartbeat of an earlier life in this boot.
+    pub confirmed: Option<BootTime>,
+    /// What was adopted of earlier lives, with what was not acknowledged.
+    pub held: Vec<Held>,
+    /// The limits that an earlier life went by, or the usual ones.
+    pub limits: Limits,
+}
+
+/// Something that happened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Input {
+    /// The moment of [`Worker::deadline`] came.
+    Tick,
+    /// A stream to a leader is open; any earlier one is over.
+    Opened(StreamId),
+    /// A stream broke.
+    Closed(StreamId),
+    /// A frame arrived.
+    Frame(StreamId, FromLeader),
+    /// The guardian has answered [`Effect::AskGuardian`].
+    GuardianAnswered,
+    /// A check that began then has ended well.
+    Checked(BootTime),
+    /// Something worth knowing of a run.
+    Progress(RunId, Payload),
+    /// Everything of a run is gone.
+    Ended(RunId, Payload),
+    /// The counter is raised and synced: this is who we are now.
+    Reborn(Incarnation),
+    /// The operator of this machine wants it drained, or no longer.
+    WantsDrain(bool),
+}
+
+/// Something that the driver must do, in order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// Ask the guardian whether it is well (safety rule 12).
+    AskGuardian,
+    /// Run a check: a real subprocess.
+    Check,
+    /// Send a frame.
+    Send(StreamId, FromWorker),
+    /// End a stream; nothing more is read from it.
+    Close(StreamId),
+    /// Start this run, once. Its end, or that it could not start, is an end.
+    Start(Run),
+    /// End a run; may be asked again.
+    Stop(RunId, Stop),
+    /// The run's end was acknowledged: forget it on the disk too.
+    Forget(RunId),
+    /// Let the guardian count deadlines from this stamp.
+    Confirmed(BootTime),
+    /// Keep this on the disk.
+    Remember(Mandate, Revision),
+    /// Raise the counter, sync it, and answer with [`Input::Reborn`].
+    Rebirth,
+    /// Tell people.
+    Alarm(Alarm),
+}
+
+/// How a run is ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stop {
+    /// The leader asks for it.
+    Asked(Kill),
+    /// Its deadline: TERM, so much time, KILL. Not to be undone (safety rule 8).
+    Deadline(Span),
+}
+
+/// What people must know.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Alarm {
+    /// Two leaders claim the same term: the store was restored from an older state.
+    Rival(Mandate),
+    /// The other side speaks another version.
+    WrongVersion(u16),
+    /// The name belongs to another machine.
+    NameTaken,
+}
+
+/// One worker.
+#[derive(Debug)]
+pub struct Worker {
+    incarnation: Incarnation,
+    name: Name,
+    boot: u128,
+    facts: Payload,
+    wants_drain: bool,
+    stream: Option<StreamId>,
+    /// The highest seen, of all lives.
+    seen: Option<(Mandate, Revision)>,
+    /// Whose worker this incarnation is; with the incarnation this is the association.
+    mandate: Option<Mandate>,
+    /// Numbers of the association (safety rule 4).
+    decided: RunSequence,
+    notified: NotifySequence,
+    /// Stamp of the last confirmed heartbeat, of all lives in this boot.
+    confirmed: Option<BootTime>,
+    is_draining: bool,
+    vitals: Vitals,
+    limits: Limits,
+    set: consensus::Held,
+    pulse: Pulse,
+    runs: BTreeMap<RunId, Entry>,
+    outbox: Outbox,
+    judge_at: BootTime,
+}
+
+impl Worker {
+    /// A worker that has just started.
+    pub fn new(now: BootTime, start: Start) -> Self {
+        let mut worker = Self {
+            incarnation: start.incarnation,
+            name: start.name,
+            boot: start.boot,
+            facts: start.facts,
+            wants_drain: false,
+            stream: None,
+            seen: start.seen,
+            mandate: None,
+            decided: RunSequence::ZERO,
+            notified: NotifySequence::ZERO,
+            confirmed: start.confirmed,
+            is_draining: false,
+            vitals: Vitals::new(now),
+            limits: start.limits,
+            set: consensus::Held::default(),
+            pulse: Pulse::new(now),
+            runs: BTreeMap::new(),
+            outbox: Outbox::default(),
+            judge_at: now,
+        };
+        for held in start.held {
+            worker.adopt(held);
+        }
+        worker
+    }
+
+    /// Who this is now.
+    pub const fn incarnation(&self) -> Incarnation {
+        self.incarnation
+    }
+
+    /// How this worker judges itself.
+    pub const fn health(&self) -> Health {
+        self.vitals.health()
+    }
+
+    /// The runs that it has, ended and unacknowledged ones included.
+    pub fn runs(&self) -> impl Iterator<Item = &RunId> {
+        self.runs.keys()
+    }
+
+    /// When to call [`Worker::step`] with [`Input::Tick`].
+    pub fn deadline(&self) -> BootTime {
+        let stops = self.runs.values().filter_map(|entry| self.stop_at(entry));
+        let due = [Some(self.judge_at), self.pulse.deadline(), self.outbox.deadline()];
+        due.into_iter().flatten().chain(stops).min().unwrap_or(self.judge_at)
+    }
+
+    /// Takes one input at `now` and adds to `effects` what the driver must do, in order.
+    ///
+    /// An early or repeated tick changes nothing.
+    pub fn step(&mut self, now: BootTime, input: Input, effects: &mut Vec<Effect>) {
+        // Time first: what a message may do must not depend on whether the timer came before it.
+        self.pass_time(now, effects);
+        match input {
+            Input::Tick => {}
+            Input::Opened(stream) => self.open(now, stream, effects),
+            Input::Closed(stream) => {
+                if self.stream == Some(stream) {
+                    self.stream = None;
+                }
+            }
+            Input::Frame(stream, frame) => self.receive(now, stream, frame, effects),
+            Input::GuardianAnswered => self.beat(now, effects),
+            Input::Checked(began) => self.vitals.check(began),
+            Input::Progress(run, what) => self.progress(now, run, what, effects),
+            Input::Ended(run, how) => self.end(now, run, how, effects),
+            Input::Reborn(incarnation) => self.be_reborn(now, incarnation, effects),
+            Input::WantsDrain(wants) => self.wants_drain = wants,
+        }
+    }
+
+    /// Does what is due.
+    fn pass_time(&mut self, now: BootTime, effects: &mut Vec<Effect>) {
+        if now >= self.judge_at {
+            self.judge_at = now.plus(self.limits.judge_every);
+            self.judge(now, effects);
+        }
+        self.stop_due(now, effects);
+        self.pulse_due(now, effects);
+        if self.stream.is_some() && self.outbox.is_due(now) {
+            self.send_statuses(now, effects);
+        }
+    }
+
+    fn judge(&mut self, now: BootTime, effects: &mut Vec<Effect>) {
+        let terms = match self.mandate {
+            Some(_) => self.limits.worker_terms(),
+            // Whoever has no leader is nobody's to lose.
+            None => Terms { lose_after: None, ..self.limits.worker_terms() },
+        };
+        let before = self.vitals.judge(now, &terms, Permit::Withheld);
+        if before.is_some() && self.vitals.health() == Health::MustDie {
+            self.die(effects);
+        }
+    }
+
+    fn open(&mut self, now: BootTime, stream: StreamId, effects: &mut Vec<Effect>) {
+        // Unread frames of the old stream are dropped with it (safety rule 4).
+        if let Some(old) = self.stream.replace(stream) {
+            effects.push(Effect::Close(old));
+        }
+        self.pulse.hurry(now);
+        self.outbox.hurry(now);
+        self.pulse_due(now, effects);
+    }
+
+    fn receive(
+        &mut self,
+        now: BootTime,
+        stream: StreamId,
+        frame: FromLeader,
+        effects: &mut Vec<Effect>,
+    ) {
+        if self.stream != Some(stream) || frame.incarnation != self.incarnation {
+            return;
+        }
+        if frame.version != VERSION {
+            return effects.push(Effect::Alarm(Alarm::WrongVersion(frame.version)));
+        }
+        if self.pulse.is_dying() {
+            // This identity is given up; the next one will hear everything anew.
+            return;
+        }
+        match self.seen.map_or(Standing::Newer, |(seen, _)| frame.mandate.standing(&seen)) {
+            Standing::Older => return,
+            Standing::Rival => {
+                return effects.push(Effect::Alarm(Alarm::Rival(frame.mandate)));
+            }
+            Standing::Same | Standing::Newer => self.associate(now, frame.mandate, effects),
+        }
+        match frame.order {
+            Order::Heartbeat(answer) => self.hear(now, answer, effects),
+            Order::Statuses(answers) => self.acknowledge(&answers, effects),
+            Order::GetRunning => self.tell_running(effects),
+            Order::Run(runs) => self.decide(now, runs, effects),
+            Order::NotifyIfNotRunning(number, runs) => self.note(now, number, &runs, effects),
+            Order::Kill(run, kill) => self.kill(run, kill, effects),
+            Order::Die => self.die(effects),
+        }
+    }
+
+    /// Follows a leader. The numbers start over only here (safety rule 4).
+    fn associate(&mut self, now: BootTime, mandate: Mandate, effects: &mut Vec<Effect>) {
+        if self.mandate == Some(mandate) {
+            return;
+        }
+        let revision = match self.seen {
+            Some((seen, revision)) if seen.epoch == mandate.epoch => revision,
+            Some(_) | None => Revision::ZERO,
+        };
+        self.seen = Some((mandate, revision));
+        self.mandate = Some(mandate);
+        self.decided = RunSequence::ZERO;
+        self.notified = NotifySequence::ZERO;
+        self.is_draining = false;
+        self.vitals = self.vitals.anew(now);
+        self.outbox.hurry(now);
+        effects.push(Effect::Remember(mandate, revision));
+    }
+
+    fn say(&self, saying: Saying, effects: &mut Vec<Effect>) {
+        if let Some(stream) = self.stream {
+            let (incarnation, mandate) = (self.incarnation, self.mandate);
+            let frame = FromWorker { version: VERSION, incarnation, mandate, saying };
+            effects.push(Effect::Send(stream, frame));
+        }
+    }
+}

@@ -1,0 +1,193 @@
+//! What this worker runs: each run decided once, and ended by its deadline.
+
+use sterna_model::{BootTime, Contract, NotifySequence, RunId, TaskIncarnation, WorkKey};
+
+use super::{Effect, Stop, Worker};
+use crate::{
+    health::Health,
+    message::{Held, Kill, News, Payload, Run, RunAnswer, RunRefusal, Saying},
+};
+
+/// One run, from its acceptance until its end is acknowledged.
+#[derive(Debug)]
+pub(super) struct Entry {
+    key: WorkKey,
+    task: Option<TaskIncarnation>,
+    contract: Contract,
+    phase: Phase,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    Alive,
+    /// Its deadline has come; that is not undone (safety rule 8).
+    Stopping,
+    Ended,
+}
+
+impl Worker {
+    pub(super) fn adopt(&mut self, held: Held) {
+        let has_ended = matches!(&held.status, Some(status) if status.news.is_end());
+        let phase = if has_ended { Phase::Ended } else { Phase::Alive };
+        let Held { run, key, task, contract, status } = held;
+        self.runs.insert(run, Entry { key, task, contract, phase });
+        if let Some(status) = status {
+            self.outbox.adopt(status);
+        }
+    }
+
+    /// Decides runs in the order of their numbers.
+    pub(super) fn decide(&mut self, now: BootTime, runs: Vec<Run>, effects: &mut Vec<Effect>) {
+        let mut answers = Vec::with_capacity(runs.len());
+        for run in runs {
+            // Decided before, or overtaken by one that was: no word (safety rule 1).
+            if run.sequence <= self.decided {
+                continue;
+            }
+            self.decided = run.sequence;
+            let answer = match self.objection(now, &run) {
+                Some(refusal) => RunAnswer::Refused(refusal),
+                None => RunAnswer::Started,
+            };
+            answers.push((run.run, answer));
+            if answer == RunAnswer::Started {
+                let (key, task, contract) = (run.key.clone(), run.task, run.contract);
+                self.runs.insert(run.run, Entry { key, task, contract, phase: Phase::Alive });
+                effects.push(Effect::Start(run));
+            }
+        }
+        if !answers.is_empty() {
+            self.say(Saying::Answers(answers), effects);
+        }
+    }
+
+    fn objection(&self, now: BootTime, run: &Run) -> Option<RunRefusal> {
+        match self.vitals.health() {
+            Health::Healthy => {}
+            Health::New | Health::Unhealthy | Health::MustDie => {
+                return Some(RunRefusal::NotHealthy);
+            }
+        }
+        if self.is_draining {
+            return Some(RunRefusal::Draining);
+        }
+        if run.notify < self.notified {
+            return Some(RunRefusal::Overtaken);
+        }
+        let here = self.runs.iter().find(|(_, entry)| entry.key == run.key);
+        if let Some((other, _)) = here {
+            return Some(RunRefusal::KeyIsHere(*other));
+        }
+        self.is_past(now, run.contract).then_some(RunRefusal::TooLate)
+    }
+
+    /// Whether a run under this contract must have begun to stop. Counted from the last confirmed
+    /// stamp and never from an arrival (safety rule 3).
+    fn is_past(&self, now: BootTime, contract: Contract) -> bool {
+        self.stop_of(contract).is_some_and(|stop| now >= stop)
+    }
+
+    fn stop_of(&self, contract: Contract) -> Option<BootTime> {
+        let after = contract.stop_after()?;
+        // Never confirmed: it should not be here, and is not kept.
+        let confirmed = self.confirmed.unwrap_or(BootTime::from_millis(0));
+        Some(confirmed.plus(self.limits.stop_begins_after(after)))
+    }
+
+    /// When a run's stop begins, unless it has.
+    pub(super) fn stop_at(&self, entry: &Entry) -> Option<BootTime> {
+        match entry.phase {
+            Phase::Alive => self.stop_of(entry.contract),
+            Phase::Stopping | Phase::Ended => None,
+        }
+    }
+
+    /// Begins to stop what has reached its deadline.
+    pub(super) fn stop_due(&mut self, now: BootTime, effects: &mut Vec<Effect>) {
+        let is_due = |entry: &Entry| self.stop_at(entry).is_some_and(|stop| now >= stop);
+        let due: Vec<RunId> =
+            self.runs.iter().filter(|(_, entry)| is_due(entry)).map(|(run, _)| *run).collect();
+        for run in due {
+            if let Some(entry) = self.runs.get_mut(&run) {
+                entry.phase = Phase::Stopping;
+                effects.push(Effect::Stop(run, Stop::Deadline(self.limits.kill_wait)));
+            }
+        }
+    }
+
+    pub(super) fn kill(&self, run: RunId, kill: Kill, effects: &mut Vec<Effect>) {
+        match self.runs.get(&run).map(|entry| entry.phase) {
+            Some(Phase::Alive) => effects.push(Effect::Stop(run, Stop::Asked(kill))),
+            // On its way already, or over.
+            Some(Phase::Stopping | Phase::Ended) | None => {}
+        }
+    }
+
+    /// The answer to `get_running`.
+    pub(super) fn tell_running(&self, effects: &mut Vec<Effect>) {
+        let held = self.runs.iter().map(|(run, entry)| Held {
+            run: *run,
+            key: entry.key.clone(),
+            task: entry.task,
+            contract: entry.contract,
+            status: self.outbox.get(*run).cloned(),
+        });
+        self.say(Saying::Running(held.collect()), effects);
+    }
+
+    /// The answer to `notify_if_not_running`. From here on no run is taken that was sent before the
+    /// question, so what is said to be not running will not run.
+    pub(super) fn note(
+        &mut self,
+        now: BootTime,
+        number: NotifySequence,
+        runs: &[RunId],
+        effects: &mut Vec<Effect>,
+    ) {
+        if number <= self.notified {
+            return;
+        }
+        self.notified = number;
+        for run in runs {
+            if !self.runs.contains_key(run) {
+                self.outbox.put(*run, News::WasNotRunning);
+            }
+        }
+        self.say(Saying::Noted(number), effects);
+        self.send_statuses(now, effects);
+    }
+
+    pub(super) fn progress(
+        &mut self,
+        now: BootTime,
+        run: RunId,
+        what: Payload,
+        effects: &mut Vec<Effect>,
+    ) {
+        match self.runs.get(&run).map(|entry| entry.phase) {
+            Some(Phase::Alive | Phase::Stopping) => {
+                self.outbox.put(run, News::Progress(what));
+                self.send_statuses(now, effects);
+            }
+            Some(Phase::Ended) | None => {}
+        }
+    }
+
+    pub(super) fn end(
+        &mut self,
+        now: BootTime,
+        run: RunId,
+        how: Payload,
+        effects: &mut Vec<Effect>,
+    ) {
+        let Some(entry) = self.runs.get_mut(&run) else { return };
+        match entry.phase {
+            Phase::Alive | Phase::Stopping => {
+                entry.phase = Phase::Ended;
+                self.outbox.put(run, News::Ended(how));
+                self.send_statuses(now, effects);
+            }
+            Phase::Ended => {}
+        }
+    }
+}

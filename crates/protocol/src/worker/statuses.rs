@@ -1,0 +1,107 @@
+//! Statuses, sent again until they are acknowledged.
+
+use std::collections::BTreeMap;
+
+use sterna_model::{BootTime, RunId, Span};
+
+use super::{Effect, Worker};
+use crate::message::{News, Saying, Status, StatusAnswer};
+
+/// What was not acknowledged is sent again after this.
+const RETRY_EVERY: Span = Span::from_secs(1);
+/// Statuses in one frame at most.
+const FRAME_MAX: usize = 512;
+
+/// The newest unacknowledged status of each run.
+#[derive(Debug, Default)]
+pub(super) struct Outbox {
+    statuses: BTreeMap<RunId, Status>,
+    /// Of the newest status.
+    number: u64,
+    /// All up to here were sent since the last retry.
+    sent: u64,
+    retry_at: Option<BootTime>,
+}
+
+impl Outbox {
+    pub(super) fn put(&mut self, run: RunId, news: News) {
+        self.number += 1;
+        self.statuses.insert(run, Status { number: self.number, run, news });
+    }
+
+    pub(super) fn adopt(&mut self, status: Status) {
+        self.number = self.number.max(status.number);
+        self.statuses.insert(status.run, status);
+    }
+
+    pub(super) fn get(&self, run: RunId) -> Option<&Status> {
+        self.statuses.get(&run)
+    }
+
+    /// Everything is due again.
+    pub(super) const fn hurry(&mut self, now: BootTime) {
+        self.retry_at = Some(now);
+    }
+
+    pub(super) fn deadline(&self) -> Option<BootTime> {
+        self.retry_at.filter(|_| !self.statuses.is_empty())
+    }
+
+    pub(super) fn is_due(&self, now: BootTime) -> bool {
+        self.deadline().is_some_and(|retry| now >= retry)
+    }
+
+    /// What to send now: all of it when that is due, else what was not sent yet.
+    fn take(&mut self, now: BootTime) -> Vec<Status> {
+        if self.is_due(now) {
+            self.sent = 0;
+        }
+        let unsent = self.statuses.values().filter(|status| status.number > self.sent);
+        let taken: Vec<Status> = unsent.cloned().collect();
+        if self.sent == 0 || self.retry_at.is_none() {
+            self.retry_at = Some(now.plus(RETRY_EVERY));
+        }
+        self.sent = self.number;
+        taken
+    }
+
+    /// Takes out the status that was answered, unless a newer one stands in its place.
+    fn settle(&mut self, run: RunId, number: u64) -> Option<Status> {
+        self.statuses.get(&run).filter(|status| status.number == number)?;
+        let settled = self.statuses.remove(&run);
+        if self.statuses.is_empty() {
+            self.retry_at = None;
+        }
+        settled
+    }
+}
+
+impl Worker {
+    pub(super) fn send_statuses(&mut self, now: BootTime, effects: &mut Vec<Effect>) {
+        // Without a stream, or a leader, they wait.
+        if self.stream.is_none() || self.mandate.is_none() || self.pulse.is_dying() {
+            return self.outbox.hurry(now.plus(RETRY_EVERY));
+        }
+        let statuses = self.outbox.take(now);
+        for frame in statuses.chunks(FRAME_MAX) {
+            self.say(Saying::Statuses(frame.to_vec()), effects);
+        }
+    }
+
+    pub(super) fn acknowledge(
+        &mut self,
+        answers: &[(RunId, u64, StatusAnswer)],
+        effects: &mut Vec<Effect>,
+    ) {
+        for (run, number, answer) in answers {
+            match answer {
+                StatusAnswer::Recorded | StatusAnswer::Ignored => {}
+                StatusAnswer::Retry => continue,
+            }
+            let Some(status) = self.outbox.settle(*run, *number) else { continue };
+            if status.news.is_end() && self.runs.remove(run).is_some() {
+                effects.push(Effect::Forget(*run));
+            }
+        }
+    }
+}

@@ -1,0 +1,342 @@
+//! The leader's side, played.
+
+use std::collections::BTreeMap;
+
+use sterna_model::{BootTime, Name, NotifySequence, Revision, Span};
+use sterna_protocol::{
+    consensus::{SetId, Version},
+    health::Health,
+    limits::{Book, Limits},
+    message::{
+        FromLeader, FromWorker, Heartbeat, HeartbeatAnswer, Held, Kill, News, Order, RunAnswer,
+        RunRefusal, Saying, Status, StatusAnswer, StreamId, VERSION,
+    },
+    roster::{Doors, Enrolled, Origin},
+    scheduler::{Begin, Bump, Claim, Dispatch, Effect, Fleet, Input, Report},
+};
+
+use crate::{Player, words::*};
+
+#[derive(Default)]
+pub(crate) struct Leader {
+    fleet: Option<Fleet>,
+    now: u64,
+    /// What each life was told last, and echoes unless the script says otherwise.
+    told: BTreeMap<String, SetId>,
+    streams: BTreeMap<String, u64>,
+}
+
+impl Player for Leader {
+    fn play(&mut self, at_ms: u64, words: &[&str]) -> Vec<String> {
+        if words[0] == "begin" {
+            self.now = at_ms;
+            self.fleet = Some(begin(at_ms, words));
+            return Vec::new();
+        }
+        let mut shown = Vec::new();
+        if words[0] != "wake" {
+            self.pass_time(at_ms, &mut shown);
+        }
+        self.now = at_ms;
+        match words[0] {
+            "awaited" => {
+                let awaited = self.fleet().awaited(at(at_ms));
+                let show = |one: sterna_protocol::roster::Awaited| {
+                    format!("{} until {}", one.name, one.until.as_millis() as f64 / 1e3)
+                };
+                shown.extend(awaited.into_iter().map(show));
+            }
+            "health" => {
+                let worker = life(words[1]);
+                let health = self.fleet().health(worker);
+                shown.push(health.map_or("unknown".to_owned(), show_health));
+            }
+            _ => {
+                let input = self.input(words);
+                self.step(input, &mut shown);
+            }
+        }
+        shown
+    }
+}
+
+impl Leader {
+    fn fleet(&mut self) -> &mut Fleet {
+        self.fleet.as_mut().expect("a script begins with `begin`")
+    }
+
+    fn pass_time(&mut self, until: u64, shown: &mut Vec<String>) {
+        while self.fleet().deadline() <= at(until) && self.now < until {
+            self.now = self.fleet().deadline().as_millis().max(self.now);
+            let mut seen = Vec::new();
+            self.step(Input::Tick, &mut seen);
+            let now = self.now as f64 / 1e3;
+            shown.extend(seen.into_iter().map(|effect| format!("@{now} {effect}")));
+            if self.now >= until {
+                break;
+            }
+        }
+    }
+
+    fn step(&mut self, input: Input, shown: &mut Vec<String>) {
+        let now = at(self.now);
+        let mut effects = Vec::new();
+        self.fleet().step(now, input, &mut effects);
+        for effect in effects {
+            if let Effect::Send(_, frame) = &effect
+                && let Order::Heartbeat(HeartbeatAnswer::Confirmed(confirmation)) = &frame.order
+                && let Some(set) = confirmation.set
+            {
+                self.told.insert(show_life(frame.incarnation), set);
+            }
+            shown.extend(show(effect));
+        }
+    }
+
+    fn stream(&self, worker: &str) -> StreamId {
+        let machine = worker.split('.').next().unwrap();
+        let count = self.streams.get(machine).copied().unwrap_or(0);
+        StreamId::new(u64::from(number(machine, "w")) * 100 + count)
+    }
+
+    fn says(&self, worker: &str, words: &[&str], saying: Saying) -> Input {
+        let version = option(words, "version").map_or(VERSION, |word| word.parse().unwrap());
+        let mandate = Some(mandate(option(words, "to").unwrap_or("t1")));
+        let frame = FromWorker { version, incarnation: life(worker), mandate, saying };
+        Input::Frame(self.stream(worker), frame)
+    }
+
+    fn input(&mut self, words: &[&str]) -> Input {
+        let held = |word: &&str| {
+            let parts: Vec<&str> = word.splitn(3, '/').collect();
+            let (contract, ended) = match parts[2].strip_suffix("/ended") {
+                Some(contract) => (contract, true),
+                None => (parts[2], false),
+            };
+            let run = run(parts[0]);
+            let status = ended.then(|| Status { number: 1, run, news: News::Ended(nothing()) });
+            Held { run, key: key(parts[1]), task: None, contract: contract_of(contract), status }
+        };
+        match words[0] {
+            "tick" | "wake" => Input::Tick,
+            "beat" => self.beat(words),
+            "reconnect" => {
+                let old = self.stream(words[1]);
+                *self.streams.entry(words[1].to_owned()).or_default() += 1;
+                Input::Closed(old)
+            }
+            "closed" => Input::Closed(self.stream(words[1])),
+            "lease" => Input::Lease(BootTime::from_millis(seconds(words[1]).as_millis())),
+            "enrolled" => Input::Enrolled(life(words[1])),
+            "struck" => Input::Struck(lock(words[1])),
+            "dead" => Input::DeclaredDead(lock(words[1])),
+            "drain" => Input::Draining(lock(words[1]), true),
+            "complete" => Input::RosterIsComplete,
+            "running" => {
+                let listed = words[2..].iter().filter(|word| word.starts_with('r'));
+                let listed = listed.map(held).collect();
+                self.says(words[1], words, Saying::Running(listed))
+            }
+            "answer" => {
+                let answer = match words[3] {
+                    "started" => RunAnswer::Started,
+                    "refused" => RunAnswer::Refused(RunRefusal::NotHealthy),
+                    other => panic!("started or refused, not {other}"),
+                };
+                self.says(words[1], words, Saying::Answers(vec![(run(words[2]), answer)]))
+            }
+            "noted" => {
+                let number = NotifySequence::new(words[2].parse().unwrap());
+                self.says(words[1], words, Saying::Noted(number))
+            }
+            "status" => {
+                let news = match words[4] {
+                    "ended" => News::Ended(nothing()),
+                    "progress" => News::Progress(nothing()),
+                    "was-not-running" => News::WasNotRunning,
+                    other => panic!("ended, progress or was-not-running, not {other}"),
+                };
+                let status = Status { number: words[3].parse().unwrap(), run: run(words[2]), news };
+                self.says(words[1], words, Saying::Statuses(vec![status]))
+            }
+            "send" => Input::Dispatch(vec![Dispatch {
+                to: life(words[1]),
+                run: run(words[2]),
+                key: key(words[3]),
+                task: None,
+                contract: contract(words[4]),
+                work: nothing(),
+            }]),
+            "kill" => Input::Kill(run(words[1]), Kill::Now),
+            "recorded" => {
+                let answer = match words.get(4) {
+                    None => StatusAnswer::Recorded,
+                    Some(&"ignored") => StatusAnswer::Ignored,
+                    Some(&"retry") => StatusAnswer::Retry,
+                    Some(other) => panic!("ignored or retry, not {other}"),
+                };
+                Input::Recorded(life(words[1]), run(words[2]), words[3].parse().unwrap(), answer)
+            }
+            other => panic!("no input is called {other}"),
+        }
+    }
+
+    fn beat(&self, words: &[&str]) -> Input {
+        let worker = words[1];
+        let machine = worker.split('.').next().unwrap();
+        let set = match option(words, "echo") {
+            None => self.told.get(worker).copied(),
+            Some("none") => None,
+            Some(life) => self.told.get(life).copied(),
+        };
+        let checked = match option(words, "checked") {
+            None => Some(Span::ZERO),
+            Some("none") => None,
+            Some(age) => Some(seconds(age)),
+        };
+        let seen = option(words, "seen").map(|word| {
+            let (term, revision) = word.split_once('@').unwrap_or((word, "0"));
+            (mandate(term), Revision::new(revision.parse().unwrap()))
+        });
+        let heartbeat = Heartbeat {
+            name: Name::new(option(words, "as").unwrap_or(machine)).unwrap(),
+            stamp: at(self.now),
+            checked,
+            boot: option(words, "boot").map_or(1, |word| word.parse().unwrap()),
+            seen,
+            limits: option(words, "limits").map_or(1, |word| word.parse().unwrap()),
+            set,
+            wants_drain: words.contains(&"wants-drain"),
+            facts: nothing(),
+        };
+        self.says(worker, words, Saying::Heartbeat(heartbeat))
+    }
+}
+
+fn contract_of(word: &str) -> sterna_model::Contract {
+    contract(word)
+}
+
+/// `begin ORIGIN [bump] [lose S] [batch S] [roster w1.1]... [claim r1/k1/w1.1/stop:600]...`
+fn begin(now: u64, words: &[&str]) -> Fleet {
+    let origin = match words[1] {
+        "virgin" => Origin::Virgin,
+        "continued" => Origin::Continued,
+        "recovered" => Origin::Recovered,
+        other => panic!("virgin, continued or recovered, not {other}"),
+    };
+    let usual = Limits::default();
+    let limits = Limits {
+        lose_after: option(words, "lose").map_or(usual.lose_after, seconds),
+        batch_stop_after_max: option(words, "batch").map_or(usual.batch_stop_after_max, seconds),
+        has_kept_batches: words.contains(&"kept-batches"),
+        ..usual
+    };
+    let after = |word: &'static str| {
+        words.iter().zip(&words[1..]).filter(move |(a, _)| **a == word).map(|(_, b)| *b)
+    };
+    let roster = after("roster").map(|word| Enrolled {
+        incarnation: life(word),
+        name: Name::new(word.split('.').next().unwrap()).unwrap(),
+        boot: 1,
+        is_declared_dead: false,
+        is_draining: false,
+    });
+    let claims = after("claim").map(|word| {
+        let parts: Vec<&str> = word.split('/').collect();
+        Claim {
+            holder: life(parts[2]),
+            run: run(parts[0]),
+            key: key(parts[1]),
+            task: None,
+            contract: contract(parts[3]),
+        }
+    });
+    let lease = option(words, "lease").map_or(Span::from_secs(1_000_000), seconds);
+    Fleet::new(
+        at(now),
+        Begin {
+            mandate: mandate("t1"),
+            elected: at(now),
+            lease_until: at(lease.as_millis()),
+            revision: Revision::new(100),
+            book: Book::new(limits, Vec::new()),
+            roster: roster.collect(),
+            claims: claims.collect(),
+            origin,
+            bump: if words.contains(&"bump") { Bump::Allowed } else { Bump::Forbidden },
+        },
+    )
+}
+
+fn show_health(health: Health) -> String {
+    format!("{health:?}")
+}
+
+fn show(effect: Effect) -> Option<String> {
+    Some(match effect {
+        Effect::Facts(..) => return None,
+        Effect::Send(_, frame) => show_order(frame),
+        Effect::Close(stream) => format!("close {stream:?}"),
+        Effect::Enroll(entry) => {
+            let dead = if entry.is_declared_dead { " dead" } else { "" };
+            format!("enroll {}{dead}", show_life(entry.incarnation))
+        }
+        Effect::Strike(lock) => format!("strike {}", show_lock(lock)),
+        Effect::Settled(run, how) => format!("{} {how:?}", show_run(run)),
+        Effect::Found(from, held) => {
+            format!("found {} on {}", show_run(held.run), show_life(from))
+        }
+        Effect::Reported(Report { from, run, number, news, is_awaited }) => {
+            let late = if is_awaited { "" } else { "late " };
+            let news = match news {
+                News::Progress(_) => "progress",
+                News::Ended(_) => "ended",
+                News::WasNotRunning => "was-not-running",
+            };
+            format!("{late}report {} {news} #{number} of {}", show_run(run), show_life(from))
+        }
+        Effect::Silent(run) => format!("silent {}", show_run(run)),
+        Effect::Health(worker, health) => format!("{} is {health:?}", show_life(worker)),
+        Effect::WantsDrain(lock) => format!("{} wants to drain", show_lock(lock)),
+        Effect::Opened(Doors { unclaimed, stop_batches, keep_batches }) => {
+            let doors = [
+                (unclaimed, "unclaimed"),
+                (stop_batches, "stop-batches"),
+                (keep_batches, "keep-batches"),
+            ];
+            let open = doors.into_iter().filter(|(open, _)| *open);
+            format!("open {}", list(open.map(|(_, door)| door.to_owned())))
+        }
+        Effect::StoreLags(seen, revision) => format!("store lags {seen:?} {revision}"),
+    })
+}
+
+fn show_order(frame: FromLeader) -> String {
+    let to = show_life(frame.incarnation);
+    let shown =
+        match frame.order {
+            Order::Heartbeat(HeartbeatAnswer::Welcome) => "welcome".to_owned(),
+            Order::Heartbeat(HeartbeatAnswer::Confirmed(confirmation)) => {
+                let version = confirmation.set.map_or(Version::ZERO, |set| set.version);
+                let drain = if confirmation.is_draining { " draining" } else { "" };
+                format!("confirm {:?} v{}{drain}", confirmation.verdict, version.get())
+            }
+            Order::Heartbeat(HeartbeatAnswer::Refused(refusal)) => format!("refuse {refusal:?}"),
+            Order::Statuses(answers) => {
+                list(answers.iter().map(|(run, number, answer)| {
+                    format!("{answer:?} {} #{number}", show_run(*run))
+                }))
+            }
+            Order::GetRunning => "get_running".to_owned(),
+            Order::Run(runs) => list(runs.iter().map(|run| {
+                format!("run {} {:?} {:?}", show_run(run.run), run.sequence, run.notify)
+            })),
+            Order::NotifyIfNotRunning(number, runs) => {
+                format!("notify {number:?} {}", list(runs.iter().map(|run| show_run(*run))))
+            }
+            Order::Kill(run, kill) => format!("kill {} {kill:?}", show_run(run)),
+            Order::Die => "die".to_owned(),
+        };
+    format!("{to}: {shown}")
+}

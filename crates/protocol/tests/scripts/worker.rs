@@ -1,0 +1,260 @@
+//! The worker's side, played. The guardian and the checks answer at once unless the script says
+//! `guardian off` or `checks off`; heartbeats between two lines are counted, not shown.
+
+use sterna_model::{Name, NotifySequence, Revision, RunSequence};
+use sterna_protocol::{
+    consensus::{SetHash, SetId, Version},
+    health::Health,
+    limits::Limits,
+    message::{
+        Confirmation, FromLeader, FromWorker, HeartbeatAnswer, Held, Kill, News, Order, Refusal,
+        Run, RunAnswer, RunRefusal, Saying, StatusAnswer, StreamId, VERSION,
+    },
+    worker::{Effect, Input, Start, Worker},
+};
+
+use crate::{Player, words::*};
+
+pub(crate) struct Played {
+    worker: Worker,
+    now: u64,
+    has_guardian: bool,
+    has_checks: bool,
+    stream: u64,
+    stamp: u64,
+}
+
+impl Played {
+    pub(crate) fn new() -> Self {
+        let worker = start(0, &[]);
+        Self { worker, now: 0, has_guardian: true, has_checks: true, stream: 0, stamp: 0 }
+    }
+
+    fn pass_time(&mut self, until: u64, shown: &mut Vec<String>) {
+        let mut beats = 0;
+        while self.worker.deadline() < at(until) {
+            self.now = self.worker.deadline().as_millis().max(self.now + 1);
+            let mut seen = Vec::new();
+            self.step(Input::Tick, &mut seen);
+            beats += seen.iter().filter(|effect| effect.starts_with("beat")).count();
+            let now = self.now as f64 / 1e3;
+            let others = seen.into_iter().filter(|effect| !effect.starts_with("beat"));
+            shown.extend(others.map(|effect| format!("@{now} {effect}")));
+        }
+        if beats > 0 {
+            shown.insert(0, format!("{beats} beats"));
+        }
+    }
+
+    fn step(&mut self, input: Input, shown: &mut Vec<String>) {
+        let mut inputs = vec![input];
+        while let Some(input) = inputs.pop() {
+            let mut effects = Vec::new();
+            self.worker.step(at(self.now), input, &mut effects);
+            for effect in effects {
+                match effect {
+                    Effect::AskGuardian if self.has_guardian => {
+                        inputs.push(Input::GuardianAnswered);
+                    }
+                    Effect::Check if self.has_checks => inputs.push(Input::Checked(at(self.now))),
+                    Effect::Confirmed(_) | Effect::Remember(..) | Effect::Check => {}
+                    effect @ (Effect::AskGuardian
+                    | Effect::Send(..)
+                    | Effect::Close(_)
+                    | Effect::Start(_)
+                    | Effect::Stop(..)
+                    | Effect::Forget(_)
+                    | Effect::Rebirth
+                    | Effect::Alarm(_)) => {
+                        if let Effect::Send(_, frame) = &effect
+                            && let Saying::Heartbeat(heartbeat) = &frame.saying
+                        {
+                            self.stamp = heartbeat.stamp.as_millis();
+                        }
+                        shown.push(show(effect));
+                    }
+                }
+            }
+        }
+    }
+
+    fn input(&mut self, words: &[&str]) -> Option<Input> {
+        let order = match words[0] {
+            "start" => {
+                self.worker = start(self.now, words);
+                return None;
+            }
+            "guardian" => {
+                self.has_guardian = words[1] == "on";
+                return self.has_guardian.then_some(Input::GuardianAnswered);
+            }
+            "checks" => {
+                self.has_checks = words[1] == "on";
+                return None;
+            }
+            "tick" => return Some(Input::Tick),
+            "open" => {
+                self.stream += 1;
+                return Some(Input::Opened(StreamId::new(self.stream)));
+            }
+            "closed" => return Some(Input::Closed(StreamId::new(self.stream))),
+            "ended" => return Some(Input::Ended(run(words[1]), nothing())),
+            "progress" => return Some(Input::Progress(run(words[1]), nothing())),
+            "reborn" => return Some(Input::Reborn(life(words[1]))),
+            "wants-drain" => return Some(Input::WantsDrain(true)),
+            "welcome" => Order::Heartbeat(HeartbeatAnswer::Welcome),
+            "confirm" => self.confirm(words),
+            "refuse" => Order::Heartbeat(HeartbeatAnswer::Refused(match words[1] {
+                "die" => Refusal::Die,
+                "name" => Refusal::NameTaken,
+                "version" => Refusal::WrongVersion(9),
+                other => panic!("die, name or version, not {other}"),
+            })),
+            "get" => Order::GetRunning,
+            "run" => Order::Run(vec![Run {
+                run: run(words[1]),
+                key: key(words[2]),
+                task: None,
+                contract: contract(words[3]),
+                sequence: RunSequence::new(option(words, "seq").unwrap().parse().unwrap()),
+                notify: NotifySequence::new(
+                    option(words, "notify").map_or(0, |word| word.parse().unwrap()),
+                ),
+                work: nothing(),
+            }]),
+            "notify" => {
+                let runs = words[2..].iter().take_while(|word| word.starts_with('r'));
+                let number = NotifySequence::new(words[1].parse().unwrap());
+                Order::NotifyIfNotRunning(number, runs.map(|word| run(word)).collect())
+            }
+            "ack" => {
+                let answer = match words.get(3) {
+                    Some(&"retry") => StatusAnswer::Retry,
+                    Some(&"ignored") => StatusAnswer::Ignored,
+                    Some(_) | None => StatusAnswer::Recorded,
+                };
+                Order::Statuses(vec![(run(words[1]), words[2].parse().unwrap(), answer)])
+            }
+            "kill" => Order::Kill(run(words[1]), Kill::Gracefully),
+            "die" => Order::Die,
+            other => panic!("no input is called {other}"),
+        };
+        let version = option(words, "version").map_or(VERSION, |word| word.parse().unwrap());
+        let frame = FromLeader {
+            version,
+            mandate: mandate(option(words, "from").unwrap_or("t1")),
+            incarnation: option(words, "to").map_or(self.worker.incarnation(), life),
+            order,
+        };
+        let stream = option(words, "stream").map_or(self.stream, |word| word.parse().unwrap());
+        Some(Input::Frame(StreamId::new(stream), frame))
+    }
+
+    fn confirm(&self, words: &[&str]) -> Order {
+        let from = mandate(option(words, "from").unwrap_or("t1"));
+        let verdict = match words.get(1) {
+            Some(&"unhealthy") => Health::Unhealthy,
+            Some(&"must-die") => Health::MustDie,
+            Some(_) | None => Health::Healthy,
+        };
+        let set = option(words, "set").map(|version| SetId {
+            term: from.term,
+            nonce: from.nonce,
+            version: Version::new(version.parse().unwrap()),
+            hash: SetHash::EMPTY,
+        });
+        let stamp = option(words, "stamp").map_or(self.stamp, |word| seconds(word).as_millis());
+        Order::Heartbeat(HeartbeatAnswer::Confirmed(Box::new(Confirmation {
+            stamp: at(stamp),
+            limits: Limits::default(),
+            verdict,
+            set,
+            revision: Revision::new(1),
+            is_draining: words.contains(&"draining"),
+        })))
+    }
+}
+
+impl Player for Played {
+    fn play(&mut self, at_ms: u64, words: &[&str]) -> Vec<String> {
+        let mut shown = Vec::new();
+        self.pass_time(at_ms, &mut shown);
+        self.now = at_ms;
+        if words[0] == "health" {
+            shown.push(format!("{:?}", self.worker.health()));
+        } else if let Some(input) = self.input(words) {
+            self.step(input, &mut shown);
+        }
+        shown
+    }
+}
+
+/// `start [holds r1/k1/stop:120]... [confirmed S] [seen t3]`
+fn start(now: u64, words: &[&str]) -> Worker {
+    let holds = words.iter().zip(words.iter().skip(1)).filter(|(a, _)| **a == "holds");
+    let held = holds.map(|(_, word)| {
+        let parts: Vec<&str> = word.split('/').collect();
+        let (key, contract) = (key(parts[1]), contract(parts[2]));
+        Held { run: run(parts[0]), key, task: None, contract, status: None }
+    });
+    Worker::new(
+        at(now),
+        Start {
+            incarnation: life("w1.1"),
+            name: Name::new("w1").unwrap(),
+            boot: 1,
+            facts: nothing(),
+            seen: option(words, "seen").map(|word| (mandate(word), Revision::ZERO)),
+            confirmed: option(words, "confirmed").map(|word| at(seconds(word).as_millis())),
+            held: held.collect(),
+            limits: Limits::default(),
+        },
+    )
+}
+
+fn show(effect: Effect) -> String {
+    match effect {
+        Effect::AskGuardian => "ask guardian".to_owned(),
+        Effect::Check => "check".to_owned(),
+        Effect::Send(_, frame) => show_saying(frame),
+        Effect::Close(stream) => format!("close {stream:?}"),
+        Effect::Start(run) => format!("start {}", show_run(run.run)),
+        Effect::Stop(run, how) => format!("stop {} {how:?}", show_run(run)),
+        Effect::Forget(run) => format!("forget {}", show_run(run)),
+        Effect::Confirmed(_) | Effect::Remember(..) => String::new(),
+        Effect::Rebirth => "rebirth".to_owned(),
+        Effect::Alarm(alarm) => format!("alarm {alarm:?}"),
+    }
+}
+
+fn show_saying(frame: FromWorker) -> String {
+    match frame.saying {
+        Saying::Heartbeat(heartbeat) => {
+            let set = heartbeat.set.map_or(String::new(), |set| format!(" v{}", set.version.get()));
+            let drain = if heartbeat.wants_drain { " wants-drain" } else { "" };
+            format!("beat {}{set}{drain}", show_life(frame.incarnation))
+        }
+        Saying::Statuses(statuses) => {
+            let show = |status: &sterna_protocol::message::Status| {
+                let news = match status.news {
+                    News::Progress(_) => "progress",
+                    News::Ended(_) => "ended",
+                    News::WasNotRunning => "was-not-running",
+                };
+                format!("{} {news} #{}", show_run(status.run), status.number)
+            };
+            list(statuses.iter().map(show))
+        }
+        Saying::Running(held) => {
+            format!("running [{}]", list(held.iter().map(|held| show_run(held.run))))
+        }
+        Saying::Answers(answers) => list(answers.iter().map(|(run, answer)| match answer {
+            RunAnswer::Started => format!("{} started", show_run(*run)),
+            RunAnswer::Refused(RunRefusal::KeyIsHere(other)) => {
+                format!("{} refused {} is here", show_run(*run), show_run(*other))
+            }
+            RunAnswer::Refused(why) => format!("{} refused {why:?}", show_run(*run)),
+        })),
+        Saying::Noted(number) => format!("noted {number:?}"),
+    }
+}
