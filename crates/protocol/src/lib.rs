@@ -14,6 +14,7 @@
 //! | [`health`] | one function, judged by both sides |
 //! | [`scheduler`], [`worker`] | the two sides of a link, mirrored file by file |
 //! | [`consensus`] | whether the workers that came back agree on who they all are |
+//! | [`planted`] | mistakes on purpose, under the feature of that name |
 //! | [`roster`] | for whom a new leader waits, and how long |
 //!
 //! Invariant: the leader errs on the side of "it is running": a run leaves its table only when it
@@ -27,6 +28,7 @@ pub mod consensus;
 pub mod health;
 pub mod limits;
 pub mod message;
+pub mod planted;
 pub mod roster;
 pub mod scheduler;
 pub mod worker;

@@ -3,7 +3,7 @@
 use sterna_model::{BootTime, Incarnation, Lock, Succession};
 
 use super::{
-    Arrival, Effect, Fleet, arrival,
+    Arrival, Effect, Fleet, GoneBy, Settlement, arrival,
     peer::{Enrolment, Peer},
 };
 use crate::{
@@ -12,6 +12,7 @@ use crate::{
         Confirmation, Heartbeat, HeartbeatAnswer, Mandate, Order, Refusal, Standing, StreamId,
         VERSION,
     },
+    planted::{Mistake, is_planted},
 };
 
 impl Fleet {
@@ -158,6 +159,11 @@ impl Fleet {
             effects.push(Effect::Close(stream));
         }
         peer.be_reborn(now, incarnation);
+        if is_planted(Mistake::ForgetsAtRebirth) {
+            for run in peer.runs.keys().copied().collect::<Vec<_>>() {
+                self.settle(incarnation.lock, run, Settlement::Gone(GoneBy::Absence), effects);
+            }
+        }
         self.enroll(incarnation, heartbeat, effects);
     }
 

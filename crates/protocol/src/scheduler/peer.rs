@@ -9,6 +9,7 @@ use crate::{
     consensus::Seat,
     health::{Health, Vitals},
     message::{Payload, StreamId},
+    planted::{Mistake, is_planted},
     roster::Enrolled,
 };
 
@@ -146,7 +147,7 @@ impl Peer {
     /// Whether what it runs is known in this association, and nothing that it must end is left.
     pub(super) fn is_confirmable(&self) -> bool {
         self.enrolment == Enrolment::Done
-            && self.has_answered
+            && (self.has_answered || is_planted(Mistake::ConfirmsTooEarly))
             && self.purge.is_empty()
             && !self.is_lost()
     }

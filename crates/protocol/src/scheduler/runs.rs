@@ -13,6 +13,7 @@ use super::{
 use crate::{
     health::Health,
     message::{Held, Kill, Order, Run, RunAnswer, RunRefusal},
+    planted::{Mistake, is_planted},
 };
 
 /// A run that is not answered within this is unsure, even if its stream seems well.
@@ -215,7 +216,8 @@ impl Fleet {
     ) {
         let lock = from.lock;
         let Some(peer) = self.peers.get_mut(&lock) else { return };
-        if peer.has_answered || peer.enrolment != Enrolment::Done || peer.is_lost() {
+        let is_first = !peer.has_answered || is_planted(Mistake::CountsAnyAbsence);
+        if !is_first || peer.enrolment != Enrolment::Done || peer.is_lost() {
             return;
         }
         peer.has_answered = true;
@@ -308,7 +310,7 @@ impl Fleet {
         {
             peer.doubt(now, run);
         }
-        if peer.is_lost() {
+        if peer.is_lost() || is_planted(Mistake::FreesTheUnsure) {
             self.free_due(now, lock, effects);
         } else {
             self.ask_unsure(now, lock, effects);
@@ -327,7 +329,9 @@ impl Fleet {
         let Some(peer) = self.peers.get(&lock) else { return };
         let from = self.counted_from(peer);
         let is_over = |entry: &Entry| {
-            entry.contract.stop_after().is_some_and(|after| now >= from.plus(after))
+            is_planted(Mistake::FreesAtLoss)
+                || entry.phase == Phase::Unsure && is_planted(Mistake::FreesTheUnsure)
+                || entry.contract.stop_after().is_some_and(|after| now >= from.plus(after))
         };
         let over = peer.runs.iter().filter(|(_, entry)| is_over(entry)).map(|(run, _)| *run);
         for run in over.collect::<Vec<_>>() {

@@ -8,6 +8,7 @@ use super::{
 };
 use crate::{
     consensus,
+    planted::{Mistake, is_planted},
     roster::{self, Agreement, Awaited, Doors, Origin, Patience, Presence},
 };
 
@@ -55,7 +56,17 @@ impl Fleet {
         }
         let presence = |is_gone: fn(&Self, BootTime, &Peer) -> bool| {
             let is_here = |peer: &Peer| self.is_present(peer) || is_gone(self, now, peer);
-            if self.peers.values().all(is_here) { Presence::Complete } else { Presence::Missing }
+            let is_complete = self.peers.values().all(is_here);
+            if is_complete || is_planted(Mistake::OpensAllDoors) {
+                Presence::Complete
+            } else {
+                Presence::Missing
+            }
+        };
+        let patience = if now >= self.safe_at() || is_planted(Mistake::OpensAllDoors) {
+            Patience::Over
+        } else {
+            Patience::Waiting
         };
         let agreement = match self.consensus.agreement() {
             consensus::Agreement::Reached => Agreement::Reached,
@@ -64,7 +75,6 @@ impl Fleet {
             | consensus::Agreement::Split(_)
             | consensus::Agreement::Others { .. } => Agreement::Lacking,
         };
-        let patience = if now >= self.safe_at() { Patience::Over } else { Patience::Waiting };
         let may = Doors {
             unclaimed: roster::unclaimed(self.origin, patience),
             stop_batches: roster::stop_batches(
@@ -116,7 +126,7 @@ impl Fleet {
         if is_enrolled
             && peer.is_lost()
             && !peer.is_declared_dead
-            && self.is_gone_for_keep(now, peer)
+            && (self.is_gone_for_keep(now, peer) || is_planted(Mistake::DropsRosterAtLoss))
             && let Some(peer) = self.peers.get_mut(&lock)
         {
             peer.enrolment = Enrolment::Struck;

@@ -6,6 +6,7 @@ use super::{Alarm, Effect, Worker};
 use crate::{
     health::Health,
     message::{Confirmation, Heartbeat, HeartbeatAnswer, Refusal, Saying},
+    planted::{Mistake, is_planted},
 };
 
 /// After a refusal, the next heartbeat comes this much later, twice as much each time.
@@ -123,6 +124,7 @@ impl Worker {
             // Not ours: no heartbeat of this boot was sent then.
             return;
         }
+        let stamp = if is_planted(Mistake::CountsFromArrival) { &now } else { stamp };
         if self.confirmed < Some(*stamp) {
             self.confirmed = Some(*stamp);
             effects.push(Effect::Confirmed(*stamp));

@@ -6,6 +6,7 @@ use super::{Effect, Stop, Worker};
 use crate::{
     health::Health,
     message::{Held, Kill, News, Payload, Run, RunAnswer, RunRefusal, Saying},
+    planted::{Mistake, is_planted},
 };
 
 /// One run, from its acceptance until its end is acknowledged.
@@ -41,7 +42,7 @@ impl Worker {
         let mut answers = Vec::with_capacity(runs.len());
         for run in runs {
             // Decided before, or overtaken by one that was: no word (safety rule 1).
-            if run.sequence <= self.decided {
+            if run.sequence <= self.decided && !is_planted(Mistake::DecidesTwice) {
                 continue;
             }
             self.decided = run.sequence;
@@ -71,7 +72,7 @@ impl Worker {
         if self.is_draining {
             return Some(RunRefusal::Draining);
         }
-        if run.notify < self.notified {
+        if run.notify < self.notified && !is_planted(Mistake::IgnoresNotify) {
             return Some(RunRefusal::Overtaken);
         }
         let here = self.runs.iter().find(|(_, entry)| entry.key == run.key);
@@ -91,6 +92,9 @@ impl Worker {
         let after = contract.stop_after()?;
         // Never confirmed: it should not be here, and is not kept.
         let confirmed = self.confirmed.unwrap_or(BootTime::from_millis(0));
+        if is_planted(Mistake::StopsAtTheDeadline) {
+            return Some(confirmed.plus(after));
+        }
         Some(confirmed.plus(self.limits.stop_begins_after(after)))
     }
 

@@ -25,6 +25,8 @@ pub(crate) struct Leader {
     /// Whether its process runs and has not heard that another leads.
     pub(crate) is_alive: bool,
     pub(crate) paused_until: u64,
+    /// Until when it does not reach the store.
+    pub(crate) alone_until: u64,
     commits: VecDeque<Pending>,
     renew_at: u64,
     dispatch_at: u64,
@@ -46,6 +48,7 @@ struct Pending {
 impl World {
     /// Elects the next leader.
     pub(crate) fn elect(&mut self) {
+        self.elected_at = self.now;
         self.store.term += 1;
         self.store.revision += 1;
         self.store.lease_until = self.now + LEASE;
@@ -76,6 +79,7 @@ impl World {
             fleet: Fleet::new(now, begin),
             is_alive: true,
             paused_until: 0,
+            alone_until: 0,
             commits: VecDeque::new(),
             renew_at: self.now + 1_000,
             dispatch_at: self.now,
@@ -154,6 +158,9 @@ impl World {
     /// Commits apply whether or not who sent them is awake.
     fn apply_commits(&mut self, index: usize) {
         let leader = &mut self.leaders[index];
+        if self.now < leader.alone_until {
+            return;
+        }
         for pending in &mut leader.commits {
             if pending.applied.is_none() && self.now >= pending.at {
                 pending.applied = Some(self.store.apply(self.now, leader.term, &pending.op));
@@ -279,9 +286,7 @@ impl World {
 
     fn dispatch(&mut self, index: usize) {
         let now = self.leaders[index].clock.at(self.now);
-        if self.leaders[index].fleet.is_mute(now)
-            || Term::new(self.store.term) != self.leaders[index].term
-        {
+        if self.leaders[index].fleet.is_mute(now) {
             return;
         }
         self.declare_the_destroyed(index);
@@ -350,12 +355,14 @@ impl World {
 
     /// Somebody who must know says it, once in each reign.
     fn declare_the_destroyed(&mut self, index: usize) {
-        let destroyed: Vec<Lock> = self
-            .machines
-            .iter()
-            .filter(|machine| machine.is_destroyed && self.store.roster.contains_key(&machine.lock))
-            .map(|machine| machine.lock)
-            .collect();
+        let claims = self.store.claims();
+        let counts = |lock| {
+            self.store.roster.contains_key(&lock)
+                || claims.iter().any(|one| one.holder.lock == lock)
+        };
+        let destroyed = self.machines.iter().filter(|machine| machine.is_destroyed);
+        let destroyed: Vec<Lock> =
+            destroyed.map(|machine| machine.lock).filter(|lock| counts(*lock)).collect();
         for lock in destroyed {
             let patience = if self.is_calm { 200 } else { 3 };
             if self.rng.chance(patience) && self.leaders[index].declared.insert(lock) {

@@ -22,6 +22,8 @@ pub(crate) struct Machine {
     pub(crate) paused_until: u64,
     /// Until when it is cut off.
     pub(crate) cut_until: u64,
+    /// When it will be cut off again, while its new stream is young.
+    pub(crate) cut_at: Option<u64>,
     pub(crate) stream: Option<StreamId>,
     pub(crate) dial_at: u64,
     pub(crate) timers: Vec<(u64, Timer)>,
@@ -54,6 +56,7 @@ impl Machine {
             up_at,
             paused_until: 0,
             cut_until: 0,
+            cut_at: None,
             stream: None,
             dial_at: 0,
             timers: Vec::new(),
@@ -78,6 +81,10 @@ impl World {
         }
         if !self.machines[index].is_running(now) {
             return self.guard(index);
+        }
+        if self.machines[index].cut_at.take_if(|at| now >= *at).is_some() && !self.is_calm {
+            self.machines[index].cut_until = now + self.rng.between(1_000, 40_000);
+            self.net.cut(now, &mut self.rng, |stream| stream.machine == index);
         }
         self.dial(index);
         for (stream, frame) in self.net.due_down(now, index) {
@@ -172,6 +179,9 @@ impl World {
         if let Some(leader) = leader {
             let stream = self.net.open(now, index, leader, &mut self.rng);
             self.machines[index].stream = Some(stream);
+            if self.rng.chance(60) {
+                self.machines[index].cut_at = Some(now + self.rng.between(50, 400));
+            }
             self.say(|| format!("m{index} opens {stream:?} to L{leader}"));
             self.step_worker(index, Input::Opened(stream));
         }

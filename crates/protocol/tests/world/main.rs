@@ -16,6 +16,8 @@
 mod leader;
 mod machine;
 mod net;
+#[cfg(feature = "planted")]
+mod planted;
 mod rng;
 mod store;
 mod table;
@@ -47,6 +49,16 @@ fn tell(seed: u64, broken: &str) -> ! {
 }
 
 #[test]
-fn the_promises_hold_in_the_first_quarter_of_seeds() {
-    play(0..75);
+fn the_promises_hold_in_the_first_hundred_seeds() {
+    play(0..100);
+}
+
+#[test]
+fn the_promises_hold_in_the_second_hundred_seeds() {
+    play(100..200);
+}
+
+#[test]
+fn the_promises_hold_in_the_third_hundred_seeds() {
+    play(200..300);
 }

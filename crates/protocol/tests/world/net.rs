@@ -182,7 +182,7 @@ fn send<F: Clone>(
 ) {
     let arrival = |rng: &mut Rng| {
         let delay = match (temper, rng.below(200)) {
-            (Temper::Harsh, 0) => rng.between(2_000, 30_000),
+            (Temper::Harsh, 0..6) => rng.between(2_000, 30_000),
             (Temper::Plain | Temper::Harsh, 0..8) => rng.between(300, 3_000),
             (Temper::Calm | Temper::Plain | Temper::Harsh, _) => rng.between(1, 80),
         };

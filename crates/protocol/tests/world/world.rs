@@ -40,6 +40,7 @@ pub(crate) struct World {
     /// How often something breaks: once in so many milliseconds, for each machine.
     fault_every: u64,
     elect_at: u64,
+    pub(crate) elected_at: u64,
     faults_until: u64,
     is_traced: bool,
     pub(crate) trace: Vec<String>,
@@ -49,7 +50,7 @@ impl World {
     pub(crate) fn new(seed: u64, is_traced: bool) -> Self {
         let mut rng = Rng::new(seed);
         let has_kept = rng.chance(700);
-        let temper = if rng.chance(350) { Temper::Harsh } else { Temper::Plain };
+        let temper = if rng.chance(450) { Temper::Harsh } else { Temper::Plain };
         let mut world = Self {
             now: 0,
             is_calm: false,
@@ -65,6 +66,7 @@ impl World {
             short_lived: rng.pick(&[0, 100, 500]).unwrap_or(0),
             fault_every: rng.between(4_000, 40_000),
             elect_at: 0,
+            elected_at: 0,
             faults_until: rng.between(60_000, 140_000),
             is_traced,
             trace: Vec::new(),
@@ -76,13 +78,18 @@ impl World {
             let name = words::name(&format!("w{number}"));
             world.machines.push(Machine::new(number, name, clock, up_at));
         }
-        for (number, contract) in [(1, words::STOP), (2, words::STOP), (3, Contract::Keep)] {
-            if contract != Contract::Keep || has_kept {
-                world.want(Kind::Batch, number, contract);
+        let keys = [
+            (Kind::Batch, 1, words::STOP),
+            (Kind::Batch, 2, words::STOP),
+            (Kind::Batch, 3, Contract::Keep),
+            (Kind::Service, 1, words::REPLACE),
+            (Kind::Service, 2, words::REPLACE),
+        ];
+        for (kind, number, contract) in keys {
+            if world.rng.chance(750) && (contract != Contract::Keep || has_kept) {
+                world.want(kind, number, contract);
             }
         }
-        world.want(Kind::Service, 1, words::REPLACE);
-        world.want(Kind::Service, 2, words::REPLACE);
         world
     }
 
@@ -166,8 +173,11 @@ impl World {
     }
 
     fn break_something(&mut self) {
+        // Much is unsettled when a reign begins: then more breaks.
+        let is_early = self.now < self.elected_at + 3_000;
+        let likely = if is_early { 500 } else { 65 };
         for index in 0..self.machines.len() {
-            if self.rng.below(self.fault_every) < 65 {
+            if self.rng.below(self.fault_every) < likely {
                 self.break_machine(index);
             }
         }
@@ -240,6 +250,10 @@ impl World {
                 self.store.lease_until = now;
                 "resigns"
             }
+            5..7 => {
+                self.leaders[index].alone_until = now + self.rng.between(1_000, 40_000);
+                "does not reach the store"
+            }
             _ => {
                 let until = now + self.rng.between(100, 12_000);
                 self.leaders[index].paused_until = until;
@@ -261,6 +275,7 @@ impl World {
         }
         for leader in &mut self.leaders {
             leader.paused_until = leader.paused_until.min(now);
+            leader.alone_until = leader.alone_until.min(now);
         }
         for container in self.table.alive_mut() {
             container.end_at = container.end_at.map(|end| end.min(now));
