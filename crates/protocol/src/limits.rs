@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 use sterna_model::{Lock, Span};
 
 /// The limits of a cluster. The same record is judged by on both sides.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Limits {
     /// Raised with each change; echoed by workers (safety rule 11).
     pub version: u64,
@@ -119,7 +119,7 @@ impl Limits {
 }
 
 /// The limits in force, with those that some worker may still go by (safety rule 11).
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Book {
     newest: Limits,
     /// Not yet retired, oldest first.

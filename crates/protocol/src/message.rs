@@ -90,7 +90,7 @@ impl fmt::Debug for Mandate {
 }
 
 /// A frame of a worker.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct FromWorker {
     /// The protocol that it speaks.
     pub version: u16,
@@ -103,7 +103,7 @@ pub struct FromWorker {
 }
 
 /// What a worker says.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Saying {
     /// It is alive.
     Heartbeat(Heartbeat),
@@ -119,7 +119,7 @@ pub enum Saying {
 }
 
 /// A heartbeat.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Heartbeat {
     /// What the worker is called.
     pub name: Name,
@@ -142,7 +142,7 @@ pub struct Heartbeat {
 }
 
 /// What became of a run.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Status {
     /// Counts the statuses of this incarnation, so that an answer is not taken for a later one's.
     pub number: u64,
@@ -153,7 +153,7 @@ pub struct Status {
 }
 
 /// The news of a run.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum News {
     /// Something that is worth knowing, and it goes on.
     Progress(Payload),
@@ -174,7 +174,7 @@ impl News {
 }
 
 /// One run that a worker has.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Held {
     /// The run.
     pub run: RunId,
@@ -189,7 +189,7 @@ pub struct Held {
 }
 
 /// How a worker decided about a run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum RunAnswer {
     /// It has it: an end will be reported.
     Started,
@@ -198,7 +198,7 @@ pub enum RunAnswer {
 }
 
 /// Why a run was not started.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum RunRefusal {
     /// The worker does not take itself for healthy.
     NotHealthy,
@@ -213,7 +213,7 @@ pub enum RunRefusal {
 }
 
 /// A frame of a leader.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct FromLeader {
     /// The protocol that it speaks.
     pub version: u16,
@@ -226,7 +226,7 @@ pub struct FromLeader {
 }
 
 /// What a leader says.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Order {
     /// The answer to a heartbeat.
     Heartbeat(HeartbeatAnswer),
@@ -245,7 +245,7 @@ pub enum Order {
 }
 
 /// The answer to a heartbeat.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum HeartbeatAnswer {
     /// Heard, but what you run is not known yet: no deadline is re-armed.
     Welcome,
@@ -256,7 +256,7 @@ pub enum HeartbeatAnswer {
 }
 
 /// What a confirmed heartbeat is answered with.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Confirmation {
     /// The stamp of the heartbeat: deadlines count from it.
     pub stamp: BootTime,
@@ -273,7 +273,7 @@ pub struct Confirmation {
 }
 
 /// Why a heartbeat was refused.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Refusal {
     /// This incarnation was given up: come back as the next one.
     Die,
@@ -284,7 +284,7 @@ pub enum Refusal {
 }
 
 /// How a status was taken.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum StatusAnswer {
     /// It stands in the store, or needs not to: do not send it again.
     Recorded,
@@ -295,7 +295,7 @@ pub enum StatusAnswer {
 }
 
 /// An order to start something.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Run {
     /// Its number in this association (safety rule 1).
     pub sequence: RunSequence,
@@ -314,7 +314,7 @@ pub struct Run {
 }
 
 /// How to end a run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Kill {
     /// As the workload asks to be ended.
     Gracefully,

@@ -9,7 +9,7 @@ use super::SetId;
 /// A new life of a worker begins with none: what an earlier life held names a set with that life
 /// in it. A change of leader, however, takes nothing away: what the last leader gave is exactly
 /// what the next one needs to hear.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Held(Option<SetId>);
 
 /// What a worker does with an id that it is given.

@@ -7,7 +7,7 @@
 use super::{Seat, Version, members::Members};
 
 /// From the version that a worker's joining made to the newest one that it has echoed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Span {
     pub(super) first: Version,
     pub(super) last: Version,
@@ -17,7 +17,7 @@ pub(super) struct Span {
 const SPARE: usize = 64;
 
 /// The order of joining, and what remains of those who left.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct History {
     /// Everybody inside, in the order of joining, which is the order of `Inside::first`. Who has
     /// left is taken out by the next pass.

@@ -8,14 +8,14 @@ use super::{SetId, Version, set_id::Token};
 /// The registry keeps it beside the incarnation. It is an index with the number of the arrival
 /// beside it: the index makes every question one look into a table, the number makes a seat that
 /// was given up mean nobody, although its index is used again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Seat {
     pub(super) index: usize,
     pub(super) arrival: u64,
 }
 
 /// What the consensus knows of one worker.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Member {
     arrival: u64,
     pub(super) token: Token,
@@ -25,7 +25,7 @@ pub(super) struct Member {
 }
 
 /// Where a worker stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Place {
     /// Nobody sits here.
     Vacant,
@@ -36,7 +36,7 @@ pub(super) enum Place {
 }
 
 /// A worker in the set.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Inside {
     /// The version that its joining made: the first set with it inside.
     pub(super) first: Version,
@@ -47,7 +47,7 @@ pub(super) struct Inside {
 }
 
 /// What is known from a worker's echoes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Heard {
     /// The newest version that it has echoed. It requires every worker of that set.
     pub(super) last: Version,
@@ -56,7 +56,7 @@ pub(super) struct Heard {
 }
 
 /// All seats.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Members {
     rows: Vec<Member>,
     vacant: Vec<usize>,

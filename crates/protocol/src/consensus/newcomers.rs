@@ -18,7 +18,7 @@ use super::Seat;
 pub const NEWCOMERS_MAX: u32 = 16;
 
 /// Counts who comes in, and holds who waits.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Newcomers {
     max: u32,
     /// How many have come in since everybody inside was last agreed upon.

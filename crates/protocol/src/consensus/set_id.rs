@@ -59,7 +59,7 @@ impl SetHash {
 }
 
 /// One worker's share of a [`SetHash`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Token([u64; 2]);
 
 impl Token {

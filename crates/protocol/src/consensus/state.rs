@@ -17,7 +17,7 @@ use super::{
 /// The worker set of one reign, as its leader keeps it.
 ///
 /// A worker that cannot be given up yet is inside, healthy or not; one at MUST_DIE has left.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Consensus {
     newest: SetId,
     members: Members,

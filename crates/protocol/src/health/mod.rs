@@ -37,7 +37,7 @@ pub enum Permit {
 }
 
 /// What health is judged from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Vitals {
     health: Health,
     /// The last heartbeat.

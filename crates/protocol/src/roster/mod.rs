@@ -17,7 +17,7 @@
 use sterna_model::{BootTime, Incarnation, Lock, Name};
 
 /// One entry of the roster, as it is stored.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Enrolled {
     /// The newest life under its lock.
     pub incarnation: Incarnation,
@@ -32,7 +32,7 @@ pub struct Enrolled {
 }
 
 /// What the store is to the leader that begins.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Origin {
     /// Made by `init` or the first `dev`, and nobody was ever on the roster (safety rule 21).
     Virgin,
@@ -118,7 +118,7 @@ pub const fn unclaimed(origin: Origin, patience: Patience) -> bool {
 }
 
 /// What may start, as long as this leader reigns; nothing of it is ever taken back.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Doors {
     /// Tasks and instances without a claim.
     pub unclaimed: bool,

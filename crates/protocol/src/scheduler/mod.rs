@@ -74,7 +74,7 @@ pub struct Begin {
 }
 
 /// A run that the store says may be running.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Claim {
     /// By which life of a worker.
     pub holder: Incarnation,
@@ -187,7 +187,7 @@ pub struct Report {
 }
 
 /// All workers, as the leader sees them.
-#[derive(Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Fleet {
     mandate: Mandate,
     elected: BootTime,

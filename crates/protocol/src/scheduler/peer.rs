@@ -13,7 +13,7 @@ use crate::{
     roster::Enrolled,
 };
 
-#[derive(Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Peer {
     pub(super) incarnation: Incarnation,
     pub(super) name: Name,
@@ -49,7 +49,7 @@ pub(super) struct Peer {
 }
 
 /// Whether the roster names this life.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Enrolment {
     /// Not yet; the commit is under way.
     Asked,

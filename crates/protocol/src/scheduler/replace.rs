@@ -5,7 +5,7 @@ use sterna_model::Succession;
 use crate::health::Health;
 
 /// Whether a worker of another machine may take the name of one that is merely not healthy.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Bump {
     /// Only of one that was given up.
     Forbidden,

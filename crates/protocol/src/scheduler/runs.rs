@@ -59,7 +59,7 @@ pub enum GoneBy {
 }
 
 /// One run that is running, or may be.
-#[derive(Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Entry {
     pub(super) key: WorkKey,
     pub(super) task: Option<TaskIncarnation>,
@@ -70,7 +70,7 @@ pub(super) struct Entry {
     is_silent: bool,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Phase {
     /// Of an earlier association: the next `get_running` settles it.
     Presumed,

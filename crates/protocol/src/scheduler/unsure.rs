@@ -13,7 +13,7 @@ const PERIOD: Span = Span::from_secs(1);
 const DOUBLINGS_MAX: u32 = 8;
 
 /// What is unsure on one machine.
-#[derive(Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Unsure {
     runs: BTreeSet<RunId>,
     /// The number of the last question in this association.

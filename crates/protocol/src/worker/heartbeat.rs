@@ -15,7 +15,7 @@ const BACK_OFF: Span = Span::from_secs(1);
 const BACK_OFF_MAX: Span = Span::from_secs(32);
 
 /// When to send what.
-#[derive(Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Pulse {
     beat_at: BootTime,
     check_at: BootTime,
@@ -25,7 +25,7 @@ pub(super) struct Pulse {
     phase: Phase,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Phase {
     Alive,
     /// The identity is given up, and the next one is not synced yet.

@@ -132,7 +132,7 @@ pub enum Alarm {
 }
 
 /// One worker.
-#[derive(Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Worker {
     incarnation: Incarnation,
     name: Name,

@@ -10,7 +10,7 @@ use crate::{
 };
 
 /// One run, from its acceptance until its end is acknowledged.
-#[derive(Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Entry {
     key: WorkKey,
     task: Option<TaskIncarnation>,
@@ -18,7 +18,7 @@ pub(super) struct Entry {
     phase: Phase,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Phase {
     Alive,
     /// Its deadline has come; that is not undone (safety rule 8).

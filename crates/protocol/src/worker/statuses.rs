@@ -13,7 +13,7 @@ const RETRY_EVERY: Span = Span::from_secs(1);
 const FRAME_MAX: usize = 512;
 
 /// The newest unacknowledged status of each run.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Outbox {
     statuses: BTreeMap<RunId, Status>,
     /// Of the newest status.
