@@ -6,7 +6,7 @@ use sterna_model::{Epoch, Incarnation, Lock, Nonce, RunId, Span, Term, WorkKey};
 use sterna_protocol::{
     health::Health,
     limits::Book,
-    message::{Held, Kill, Mandate, News, StatusAnswer},
+    message::{Held, Kill, Mandate, News, Order, StatusAnswer},
     roster::Origin,
     scheduler::{Begin, Bump, Dispatch, Effect, Fleet, Input, Report, Settlement},
 };
@@ -226,6 +226,9 @@ impl World {
         }
         match effect {
             Effect::Send(stream, frame) => {
+                if let Order::Run(runs) = &frame.order {
+                    runs.iter().for_each(|run| self.table.send(run));
+                }
                 self.say(|| {
                     format!("  L{index} says {stream:?} {:?} {:?}", frame.incarnation, frame.order)
                 });

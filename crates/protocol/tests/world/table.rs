@@ -24,8 +24,20 @@ pub(crate) struct Table {
 }
 
 impl Table {
-    /// A container is started: P1 and P2 are checked, and with P2 also P10, because a partitioned
-    /// machine keeps its containers as long as their contracts allow.
+    /// A run is sent: P10 is checked. Where a worker is missing its containers live as long as their
+    /// contracts allow, so what may be running there is running there.
+    pub(crate) fn send(&mut self, run: &Run) {
+        let twin = self.alive().find(|other| other.key == run.key).map(|other| other.machine);
+        let (key, id) = (&run.key, run.run);
+        match (run.contract, twin) {
+            (Contract::Stop { .. } | Contract::Keep, Some(machine)) => {
+                self.fail(format!("P10: {id:?} of {key:?} is sent while it runs on m{machine}"));
+            }
+            (Contract::Stop { .. } | Contract::Keep, None) | (Contract::Replace { .. }, _) => {}
+        }
+    }
+
+    /// A container is started: P1 and P2 are checked.
     pub(crate) fn start(&mut self, machine: usize, run: &Run) {
         let earlier = self.started.entry(run.key.clone()).or_default();
         let is_repeated = earlier.contains(&run.run);
