@@ -7,10 +7,12 @@
 //! All of it is too much to be looked at in the gate: it looks at every short history, and at some
 //! long ones. `STERNA_LONG=1` goes further, to more than a million states.
 
-mod state;
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on says where")]
 
 #[cfg(feature = "planted")]
-use stateright::HasDiscoveries;
+mod planted;
+mod state;
+
 use stateright::{Checker, Model, Property};
 use sterna_protocol::message::StreamId;
 
@@ -152,11 +154,6 @@ impl Model for Small {
     }
 }
 
-/// No fault, and so many runs.
-const fn runs(runs: u8) -> Left {
-    Left { losses: 0, copies: 0, cuts: 0, restarts: 0, runs }
-}
-
 /// One fault of each kind.
 const EVERYTHING: Left = Left { losses: 1, copies: 1, cuts: 1, restarts: 1, runs: 3 };
 
@@ -169,7 +166,7 @@ fn is_long() -> bool {
 /// Every history of up to so many choices, with up to one fault of each kind.
 #[test]
 fn no_short_history_breaks_a_promise() {
-    let (choices, states) = if is_long() { (9, 200_000) } else { (7, 10_000) };
+    let (choices, states) = if is_long() { (10, 500_000) } else { (8, 40_000) };
     let checker = Small::new(EVERYTHING).checker().threads(2).target_max_depth(choices);
     let checker = checker.spawn_bfs().join();
     println!("{} distinct states", checker.unique_state_count());
@@ -193,25 +190,4 @@ fn no_long_history_breaks_a_promise() {
         checker.assert_no_discovery(promise);
     }
     assert!(checker.unique_state_count() > states);
-}
-
-#[cfg(feature = "planted")]
-#[test]
-fn planted_mistakes_are_found() {
-    use sterna_protocol::planted::Mistake;
-    let all = [
-        (Mistake::DecidesTwice, Left { copies: 1, ..runs(2) }),
-        (Mistake::FreesTheUnsure, runs(2)),
-        (Mistake::FreesAtLoss, Left { cuts: 1, ..runs(2) }),
-        (Mistake::IgnoresNotify, runs(2)),
-    ];
-    for (mistake, left) in all {
-        let model = Small { left, mistake: Some(mistake) };
-        let found = HasDiscoveries::AnyFailures;
-        let checker = model.checker().threads(2).target_state_count(200_000).finish_when(found);
-        let checker = checker.spawn_bfs().join();
-        let broken = PROMISES.iter().find(|promise| checker.discovery(promise).is_some());
-        println!("{mistake:?}: {broken:?} in {} distinct states", checker.unique_state_count());
-        assert!(broken.is_some(), "{mistake:?} is not found");
-    }
 }
