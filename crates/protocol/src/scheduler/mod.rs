@@ -257,7 +257,11 @@ impl Fleet {
     /// that a renewal of it ends the silence.
     pub fn step(&mut self, now: BootTime, input: Input, effects: &mut Vec<Effect>) {
         if let Input::Lease(until) = input {
+            let was_mute = self.is_mute(now);
             self.lease_until = self.lease_until.max(until);
+            if was_mute && !self.is_mute(now) {
+                self.end_silence(effects);
+            }
         }
         if !self.is_mute(now) {
             return self.act(now, input, effects);

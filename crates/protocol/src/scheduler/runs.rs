@@ -187,13 +187,21 @@ impl Fleet {
         if peer.is_draining { Err(NotSent::Draining) } else { Ok(peer) }
     }
 
-    /// A wish that is kept: it is said again on every new stream, until the run is settled.
+    /// A wish that is kept: it is said again on every new stream, and when this leader may speak
+    /// again, until the run is settled.
     pub(super) fn kill(&mut self, run: RunId, kill: Kill, effects: &mut Vec<Effect>) {
         let Some(lock) = self.place(run) else { return };
         let entry = self.peers.get_mut(&lock).and_then(|peer| peer.runs.get_mut(&run));
         if let Some(entry) = entry {
             entry.kill = entry.kill.max(Some(kill));
             self.send_to(lock, Order::Kill(run, kill), effects);
+        }
+    }
+
+    /// What was wished while this leader was mute is said on the streams that it still has.
+    pub(super) fn end_silence(&self, effects: &mut Vec<Effect>) {
+        for lock in self.peers.keys() {
+            self.repeat_kills(*lock, effects);
         }
     }
 

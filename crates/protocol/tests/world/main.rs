@@ -24,6 +24,7 @@ mod machine;
 mod net;
 #[cfg(feature = "planted")]
 mod planted;
+mod regress;
 mod rng;
 mod store;
 mod table;

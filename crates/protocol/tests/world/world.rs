@@ -129,7 +129,7 @@ impl World {
         }
     }
 
-    fn pass_moment(&mut self) -> Result<(), String> {
+    pub(crate) fn pass_moment(&mut self) -> Result<(), String> {
         self.now += self.rng.between(10, 120);
         if !self.is_calm {
             self.break_something();
@@ -263,7 +263,7 @@ impl World {
         self.say(|| format!("L{index} {what}"));
     }
 
-    fn be_calm(&mut self) {
+    pub(crate) fn be_calm(&mut self) {
         self.say(|| "calm".to_owned());
         self.is_calm = true;
         self.net.temper = Temper::Calm;
