@@ -166,9 +166,10 @@ fn is_long() -> bool {
 /// Every history of up to so many choices, with up to one fault of each kind.
 #[test]
 fn no_short_history_breaks_a_promise() {
-    let (choices, states) = if is_long() { (10, 500_000) } else { (8, 40_000) };
-    let checker = Small::new(EVERYTHING).checker().threads(2).target_max_depth(choices);
-    let checker = checker.spawn_bfs().join();
+    let (choices, states) = if is_long() { (9, 500_000) } else { (7, 40_000) };
+    let checker = Small::new(EVERYTHING).checker().target_max_depth(choices + 1);
+    // On one thread, so that every state is met first on a shortest way to it.
+    let checker = checker.threads(1).spawn_bfs().join();
     println!("{} distinct states", checker.unique_state_count());
     for promise in PROMISES {
         checker.assert_no_discovery(promise);
@@ -182,7 +183,7 @@ fn no_short_history_breaks_a_promise() {
 /// Long histories: as many as there is time for. Under `STERNA_LONG` more than a million states.
 #[test]
 fn no_long_history_breaks_a_promise() {
-    let (steps, states) = if is_long() { (8_000_000, 1_000_000) } else { (40_000, 3_000) };
+    let (steps, states) = if is_long() { (8_000_000, 1_000_000) } else { (150_000, 10_000) };
     let checker = Small::new(EVERYTHING).checker().threads(2).target_state_count(steps);
     let checker = checker.spawn_dfs().join();
     println!("{} distinct states", checker.unique_state_count());
