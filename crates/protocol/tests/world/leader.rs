@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use sterna_model::{Epoch, Incarnation, Lock, Nonce, RunId, Span, Term, WorkKey};
 use sterna_protocol::{
     health::Health,
-    limits::Book,
+    limits::{Book, Limits},
     message::{Held, Kill, Mandate, News, Order, StatusAnswer},
     roster::Origin,
     scheduler::{Begin, Bump, Dispatch, Effect, Fleet, Input, Report, Settlement},
@@ -66,7 +66,7 @@ impl World {
             elected: now,
             lease_until: now.plus(Span::from_millis(LEASE - LEASE_MARGIN)),
             revision: self.store.revision(),
-            book: Book::new(self.limits, Vec::new()),
+            book: self.book(),
             roster: self.store.roster.values().cloned().collect(),
             claims: self.store.claims(),
             origin,
@@ -89,6 +89,25 @@ impl World {
             silent: BTreeSet::new(),
             declared: BTreeSet::new(),
         });
+    }
+
+    fn book(&self) -> Book {
+        match self.store.limits.split_last() {
+            Some((newest, older)) => Book::new(*newest, [&[self.limits], older].concat()),
+            None => Book::new(self.limits, Vec::new()),
+        }
+    }
+
+    /// Somebody changes the limits, up or down.
+    pub(crate) fn change_limits(&mut self, index: usize) {
+        let limits = Limits {
+            version: self.leaders[index].fleet.limits().version + 1,
+            lose_after: Span::from_secs(self.rng.between(4, 8)),
+            kill_wait: Span::from_secs(self.rng.between(1, 2)),
+            heartbeat_grace: Span::from_secs(self.rng.between(2, 3)),
+            ..self.limits
+        };
+        self.commit(index, Op::Limits(limits));
     }
 
     /// Everything that one leader does in a moment in which it runs.
@@ -186,6 +205,7 @@ impl World {
     fn committed(&mut self, index: usize, op: Op) {
         let input = match op {
             Op::Renew(sent) => Input::Lease(sent.plus(Span::from_millis(LEASE - LEASE_MARGIN))),
+            Op::Limits(limits) => Input::Limits(limits),
             Op::Enroll(entry) => Input::Enrolled(entry.incarnation),
             Op::Strike(lock) => Input::Struck(lock),
             Op::DeclareDead(lock) => Input::DeclaredDead(lock),

@@ -33,14 +33,14 @@ macro_rules! found {
 found! {
     a_worker_that_decides_twice_is_found => DecidesTwice, 3;
     a_worker_that_ignores_notify_is_found => IgnoresNotify, 678;
-    a_worker_that_counts_from_arrival_is_found => CountsFromArrival, 114;
-    a_worker_that_stops_at_the_deadline_is_found => StopsAtTheDeadline, 53;
-    a_leader_that_frees_the_unsure_is_found => FreesTheUnsure, 3;
-    a_leader_that_counts_any_absence_is_found => CountsAnyAbsence, 3;
-    a_leader_that_confirms_too_early_is_found => ConfirmsTooEarly, 278;
-    a_leader_that_frees_at_loss_is_found => FreesAtLoss, 2;
+    a_worker_that_counts_from_arrival_is_found => CountsFromArrival, 783;
+    a_worker_that_stops_at_the_deadline_is_found => StopsAtTheDeadline, 25;
+    a_leader_that_frees_the_unsure_is_found => FreesTheUnsure, 25;
+    a_leader_that_counts_any_absence_is_found => CountsAnyAbsence, 56;
+    a_leader_that_confirms_too_early_is_found => ConfirmsTooEarly, 1055;
+    a_leader_that_frees_at_loss_is_found => FreesAtLoss, 17;
     a_leader_that_forgets_at_rebirth_is_found => ForgetsAtRebirth, 22;
-    a_leader_that_speaks_when_mute_is_found => SpeaksWhenMute, 29;
-    a_leader_that_drops_the_roster_at_loss_is_found => DropsRosterAtLoss, 113;
+    a_leader_that_speaks_when_mute_is_found => SpeaksWhenMute, 94;
+    a_leader_that_drops_the_roster_at_loss_is_found => DropsRosterAtLoss, 25;
     a_leader_that_opens_all_doors_is_found => OpensAllDoors, 2;
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use sterna_model::{BootTime, Lock, Revision, RunId, Term, WorkKey};
 use sterna_protocol::{
+    limits::Limits,
     roster::Enrolled,
     scheduler::{Claim, Dispatch, Report},
 };
@@ -33,6 +34,7 @@ pub(crate) enum Fate {
 #[derive(Clone, Debug)]
 pub(crate) enum Op {
     Renew(BootTime),
+    Limits(Limits),
     Enroll(Enrolled),
     Strike(Lock),
     DeclareDead(Lock),
@@ -46,6 +48,8 @@ pub(crate) enum Op {
 pub(crate) struct Store {
     pub(crate) term: u64,
     pub(crate) lease_until: u64,
+    /// The newest last; nobody says here which are retired.
+    pub(crate) limits: Vec<Limits>,
     pub(crate) revision: u64,
     pub(crate) roster: BTreeMap<Lock, Enrolled>,
     pub(crate) had_roster: bool,
@@ -74,6 +78,7 @@ impl Store {
         self.revision += 1;
         match op {
             Op::Renew(_) => self.lease_until = now + LEASE,
+            Op::Limits(limits) => self.limits.push(*limits),
             Op::Enroll(entry) => {
                 self.had_roster = true;
                 self.roster.insert(entry.incarnation.lock, entry.clone());

@@ -238,7 +238,11 @@ impl World {
     fn break_leader(&mut self) {
         let now = self.now;
         let Some(index) = self.leaders.len().checked_sub(1) else { return };
-        let what = match self.rng.below(10) {
+        let what = match self.rng.below(11) {
+            10 => {
+                self.change_limits(index);
+                "changes the limits"
+            }
             0..3 => {
                 self.leaders[index].is_alive = false;
                 self.net.cut(now, &mut self.rng, |stream| stream.leader == index);
