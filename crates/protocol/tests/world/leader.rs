@@ -376,6 +376,21 @@ impl World {
         }
     }
 
+    /// Somebody has seen that the machine is off, and says so before it is on again.
+    pub(crate) fn declare_dead(&mut self, machine: usize) {
+        let lock = self.machines[machine].lock;
+        let Some(index) = self.leaders.len().checked_sub(1) else { return };
+        let leader = &self.leaders[index];
+        let is_awake = self.now >= leader.paused_until && self.now >= leader.alone_until;
+        if leader.is_alive
+            && is_awake
+            && self.store.apply(self.now, leader.term, &Op::DeclareDead(lock))
+        {
+            self.say(|| format!("m{machine} is declared dead"));
+            self.step_leader(index, Input::DeclaredDead(lock));
+        }
+    }
+
     /// Somebody who must know says it, once in each reign.
     fn declare_the_destroyed(&mut self, index: usize) {
         let claims = self.store.claims();

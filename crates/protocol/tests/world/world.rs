@@ -219,6 +219,9 @@ impl World {
             }
             92..98 => {
                 self.reboot(index, until);
+                if self.rng.chance(400) {
+                    self.declare_dead(index);
+                }
                 "reboots"
             }
             _ => {
