@@ -385,6 +385,9 @@ impl Fleet {
         let Some(peer) = self.peers.get_mut(&lock) else { return };
         if peer.is_declared_dead && peer.has_answered && peer.purge.is_empty() {
             peer.is_declared_dead = false;
+            // Nothing is confirmed or sent before that is committed: else the next leader would
+            // take this worker for gone while it runs something (safety rule 19).
+            peer.enrolment = Enrolment::Asked;
             effects.push(Effect::Enroll(peer.entry()));
         }
     }

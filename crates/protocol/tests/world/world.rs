@@ -93,6 +93,22 @@ impl World {
         world
     }
 
+    /// A calm one with two machines and two batches under `keep`.
+    pub(crate) fn of_two() -> Self {
+        let mut world = Self::new(1, false);
+        world.be_calm();
+        world.machines.clear();
+        for number in 1..=2 {
+            let clock = Clock::new(&mut world.rng);
+            let name = words::name(&format!("w{number}"));
+            world.machines.push(Machine::new(number, name, clock, 0));
+        }
+        world.wanted.clear();
+        world.want(Kind::Batch, 1, Contract::Keep);
+        world.want(Kind::Batch, 2, Contract::Keep);
+        world
+    }
+
     fn want(&mut self, kind: Kind, number: u64, contract: Contract) {
         self.wanted.push(Wanted { kind, key: words::key(kind, number), contract });
     }
