@@ -41,6 +41,6 @@ found! {
     a_leader_that_frees_at_loss_is_found => FreesAtLoss, 17;
     a_leader_that_forgets_at_rebirth_is_found => ForgetsAtRebirth, 22;
     a_leader_that_speaks_when_mute_is_found => SpeaksWhenMute, 94;
-    a_leader_that_drops_the_roster_at_loss_is_found => DropsRosterAtLoss, 25;
+    a_leader_that_drops_the_roster_at_loss_is_found => DropsRosterAtLoss, 120;
     a_leader_that_opens_all_doors_is_found => OpensAllDoors, 2;
 }
