@@ -134,7 +134,8 @@ impl Fleet {
         let lock = holder.lock;
         let peer = self.peers.entry(lock).or_insert_with(|| {
             // Not on the roster, though claimed: believed to be running all the same.
-            Peer { enrolment: Enrolment::Struck, ..Peer::new(now, holder, unnamed()) }
+            let peer = Peer::new(now, holder, unnamed());
+            Peer { enrolment: Enrolment::Struck, was_enrolled: true, ..peer }
         });
         peer.runs.insert(run, Entry::new(key, task, contract, Phase::Presumed));
         self.places.insert(run, lock);
@@ -196,8 +197,18 @@ impl Fleet {
         }
     }
 
+    /// What was wished while this leader was mute was not said.
+    pub(super) fn repeat_all_kills(&self, effects: &mut Vec<Effect>) {
+        for lock in self.peers.keys() {
+            self.repeat_kills(*lock, effects);
+        }
+    }
+
     pub(super) fn repeat_kills(&self, lock: Lock, effects: &mut Vec<Effect>) {
         let Some(peer) = self.peers.get(&lock) else { return };
+        for run in &peer.purge {
+            self.send_to(lock, Order::Kill(*run, Kill::Now), effects);
+        }
         for (run, entry) in &peer.runs {
             if let Some(kill) = entry.kill {
                 self.send_to(lock, Order::Kill(*run, kill), effects);
@@ -244,7 +255,6 @@ impl Fleet {
         if peer.is_declared_dead {
             // It was said not to run, and its key may run elsewhere: it ends first.
             peer.purge.insert(held.run);
-            self.send_to(from.lock, Order::Kill(held.run, Kill::Now), effects);
         } else if let Some(entry) = peer.runs.get_mut(&held.run) {
             entry.phase = Phase::Running;
         } else {
@@ -373,6 +383,8 @@ impl Fleet {
         let Some(peer) = self.peers.get_mut(&lock) else { return };
         if peer.is_declared_dead && peer.has_answered && peer.purge.is_empty() {
             peer.is_declared_dead = false;
+            // Nothing is sent to it before the roster says so: the next leader would not wait.
+            peer.enrolment = Enrolment::Asked;
             effects.push(Effect::Enroll(peer.entry()));
         }
     }
