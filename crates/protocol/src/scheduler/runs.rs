@@ -371,7 +371,9 @@ impl Fleet {
         let Some(peer) = self.peers.get_mut(&lock) else { return };
         peer.is_declared_dead = true;
         let runs: Vec<RunId> = peer.runs.keys().copied().collect();
-        self.lose(lock, effects);
+        if !peer.is_lost() {
+            self.lose(lock, effects);
+        }
         for run in runs {
             self.settle(lock, run, Settlement::Gone(GoneBy::Declaration), effects);
         }

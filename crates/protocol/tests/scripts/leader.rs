@@ -84,11 +84,13 @@ impl Leader {
         self.fleet.as_mut().expect("a script begins with `begin`")
     }
 
-    /// `5 beats w1.1 w2.1`: these send heartbeats until then, and confirmations are not shown.
+    /// `5 beats w1.1 w2.1`: these send heartbeats until then, and confirmations are not shown. Other
+    /// words hold for every heartbeat.
     /// `5 meet w1.1 w2.1`: the same of workers that run nothing and come now; nothing is shown but
     /// how they are judged in the end.
     fn keep_up(&mut self, until: u64, words: &[&str]) -> Vec<String> {
         let workers: Vec<&str> = words[1..].iter().copied().filter(|w| w.contains('.')).collect();
+        let rest = words[1..].iter().copied().filter(|word| !word.contains('.'));
         let is_met = words[0] == "meet";
         let mut shown = Vec::new();
         if is_met {
@@ -106,7 +108,8 @@ impl Leader {
             self.now = next;
             for worker in &workers {
                 let mut seen = Vec::new();
-                let input = self.input(&["beat", worker]);
+                let line: Vec<&str> = ["beat", worker].into_iter().chain(rest.clone()).collect();
+                let input = self.input(&line);
                 self.step(input, &mut seen);
                 let now = self.now as f64 / 1e3;
                 let others = seen.into_iter().filter(|effect| !effect.contains(": confirm"));
@@ -275,7 +278,7 @@ impl Leader {
             limits: option(words, "limits").map_or(1, |word| word.parse().unwrap()),
             set,
             wants_drain: words.contains(&"wants-drain"),
-            facts: nothing(),
+            facts: option(words, "facts").unwrap_or_default().as_bytes().into(),
         };
         self.says(worker, words, Saying::Heartbeat(heartbeat))
     }
