@@ -248,7 +248,13 @@ fn show_saying(frame: FromWorker) -> String {
                 1 => String::new(),
                 version => format!(" limits {version}"),
             };
-            format!("beat {}{set}{drain}{limits}", show_life(frame.incarnation))
+            let seen = match heartbeat.seen {
+                Some((mandate, revision)) if mandate.epoch.get() > 1 => {
+                    format!(" seen {}@{revision}", mandate.epoch)
+                }
+                Some(_) | None => String::new(),
+            };
+            format!("beat {}{set}{drain}{limits}{seen}", show_life(frame.incarnation))
         }
         Saying::Statuses(statuses) => {
             let show = |status: &sterna_protocol::message::Status| {
