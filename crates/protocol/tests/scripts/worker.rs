@@ -32,7 +32,7 @@ impl Played {
 
     fn pass_time(&mut self, until: u64, shown: &mut Vec<String>) {
         let mut beats = 0;
-        while self.worker.deadline() < at(until) {
+        while self.worker.deadline() < at(until) && self.now < until {
             self.now = self.worker.deadline().as_millis().max(self.now + 1);
             let mut seen = Vec::new();
             self.step(Input::Tick, &mut seen);
@@ -188,8 +188,14 @@ impl Played {
 impl Player for Played {
     fn play(&mut self, at_ms: u64, words: &[&str]) -> Vec<String> {
         let mut shown = Vec::new();
-        self.pass_time(at_ms, &mut shown);
+        // Whoever sleeps does not tick.
+        if words[0] != "sleep" {
+            self.pass_time(at_ms, &mut shown);
+        }
         self.now = at_ms;
+        if words[0] == "sleep" {
+            return shown;
+        }
         if words[0] == "health" {
             shown.push(format!("{:?}", self.worker.health()));
         } else if words[0] == "runs" {
