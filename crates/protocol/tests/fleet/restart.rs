@@ -58,8 +58,11 @@ fn with_one_of_a_thousand_missing_batches_wait_for_the_safe_wait() {
     for second in 0..125 {
         let now = elected.plus(Span::from_secs(second));
         world.pass_time(now);
-        for number in 1..WORKERS {
-            world.beat(number, 1);
+        // Later every fourth heartbeat does, and the test is quick.
+        if second < 10 || second.is_multiple_of(4) {
+            for number in 1..WORKERS {
+                world.beat(number, 1);
+            }
         }
         let is_over = now >= elected.plus(safe);
         assert_eq!(world.fleet.doors().stop_batches, is_over, "after {second} s");
