@@ -124,7 +124,6 @@ impl Peer {
         self.facts = None;
         self.seat = None;
         self.vitals = Vitals::new(now);
-        self.enrolment = Enrolment::Asked;
         self.has_answered = false;
         self.purge.clear();
         self.sequence = RunSequence::ZERO;
