@@ -192,7 +192,9 @@ impl Fleet {
         let Some(lock) = self.place(run) else { return };
         let entry = self.peers.get_mut(&lock).and_then(|peer| peer.runs.get_mut(&run));
         if let Some(entry) = entry {
-            entry.kill = entry.kill.max(Some(kill));
+            // A gentler wish does not soften an earlier one.
+            let kill = entry.kill.map_or(kill, |earlier| earlier.max(kill));
+            entry.kill = Some(kill);
             self.send_to(lock, Order::Kill(run, kill), effects);
         }
     }
