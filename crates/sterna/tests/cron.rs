@@ -20,21 +20,28 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).unwrap()
 }
 
-/// Asks all queries of one process, and gives the answers in order.
-fn ask(queries: &[Value]) -> Vec<Value> {
+/// What `--jsonl` answers, in one process.
+fn answers(queries: &[u8]) -> String {
     let mut child = Command::new(env!("CARGO_BIN_EXE_sterna"))
         .args(["cron", "next", "--jsonl"])
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
-    let lines: String = queries.iter().map(|query| format!("{query}\n")).collect();
     let mut stdin = child.stdin.take().unwrap();
-    let writer = std::thread::spawn(move || stdin.write_all(lines.as_bytes()).unwrap());
-    let output = child.wait_with_output().unwrap();
-    writer.join().unwrap();
+    let output = std::thread::scope(|scope| {
+        // Beside the reading, or both sides might wait for each other.
+        scope.spawn(move || stdin.write_all(queries).unwrap());
+        child.wait_with_output().unwrap()
+    });
     assert!(output.status.success());
-    text(&output.stdout).lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    text(&output.stdout)
+}
+
+/// The same for queries and answers as values.
+fn ask(queries: &[Value]) -> Vec<Value> {
+    let lines: String = queries.iter().map(|query| format!("{query}\n")).collect();
+    answers(lines.as_bytes()).lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
 #[test]
@@ -262,15 +269,24 @@ fn the_end_of_a_pattern_is_said() {
     assert!(text.ends_with("no more firings\n"), "{text}");
 }
 
-/// What `--jsonl` answers.
-fn answers(queries: &[u8]) -> String {
-    use std::{io::Write, process::Stdio};
-    let mut child = Command::new(env!("CARGO_BIN_EXE_sterna"))
-        .args(["cron", "next", "--jsonl"])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    child.stdin.take().unwrap().write_all(queries).unwrap();
-    String::from_utf8(child.wait_with_output().unwrap().stdout).unwrap()
+#[test]
+fn an_option_that_would_be_ignored_is_refused() {
+    for option in [
+        &["--count", "3"][..],
+        &["--json"],
+        &["--tz", "UTC"],
+        &["--from", "0"],
+        &["--dst", "vixie"],
+    ] {
+        let output = sterna(&[&["cron", "next", "--jsonl"], option].concat());
+        assert_eq!(output.status.code(), Some(64), "{option:?}");
+        assert!(text(&output.stderr).contains("cannot be used with"), "{option:?}");
+    }
+}
+
+#[test]
+fn a_bad_zone_is_told_even_where_another_counts() {
+    let output = sterna(&["cron", "next", "--line", "CRON_TZ=UTC 0 9 * * *", "--tz", "Atlantis"]);
+    assert_eq!(output.status.code(), Some(65));
+    assert!(text(&output.stderr).contains("unknown time zone \"Atlantis\""));
 }
