@@ -161,7 +161,8 @@ fn the_guide_shows_what_the_commands_answer() {
         let (command, expected) = block.split_once('\n').unwrap();
         let script = command.strip_prefix("$ sterna ").unwrap();
         let script = format!("{} {script}", env!("CARGO_BIN_EXE_sterna"));
-        let output = Command::new("sh").args(["-c", &script]).output().unwrap();
+        let output =
+            Command::new("sh").args(["-c", &script]).env("COLUMNS", "80").output().unwrap();
         let said = text(&output.stdout) + &text(&output.stderr);
         match expected.strip_suffix("\n...") {
             Some(beginning) => assert!(said.starts_with(beginning), "{command}\n{said}"),
@@ -289,4 +290,87 @@ fn a_bad_zone_is_told_even_where_another_counts() {
     let output = sterna(&["cron", "next", "--line", "CRON_TZ=UTC 0 9 * * *", "--tz", "Atlantis"]);
     assert_eq!(output.status.code(), Some(65));
     assert!(text(&output.stderr).contains("unknown time zone \"Atlantis\""));
+}
+
+/// The calendar of `explain`, with so many columns.
+fn calendar(columns: &str, arguments: &[&str]) -> String {
+    let output = Command::new(env!("CARGO_BIN_EXE_sterna"))
+        .args([&["cron", "explain"], arguments].concat())
+        .env("COLUMNS", columns)
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    text(&output.stdout).split_once("\n\n").unwrap().1.to_owned()
+}
+
+#[test]
+fn the_calendar_fits_its_columns() {
+    let arguments = ["--line", "0 0 * * *", "--tz", "UTC", "--from", "0"];
+    let widest = |columns: &str| {
+        calendar(columns, &arguments).lines().map(|line| line.chars().count()).max().unwrap()
+    };
+    // One, two, three, four, six and twelve months of 21 letters, with three between them.
+    for (columns, expected) in [
+        ("10", 21),
+        ("44", 21),
+        ("45", 45),
+        ("69", 69),
+        ("80", 69),
+        ("93", 93),
+        ("120", 93),
+        ("141", 141),
+        ("500", 285),
+        ("wide", 69),
+        ("", 69),
+    ] {
+        assert_eq!(widest(columns), expected, "{columns:?}");
+    }
+}
+
+#[test]
+fn no_day_is_left_out_when_the_clock_jumps_far() {
+    // From 1 April to 2 April at noon the clock is a day and two hours ahead.
+    let zone = "<-03>3<+23>-23,J100/0,J101/12";
+    let output = sterna(&[
+        "cron",
+        "explain",
+        "--line",
+        "*/20 * * * *",
+        "--tz",
+        zone,
+        "--from",
+        "0",
+        "--json",
+    ]);
+    let answer: Value = serde_json::from_str(&text(&output.stdout)).unwrap();
+    let days = answer["days"].as_array().unwrap();
+    let asked = sterna(&[
+        "cron",
+        "next",
+        "--line",
+        "*/20 * * * *",
+        "--tz",
+        zone,
+        "--from",
+        "0",
+        "--count",
+        "30000",
+    ]);
+    let table = text(&asked.stdout);
+    let end = days.last().unwrap().as_str().unwrap();
+    let mut fired: Vec<&str> =
+        table.lines().map(|line| &line[..10]).filter(|day| *day <= end).collect();
+    fired.sort_unstable();
+    fired.dedup();
+    assert_eq!(days, &fired);
+    assert_eq!(end, "1970-11-30", "from December 1969 there, a year");
+}
+
+#[test]
+fn the_calendar_ends_with_the_year_9999() {
+    let arguments = ["--line", "0 0 * * *", "--tz", "UTC", "--from", "253397000000"];
+    let shown = calendar("80", &arguments);
+    assert_eq!(shown.matches("December 9999").count(), 1, "{shown}");
+    assert_eq!(shown.matches("9999").count(), 3, "October to December: {shown}");
+    assert!(shown.contains(" 30 31"), "{shown}");
 }
