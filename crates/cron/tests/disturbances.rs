@@ -86,56 +86,61 @@ fn small_disturbances_neither_lose_nor_repeat() {
     }
 }
 
-/// One move between zones in the night in which clocks are set back there, at any minute of it.
-#[test]
-fn a_move_within_a_fold_neither_loses_nor_repeats() {
-    const ZONES: [&str; 6] = [
-        "America/Los_Angeles",
-        "-07:00",
-        "-08:00",
-        "America/Denver",
-        "-09:00",
-        "America/Anchorage",
-    ];
+const NIGHT_ZONES: [&str; 6] =
+    ["America/Los_Angeles", "-07:00", "-08:00", "America/Denver", "-09:00", "America/Anchorage"];
+
+/// Spends the night in which clocks are set back in some zones, moving after so many minutes each;
+/// each label that the clock went by must fire, and as often as allowed at most.
+fn spend_night(zones: &[Zone; 6], fold: &str, first: usize, moves: &[(i64, usize)]) {
+    let item: StatefulItem = serde_json::from_str(&format!(
+        r#"{{"minute": {{"period": 5}}, "dst_fixes": ["skip", "{fold}"],
+             "max_shift_seconds_for_unskip_and_do_not_repeat": 10800}}"#
+    ))
+    .unwrap();
     let reading =
         |at| Reading { system: Time::from_epoch(at), monotonic: Uptime::from_seconds(at) };
+    let label = |zone: &Zone, at: Time| at.epoch() + zone.offset_seconds(at);
     // From two hours before the clocks of Denver are set back.
-    let start = 1_383_458_400;
+    let (start, minutes) = (1_383_458_400, 460);
+    let mut zone = &zones[first];
+    let begun = label(zone, Time::from_epoch(start));
+    let mut keeper = Timekeeper::new(item, zone.clone(), 60, reading(start));
+    let mut fired: BTreeMap<i64, u32> = BTreeMap::new();
+    for minute in 1..=minutes {
+        for (_, to) in moves.iter().filter(|(at, _)| *at == minute) {
+            zone = &zones[*to];
+            keeper.set_timezone(zone.clone());
+        }
+        let mut decisions = Vec::new();
+        keeper.step(reading(start + minute * 60), &mut decisions);
+        for decision in decisions.iter().filter(|decision| decision.verdict.fires()) {
+            *fired.entry(label(zone, decision.event.due)).or_default() += 1;
+        }
+    }
+    let ended = label(zone, Time::from_epoch(start + minutes * 60));
+    let allowed = if fold == "repeat_use_both" { 1..=9 } else { 1..=1 };
+    for label in (begun + 1..=ended).filter(|label| label % 300 == 0) {
+        let times = fired.remove(&label).unwrap_or(0);
+        assert!(allowed.contains(&times), "{fold}, {first}, {moves:?}: {times} at {label}");
+    }
+    assert_eq!(fired, BTreeMap::new(), "nothing else fired");
+}
+
+#[test]
+fn moves_within_a_fold_neither_lose_nor_repeat() {
+    let zones = NIGHT_ZONES.map(|name| name.parse::<Zone>().unwrap());
+    let mut random = Random(3);
     for fold in ["repeat_use_only_early", "repeat_use_only_late", "repeat_use_both"] {
-        let item: StatefulItem = serde_json::from_str(&format!(
-            r#"{{"minute": {{"period": 5}}, "dst_fixes": ["skip", "{fold}"],
-                 "max_shift_seconds_for_unskip_and_do_not_repeat": 10800}}"#
-        ))
-        .unwrap();
-        for (from, to) in ZONES.iter().flat_map(|from| ZONES.map(|to| (*from, to))) {
-            for moved in (0..300).step_by(23) {
-                let mut zone: Zone = from.parse().unwrap();
-                let mut keeper = Timekeeper::new(item.clone(), zone.clone(), 60, reading(start));
-                let label = |zone: &Zone, at: Time| at.epoch() + zone.offset_seconds(at);
-                let first = label(&zone, Time::from_epoch(start));
-                let mut fired: BTreeMap<i64, u32> = BTreeMap::new();
-                for minute in 1..=460 {
-                    if minute == moved {
-                        zone = to.parse().unwrap();
-                        keeper.set_timezone(zone.clone());
-                    }
-                    let mut decisions = Vec::new();
-                    keeper.step(reading(start + minute * 60), &mut decisions);
-                    for decision in decisions.iter().filter(|decision| decision.verdict.fires()) {
-                        *fired.entry(label(&zone, decision.event.due)).or_default() += 1;
-                    }
-                }
-                let last = label(&zone, Time::from_epoch(start + 27_600));
-                let times = if fold == "repeat_use_both" { 1..=3 } else { 1..=1 };
-                for label in (first + 1..=last).filter(|label| label % 300 == 0) {
-                    let found = fired.remove(&label).unwrap_or(0);
-                    assert!(
-                        times.contains(&found),
-                        "{fold}, {from} to {to} after {moved} minutes: {found} at {label}"
-                    );
-                }
-                assert_eq!(fired, BTreeMap::new(), "nothing else fired");
+        for (from, to) in (0..36).map(|pair| (pair / 6, pair % 6)) {
+            for moved in (1..300).step_by(59) {
+                spend_night(&zones, fold, from, &[(moved, to)]);
             }
+        }
+        for _ in 0..200 {
+            let count = 2 + random.below(2);
+            let moves: Vec<_> =
+                (0..count).map(|_| (random.between(1, 300), random.below(6))).collect();
+            spend_night(&zones, fold, random.below(6), &moves);
         }
     }
 }

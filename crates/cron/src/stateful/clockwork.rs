@@ -94,6 +94,8 @@ pub struct Movement {
 pub struct Clockwork {
     pub(super) pattern: Pattern,
     pub(super) zone: Zone,
+    /// The zone before it was set, until the next step has dealt with that.
+    pub(super) left: Option<Zone>,
     follows: Follows,
     pub(super) listing: Listing,
     pub(super) saved: Saved,
@@ -192,7 +194,7 @@ impl Clockwork {
             (false, Follows::Monotonic) => Follows::Monotonic,
             (false | true, Follows::System) | (true, Follows::Monotonic) => Follows::System,
         };
-        Self { pattern, zone, follows, listing, saved }
+        Self { pattern, zone, left: None, follows, listing, saved }
     }
 
     /// What to keep for [`Clockwork::load`].
@@ -230,7 +232,8 @@ impl Clockwork {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn set_timezone(&mut self, zone: Zone) {
-        self.zone = zone;
+        let left = std::mem::replace(&mut self.zone, zone);
+        self.left.get_or_insert(left);
     }
 
     /// When to step next, by the system clock; `None` when nothing is left to fire.

@@ -21,17 +21,30 @@ use super::{
     clockwork::{Clockwork, Movement},
     state::Moved,
 };
-use crate::{Repeated, Time};
+use crate::{Repeated, Time, Zone};
 
 impl Clockwork {
     /// When the offset of the last reading, computed anew, has changed, the local clock was moved:
     /// `done` goes to where the new clock has shown what was done.
     pub(super) fn move_zone(&mut self, movement: &mut Movement) {
+        let left = self.left.take();
         let Some(fixes) = self.pattern.dst_fixes() else { return };
+        let offset = self.saved.offset_seconds;
+        let anew = self.zone.offset_seconds(self.saved.system);
+        movement.zone_shift_seconds = anew.saturating_sub(offset);
+        match left {
+            Some(left) => {
+                self.carry(fixes.repeated, |at| {
+                    left.table().done_label(at.epoch(), fixes.repeated)
+                });
+            }
+            // After a restart the old zone is gone, and its last offset is all there is.
+            None if movement.zone_shift_seconds != 0 => {
+                self.carry(fixes.repeated, |at| at.epoch().saturating_add(offset));
+            }
+            None => {}
+        }
         let saved = &mut self.saved;
-        let offset = self.zone.offset_seconds(saved.system);
-        let left = saved.offset_seconds;
-        movement.zone_shift_seconds = offset.saturating_sub(left);
         let anew = self.zone.table().done_label(saved.done.epoch(), fixes.repeated);
         // Beside a fold the same offset is not enough: what one zone shows a second time, another
         // may show once.
@@ -39,21 +52,23 @@ impl Clockwork {
         if movement.zone_shift_seconds == 0 && is_same {
             return;
         }
-        let label = saved.done_label.unwrap_or_else(|| saved.done.epoch().saturating_add(left));
-        saved.done = match fixes.repeated {
-            Repeated::Both | Repeated::OnlyEarly => {
-                self.zone.first_showing(label.saturating_add(1)).plus_seconds(-1)
-            }
-            Repeated::OnlyLate => Time::from_epoch(self.zone.table().last_showing(label)),
-        };
+        let label = saved.done_label.unwrap_or_else(|| saved.done.epoch().saturating_add(offset));
+        saved.done = done_at(&self.zone, label, fixes.repeated);
         saved.moved =
             (saved.done < saved.system).then_some(Moved { at: saved.system, done_label: label });
-        let carried = |at: Time| self.zone.first_showing(at.epoch().saturating_add(left));
-        for repeat in &mut saved.repeats {
-            (repeat.after, repeat.until) = (carried(repeat.after), carried(repeat.until));
+    }
+
+    /// What comes again, and what was never listed, goes to the moments at which the new clock has
+    /// shown what the old one did.
+    fn carry(&mut self, repeated: Repeated, label: impl Fn(Time) -> i64) {
+        let moved = |at| done_at(&self.zone, label(at), repeated);
+        for repeat in &mut self.saved.repeats {
+            repeat.after = moved(repeat.after);
+            repeat.until = moved(repeat.until);
         }
-        for unlisted in &mut saved.unlisted {
-            (unlisted.after, unlisted.until) = (carried(unlisted.after), carried(unlisted.until));
+        for unlisted in &mut self.saved.unlisted {
+            unlisted.after = moved(unlisted.after);
+            unlisted.until = moved(unlisted.until);
         }
     }
 
@@ -109,5 +124,15 @@ impl Clockwork {
                 Some(_) | None,
             ) => true,
         }
+    }
+}
+
+/// The moment at whose end everything up to a label is done.
+fn done_at(zone: &Zone, label: i64, repeated: Repeated) -> Time {
+    match repeated {
+        Repeated::Both | Repeated::OnlyEarly => {
+            zone.first_showing(label.saturating_add(1)).plus_seconds(-1)
+        }
+        Repeated::OnlyLate => Time::from_epoch(zone.table().last_showing(label)),
     }
 }
