@@ -3,7 +3,7 @@
 use super::{
     ItemError, every,
     select::{self, Domain, Selection},
-    value::Value,
+    value::{Value, cut},
 };
 use crate::{
     civil, names,
@@ -69,7 +69,7 @@ pub(super) fn pattern(source: &Value) -> Result<Pattern, ItemError> {
 fn epoch(entries: &[(String, Value)], value: &Value) -> Result<Pattern, ItemError> {
     if let Some((other, _)) = entries.iter().find(|(key, _)| key != "epoch") {
         let remedy = "epoch counts seconds, so no other key may stand beside it".to_owned();
-        return Err(ItemError::Clash { one: "epoch".to_owned(), other: other.clone(), remedy });
+        return Err(ItemError::Clash { one: "epoch".to_owned(), other: cut(other), remedy });
     }
     if entries.len() > 1 {
         return Err(ItemError::twice("epoch"));
@@ -121,7 +121,7 @@ fn dst_fixes(value: Option<&Value>) -> Result<DstFixes, ItemError> {
         Value::Null
         | Value::Bool(_)
         | Value::Int(_)
-        | Value::Float(_)
+        | Value::Other(_)
         | Value::Text(_)
         | Value::Map(_) => None,
     };
@@ -136,7 +136,7 @@ pub(super) fn text(value: &Value) -> Option<&str> {
         Value::Null
         | Value::Bool(_)
         | Value::Int(_)
-        | Value::Float(_)
+        | Value::Other(_)
         | Value::List(_)
         | Value::Map(_) => None,
     }
@@ -210,7 +210,7 @@ fn weekdays_of_month(value: &Value) -> Result<Weekdays, ItemError> {
         Value::Null
         | Value::Bool(_)
         | Value::Int(_)
-        | Value::Float(_)
+        | Value::Other(_)
         | Value::Text(_)
         | Value::List(_)
         | Value::Map(_) => whole,
@@ -247,7 +247,7 @@ fn add_nth(nth: &Value, weekday: &Value, weekdays: &mut Weekdays) -> Result<(), 
         Value::Null
         | Value::Bool(_)
         | Value::Int(_)
-        | Value::Float(_)
+        | Value::Other(_)
         | Value::Text(_)
         | Value::List(_)
         | Value::Map(_) => std::slice::from_ref(nth),
@@ -260,7 +260,7 @@ fn add_nth(nth: &Value, weekday: &Value, weekdays: &mut Weekdays) -> Result<(), 
                 Value::Null
                 | Value::Bool(_)
                 | Value::Int(_)
-                | Value::Float(_)
+                | Value::Other(_)
                 | Value::Text(_)
                 | Value::List(_)
                 | Value::Map(_) => {
