@@ -83,7 +83,8 @@ impl Walk<'_> {
             if let Some(inside) = self.members.inside_mut(*seat)
                 && let Some(Heard { last: _, indirect }) = &mut inside.heard
             {
-                *indirect = reach;
+                // Not lower than before: what was found through history that is gone stays true.
+                *indirect = indirect.later(reach);
                 // Heaps come in ascending order, so the first one with a worker in it is lowest.
                 self.lowest.get_or_insert(reach);
             }
