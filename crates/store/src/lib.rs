@@ -11,6 +11,7 @@
 //! | --- | --- |
 //! | [`Store`] | the contract: commit, get, scan, watch, written, compact |
 //! | [`Embedded`] | the default: one directory, one process, crash-safe, group commit |
+//! | [`cluster`] | whose store this is, and whether it has lost something |
 //! | [`leader`] | one process at a time, and fences against the others |
 //! | `Postgres` | a PostgreSQL server that several processes share; behind the feature `postgres` |
 //! | [`Memory`] | the reference, with faults to order; also the simulator's store |
@@ -22,6 +23,7 @@
 //!
 //! This crate does not know what its keys and values mean.
 
+pub mod cluster;
 mod commit;
 #[cfg(any(test, feature = "conformance"))]
 pub mod conformance;
