@@ -22,6 +22,8 @@
 //!
 //! This crate does not know what its keys and values mean.
 
+#[cfg(feature = "postgres")]
+mod backoff;
 mod commit;
 #[cfg(any(test, feature = "conformance"))]
 pub mod conformance;
@@ -34,6 +36,8 @@ pub mod memory;
 #[cfg(feature = "postgres")]
 pub mod postgres;
 mod store;
+#[cfg(feature = "postgres")]
+mod tls;
 mod url;
 
 #[cfg(feature = "postgres")]

@@ -39,3 +39,19 @@ pub async fn open(url: &str) -> Result<Arc<dyn Store>, OpenError> {
         Some(_) | None => Err(wrong(REMEDY)),
     }
 }
+
+/// The URL as it may be shown.
+#[cfg(feature = "postgres")]
+pub(crate) fn without_password(url: &str) -> String {
+    let Some((scheme, rest)) = url.split_once("://") else { return url.to_owned() };
+    // A password may hold an @ that was not escaped; better to hide too much.
+    let end = rest.find(['/', '?']).unwrap_or(rest.len());
+    let at = rest[..end].rfind('@').or_else(|| rest.rfind('@'));
+    match at {
+        Some(at) => {
+            let user = rest[..at].split(':').next().unwrap_or_default();
+            format!("{scheme}://{user}:...{}", &rest[at..])
+        }
+        None => url.to_owned(),
+    }
+}
