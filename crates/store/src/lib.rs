@@ -13,6 +13,7 @@
 //! | [`Embedded`] | the default: one directory, one process, crash-safe, group commit |
 //! | [`leader`] | one process at a time, and fences against the others |
 //! | `Postgres` | a PostgreSQL server that several processes share; behind the feature `postgres` |
+//! | `Etcd` | an etcd cluster that several processes share; behind the feature `etcd` |
 //! | [`Memory`] | the reference, with faults to order; also the simulator's store |
 //! | `conformance` | the suite that every backend passes, and the disk that fails to order |
 //!
@@ -22,13 +23,15 @@
 //!
 //! This crate does not know what its keys and values mean.
 
-#[cfg(feature = "postgres")]
+#[cfg(any(feature = "postgres", feature = "etcd"))]
 mod backoff;
 mod commit;
 #[cfg(any(test, feature = "conformance"))]
 pub mod conformance;
 pub mod embedded;
 mod error;
+#[cfg(feature = "etcd")]
+pub mod etcd;
 mod follow;
 pub mod leader;
 mod limits;
@@ -36,10 +39,12 @@ pub mod memory;
 #[cfg(feature = "postgres")]
 pub mod postgres;
 mod store;
-#[cfg(feature = "postgres")]
+#[cfg(any(feature = "postgres", feature = "etcd"))]
 mod tls;
 mod url;
 
+#[cfg(feature = "etcd")]
+pub use self::etcd::Etcd;
 #[cfg(feature = "postgres")]
 pub use self::postgres::Postgres;
 pub use self::{
