@@ -4,6 +4,8 @@
 //! machine in the same run, `ratios` are figures over floor. Only ratios compare across machines.
 
 mod cron;
+#[cfg(feature = "etcd")]
+mod etcd;
 #[cfg(feature = "postgres")]
 mod postgres;
 mod report;

@@ -101,6 +101,9 @@ enum Floor {
     /// Conditional updates on a server.
     #[cfg(feature = "postgres")]
     Updates(super::postgres::Updates),
+    /// Conditional puts on a cluster.
+    #[cfg(feature = "etcd")]
+    Puts(super::etcd::Puts),
 }
 
 impl Floor {
@@ -117,6 +120,8 @@ impl Floor {
             Some(("postgres" | "postgresql", _)) => {
                 Ok(Self::Updates(super::postgres::Updates::prepare(url).await?))
             }
+            #[cfg(feature = "etcd")]
+            Some(("etcd", _)) => Ok(Self::Puts(super::etcd::Puts::prepare(url).await?)),
             Some(_) | None => Ok(Self::None),
         }
     }
@@ -130,6 +135,8 @@ impl Floor {
                 .with_context(|| format!("cannot append to a file in {}", directory.display())),
             #[cfg(feature = "postgres")]
             Self::Updates(updates) => Ok(Some(updates.measure(span).await?)),
+            #[cfg(feature = "etcd")]
+            Self::Puts(puts) => Ok(Some(puts.measure(span).await?)),
         }
     }
 
@@ -139,6 +146,8 @@ impl Floor {
             Self::Appends(_) => "fdatasync",
             #[cfg(feature = "postgres")]
             Self::Updates(_) => "update",
+            #[cfg(feature = "etcd")]
+            Self::Puts(_) => "put",
         }
     }
 
@@ -147,6 +156,8 @@ impl Floor {
             Self::None | Self::Appends(_) => Ok(()),
             #[cfg(feature = "postgres")]
             Self::Updates(updates) => updates.clean_up().await,
+            #[cfg(feature = "etcd")]
+            Self::Puts(puts) => puts.clean_up().await,
         }
     }
 }

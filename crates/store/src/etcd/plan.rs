@@ -3,8 +3,11 @@
 //! ```text
 //!   if    no commit with this write id applied, the floor is as known, every expectation holds
 //!   then  the writes, and the record of the write id
-//!   else  read the record, the floor and what is expected, all at one revision
 //! ```
+//!
+//! Where that did not hold, a question follows: the record, the floor and what is expected, read at
+//! the revision at which it did not hold. It is not part of the transaction, whose every byte is
+//! written to the log of every member: most commits apply.
 //!
 //! Invariant: however many copies of a commit are on their way, at most one applies, ever. As long
 //! as the record of the one that applied is there, no other applies. It is removed only after the
@@ -47,7 +50,7 @@ impl Floor {
     }
 }
 
-/// What the answer to a transaction means.
+/// What became of a commit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
     /// It has applied, now or earlier.
@@ -75,7 +78,7 @@ pub(super) fn transaction(keys: &Keys, floor: Floor, commit: &Commit) -> TxnRequ
     let mut success = Vec::with_capacity(commit.writes.len() + 1);
     if commit.writes.is_empty() {
         // A transaction that reads nothing would be answered by a member that lags behind.
-        success.push(read(keys.floor(), With::Nothing));
+        success.push(read(keys.floor(), With::Nothing, Revision::ZERO));
     } else {
         let record = keys.write(commit.write_id);
         compare.push(Compare::is_absent(record.clone()));
@@ -84,20 +87,27 @@ pub(super) fn transaction(keys: &Keys, floor: Floor, commit: &Commit) -> TxnRequ
     }
     compare.extend(commit.expects.iter().map(|(key, expect)| condition(keys.of(key), expect)));
     success.extend(commit.writes.iter().map(|(key, write)| step(keys.of(key), write)));
-    let mut failure =
-        vec![read(keys.write(commit.write_id), With::Nothing), read(keys.floor(), With::Value)];
-    // Without values, which may be large: most conflicts are told by the revision alone.
-    failure.extend(expected(commit).map(|key| read(keys.of(key), With::Nothing)));
-    TxnRequest { compare, success, failure }
+    TxnRequest { compare, success, failure: Vec::new() }
 }
 
-/// What the answer says.
-pub(super) fn verdict(floor: Floor, commit: &Commit, answer: &TxnResponse) -> Verdict {
-    let Some(header) = &answer.header else { return Verdict::Nonsense };
-    let at = revision(header.revision);
-    if answer.succeeded {
-        return Verdict::Applied(at);
-    }
+/// The question why `commit` did not apply at this revision.
+pub(super) fn question(keys: &Keys, at: Revision, commit: &Commit) -> TxnRequest {
+    let mut success = vec![
+        read(keys.write(commit.write_id), With::Nothing, at),
+        read(keys.floor(), With::Value, at),
+    ];
+    // Without values, which may be large: most conflicts are told by the revision alone.
+    success.extend(expected(commit).map(|key| read(keys.of(key), With::Nothing, at)));
+    TxnRequest { success, ..TxnRequest::default() }
+}
+
+/// What the answer to that question says.
+pub(super) fn verdict(
+    floor: Floor,
+    at: Revision,
+    commit: &Commit,
+    answer: &TxnResponse,
+) -> Verdict {
     let mut readings = answer.responses.iter().map(|response| response.range.as_ref());
     let (Some(Some(record)), Some(Some(now))) = (readings.next(), readings.next()) else {
         return Verdict::Nonsense;
@@ -190,7 +200,8 @@ enum With {
     Nothing,
 }
 
-fn read(key: Bytes, with: With) -> RequestOp {
-    let keys_only = matches!(with, With::Nothing);
-    Request::Range(RangeRequest { key, keys_only, ..RangeRequest::default() }).into()
+/// Reads a key at a revision, 0 for now.
+fn read(key: Bytes, with: With, at: Revision) -> RequestOp {
+    let (keys_only, revision) = (matches!(with, With::Nothing), signed(at));
+    Request::Range(RangeRequest { key, keys_only, revision, ..RangeRequest::default() }).into()
 }

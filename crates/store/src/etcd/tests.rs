@@ -6,7 +6,7 @@ use sterna_model::{Revision, WallTime, WriteId};
 use super::{
     gather::Gather,
     keys::Keys,
-    plan::{Floor, Verdict, transaction, verdict},
+    plan::{Floor, Verdict, question, transaction},
     wire::{Event, EventKind, Header, KeyValue, RangeResponse, Request, ResponseOp, TxnResponse},
 };
 use crate::{Commit, Expect, Limits, Outcome};
@@ -29,20 +29,25 @@ fn kv(key: &str, mod_revision: i64, value: &str) -> KeyValue {
     KeyValue { key, mod_revision, value }
 }
 
-/// An answer of the branch that was not hoped for: each reading brings one of these.
-fn lost(at: i64, readings: &[Option<KeyValue>]) -> TxnResponse {
-    let header = Some(Header { member_id: 1, revision: at });
+/// What the answer at revision 30 to the question why means.
+fn verdict(floor: Floor, commit: &Commit, answer: &TxnResponse) -> Verdict {
+    super::plan::verdict(floor, Revision::new(30), commit, answer)
+}
+
+/// An answer to the question why: each reading brings one of these.
+fn lost(readings: &[Option<KeyValue>]) -> TxnResponse {
+    let header = Some(Header { member_id: 1, revision: 99 });
     let responses = readings.iter().map(|reading| ResponseOp {
         range: Some(RangeResponse { kvs: reading.iter().cloned().collect(), ..Default::default() }),
     });
-    TxnResponse { header, succeeded: false, responses: responses.collect() }
+    TxnResponse { header, succeeded: true, responses: responses.collect() }
 }
 
 #[test]
 fn a_commit_leaves_its_write_id_and_expects_none_and_the_floor() {
     let commit = commit().expect("/a", Expect::Present).put("/a", "1").delete("/b");
     let request = transaction(&keys(), floor(5, 9), &commit);
-    assert_eq!((request.compare.len(), request.success.len(), request.failure.len()), (3, 3, 3));
+    assert_eq!((request.compare.len(), request.success.len(), request.failure.len()), (3, 3, 0));
     assert_eq!(request.compare[0].key, keys().write(commit.write_id));
     assert_eq!(request.compare[1].key, keys().floor());
     let Some(Request::Put(put)) = &request.success[0].request else { panic!("no record") };
@@ -74,7 +79,8 @@ fn the_largest_commit_is_within_what_etcd_takes() {
         let request = transaction(&keys, floor(1, 1), &commit);
         let bytes = prost::Message::encoded_len(&request);
         assert!(bytes < 1_400_000, "{bytes} bytes");
-        for part in [request.compare.len(), request.success.len(), request.failure.len()] {
+        let question = question(&keys, Revision::new(1), &commit);
+        for part in [request.compare.len(), request.success.len(), question.success.len()] {
             assert!(part <= 128, "{part} operations");
         }
     }
@@ -83,14 +89,14 @@ fn the_largest_commit_is_within_what_etcd_takes() {
 #[test]
 fn a_record_tells_that_it_applied_before() {
     let commit = commit().expect("/a", Expect::Absent).put("/a", "1");
-    let answer = lost(30, &[Some(kv("w", 20, "")), Some(kv("f", 9, "5")), Some(kv("/a", 20, ""))]);
+    let answer = lost(&[Some(kv("w", 20, "")), Some(kv("f", 9, "5")), Some(kv("/a", 20, ""))]);
     assert_eq!(verdict(floor(5, 9), &commit, &answer), Verdict::Applied(Revision::new(20)));
 }
 
 #[test]
 fn another_floor_is_told_before_any_conflict() {
     let commit = commit().expect("/a", Expect::Absent).put("/a", "1");
-    let answer = lost(30, &[None, Some(kv("f", 25, "24")), Some(kv("/a", 20, ""))]);
+    let answer = lost(&[None, Some(kv("f", 25, "24")), Some(kv("/a", 20, ""))]);
     assert_eq!(verdict(floor(5, 9), &commit, &answer), Verdict::FloorMoved(floor(24, 25)));
 }
 
@@ -102,7 +108,7 @@ fn a_conflict_names_its_keys_once_values_are_known() {
         .expect("/a", Expect::Value("1".into()))
         .put("/d", "");
     let found = [Some(kv("/a", 20, "")), Some(kv("/b", 21, "")), None];
-    let answer = lost(30, &[&[None, Some(kv("f", 9, "5"))][..], &found].concat());
+    let answer = lost(&[&[None, Some(kv("f", 9, "5"))][..], &found].concat());
     let Verdict::Lost(mut lost) = verdict(floor(5, 9), &commit, &answer) else {
         panic!("not lost")
     };
@@ -118,9 +124,9 @@ fn a_conflict_names_its_keys_once_values_are_known() {
 #[test]
 fn an_answer_to_something_else_is_nonsense() {
     let commit = commit().expect("/a", Expect::Absent).put("/a", "1");
-    assert_eq!(verdict(floor(0, 0), &commit, &lost(30, &[None, None])), Verdict::Nonsense);
+    assert_eq!(verdict(floor(0, 0), &commit, &lost(&[None, None])), Verdict::Nonsense);
     assert_eq!(verdict(floor(0, 0), &commit, &TxnResponse::default()), Verdict::Nonsense);
-    let strange = lost(30, &[None, Some(kv("f", 9, "many")), None]);
+    let strange = lost(&[None, Some(kv("f", 9, "many")), None]);
     assert_eq!(verdict(floor(0, 0), &commit, &strange), Verdict::Nonsense);
 }
 

@@ -54,6 +54,9 @@ pub(super) enum Trouble {
     /// An earlier copy may yet apply: this one lost, but what it lost against may change back.
     #[error("the commit was sent again and lost a race, but its first copy may still arrive")]
     Outstanding,
+    /// A commit lost a race, and what it lost against was compacted before it could be read.
+    #[error("history is compacted faster than it can be read; compact less often")]
+    Outrun,
     /// An answer that etcd never gives.
     #[error("etcd answered what makes no sense; see whether the URL leads to etcd itself")]
     Nonsense,
@@ -113,7 +116,7 @@ impl Trouble {
             Self::Silent { .. } => Next::Elsewhere,
             Self::Said { said, .. } => said.next,
             // Whoever keeps the connection tries by itself; callers hear soon.
-            Self::NotConnected { .. } => Next::Again,
+            Self::NotConnected { .. } | Self::Outrun => Next::Again,
             Self::NoTime { .. }
             | Self::Closed
             | Self::Crowded { .. }
@@ -129,7 +132,8 @@ impl Trouble {
             Self::NoTime { .. }
             | Self::NotConnected { .. }
             | Self::Closed
-            | Self::Crowded { .. } => Fate::NotDone,
+            | Self::Crowded { .. }
+            | Self::Outrun => Fate::NotDone,
             Self::Silent { .. } | Self::Forgotten | Self::Outstanding | Self::Nonsense => {
                 Fate::Open
             }
@@ -146,6 +150,7 @@ impl Trouble {
             | Self::Crowded { .. }
             | Self::Forgotten
             | Self::Outstanding
+            | Self::Outrun
             | Self::Nonsense => Topic::Other,
         }
     }

@@ -13,7 +13,7 @@ use super::{
     link::Link,
     plan::Floor,
     reader,
-    trouble::{Topic, Trouble},
+    trouble::Topic,
     wire::{
         CompactionRequest, CompactionResponse, Compare, DeleteRangeRequest, KeyValue, PutRequest,
         RangeRequest, RangeResponse, Request, StatusRequest, StatusResponse, TxnRequest,
@@ -145,8 +145,9 @@ async fn raise(
 
 /// Removes the records of commits at or below the floor, little by little, and works no more than
 /// it rests: nobody waits for it, and it must not be in anybody's way.
-async fn clean(link: &Link, known: &Known) -> Result<(), Trouble> {
-    let floor = signed(known.floor().up_to);
+async fn clean(link: &Link, known: &Known) -> Result<(), StoreError> {
+    let (_, floor) = reader::extent(link, known).await?;
+    let floor = signed(floor.up_to);
     let mut after: Option<Bytes> = None;
     loop {
         let begun = Instant::now();
@@ -158,10 +159,12 @@ async fn clean(link: &Link, known: &Known) -> Result<(), Trouble> {
             keys_only: true,
             ..RangeRequest::default()
         };
-        let page: RangeResponse = link.ask(path::RANGE, request).await?;
+        let page: RangeResponse =
+            link.ask(path::RANGE, request).await.map_err(reader::unavailable)?;
         let old: Vec<_> = page.kvs.iter().filter(|kv| kv.mod_revision <= floor).collect();
         for records in old.chunks(REMOVED_EACH) {
-            drop(link.ask::<_, TxnResponse>(path::TXN, removal(records)).await?);
+            let removed = link.ask::<_, TxnResponse>(path::TXN, removal(records)).await;
+            drop(removed.map_err(reader::unavailable)?);
         }
         let Some(last) = page.kvs.last().filter(|_| page.more) else { return Ok(()) };
         after = Some(last.key.clone());

@@ -38,19 +38,19 @@ pub(super) async fn commit(
             },
             Ok(Verdict::Lost(_)) if attempts.doubt.is_some() => Trouble::Outstanding,
             Ok(Verdict::Lost(lost)) => match explain(link, known, commit, lost).await {
-                Ok(Some(outcome)) => return Ok(outcome),
-                // What it lost against is compacted already: it may as well try again.
-                Ok(None) => continue,
-                // It is known not to have applied, whatever happened to the question why.
-                Err(trouble) => return Err(StoreError::Unavailable(trouble.into())),
+                Ok(outcome) => return Ok(outcome),
+                Err(trouble) => Attempts::unexplained(trouble),
             },
             Ok(Verdict::Nonsense) => Trouble::Nonsense,
-            Err(trouble) => trouble,
+            Err(Failure::Unexplained(trouble)) => Attempts::unexplained(trouble),
+            Err(Failure::Unanswered(trouble)) => {
+                // A commit that writes nothing can have done nothing.
+                if trouble.fate() == Fate::Open && !commit.writes.is_empty() {
+                    attempts.doubt.get_or_insert(seen);
+                }
+                trouble
+            }
         };
-        // A commit that writes nothing can have done nothing.
-        if trouble.fate() == Fate::Open && !commit.writes.is_empty() {
-            attempts.doubt.get_or_insert(seen);
-        }
         if attempts.is_over(&trouble) {
             return Err(match attempts.doubt {
                 Some(_) => StoreError::Unknown(trouble.into()),
@@ -73,16 +73,38 @@ struct Attempts {
 }
 
 impl Attempts {
-    async fn send(&self, link: &Link, known: &Known, commit: &Commit) -> Result<Verdict, Trouble> {
-        let session = link.session(self.until).await?;
+    async fn send(&self, link: &Link, known: &Known, commit: &Commit) -> Result<Verdict, Failure> {
+        let session = link.session(self.until).await.map_err(Failure::Unanswered)?;
         let request = plan::transaction(&known.keys, self.floor, commit);
-        let answer: TxnResponse = session.ask(path::TXN, request).await?;
-        known.note(answer.header.as_ref());
-        let verdict = plan::verdict(self.floor, commit, &answer);
+        let answer: TxnResponse =
+            session.ask(path::TXN, request).await.map_err(Failure::Unanswered)?;
+        let Some(at) = known.note(answer.header.as_ref()) else { return Ok(Verdict::Nonsense) };
+        if answer.succeeded {
+            return Ok(Verdict::Applied(at));
+        }
+        let question = plan::question(&known.keys, at, commit);
+        let answer: TxnResponse =
+            link.ask(path::TXN, question).await.map_err(Failure::Unexplained)?;
+        let verdict = plan::verdict(self.floor, at, commit, &answer);
         if let Verdict::FloorMoved(floor) = verdict {
             known.note_floor(floor);
         }
         Ok(verdict)
+    }
+
+    /// What to do about a copy that is known not to have applied, if why is not. What it lost
+    /// against may be compacted already: then it is sent again.
+    fn unexplained(trouble: Trouble) -> Trouble {
+        match trouble.topic() {
+            Topic::Compacted => Trouble::Outrun,
+            Topic::Future
+            | Topic::Leader
+            | Topic::Login
+            | Topic::Permission
+            | Topic::NoAuthentication
+            | Topic::TooLarge
+            | Topic::Other => trouble,
+        }
     }
 
     /// No copy applied, and none that was sent so far ever will: the floor that they expect is no
@@ -105,22 +127,26 @@ impl Attempts {
     }
 }
 
-/// Finds out which keys were not as expected; `None` if that is no longer known.
+/// Why an attempt brought no verdict.
+enum Failure {
+    /// The commit itself got no answer.
+    Unanswered(Trouble),
+    /// The commit did not apply, and why could not be found out.
+    Unexplained(Trouble),
+}
+
+/// Finds out which keys were not as expected.
 async fn explain(
     link: &Link,
     known: &Known,
     commit: &Commit,
     mut lost: Lost,
-) -> Result<Option<Outcome>, Trouble> {
+) -> Result<Outcome, Trouble> {
     for key in lost.unread(commit) {
-        match reader::at(link, known, &key, lost.at).await {
-            Ok(Some(value)) => lost.note(&key, value),
-            Ok(None) => return Err(Trouble::Nonsense),
-            Err(trouble) if trouble.topic() == Topic::Compacted => return Ok(None),
-            Err(trouble) => return Err(trouble),
-        }
+        let value = reader::at(link, known, &key, lost.at).await?;
+        lost.note(&key, value.ok_or(Trouble::Nonsense)?);
     }
-    lost.outcome(commit).map(Some).ok_or(Trouble::Nonsense)
+    lost.outcome(commit).ok_or(Trouble::Nonsense)
 }
 
 /// A bare conditional put, as anybody would send it, for measuring beside a store.
