@@ -109,14 +109,19 @@ pub(super) fn connector(url: &str) -> Result<Connector, OpenError> {
     Ok(Connector { target: Arc::new(target), tls })
 }
 
-/// Connects to any of the members. If there is none, says what is nearest to a remedy.
+/// Connects to the member that leads, which saves each commit a hop, or else to any. If there is
+/// none, says what is nearest to a remedy.
 pub(super) async fn any(connector: &Connector) -> Result<Opened, OpenError> {
-    let mut worst: Option<OpenError> = None;
+    let (mut found, mut worst): (Option<Opened>, Option<OpenError>) = (None, None);
     for (member, endpoint) in connector.target.endpoints.iter().enumerate() {
         match connector.session(endpoint).await {
             Ok(session) => {
                 check_version(&connector.target.server, &session.status.version)?;
-                return Ok(Opened { session, member });
+                let opened = Opened { session, member };
+                if opened.session.leads() {
+                    return Ok(opened);
+                }
+                found = found.or(Some(opened));
             }
             Err(trouble) => {
                 let error = open_error(connector, endpoint, trouble).await;
@@ -127,6 +132,9 @@ pub(super) async fn any(connector: &Connector) -> Result<Opened, OpenError> {
                 }
             }
         }
+    }
+    if let Some(opened) = found {
+        return Ok(opened);
     }
     Err(worst.unwrap_or_else(|| OpenError::Url {
         url: connector.target.server.clone(),

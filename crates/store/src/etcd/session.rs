@@ -250,6 +250,11 @@ impl Session {
         self.over.notify_one();
     }
 
+    /// Whether its member led when it was made.
+    pub(super) fn leads(&self) -> bool {
+        self.status.header.as_ref().is_some_and(|header| header.member_id == self.status.leader)
+    }
+
     /// Whether it can still be used, as far as is known.
     pub(super) fn is_open(&self) -> bool {
         !self.is_discarded.load(Ordering::Acquire)
