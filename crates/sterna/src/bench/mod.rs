@@ -5,6 +5,8 @@
 
 mod consensus;
 mod cron;
+#[cfg(feature = "etcd")]
+mod etcd;
 #[cfg(feature = "postgres")]
 mod postgres;
 mod report;

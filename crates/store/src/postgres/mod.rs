@@ -15,7 +15,7 @@
 //! | `sql`, `columns` | what is said to the server, and our words in its types |
 //! | `writer`, `reader`, `watch`, `upkeep` | the drivers |
 //! | `link`, `session` | a connection that is made again when it is lost |
-//! | `open`, `target`, `tls` | the URL, the way in, the schema |
+//! | `open`, `target` | the URL, the way in, the schema |
 //! | `trouble` | what went wrong, and what to do about it |
 //!
 //! Invariant: revisions come from one counter row that is locked until commit, so they become
@@ -40,7 +40,6 @@ mod sql;
 mod target;
 #[cfg(test)]
 mod tests;
-mod tls;
 mod trouble;
 mod upkeep;
 mod watch;

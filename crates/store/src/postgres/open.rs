@@ -4,6 +4,7 @@ use std::{io, sync::Arc, time::Duration};
 
 use tokio::time::timeout;
 use tokio_postgres::{Client, Error};
+use tokio_postgres_rustls::MakeRustlsConnect;
 
 use super::{
     session::{CONNECT_MAX, Connector, Io},
@@ -11,7 +12,7 @@ use super::{
     target::Target,
     trouble::open_error,
 };
-use crate::OpenError;
+use crate::{OpenError, tls};
 
 /// The oldest server that is known to do what we ask.
 const VERSION_MIN: i32 = 13;
@@ -194,7 +195,7 @@ async fn version(
 /// A connector to the server that a URL names.
 pub(super) fn connector(url: &str) -> Result<Connector, OpenError> {
     let target = Target::read(url)?;
-    let tls = super::tls::connector(&target.trust)?;
+    let tls = MakeRustlsConnect::new(tls::config(&target.trust)?);
     let (hints, _) = tokio::sync::watch::channel(sterna_model::Revision::ZERO);
     Ok(Connector { target: Arc::new(target), tls, hints: Arc::new(hints) })
 }
