@@ -55,6 +55,6 @@ pub use self::{
     error::{BoxError, OpenError, StoreError},
     limits::{Limits, Refusal},
     memory::Memory,
-    store::{Change, Changes, Item, Page, Reading, Scan, Store, Watch, scan_all},
+    store::{About, Change, Changes, Item, Page, Reading, Scan, Store, Watch, scan_all},
     url::open,
 };

@@ -10,6 +10,8 @@ mod etcd;
 #[cfg(feature = "postgres")]
 mod postgres;
 mod report;
+
+pub(crate) use report::median;
 mod store;
 
 /// Measure Sterna on this machine, beside what the machine itself can do

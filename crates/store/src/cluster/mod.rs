@@ -34,6 +34,8 @@ pub enum Verdict {
     Whole,
     /// Ours, and it lags behind what was seen, or has lost its very name: this epoch must be opened.
     Lags(Epoch),
+    /// Its cluster goes on in another store.
+    Moved,
     /// Another cluster's.
     Foreign(ClusterId),
     /// There is no epoch left to count; nothing is safe but to stop.
@@ -46,6 +48,7 @@ pub fn judge(stored: Option<&Cluster>, revision: Revision, seen: Option<&Seen>) 
     match (stored, seen) {
         (None, None) => Verdict::Blank,
         (None, Some(seen)) => next(seen.position.epoch),
+        (Some(stored), Some(_) | None) if stored.stage == Stage::Moved => Verdict::Moved,
         (Some(_), None) => Verdict::Whole,
         (Some(stored), Some(seen)) if stored.id != seen.cluster => Verdict::Foreign(stored.id),
         (Some(stored), Some(seen)) => {

@@ -29,16 +29,19 @@ pub enum Stage {
     Used,
     /// It was found to lag, and is used with all care until somebody says that it is whole.
     Recovered,
+    /// It goes on in another store; no server uses this one.
+    Moved,
 }
 
 impl Stage {
-    pub(super) const ALL: [Self; 3] = [Self::Virgin, Self::Used, Self::Recovered];
+    pub(super) const ALL: [Self; 4] = [Self::Virgin, Self::Used, Self::Recovered, Self::Moved];
 
     const fn as_str(self) -> &'static str {
         match self {
             Self::Virgin => "virgin",
             Self::Used => "used",
             Self::Recovered => "recovered",
+            Self::Moved => "moved",
         }
     }
 }

@@ -33,6 +33,7 @@ fn a_store_behind_what_was_seen_opens_the_next_epoch() {
         (Some(stored(1, 2)), Some(seen(1, "1.99")), Verdict::Whole),
         // A backup from before an earlier recovery: past both.
         (Some(stored(1, 1)), Some(seen(1, "3.2")), Verdict::Lags(Epoch::new(4))),
+        (Some(Cluster { stage: Stage::Moved, ..stored(1, 1) }), None, Verdict::Moved),
         (Some(stored(2, 9)), Some(seen(1, "1.1")), Verdict::Foreign(id(2))),
         (Some(stored(1, 1)), Some(seen(1, "18446744073709551615.1")), Verdict::Exhausted),
     ];

@@ -56,7 +56,9 @@ use self::{
     link::{CALL_MAX, Link, Opened},
     trouble::Trouble,
 };
-use crate::{Commit, Limits, OpenError, Outcome, Page, Reading, Scan, Store, StoreError, Watch};
+use crate::{
+    About, Commit, Limits, OpenError, Outcome, Page, Reading, Scan, Store, StoreError, Watch,
+};
 
 /// How many connections one open store keeps: one commits, one reads, one watches.
 pub const CONNECTIONS: usize = 3;
@@ -86,6 +88,7 @@ pub struct Etcd {
     watches: Link,
     known: Arc<Known>,
     places: Semaphore,
+    about: About,
     warnings: Vec<String>,
     /// Ends the tasks when the store is dropped; nobody then waits for them.
     _tasks: JoinSet<()>,
@@ -120,8 +123,9 @@ impl Etcd {
         let known = Known::new(Keys::under(&connector.target.prefix), facts.floor);
         let known = Arc::new(known);
         tasks.spawn(upkeep::run(watches.clone(), reads.clone(), Arc::clone(&known)));
-        let (places, warnings) = (Semaphore::new(COMMITS_MAX), facts.warnings);
-        Ok(Self { commits, reads, watches, known, places, warnings, _tasks: tasks })
+        let open::Facts { about, warnings, .. } = facts;
+        let places = Semaphore::new(COMMITS_MAX);
+        Ok(Self { commits, reads, watches, known, places, about, warnings, _tasks: tasks })
     }
 }
 
@@ -130,6 +134,10 @@ impl Store for Etcd {
         // With the record of the write id, and keys named twice, this stays below what etcd takes
         // unless it is told otherwise: 128 operations of a kind, and 1.5 MiB.
         Limits::PORTABLE
+    }
+
+    fn about(&self) -> About {
+        self.about.clone()
     }
 
     fn warnings(&self) -> Vec<String> {

@@ -18,7 +18,7 @@ use super::{
     },
     writer,
 };
-use crate::{BoxError, OpenError, tls};
+use crate::{About, BoxError, OpenError, tls};
 
 /// The version of the layout of keys.
 const FORMAT: usize = 1;
@@ -92,6 +92,7 @@ impl Bare {
 #[derive(Debug)]
 pub(super) struct Facts {
     pub(super) floor: Floor,
+    pub(super) about: About,
     pub(super) warnings: Vec<String>,
 }
 
@@ -182,7 +183,18 @@ pub(super) async fn prepare(connector: &Connector, opened: &Opened) -> Result<Fa
                 .to_owned(),
         );
     }
-    Ok(Facts { floor, warnings })
+    let megabytes = session.status.db_size_in_use >> 20;
+    let about = About {
+        engine: format!("etcd {}", session.status.version),
+        settings: vec![
+            ("members named", target.endpoints.len().to_string()),
+            ("database in use", format!("{megabytes} MiB, of 2048 unless it is told otherwise")),
+        ],
+        // etcd acknowledges what a majority of its members has synced; it has no other way.
+        is_durable: true,
+        is_shared: true,
+    };
+    Ok(Facts { floor, about, warnings })
 }
 
 fn check_version(server: &str, found: &str) -> Result<(), OpenError> {

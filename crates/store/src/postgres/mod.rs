@@ -64,7 +64,9 @@ use self::{
     trouble::Trouble,
     writer::{COMMITS_WAITING, Request, WAIT_MAX, Writer},
 };
-use crate::{Commit, Limits, OpenError, Outcome, Page, Reading, Scan, Store, StoreError, Watch};
+use crate::{
+    About, Commit, Limits, OpenError, Outcome, Page, Reading, Scan, Store, StoreError, Watch,
+};
 
 /// How many connections one open store keeps: one commits, one reads, one listens.
 pub const CONNECTIONS: usize = 3;
@@ -135,6 +137,10 @@ impl Postgres {
 impl Store for Postgres {
     fn limits(&self) -> Limits {
         Limits::PORTABLE
+    }
+
+    fn about(&self) -> About {
+        self.durability.about()
     }
 
     fn warnings(&self) -> Vec<String> {

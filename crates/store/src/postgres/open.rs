@@ -12,7 +12,7 @@ use super::{
     target::Target,
     trouble::open_error,
 };
-use crate::{OpenError, tls};
+use crate::{About, OpenError, tls};
 
 /// The oldest server that is known to do what we ask.
 const VERSION_MIN: i32 = 13;
@@ -45,6 +45,27 @@ pub struct Durability {
 }
 
 impl Durability {
+    /// What the store stands on.
+    pub(super) fn about(&self) -> About {
+        let switch = |is_on| if is_on { "on" } else { "off" }.to_owned();
+        let standbys = match &*self.synchronous_standbys {
+            "" => "none; needed if a standby may take over",
+            standbys => standbys,
+        };
+        About {
+            engine: format!("PostgreSQL {}", self.version),
+            settings: vec![
+                ("fsync", switch(self.is_fsync_on)),
+                ("full_page_writes", switch(self.are_full_pages_written)),
+                // Set so for our own connections, whatever the server's default is.
+                ("synchronous_commit", switch(true)),
+                ("synchronous_standby_names", standbys.to_owned()),
+            ],
+            is_durable: self.warnings().is_empty(),
+            is_shared: true,
+        }
+    }
+
     /// Which promises the server's settings void, and what to do about each.
     pub fn warnings(&self) -> Vec<String> {
         let mut warnings = Vec::new();

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use futures_util::future::BoxFuture;
 use sterna_model::{Revision, WriteId};
-use sterna_store::{Commit, Limits, Outcome, Page, Reading, Scan, Store, StoreError, Watch};
+use sterna_store::{About, Commit, Limits, Outcome, Page, Reading, Scan, Store, StoreError, Watch};
 
 /// Each call goes to the other one.
 pub(crate) struct Two<S> {
@@ -24,6 +24,10 @@ impl<S> Two<S> {
 }
 
 impl<S: Store> Store for Two<S> {
+    fn about(&self) -> About {
+        self.next().about()
+    }
+
     fn limits(&self) -> Limits {
         self.next().limits()
     }
