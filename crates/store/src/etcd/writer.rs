@@ -166,3 +166,32 @@ pub(super) async fn put_if_at(
     let revision = answer.header.map_or(0, |header| header.revision);
     Ok(answer.succeeded.then_some(revision))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn attempts(doubt: Option<u64>) -> Attempts {
+        let floor = Floor { up_to: Revision::ZERO, put_at: 0 };
+        Attempts { until: Instant::now(), floor, doubt: doubt.map(Revision::new) }
+    }
+
+    fn raised(up_to: u64) -> Floor {
+        Floor { up_to: Revision::new(up_to), put_at: 99 }
+    }
+
+    #[test]
+    fn a_raised_floor_settles_what_began_above_it() {
+        let mut attempts = attempts(Some(50));
+        assert!(attempts.begin_anew(raised(50)).is_ok());
+        assert_eq!((attempts.doubt, attempts.floor), (None, raised(50)));
+    }
+
+    #[test]
+    fn what_began_below_a_raised_floor_stays_in_doubt() {
+        let mut in_doubt = attempts(Some(50));
+        assert!(matches!(in_doubt.begin_anew(raised(51)), Err(Trouble::Forgotten)));
+        assert_eq!(in_doubt.doubt, Some(Revision::new(50)));
+        assert!(attempts(None).begin_anew(raised(51)).is_ok(), "nothing was in doubt");
+    }
+}

@@ -5,6 +5,7 @@ use std::{sync::Arc, time::Instant};
 use sterna_store::{
     Commit, Etcd, Expect, Outcome, Store, StoreError,
     conformance::{Subject, history},
+    etcd::Bare,
 };
 
 use crate::{
@@ -77,7 +78,9 @@ async fn a_silent_cluster_is_answered_for_by_the_deadline() {
 
     proxies[0].set(Weather::Silent);
     let begun = now();
-    let (committed, read) = tokio::join!(store.commit(put(2)), store.get("/a"));
+    // It expects something, because it may arrive after the next one.
+    let second = put(2).expect("/a", Expect::Value("1".into()));
+    let (committed, read) = tokio::join!(store.commit(second), store.get("/a"));
     assert!(begun.elapsed() < ANSWERED_BY, "it took {:?}", begun.elapsed());
     // It went onto the wire, and nobody knows how far.
     assert!(matches!(committed, Err(StoreError::Unknown(_))), "{committed:?}");
@@ -152,6 +155,34 @@ async fn is_settled_elsewhere(cluster: &Cluster, weather: Weather, number: u64) 
     let item = store.get("/a").await.unwrap().item.unwrap();
     assert_eq!((item.revision, item.value), (revision, MARK.into()), "{weather:?}");
     proxy.has_met_commit()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_copy_that_arrives_after_its_write_id_is_forgotten_does_not_apply() {
+    let cluster = Cluster::start(1, &[]);
+    let proxy = Proxy::before(&cluster.address(0), MARK, 9).await;
+    let slow = Etcd::open(&format!("etcd://{}/late", proxy.address())).await.unwrap();
+    let direct = Etcd::open(&cluster.url("late")).await.unwrap();
+    let bare = Bare::connect(&cluster.url("late")).await.unwrap();
+    // Without expectations: nothing but its write id keeps it from applying twice.
+    let late = Commit::new(write_id(0, 1)).put("/a", MARK);
+    proxy.set(Weather::Silent);
+    let answer = slow.commit(late.clone()).await;
+    assert!(matches!(answer, Err(StoreError::Unknown(_))), "{answer:?}");
+    drop(until_answered(&direct, late).await);
+    let after = until_answered(&direct, Commit::new(write_id(0, 2)).put("/a", "after")).await;
+    let Outcome::Applied(after) = after else { panic!("no conflict") };
+    direct.compact(after).await.unwrap();
+    // The format, the floor and the key: both records are gone.
+    while bare.count().await.unwrap() != 3 {}
+
+    proxy.set(Weather::Fair);
+    for number in 0..50 {
+        let other = Commit::new(write_id(1, number)).put("/b", number.to_string());
+        drop(until_answered(&slow, other).await);
+    }
+    assert_eq!(direct.get("/a").await.unwrap().item.unwrap().value, "after");
+    assert_eq!(direct.written(write_id(0, 1)).await.unwrap(), None);
 }
 
 /// A proxy before the leader, and the addresses of the others.

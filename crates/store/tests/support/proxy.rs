@@ -21,7 +21,8 @@ use tokio::{
 pub(crate) enum Weather {
     /// They arrive.
     Fair,
-    /// None arrives any more, and no connection ends; what was held back arrives when it is fair.
+    /// None arrives any more, and no connection ends; what was held back arrives when it is fair,
+    /// even if whoever sent it is gone by then.
     Silent,
     /// As `Silent`, from the moment when a marked commit has gone through.
     SilentAfterCommit,
@@ -111,8 +112,15 @@ impl Lane {
     async fn carry(&self, way: Way, mut from: OwnedReadHalf, mut to: OwnedWriteHalf, pieces: u64) {
         let mut sky = self.weather.subscribe();
         let mut piece = vec![0; 16 << 10];
+        let mut is_late = false;
         for count in 0_u64.. {
-            let Ok(length @ 1..) = from.read(&mut piece).await else { return };
+            let Ok(length @ 1..) = from.read(&mut piece).await else {
+                if is_late && way == Way::ToServer {
+                    // The server finds out by its answer that nobody waits for it.
+                    return std::future::pending().await;
+                }
+                return;
+            };
             let mark = self.mark.as_bytes();
             let is_commit = way == Way::ToServer
                 && piece[..length].windows(mark.len()).any(|part| part == mark);
@@ -133,6 +141,7 @@ impl Lane {
                     if sky.wait_for(|weather| *weather == Weather::Fair).await.is_err() {
                         return;
                     }
+                    is_late = true;
                 }
                 Weather::Fair
                 | Weather::Cutting
