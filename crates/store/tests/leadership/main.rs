@@ -5,6 +5,9 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on says where")]
 
 mod contender;
+#[path = "../support/etcd.rs"]
+#[expect(dead_code, reason = "other tests break it in more ways")]
+mod etcd;
 #[path = "../support/postgres.rs"]
 #[expect(dead_code, reason = "other tests break it in more ways")]
 mod postgres;
@@ -45,6 +48,12 @@ async fn on_postgres() {
     let server = postgres::Server::start(&[]);
     let url = server.url("leaders");
     compete(&url, 1).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn on_etcd() {
+    let cluster = etcd::Cluster::start(3, &[]);
+    compete(&cluster.url("leaders"), 2).await;
 }
 
 async fn compete(url: &str, seed: u64) {
