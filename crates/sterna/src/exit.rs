@@ -45,9 +45,9 @@ pub(crate) fn code(error: &anyhow::Error) -> u8 {
     match error.downcast_ref::<OpenError>() {
         Some(OpenError::Url { .. }) => USAGE,
         Some(OpenError::Unreachable { .. }) => 69,
-        Some(
-            OpenError::InUse { .. } | OpenError::NoLeader { .. } | OpenError::NotReady { .. },
-        ) => 75,
+        Some(OpenError::InUse { .. } | OpenError::NoLeader { .. } | OpenError::NotReady { .. }) => {
+            75
+        }
         Some(
             OpenError::Permission { .. }
             | OpenError::ReadOnly { .. }

@@ -56,7 +56,7 @@ pub(super) fn pattern(source: &Value) -> Result<Pattern, ItemError> {
         months: u16::try_from(bits(select::MONTH, keys.month, 0b1_1111_1111_1110)?)
             .expect("months are at most 12"),
         days: days(&keys, every.as_ref())?,
-        years: keys.year.map(years).transpose()?,
+        years: keys.year.map(|value| years(value, every.as_ref())).transpose()?,
         every,
     };
     let calendar = Calendar::new(fields);
@@ -273,10 +273,27 @@ fn add_nth(nth: &Value, weekday: &Value, weekdays: &mut Weekdays) -> Result<(), 
     Ok(())
 }
 
-fn years(value: &Value) -> Result<Box<Years>, ItemError> {
+/// Years chosen one by one beside a count of days: each must be judged by itself when all its days
+/// may fall into gaps, so there may not be many. Nobody needs them; `start` and `end` say the same.
+const YEARS_BESIDE_COUNT_MAX: usize = 40;
+
+fn years(value: &Value, every: Option<&Every>) -> Result<Box<Years>, ItemError> {
     let mut years = Box::new(Years::NONE);
     for year in select::YEAR.select(value)?.values() {
         years.insert(year);
+    }
+    let is_judged_one_by_one = match every.map(|every| every.unit) {
+        Some(Unit::Days | Unit::Weeks) => true,
+        Some(Unit::Months) | None => false,
+    };
+    let chosen = years.iter().count();
+    let has_gaps = years.iter().zip(years.iter().skip(1)).any(|(year, next)| next != year + 1);
+    if is_judged_one_by_one && has_gaps && chosen > YEARS_BESIDE_COUNT_MAX {
+        let allowed = format!(
+            "at most {YEARS_BESIDE_COUNT_MAX} years beside days or weeks that are counted, or a \
+             range without gaps; give `every` a start and an end instead"
+        );
+        return Err(ItemError::refused("year", value, allowed));
     }
     Ok(years)
 }

@@ -95,6 +95,12 @@ fn counts_and_numbers_are_refused_as_they_were_written() {
             "every.days: 0 is not allowed; allowed are whole numbers from 1 to 10000",
         ),
         (
+            r#"{"minute": 0, "every": {"days": 3, "start": "2000-01-01"}, "year": {"start": 2000, "period": 2}, "dst_fixes": ["skip", "repeat_use_both"]}"#,
+            "year: {\"start\": 2000, \"period\": 2} is not allowed; allowed are at most 40 years beside \
+             days or weeks that are counted, or a range without gaps; give `every` a start and an \
+             end instead",
+        ),
+        (
             r#"{"minute": 0, "every": {"days": 3, "start": "2023-02-29"}, "dst_fixes": ["skip", "repeat_use_both"]}"#,
             "every.start: \"2023-02-29\" is not allowed; allowed are dates such as 2024-01-31, \
              from 1969 to 9999",

@@ -18,7 +18,7 @@ use crate::{
 ///
 /// The rules must repeat from `year` on. Where a count from a date chooses other days in other
 /// years of a kind, a year that only the count makes barren tells about no other. Such counts meet
-/// a gap a few dozen times in a row at most, unless the years are chosen to that end.
+/// a gap a few dozen times in a row at most; where the years are chosen, an item allows few of them.
 pub(super) fn next_fertile(calendar: &Calendar, table: &Table, year: i64) -> Option<i64> {
     // The years of kinds that are not known to be barren.
     let mut hopeful = [u64::MAX; ROUND];

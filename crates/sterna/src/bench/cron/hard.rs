@@ -3,7 +3,7 @@
 use super::random;
 
 /// Rare dates, far years, and dates that never come where they are asked for.
-pub(super) const KNOWN: [(&str, &str); 11] = [
+pub(super) const KNOWN: [(&str, &str); 12] = [
     (
         "America/Los_Angeles",
         r#"{"minute":30,"hour":2,"month":3,"weekday_of_month":{"nth":2,"weekday":"Sun"},"dst_fixes":["skip","repeat_use_both"]}"#,
@@ -47,6 +47,11 @@ pub(super) const KNOWN: [(&str, &str); 11] = [
     (
         "AAA0BBB,0/2,59/2",
         r#"{"minute":[0,30],"hour":2,"day_of_month":1,"every":{"months":84,"start":"2000-01-15"},"dst_fixes":["skip","repeat_use_both"]}"#,
+    ),
+    (
+        // As many years as may be chosen beside a count, all of them barren.
+        "America/Los_Angeles",
+        r#"{"minute":30,"hour":2,"month":3,"day_of_week":"Sun","every":{"weeks":52,"start":"2008-03-09"},"year":[2297,2298,2299,2300,2301,2302,2303,2590,2591,2592,2593,2594,2595,2883,2884,2885,2886,2887,3176,3177,3178,3179,3180,3181,3469,3470,3471,3472,3473,3474,3762,3763,3764,3765,3766,3767,4055,4056,4057,4058],"dst_fixes":["skip","repeat_use_both"]}"#,
     ),
 ];
 
