@@ -1,0 +1,14 @@
+//! One container's life, as a pure machine.
+//!
+//! | room | what it is |
+//! | --- | --- |
+//! | [`container`] | from reservation to completion: steps, stops, and how it ended |
+//! | [`monitor`] | when to probe, and what probes mean |
+//!
+//! Invariant: a container is completed once, when everything of it is gone, and says how it ended.
+//!
+//! This crate is pure: no clock, no process, no file. It does not know what a container runs, nor
+//! who asked for it.
+
+pub mod container;
+pub mod monitor;
