@@ -1,8 +1,9 @@
-//! One container's life, as a pure machine.
+//! One container's life, and the guardian's decisions, as pure machines.
 //!
 //! | room | what it is |
 //! | --- | --- |
 //! | [`container`] | from reservation to completion: steps, stops, and how it ended |
+//! | [`guardian`] | who parents containers, and ends them when nobody else does |
 //! | [`monitor`] | when to probe, and what probes mean |
 //!
 //! Invariant: a container is completed once, when everything of it is gone, and says how it ended.
@@ -11,4 +12,5 @@
 //! who asked for it.
 
 pub mod container;
+pub mod guardian;
 pub mod monitor;
