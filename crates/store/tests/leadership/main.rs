@@ -68,19 +68,19 @@ async fn compete(url: &str, seed: u64) {
     let mut stopped: [Option<Duration>; 3] = [None; 3];
     // One that is surely deposed while it sleeps, and finds out when it wakes.
     let first = loop {
-        tokio::time::sleep(Duration::from_millis(50)).await;
+        pause(50).await;
         if let Some(first) = holder(&*store).await {
             break first;
         }
     };
-    tokio::time::sleep(Duration::from_millis(500)).await;
+    pause(500).await;
     contenders[first].stop();
     stopped[first] = Some(start.elapsed() + Duration::from_millis(2 * LEASE_MS));
-    tokio::time::sleep(Duration::from_millis(2 * LEASE_MS)).await;
+    pause(2 * LEASE_MS).await;
     contenders[first].wake();
-    tokio::time::sleep(Duration::from_millis(500)).await;
+    pause(500).await;
     while start.elapsed() < span() {
-        tokio::time::sleep(Duration::from_millis(rng.below(800))).await;
+        pause(rng.below(800)).await;
         for (contender, until) in contenders.iter().zip(&mut stopped) {
             // It goes on in the middle of whatever it was doing.
             if until.take_if(|until| start.elapsed() >= *until).is_some() {
@@ -180,6 +180,11 @@ async fn check_writes(store: &dyn Store, begin: Revision, counts: &mut Counts) {
             return;
         }
     }
+}
+
+async fn pause(ms: u64) {
+    let span = Duration::from_millis(ms);
+    tokio::time::sleep(span).await; // why: leases of real processes run out on the real clock
 }
 
 fn now() -> Instant {
