@@ -151,6 +151,19 @@ impl Election {
         }
     }
 
+    /// The reign of this process, and until when it may act under it.
+    pub const fn until(&self) -> Option<(Reign, BootTime)> {
+        match self.role {
+            Role::Leader { reign, until, .. } => Some((reign, until)),
+            Role::Follower { .. } | Role::Claiming | Role::Retired => None,
+        }
+    }
+
+    /// Whether this process has resigned, and nothing more will come of it.
+    pub fn has_retired(&self) -> bool {
+        self.role == Role::Retired
+    }
+
     /// When to call [`Election::step`] with [`Input::Tick`]; `None` while an answer is awaited, and
     /// after resigning.
     pub fn deadline(&self) -> Option<BootTime> {

@@ -7,8 +7,7 @@ use tokio_postgres::{
     config::{Host, SslMode, TargetSessionAttrs},
 };
 
-use super::tls::Trust;
-use crate::OpenError;
+use crate::{OpenError, tls::Trust, url::without_password};
 
 /// The schema that holds our tables, unless the URL names another.
 const SCHEMA: &str = "sterna";
@@ -90,21 +89,6 @@ impl Target {
     /// The database, which is named like the user unless the URL says otherwise.
     pub(super) fn database(&self) -> &str {
         self.config.get_dbname().or(self.config.get_user()).unwrap_or_default()
-    }
-}
-
-/// The URL as it may be shown.
-fn without_password(url: &str) -> String {
-    let Some((scheme, rest)) = url.split_once("://") else { return url.to_owned() };
-    // A password may hold an @ that was not escaped; better to hide too much.
-    let end = rest.find(['/', '?']).unwrap_or(rest.len());
-    let at = rest[..end].rfind('@').or_else(|| rest.rfind('@'));
-    match at {
-        Some(at) => {
-            let user = rest[..at].split(':').next().unwrap_or_default();
-            format!("{scheme}://{user}:...{}", &rest[at..])
-        }
-        None => url.to_owned(),
     }
 }
 
