@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use futures_util::{FutureExt, future::BoxFuture};
 use sterna_model::BootTime;
 use tokio::{
-    sync::{mpsc, watch},
+    sync::{mpsc, oneshot, watch},
     task::JoinHandle,
 };
 
@@ -36,13 +36,21 @@ const COMMANDS_WAITING: usize = 16;
 #[derive(Debug)]
 pub struct Candidate {
     commands: mpsc::Sender<Command>,
-    standing: watch::Receiver<Option<(Reign, BootTime)>>,
+    standing: watch::Receiver<Standing>,
     task: JoinHandle<()>,
+}
+
+/// What is published.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Standing {
+    until: Option<(Reign, BootTime)>,
+    /// Why the last call to the store did not succeed, if it did not.
+    trouble: Option<Arc<str>>,
 }
 
 #[derive(Debug)]
 enum Command {
-    Raised(Reign),
+    Raised(Reign, oneshot::Sender<()>),
     Resign,
 }
 
@@ -53,9 +61,9 @@ impl Candidate {
     /// Outside of a tokio runtime with its timer.
     pub fn start(store: Arc<dyn Store>, timing: Timing, holder: impl Into<String>) -> Self {
         let (commands, inbox) = mpsc::channel(COMMANDS_WAITING);
-        let (published, standing) = watch::channel(None);
+        let (published, standing) = watch::channel(Standing::default());
         let election = Election::new(timing, holder, now());
-        let driver = Driver { store, election, inbox, published, under_way: None };
+        let driver = Driver { store, election, inbox, published, trouble: None, under_way: None };
         Self { commands, standing, task: tokio::spawn(driver.run()) }
     }
 
@@ -69,7 +77,13 @@ impl Candidate {
 
     /// The reign, and the moment of this machine's clock when it ends unless it is renewed.
     pub fn until(&self) -> Option<(Reign, BootTime)> {
-        *self.standing.borrow()
+        self.standing.borrow().until
+    }
+
+    /// Why the last look at the lease, or the last try to change it, failed; `None` if it did not.
+    /// While this stays, nobody here can be elected, so whoever waits should show it.
+    pub fn trouble(&self) -> Option<Arc<str>> {
+        self.standing.borrow().trouble.clone()
     }
 
     /// Waits until this process leads.
@@ -92,10 +106,14 @@ impl Candidate {
         }
     }
 
-    /// Says that `settle` has raised the fence counter; later commits are fenced by the new reign.
+    /// Says that `settle` has raised the fence counter. When it returns, [`Candidate::leading`] gives
+    /// the new reign.
     pub async fn raised(&self, reign: Reign) {
+        let (done, published) = oneshot::channel();
         // Nobody listens only when it has resigned, and then it does not matter.
-        drop(self.commands.send(Command::Raised(reign)).await);
+        if self.commands.send(Command::Raised(reign, done)).await.is_ok() {
+            drop(published.await);
+        }
     }
 
     /// Stops leading at once, and then gives the lease up, so that another may take over without
@@ -115,10 +133,14 @@ struct Driver {
     store: Arc<dyn Store>,
     election: Election,
     inbox: mpsc::Receiver<Command>,
-    published: watch::Sender<Option<(Reign, BootTime)>>,
+    published: watch::Sender<Standing>,
+    trouble: Option<Arc<str>>,
     /// The one call of the store that is awaited.
-    under_way: Option<BoxFuture<'static, Input>>,
+    under_way: Option<BoxFuture<'static, Answer>>,
 }
+
+/// What a call of the store came to, and what was wrong with it.
+type Answer = (Input, Option<Arc<str>>);
 
 impl Driver {
     async fn run(mut self) {
@@ -142,16 +164,21 @@ impl Driver {
 
     /// Waits for whatever comes first; `None` when nobody is interested any more.
     async fn next(&mut self) -> Option<Input> {
-        let wait = self.election.deadline().map(|due| due.since(now()).as_duration());
-        let Self { under_way, inbox, election, .. } = self;
         loop {
+            let wait = self.election.deadline().map(|due| due.since(now()).as_duration());
             tokio::select! {
-                input = answered(under_way) => {
-                    *under_way = None;
+                (input, trouble) = answered(&mut self.under_way) => {
+                    self.under_way = None;
+                    self.trouble = trouble;
                     return Some(input);
                 }
-                command = inbox.recv() => match command {
-                    Some(Command::Raised(reign)) => election.raised(reign),
+                command = self.inbox.recv() => match command {
+                    Some(Command::Raised(reign, done)) => {
+                        self.election.raised(reign);
+                        self.publish();
+                        // Who does not wait for it needs no answer.
+                        let _: Result<(), ()> = done.send(());
+                    }
                     Some(Command::Resign) => return Some(Input::Resign),
                     None => return None,
                 },
@@ -161,8 +188,12 @@ impl Driver {
     }
 
     fn publish(&self) {
-        let until = self.election.until();
-        self.published.send_if_modified(|seen| std::mem::replace(seen, until) != until);
+        let standing = Standing { until: self.election.until(), trouble: self.trouble.clone() };
+        self.published.send_if_modified(|seen| {
+            let is_new = *seen != standing;
+            *seen = standing;
+            is_new
+        });
     }
 
     fn perform(&mut self, effect: Effect) {
@@ -172,8 +203,10 @@ impl Driver {
             Effect::Commit { attempt, expect, writes } => {
                 let mut commit = Commit::new(write_id()).expect(LEASE_KEY, expect);
                 commit.writes.extend(writes);
-                let ended =
-                    async move { Input::Answered(attempt, ended(store.commit(commit).await)) };
+                let ended = async move {
+                    let (ended, trouble) = ended(store.commit(commit).await);
+                    (Input::Answered(attempt, ended), trouble)
+                };
                 self.under_way = Some(ended.boxed());
             }
             // Both show in what was published.
@@ -182,7 +215,7 @@ impl Driver {
     }
 }
 
-async fn answered(under_way: &mut Option<BoxFuture<'static, Input>>) -> Input {
+async fn answered(under_way: &mut Option<BoxFuture<'static, Answer>>) -> Answer {
     match under_way {
         Some(call) => call.await,
         None => std::future::pending().await,
@@ -196,20 +229,31 @@ async fn sleep(wait: Option<Duration>) {
     }
 }
 
-async fn read(store: &dyn Store) -> Input {
-    let Ok(reading) = store.get(LEASE_KEY).await else { return Input::NotSeen };
-    let Some(item) = reading.item else { return Input::Seen(None) };
-    let lease = std::str::from_utf8(&item.value).ok().and_then(|text| text.parse::<Lease>().ok());
+async fn read(store: &dyn Store) -> Answer {
+    let item = match store.get(LEASE_KEY).await {
+        Ok(reading) => reading.item,
+        Err(error) => return (Input::NotSeen, Some(told(&error))),
+    };
+    let Some(item) = item else { return (Input::Seen(None), None) };
     // A lease that this build cannot read is somebody's: not to be taken over.
-    lease.map_or(Input::NotSeen, |lease| Input::Seen(Some((lease, item.revision))))
+    match Lease::from_bytes(&item.value) {
+        Ok(lease) => (Input::Seen(Some((lease, item.revision))), None),
+        Err(error) => (Input::NotSeen, Some(told(&error))),
+    }
 }
 
-fn ended(answer: Result<Outcome, StoreError>) -> Ended {
+fn ended(answer: Result<Outcome, StoreError>) -> (Ended, Option<Arc<str>>) {
     match answer {
-        Ok(Outcome::Applied(revision)) => Ended::Applied(revision),
-        Ok(Outcome::Conflict(_)) => Ended::Conflict,
-        Err(StoreError::Unknown(_)) => Ended::Unknown,
+        Ok(Outcome::Applied(revision)) => (Ended::Applied(revision), None),
+        Ok(Outcome::Conflict(_)) => (Ended::Conflict, None),
+        Err(error @ StoreError::Unknown(_)) => (Ended::Unknown, Some(told(&error))),
         // Every other error says that nothing was written.
-        Err(_) => Ended::Unavailable,
+        Err(error) => (Ended::Unavailable, Some(told(&error))),
     }
+}
+
+/// An error with its causes, for people.
+fn told(error: &dyn std::error::Error) -> Arc<str> {
+    let causes = std::iter::successors(Some(error), |error| error.source());
+    causes.map(ToString::to_string).collect::<Vec<_>>().join(": ").into()
 }
