@@ -44,7 +44,7 @@ pub(crate) fn code(error: &anyhow::Error) -> u8 {
     }
     match error.downcast_ref::<OpenError>() {
         Some(OpenError::Url { .. }) => USAGE,
-        Some(OpenError::Unreachable { .. }) => 69,
+        Some(OpenError::Unreachable { .. } | OpenError::NoDatabase { .. }) => 69,
         Some(OpenError::InUse { .. } | OpenError::NoLeader { .. } | OpenError::NotReady { .. }) => {
             75
         }
@@ -54,6 +54,8 @@ pub(crate) fn code(error: &anyhow::Error) -> u8 {
             | OpenError::Login { .. }
             | OpenError::NotAllowed { .. }
             | OpenError::NoKeys { .. }
+            | OpenError::ReadOnlyServer { .. }
+            | OpenError::NoTls { .. }
             | OpenError::TlsRequired { .. }
             | OpenError::Untrusted { .. },
         ) => 77,

@@ -70,6 +70,11 @@ async fn a_cluster_moves_to_postgresql_but_not_while_it_is_led() {
     candidate.resign().await;
     let moved = sterna(&["copy", &from, &to]);
     assert!(moved.status.success(), "{}", String::from_utf8_lossy(&moved.stderr));
-    let (named, _) = cluster::read(&*sterna_store::open(&to).await.unwrap()).await.unwrap();
-    assert_eq!(named.unwrap().id, id);
+    let store = sterna_store::open(&to).await.unwrap();
+    let named = cluster::read(&*store, None).await.unwrap().cluster.unwrap();
+    assert_eq!((named.id, named.epoch.get()), (id, 2));
+    // The next leader reigns after the last one, and at once.
+    let mut candidate = Candidate::start(store, Timing::default(), "server-2");
+    assert_eq!(candidate.elected().await.term.get(), 3);
+    candidate.resign().await;
 }

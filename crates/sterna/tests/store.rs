@@ -11,7 +11,7 @@ use serde_json::Value;
 use sterna_model::{ClusterId, Epoch, WallTime, WriteId};
 use sterna_store::{
     Commit, Embedded, Store,
-    cluster::{self, Stage},
+    cluster::{self, CLUSTER_KEY, COPYING_KEY, ClusterError, Stage},
     scan_all,
 };
 use support::Folder;
@@ -83,12 +83,13 @@ async fn a_copy_is_whole_and_the_old_store_is_marked() {
     let output = sterna(&["copy", "--json", &url(&from), &url(&to)]);
     assert!(output.status.success(), "{}", said(&output));
     let json: Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert_eq!((&json["keys"], &json["epoch"]), (&251.into(), &2.into()));
+    // With the nonce of the term in which the copy led.
+    assert_eq!((&json["keys"], &json["epoch"]), (&252.into(), &2.into()));
 
     let read = async |folder: &Folder| {
         let store = Embedded::open(folder.path()).unwrap();
         let (items, _) = scan_all(&store, "/v1/x/").await.unwrap();
-        let (cluster, _) = cluster::read(&store).await.unwrap();
+        let cluster = cluster::read(&store, None).await.unwrap().cluster;
         let items: Vec<_> = items.into_iter().map(|item| (item.key, item.value)).collect();
         (items, cluster.unwrap())
     };
@@ -106,5 +107,56 @@ async fn a_copy_goes_only_into_an_empty_store() {
     assert!(said(&output).contains("the store to copy to is not empty, it holds /v1/-/cluster"));
     // Nothing was marked.
     let store = Embedded::open(from.path()).unwrap();
-    assert_eq!(cluster::read(&store).await.unwrap().0.unwrap().stage, Stage::Virgin);
+    let found = cluster::read(&store, None).await.unwrap().cluster.unwrap();
+    assert_eq!(found.stage, Stage::Virgin);
+}
+
+#[tokio::test]
+async fn a_cluster_is_moved_once() {
+    let (from, to, other) = (filled().await, Folder::new("copy"), Folder::new("copy"));
+    assert!(sterna(&["copy", &url(&from), &url(&to)]).status.success());
+    let output = sterna(&["copy", &url(&from), &url(&other)]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(said(&output).contains("was moved to another store already"), "{}", said(&output));
+    // The same again finds its work done.
+    let output = sterna(&["copy", &url(&from), &url(&to)]);
+    assert!(said(&output).contains("was moved to another store already"), "{}", said(&output));
+}
+
+#[tokio::test]
+async fn a_copy_that_was_cut_short_before_the_name_is_finished_by_the_same_command() {
+    let (from, to) = (filled().await, Folder::new("copy"));
+    assert!(sterna(&["copy", &url(&from), &url(&to)]).status.success());
+    // As it was before the last commit.
+    let (copy, named) = {
+        let (old, new) = (Embedded::open(from.path()).unwrap(), Embedded::open(to.path()).unwrap());
+        let moved = old.get("/v1/-/moved").await.unwrap().item.unwrap().value;
+        let copy = std::str::from_utf8(&moved).unwrap().split(' ').nth(1).unwrap().to_owned();
+        let named = cluster::read(&new, None).await.unwrap().cluster.unwrap();
+        let undo = Commit::new(write_id(9))
+            .put(COPYING_KEY, copy.clone())
+            .delete(CLUSTER_KEY)
+            .delete("/v1/-/leader/lease")
+            .delete("/v1/-/leader/reign");
+        drop(new.commit(undo).await.unwrap());
+        let half = cluster::read(&new, None).await;
+        assert!(matches!(half, Err(ClusterError::HalfCopied)), "{half:?}");
+        (copy, named)
+    };
+    assert!(!copy.is_empty());
+    let output = sterna(&["copy", &url(&from), &url(&to)]);
+    assert!(output.status.success(), "{}", said(&output));
+    let store = Embedded::open(to.path()).unwrap();
+    assert_eq!(cluster::read(&store, None).await.unwrap().cluster, Some(named));
+}
+
+#[test]
+fn a_mistyped_store_is_not_made() {
+    let (from, to) = (Folder::new("nothing"), Folder::new("copy"));
+    let output = sterna(&["copy", &url(&from), &url(&to)]);
+    assert_eq!(output.status.code(), Some(64));
+    assert!(said(&output).contains("there is no directory"), "{}", said(&output));
+    assert!(!from.path().exists() && !to.path().exists());
+    let output = sterna(&["copy", "memory:", &url(&to)]);
+    assert!(said(&output).contains("there is no cluster in memory:"), "{}", said(&output));
 }

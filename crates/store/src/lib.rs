@@ -56,5 +56,5 @@ pub use self::{
     limits::{Limits, Refusal},
     memory::Memory,
     store::{About, Change, Changes, Item, Page, Reading, Scan, Store, Watch, scan_all},
-    url::open,
+    url::{open, shown},
 };

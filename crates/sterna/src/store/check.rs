@@ -8,9 +8,10 @@ use sterna_store::{
     About, Commit, Outcome, Store,
     cluster::{self, Cluster, Stage},
     leader::{Lease, LeaseState},
+    shown,
 };
 
-use super::{lease, open, shown, write_id};
+use super::{lease, open, write_id};
 use crate::{bench::median, clock, out};
 
 /// How often each call is timed.
@@ -18,8 +19,8 @@ const CALLS: usize = 20;
 
 /// Say whether a store can be used, how fast it is, and which promises hold on it
 ///
-/// Opens the store as a server would, which makes it ready if it is new, and writes one key, which
-/// it removes again. Exits with 1 if a promise cannot hold.
+/// Opens the store as a server would, which makes it ready if it is new. It commits, but leaves no
+/// key behind. Exits with 1 if a promise cannot hold.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// The store: file:DIRECTORY, postgres://USER:PASSWORD@HOST/DATABASE or etcd://HOST,HOST,HOST
@@ -40,7 +41,7 @@ struct Promise {
 pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
     let store = open(&args.url).await?;
     let (commit_ms, read_ms) = latency(&*store).await?;
-    let (cluster, revision) = cluster::read(&*store).await?;
+    let cluster::Found { cluster, revision, .. } = cluster::read(&*store, None).await?;
     let lease = lease(&*store).await?;
     let about = store.about();
     let promises = promises(&about);
@@ -57,6 +58,7 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
             "revision": revision.get(),
             "cluster": cluster.map(|cluster| cluster.id.to_string()),
             "epoch": cluster.map(|cluster| cluster.epoch.get()),
+            "stage": cluster.map(|cluster| cluster.stage.to_string()),
             "leader": lease.as_ref().filter(|lease| lease.state == LeaseState::Held).map(|lease| &lease.holder),
             "commit_ms": commit_ms,
             "read_ms": read_ms,
@@ -76,24 +78,23 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
 
 /// Medians of the milliseconds of a commit and of a read.
 async fn latency(store: &dyn Store) -> anyhow::Result<(f64, f64)> {
-    let key = format!("/v1/-/check/{}", write_id());
     let (mut commits, mut reads) = (Vec::new(), Vec::new());
-    for number in 0..CALLS {
+    for _ in 0..CALLS {
         let start = clock::instant();
-        let commit = Commit::new(write_id()).put(&*key, number.to_string());
+        // Removing what is not there is a commit like any other, and leaves nothing, whenever this
+        // process is killed.
+        let commit = Commit::new(write_id()).delete("/v1/-/check");
+        let id = commit.write_id;
         let outcome = store.commit(commit).await.context("the store does not take a commit")?;
         commits.push(ms(start.elapsed()));
-        let Outcome::Applied(written) = outcome else {
-            bail!("a commit that expects nothing lost")
-        };
+        let Outcome::Applied(made) = outcome else { bail!("a commit that expects nothing lost") };
         let start = clock::instant();
-        let reading = store.get(&key).await?;
+        let reading = store.get("/v1/-/check").await?;
         reads.push(ms(start.elapsed()));
-        if reading.item.is_none_or(|item| item.revision != written) {
+        if reading.revision < made || store.written(id).await? != Some(made) {
             bail!("the store answered a commit and then did not know it; do not use it");
         }
     }
-    drop(store.commit(Commit::new(write_id()).delete(&*key)).await?);
     Ok((median(commits), median(reads)))
 }
 

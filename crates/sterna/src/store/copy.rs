@@ -1,29 +1,35 @@
 //! `sterna store copy`: moves a cluster to another store.
 //!
 //! ```text
-//!   nobody leads FROM ─▶ TO is empty ─▶ copy ─▶ compare ─▶ FROM is marked as moved ─▶ TO is named
+//!   lead FROM ─▶ mark TO as being copied into ─▶ copy ─▶ compare ─▶ mark FROM as moved ─▶ name TO
 //! ```
 //!
-//! The name comes last: a copy that was cut short is not a cluster, and no server takes it for one.
-//! Its epoch is the next one, so whatever anybody has seen of the old store lies before it.
+//! The copy leads the old cluster while it works, so no server writes to it, and what a deposed one
+//! sends does not apply. The name comes last, and in the next epoch: half a copy is no cluster, and
+//! whatever anybody has seen of the old store lies before the new one. A copy that was cut short
+//! between the last two steps is finished by the same command, and by no other.
 
 use std::{sync::Arc, time::Duration};
 
-use anyhow::{Context, bail};
+use anyhow::{Context, anyhow, bail};
 use serde_json::json;
-use sterna_model::Span;
+use sterna_model::Epoch;
 use sterna_store::{
     Commit, Expect, Item, Outcome, Scan, Store,
-    cluster::{CLUSTER_KEY, Cluster, Stage},
-    leader::{LEASE_KEY, LeaseState, Timing},
-    scan_all,
+    cluster::{CLUSTER_KEY, COPYING_KEY, Cluster, Stage},
+    leader::{Candidate, LEASE_KEY, Lease, LeaseState, REIGN_KEY, Reign, Timing},
+    scan_all, shown,
 };
 
-use super::{lease, open, shown, write_id};
-use crate::{clock, out};
+use super::{lease, open, write_id};
+use crate::{clock, exit, out};
 
 /// Copies that are under way at a time.
 const UNDER_WAY: usize = 16;
+/// Where FROM says what it was, and by which copy it was moved.
+const MOVED_KEY: &str = "/v1/-/moved";
+/// What the copy calls itself in the lease.
+const HOLDER: &str = "sterna store copy";
 
 /// Move a cluster to another store, which must be empty
 ///
@@ -42,38 +48,47 @@ pub(crate) struct Args {
 
 pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
     let progress = out::Progress::new();
+    check_is_there(&args.from)?;
     let from = open(&args.from).await.context("cannot open the store to copy")?;
-    let to = open(&args.to).await.context("cannot open the store to copy to")?;
-    check_empty(&*to).await?;
-    check_unled(&*from, &progress).await?;
-    let (items, _) = scan_all(&*from, "").await?;
-    let (cluster, others): (Vec<Item>, Vec<Item>) =
-        items.into_iter().partition(|item| *item.key == *CLUSTER_KEY);
-    let found = cluster.first().map(|item| Cluster::from_bytes(&item.value)).transpose()?;
-    copy(&to, &others, &progress).await?;
-    compare(&*from, &*to, &others).await?;
-    drop(progress);
-    let epoch = match found {
-        Some(found) => Some(name(&*from, &*to, found).await?),
-        None => None,
+    let found = from.get(CLUSTER_KEY).await?.item;
+    let Some(found) = found.map(|item| Cluster::from_bytes(&item.value)).transpose()? else {
+        let error = anyhow!("there is no cluster in {}; look at the URL", shown(&args.from));
+        return Err(exit::coded(exit::USAGE)(error));
     };
-    let keys = others.len() + cluster.len();
+    let to = open(&args.to).await.context("cannot open the store to copy to")?;
+    let (keys, named) = match found.stage {
+        Stage::Moved => (0, finish(&*from, &*to, found).await?),
+        Stage::Virgin | Stage::Used | Stage::Recovered => {
+            check_empty(&*to).await?;
+            let candidate = lead(&from, &progress).await?;
+            let moved = move_all(&from, &to, found, &candidate, &progress).await;
+            candidate.resign().await;
+            moved?
+        }
+    };
+    drop(progress);
+    let epoch = named.epoch.get();
     let text = if args.json {
-        let epoch = epoch.map(|cluster| cluster.epoch.get());
         json!({ "from": shown(&args.from), "to": shown(&args.to), "keys": keys, "epoch": epoch })
             .to_string()
     } else {
-        let then = match epoch {
-            Some(cluster) => format!(
-                "it goes on there in epoch {}; start the servers with --store {}",
-                cluster.epoch.get(),
-                shown(&args.to)
-            ),
-            None => "there was no cluster in it".to_owned(),
-        };
-        format!("copied {keys} keys; {then}")
+        let done =
+            if keys == 0 { "finished the copy".to_owned() } else { format!("copied {keys} keys") };
+        let to = shown(&args.to);
+        format!("{done}; the cluster goes on in epoch {epoch}: start its servers with --store {to}")
     };
     out::answer(&text)?;
+    Ok(())
+}
+
+/// A mistyped directory must not become a store.
+fn check_is_there(url: &str) -> anyhow::Result<()> {
+    let Some(path) = url.strip_prefix("file:") else { return Ok(()) };
+    let path = path.strip_prefix("//").unwrap_or(path);
+    if !std::path::Path::new(path).is_dir() {
+        let error = anyhow!("there is no directory {path}; look at the URL of the store to copy");
+        return Err(exit::coded(exit::USAGE)(error));
+    }
     Ok(())
 }
 
@@ -81,34 +96,98 @@ async fn check_empty(to: &dyn Store) -> anyhow::Result<()> {
     let page = to.scan(Scan::of("").limit(1)).await?;
     if let Some(item) = page.items.first() {
         bail!(
-            "the store to copy to is not empty, it holds {}; give the copy an empty one (what an \
-             interrupted copy left may be removed)",
+            "the store to copy to is not empty, it holds {}; give the copy an empty one. What an \
+             interrupted copy left goes with the directory of a file store, the schema of a \
+             PostgreSQL one (DROP SCHEMA ... CASCADE), the prefix of an etcd one (etcdctl del \
+             --prefix)",
             item.key
         );
     }
     Ok(())
 }
 
-/// Watches for a whole lease whether somebody renews it.
-async fn check_unled(from: &dyn Store, progress: &out::Progress) -> anyhow::Result<()> {
-    let Some(held) = lease(from).await?.filter(|lease| lease.state == LeaseState::Held) else {
-        return Ok(());
-    };
-    let patience = Timing::default().lease.plus(Span::from_secs(1)).as_duration();
-    let first = from.get(LEASE_KEY).await?.item.map(|item| item.revision);
+/// Leads the old cluster, when nobody else does.
+async fn lead(from: &Arc<dyn Store>, progress: &out::Progress) -> anyhow::Result<Candidate> {
+    let timing = Timing::default();
+    // A lease that was not given up must be seen unchanged for its whole length.
+    let patience = timing.lease.plus(timing.margin()).as_duration();
+    let holder = lease(&**from).await?.map_or("nobody".to_owned(), |lease| lease.holder);
+    let mut candidate = Candidate::start(Arc::clone(from), timing, HOLDER);
     let start = clock::instant();
-    while start.elapsed() < patience {
-        let left = (patience - start.elapsed()).as_secs();
-        progress.say(&format!("{} may still lead; watching its lease for {left} s", held.holder));
-        tokio::time::sleep(Duration::from_millis(500)).await;
-        if from.get(LEASE_KEY).await?.item.map(|item| item.revision) != first {
-            bail!("{} leads this cluster; stop all its servers and copy then", held.holder);
+    while candidate.leading().is_none() {
+        if start.elapsed() >= patience {
+            let trouble = candidate.trouble();
+            candidate.resign().await;
+            match trouble {
+                Some(trouble) => bail!("the old cluster cannot be taken over: {trouble}"),
+                None => bail!("{holder} leads this cluster; stop all its servers and copy then"),
+            }
         }
+        let left = patience.saturating_sub(start.elapsed()).as_secs();
+        progress.say(&format!("{holder} may still lead; watching its lease for {left} s"));
+        // Woken by every change, and to say how long it may take.
+        drop(tokio::time::timeout(Duration::from_millis(500), candidate.changed()).await);
     }
-    Ok(())
+    Ok(candidate)
 }
 
-async fn copy(to: &Arc<dyn Store>, items: &[Item], progress: &out::Progress) -> anyhow::Result<()> {
+async fn move_all(
+    from: &Arc<dyn Store>,
+    to: &Arc<dyn Store>,
+    found: Cluster,
+    candidate: &Candidate,
+    progress: &out::Progress,
+) -> anyhow::Result<(usize, Cluster)> {
+    let Some(epoch) = found.epoch.next() else { bail!("this cluster has no epoch left to count") };
+    let copy = write_id().to_string();
+    let begin =
+        Commit::new(write_id()).expect(COPYING_KEY, Expect::Absent).put(COPYING_KEY, copy.clone());
+    applied(to.commit(begin).await?).context("somebody else copies into the same store")?;
+    let items = copied(&**from).await?;
+    copy_all(to, &items, progress).await?;
+    if bare(copied(&**to).await?) != bare(items.clone()) {
+        bail!("what was copied does not read back as it was; do not use the copy");
+    }
+    let Some(reign) = candidate.leading() else {
+        bail!(
+            "the old cluster was taken over while it was copied; stop all its servers, empty the \
+               copy, and try again"
+        );
+    };
+    let moved = Cluster { stage: Stage::Moved, ..found };
+    let mark = reign
+        .fenced(Commit::new(write_id()))
+        .expect(CLUSTER_KEY, Expect::Value(found.to_string().into()))
+        .put(CLUSTER_KEY, moved.to_string())
+        .put(MOVED_KEY, Moved { copy, stage: found.stage, epoch, reign }.to_string());
+    applied(from.commit(mark).await?).context("the old cluster changed while it was copied")?;
+    Ok((items.len() + 1, finish(&**from, &**to, moved).await?))
+}
+
+/// What moves: everything but the name, and what says who leads.
+async fn copied(store: &dyn Store) -> anyhow::Result<Vec<Item>> {
+    let own = [CLUSTER_KEY, COPYING_KEY, MOVED_KEY, LEASE_KEY, REIGN_KEY];
+    let (mut items, _) = scan_all(store, "").await?;
+    items.retain(|item| !own.contains(&&*item.key));
+    Ok(items)
+}
+
+fn bare(items: Vec<Item>) -> Vec<(sterna_store::Key, Vec<u8>)> {
+    items.into_iter().map(|item| (item.key, item.value.to_vec())).collect()
+}
+
+fn applied(outcome: Outcome) -> anyhow::Result<()> {
+    match outcome {
+        Outcome::Applied(_) => Ok(()),
+        Outcome::Conflict(keys) => bail!("{} is not as expected", keys[0]),
+    }
+}
+
+async fn copy_all(
+    to: &Arc<dyn Store>,
+    items: &[Item],
+    progress: &out::Progress,
+) -> anyhow::Result<()> {
     let limits = to.limits();
     let mut tasks = tokio::task::JoinSet::new();
     let mut commit = Commit::new(write_id());
@@ -146,61 +225,60 @@ async fn send(
         }
     }
     let to = Arc::clone(to);
-    tasks.spawn(async move {
-        // The same commit again does no harm: it carries its write id.
-        match to.commit(commit).await? {
-            Outcome::Applied(_) => Ok(()),
-            Outcome::Conflict(_) => bail!("a commit that expects nothing lost"),
-        }
-    });
+    tasks.spawn(async move { applied(to.commit(commit).await?) });
     Ok(())
 }
 
-/// Reads everything back, from both: what was read first must still be so.
-async fn compare(from: &dyn Store, to: &dyn Store, copied: &[Item]) -> anyhow::Result<()> {
-    let bare = |items: Vec<Item>| -> Vec<_> {
-        let others = items.into_iter().filter(|item| *item.key != *CLUSTER_KEY);
-        others.map(|item| (item.key, item.value)).collect()
-    };
-    let wanted = bare(copied.to_vec());
-    if bare(scan_all(to, "").await?.0) != wanted {
-        bail!("what was copied does not read back as it was; do not use the copy");
-    }
-    if bare(scan_all(from, "").await?.0) != wanted {
-        bail!(
-            "the store changed while it was copied; stop all servers, empty the copy, and try again"
-        );
-    }
-    Ok(())
+/// What FROM says of its move.
+struct Moved {
+    /// Names the copy; TO was marked by it.
+    copy: String,
+    /// What the cluster was.
+    stage: Stage,
+    /// In which epoch it goes on.
+    epoch: Epoch,
+    /// Who led it last: the copy.
+    reign: Reign,
 }
 
-/// Marks the old store as moved, and then gives the new one its name.
-async fn name(from: &dyn Store, to: &dyn Store, found: Cluster) -> anyhow::Result<Cluster> {
-    let Some(epoch) = found.epoch.next() else { bail!("this cluster has no epoch left to count") };
-    match found.stage {
-        // An earlier copy came this far, and was lost.
-        Stage::Moved => {}
-        Stage::Virgin | Stage::Used | Stage::Recovered => {
-            let moved = Cluster { stage: Stage::Moved, ..found };
-            let commit = Commit::new(write_id())
-                .expect(CLUSTER_KEY, Expect::Value(found.to_string().into()))
-                .put(CLUSTER_KEY, moved.to_string());
-            if let Outcome::Conflict(_) = from.commit(commit).await? {
-                bail!("the store changed while it was copied; stop all servers and try again");
-            }
-        }
+impl std::fmt::Display for Moved {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { copy, stage, epoch, reign } = self;
+        write!(f, "1 {copy} {stage} {} {reign}", epoch.get())
     }
-    let stage = match found.stage {
-        Stage::Virgin => Stage::Virgin,
-        Stage::Recovered => Stage::Recovered,
-        Stage::Used | Stage::Moved => Stage::Used,
-    };
-    let named = Cluster { epoch, stage, ..found };
+}
+
+impl Moved {
+    fn read(text: &str) -> Option<Self> {
+        let mut words = text.splitn(5, ' ');
+        let is_ours = words.next()? == "1";
+        let (copy, stage) = (words.next()?.to_owned(), words.next()?.parse().ok()?);
+        let epoch = Epoch::new(words.next()?.parse().ok()?);
+        let reign = words.next()?.parse().ok()?;
+        is_ours.then_some(Self { copy, stage, epoch, reign })
+    }
+}
+
+/// Gives the new store its name, if it was copied by the copy that moved the old one.
+async fn finish(from: &dyn Store, to: &dyn Store, moved: Cluster) -> anyhow::Result<Cluster> {
+    let record = from.get(MOVED_KEY).await?.item;
+    let record = record.and_then(|item| Moved::read(std::str::from_utf8(&item.value).ok()?));
+    let Some(record) = record else { bail!("the old store does not say how it was moved") };
+    let marked = to.get(COPYING_KEY).await?.item;
+    if marked.is_none_or(|item| item.value != record.copy.as_bytes()) {
+        bail!("this cluster was moved to another store already; use that one");
+    }
+    let Moved { copy, stage, epoch, reign } = record;
+    let (term, nonce) = (reign.term, reign.nonce);
+    let lease = Lease { term, nonce, state: LeaseState::Resigned, holder: HOLDER.to_owned() };
+    let named = Cluster { epoch, stage, ..moved };
     let commit = Commit::new(write_id())
+        .expect(COPYING_KEY, Expect::Value(copy.into()))
         .expect(CLUSTER_KEY, Expect::Absent)
+        .delete(COPYING_KEY)
+        .put(LEASE_KEY, lease.to_string())
+        .put(REIGN_KEY, reign.to_string())
         .put(CLUSTER_KEY, named.to_string());
-    match to.commit(commit).await? {
-        Outcome::Applied(_) => Ok(named),
-        Outcome::Conflict(_) => bail!("somebody else made a cluster in the store to copy to"),
-    }
+    applied(to.commit(commit).await?)?;
+    Ok(named)
 }

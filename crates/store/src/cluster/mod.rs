@@ -20,10 +20,13 @@ mod record;
 #[cfg(test)]
 mod tests;
 
-use sterna_model::{ClusterId, Epoch, Position, Revision, WriteId};
+use sterna_model::{ClusterId, Epoch, Nonce, Position, Revision, WriteId};
 
-pub use self::record::{CLUSTER_KEY, Cluster, ClusterError, Seen, Stage};
-use crate::{Commit, Expect, Outcome, Scan, Store, leader::Reign};
+pub use self::record::{CLUSTER_KEY, COPYING_KEY, Cluster, ClusterError, Seen, Stage};
+use crate::{
+    Commit, Expect, Outcome, Scan, Store,
+    leader::{Reign, term_key},
+};
 
 /// What the store is to a server that opens it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,9 +45,26 @@ pub enum Verdict {
     Exhausted,
 }
 
-/// Decides by what stands in the store, how far the store has come, and what this server has seen.
-pub fn judge(stored: Option<&Cluster>, revision: Revision, seen: Option<&Seen>) -> Verdict {
+/// What a store says of itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Found {
+    /// Whose it is.
+    pub cluster: Option<Cluster>,
+    /// How far it has come.
+    pub revision: Revision,
+    /// The nonce of the term that the asking server has followed last, as this store knows it.
+    pub nonce: Option<Nonce>,
+}
+
+/// Decides by what the store says of itself, and what this server has seen.
+///
+/// A restored store may count past what was seen before anybody looks. But the reigns that it lived
+/// through since are not those that were followed: the nonce of the last one tells.
+pub fn judge(found: &Found, seen: Option<&Seen>) -> Verdict {
+    let Found { cluster: stored, revision, nonce } = found;
     let next = |epoch: Epoch| epoch.next().map_or(Verdict::Exhausted, Verdict::Lags);
+    let has_lived_so =
+        |seen: &Seen| seen.reign.is_none_or(|(_, followed)| *nonce == Some(followed));
     match (stored, seen) {
         (None, None) => Verdict::Blank,
         (None, Some(seen)) => next(seen.position.epoch),
@@ -52,8 +72,10 @@ pub fn judge(stored: Option<&Cluster>, revision: Revision, seen: Option<&Seen>) 
         (Some(_), None) => Verdict::Whole,
         (Some(stored), Some(seen)) if stored.id != seen.cluster => Verdict::Foreign(stored.id),
         (Some(stored), Some(seen)) => {
-            let position = Position { epoch: stored.epoch, revision };
-            if position >= seen.position {
+            let position = Position { epoch: stored.epoch, revision: *revision };
+            // A later epoch was opened by somebody who knew that something is lost.
+            let is_later = stored.epoch > seen.position.epoch;
+            if is_later || (position >= seen.position && has_lived_so(seen)) {
                 Verdict::Whole
             } else {
                 next(stored.epoch.max(seen.position.epoch))
@@ -62,16 +84,27 @@ pub fn judge(stored: Option<&Cluster>, revision: Revision, seen: Option<&Seen>) 
     }
 }
 
-/// Reads whose store this is, and how far it has come.
+/// Reads what a store says of itself, to a server that has seen this of it.
 ///
 /// # Errors
-/// The store does not answer, or what stands there cannot be read.
+/// The store does not answer, what stands there cannot be read, or it is half of a copy.
 pub async fn read(
     store: &(impl Store + ?Sized),
-) -> Result<(Option<Cluster>, Revision), ClusterError> {
+    seen: Option<&Seen>,
+) -> Result<Found, ClusterError> {
+    if store.get(COPYING_KEY).await?.item.is_some() {
+        return Err(ClusterError::HalfCopied);
+    }
+    let nonce = match seen.and_then(|seen| seen.reign) {
+        Some((term, _)) => store.get(&term_key(term)).await?.item.and_then(|item| {
+            let text = std::str::from_utf8(&item.value).ok()?;
+            u64::from_str_radix(text, 16).ok().map(Nonce::new)
+        }),
+        None => None,
+    };
     let reading = store.get(CLUSTER_KEY).await?;
     let cluster = reading.item.map(|item| Cluster::from_bytes(&item.value)).transpose()?;
-    Ok((cluster, reading.revision))
+    Ok(Found { cluster, revision: reading.revision, nonce })
 }
 
 /// Makes an empty store the store of a new cluster, in its first epoch: a virgin one.
@@ -87,7 +120,7 @@ pub async fn read(
 /// let store = Memory::new();
 /// let id = ClusterId::from_parts(WallTime::EPOCH, [1; 10]);
 /// let made = cluster::make(&store, id, WriteId::from_parts(WallTime::EPOCH, [2; 10])).await?;
-/// assert_eq!(cluster::read(&store).await?.0, Some(made));
+/// assert_eq!(cluster::read(&store, None).await?.cluster, Some(made));
 /// # Ok::<(), cluster::ClusterError>(()) }).unwrap();
 /// ```
 pub async fn make(

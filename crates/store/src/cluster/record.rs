@@ -2,12 +2,14 @@
 
 use std::{fmt, str::FromStr};
 
-use sterna_model::{ClusterId, Epoch, Position};
+use sterna_model::{ClusterId, Epoch, Nonce, Position, Term};
 
 use crate::StoreError;
 
 /// Where the record stands.
 pub const CLUSTER_KEY: &str = "/v1/-/cluster";
+/// Stands in a store as long as a cluster is being copied into it.
+pub const COPYING_KEY: &str = "/v1/-/copying";
 
 /// Whose store it is, and in which of its lives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,6 +48,21 @@ impl Stage {
     }
 }
 
+impl fmt::Display for Stage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+impl FromStr for Stage {
+    type Err = ClusterError;
+
+    fn from_str(text: &str) -> Result<Self, ClusterError> {
+        let unreadable = || ClusterError::Unreadable { text: text.to_owned() };
+        Self::ALL.into_iter().find(|stage| stage.as_str() == text).ok_or_else(unreadable)
+    }
+}
+
 impl Cluster {
     /// Reads what stands in the store.
     ///
@@ -70,8 +87,7 @@ impl FromStr for Cluster {
             let mut words = text.split(' ');
             let (version, id) = (words.next()?, words.next()?.parse().ok()?);
             let epoch = Epoch::new(words.next()?.parse().ok()?);
-            let word = words.next()?;
-            let stage = Stage::ALL.into_iter().find(|stage| stage.as_str() == word)?;
+            let stage = words.next()?.parse().ok()?;
             (version == "1" && words.next().is_none()).then_some(Self { id, epoch, stage })
         };
         read().ok_or_else(|| ClusterError::Unreadable { text: text.to_owned() })
@@ -85,11 +101,17 @@ pub struct Seen {
     pub cluster: ClusterId,
     /// The highest that was seen.
     pub position: Position,
+    /// The last reign that was followed, by its term and nonce.
+    pub reign: Option<(Term, Nonce)>,
 }
 
 impl fmt::Display for Seen {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "1 {} {}", self.cluster, self.position)
+        write!(f, "1 {} {}", self.cluster, self.position)?;
+        match self.reign {
+            Some((term, nonce)) => write!(f, " {} {:016x}", term.get(), nonce.get()),
+            None => Ok(()),
+        }
     }
 }
 
@@ -101,7 +123,14 @@ impl FromStr for Seen {
             let mut words = text.split(' ');
             let (version, cluster) = (words.next()?, words.next()?.parse().ok()?);
             let position = words.next()?.parse().ok()?;
-            (version == "1" && words.next().is_none()).then_some(Self { cluster, position })
+            let reign = match words.next() {
+                Some(term) => {
+                    let nonce = u64::from_str_radix(words.next()?, 16).ok()?;
+                    Some((Term::new(term.parse().ok()?), Nonce::new(nonce)))
+                }
+                None => None,
+            };
+            (version == "1" && words.next().is_none()).then_some(Self { cluster, position, reign })
         };
         read().ok_or_else(|| ClusterError::Unreadable { text: text.to_owned() })
     }
@@ -128,6 +157,12 @@ pub enum ClusterError {
         /// The first key that was found.
         key: String,
     },
+    /// A cluster was being copied here, and that was not finished.
+    #[error(
+        "a cluster was being copied into this store, and that did not come to its end; copy it again \
+         into the same store, or empty it"
+    )]
+    HalfCopied,
     /// Somebody else was faster.
     #[error("another server leads, or has opened an epoch; read the cluster record again")]
     Overtaken,

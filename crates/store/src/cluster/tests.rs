@@ -16,7 +16,7 @@ fn stored(number: u8, epoch: u64) -> Cluster {
 }
 
 fn seen(number: u8, position: &str) -> Seen {
-    Seen { cluster: id(number), position: position.parse().unwrap() }
+    Seen { cluster: id(number), position: position.parse().unwrap(), reign: None }
 }
 
 #[test]
@@ -38,8 +38,25 @@ fn a_store_behind_what_was_seen_opens_the_next_epoch() {
         (Some(stored(1, 1)), Some(seen(1, "18446744073709551615.1")), Verdict::Exhausted),
     ];
     for (row, (stored, seen, verdict)) in table.into_iter().enumerate() {
-        assert_eq!(judge(stored.as_ref(), at, seen.as_ref()), verdict, "row {row}");
+        let found = Found { cluster: stored, revision: at, nonce: None };
+        assert_eq!(judge(&found, seen.as_ref()), verdict, "row {row}");
     }
+}
+
+/// Restored to 10, and counted past what was seen since: another leader reigns in what looks like
+/// the same time.
+#[test]
+fn a_store_that_was_lived_otherwise_lags_though_it_counts_further() {
+    let followed =
+        |nonce| Seen { reign: Some((Term::new(7), Nonce::new(nonce))), ..seen(1, "1.20") };
+    let found = |nonce: Option<u64>| Found {
+        cluster: Some(stored(1, 1)),
+        revision: Revision::new(30),
+        nonce: nonce.map(Nonce::new),
+    };
+    assert_eq!(judge(&found(Some(5)), Some(&followed(5))), Verdict::Whole);
+    assert_eq!(judge(&found(Some(6)), Some(&followed(5))), Verdict::Lags(Epoch::new(2)));
+    assert_eq!(judge(&found(None), Some(&followed(5))), Verdict::Lags(Epoch::new(2)));
 }
 
 #[test]
@@ -48,8 +65,10 @@ fn records_come_back_as_they_were_written() {
         let cluster = Cluster { stage, ..stored(1, 7) };
         assert_eq!(cluster.to_string().parse::<Cluster>().unwrap(), cluster);
     }
-    let seen = seen(1, "2.30");
-    assert_eq!(seen.to_string().parse::<Seen>().unwrap(), seen);
+    for reign in [None, Some((Term::new(3), Nonce::new(99)))] {
+        let seen = Seen { reign, ..seen(1, "2.30") };
+        assert_eq!(seen.to_string().parse::<Seen>().unwrap(), seen);
+    }
     for text in ["", "1", "2 cluster-1 1 used", "1 x 1 used", "1 1 1 1 1"] {
         let error = text.parse::<Cluster>().unwrap_err().to_string();
         assert!(error.contains("damaged or of a newer sterna"), "{error}");
@@ -61,7 +80,7 @@ async fn a_cluster_is_made_once_and_only_in_an_empty_store() {
     let store = Memory::new();
     let made = make(&store, id(1), write(1)).await.unwrap();
     assert_eq!(made.stage, Stage::Virgin);
-    assert_eq!(read(&store).await.unwrap().0, Some(made));
+    assert_eq!(read(&store, None).await.unwrap().cluster, Some(made));
     let error = make(&store, id(2), write(2)).await.unwrap_err().to_string();
     assert_eq!(
         error,
@@ -84,4 +103,13 @@ async fn only_the_leader_opens_an_epoch_and_only_once() {
     assert_eq!(opened.stage, Stage::Recovered);
     let again = recover(&store, reign(2), Some(&made), next, write(5)).await;
     assert!(matches!(again, Err(ClusterError::Overtaken)), "{again:?}");
+}
+
+#[tokio::test]
+async fn half_a_copy_is_nobodys_store() {
+    let store = Memory::new();
+    let begun = Commit::new(write(1)).put(COPYING_KEY, "1 x").put("/v1/x", "1");
+    drop(store.commit(begun).await.unwrap());
+    let answer = read(&store, Some(&seen(1, "1.1"))).await;
+    assert!(matches!(answer, Err(ClusterError::HalfCopied)), "{answer:?}");
 }

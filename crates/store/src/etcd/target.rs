@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use crate::{OpenError, tls::Trust, url::without_password};
+use crate::{OpenError, tls::Trust, url::shown};
 
 /// Begins all keys of a store, unless the URL says otherwise.
 const PREFIX: &str = "sterna";
@@ -62,7 +62,7 @@ impl std::fmt::Display for Endpoint {
 impl Target {
     /// Reads a URL.
     pub(super) fn read(url: &str) -> Result<Self, OpenError> {
-        let wrong = |remedy| OpenError::Url { url: without_password(url), remedy };
+        let wrong = |remedy| OpenError::Url { url: shown(url), remedy };
         let rest = url.strip_prefix("etcd://").ok_or_else(|| wrong(FORM))?;
         let (place, query) = rest.split_once('?').unwrap_or((rest, ""));
         let (login, place) = match place.rsplit_once('@') {

@@ -7,7 +7,7 @@ use tokio_postgres::{
     config::{Host, SslMode, TargetSessionAttrs},
 };
 
-use crate::{OpenError, tls::Trust, url::without_password};
+use crate::{OpenError, tls::Trust, url::shown};
 
 /// The schema that holds our tables, unless the URL names another.
 const SCHEMA: &str = "sterna";
@@ -31,7 +31,7 @@ pub(super) struct Target {
 impl Target {
     /// Reads a URL.
     pub(super) fn read(url: &str) -> Result<Self, OpenError> {
-        let wrong = |remedy| OpenError::Url { url: without_password(url), remedy };
+        let wrong = |remedy| OpenError::Url { url: shown(url), remedy };
         let (place, query) = url.split_once('?').unwrap_or((url, ""));
         let mut schema = SCHEMA.to_owned();
         let (mut mode, mut roots) = ("prefer", None);
