@@ -12,7 +12,29 @@ pub(crate) const PACKAGES: &[Package] = &[
         proof: "/usr/lib/postgresql",
         needed_by: "real_postgres, which starts servers of its own",
     },
+    Package {
+        name: "etcd-server",
+        proof: "etcd",
+        needed_by: "real_etcd, which starts clusters of its own",
+    },
+    Package {
+        name: "etcd-client",
+        proof: "etcdctl",
+        needed_by: "real_etcd, to see how its clusters are",
+    },
 ];
+
+/// Asked by packages before they start a service that they bring; 101 stands for "no".
+const POLICY: &str = "/usr/sbin/policy-rc.d";
+/// Runs a command while the policy, `$0`, is that no service is started: tests start servers of
+/// their own. A policy that is there already is the owner's, and stays as it is.
+const WITHOUT_SERVICES: &str = r#"
+if (set -C; echo '#!/bin/sh
+exit 101' > "$0") 2>/dev/null; then
+    trap 'rm -f "$0"' EXIT
+    chmod +x "$0"
+fi
+"$@""#;
 
 /// One package of Debian and of its children.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,9 +99,11 @@ pub(crate) fn update_command() -> Command {
     apt_get(&["update".to_owned()])
 }
 
-/// Installs `packages`.
+/// Installs `packages`, and starts no service of theirs.
 pub(crate) fn install_command(packages: &[Package]) -> Command {
-    apt_get(&install_args(packages))
+    let mut command = without_services(POLICY, "apt-get");
+    command.args(install_args(packages)).env("DEBIAN_FRONTEND", "noninteractive");
+    command
 }
 
 /// One line for each absent package and one that installs them all.
@@ -112,6 +136,12 @@ fn is_found(proof: &str) -> bool {
 fn apt_get(args: &[String]) -> Command {
     let mut command = Command::new("apt-get");
     command.args(args).env("DEBIAN_FRONTEND", "noninteractive");
+    command
+}
+
+fn without_services(policy: &str, program: &str) -> Command {
+    let mut command = Command::new("sh");
+    command.args(["-c", WITHOUT_SERVICES, policy, program]);
     command
 }
 
@@ -163,6 +193,20 @@ mod tests {
         let args = install_args(BOTH).join(" ");
         assert!(args.starts_with("install --yes --no-install-recommends"), "{args}");
         assert!(args.contains("DPkg::Lock::Timeout=300"), "{args}");
+    }
+
+    #[test]
+    fn no_service_is_started_and_the_owners_policy_stays() {
+        let path = env::temp_dir().join(format!("sterna-policy-{}", std::process::id()));
+        let policy = path.to_str().unwrap();
+        let asked = || without_services(policy, policy).status().unwrap().code();
+        assert_eq!(asked(), Some(101));
+        assert!(!path.exists(), "it was left behind");
+        fs::write(&path, "#!/bin/sh\nexit 7\n").unwrap();
+        assert!(Command::new("chmod").args(["+x", policy]).status().unwrap().success());
+        assert_eq!(asked(), Some(7));
+        assert!(path.exists(), "it was the owner's");
+        fs::remove_file(path).unwrap();
     }
 
     #[test]

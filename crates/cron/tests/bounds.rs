@@ -37,7 +37,7 @@ unsafe impl GlobalAlloc for Counting {
 static ALLOCATOR: Counting = Counting;
 
 /// Ordinary, beside gaps and folds, rare, far away, or never.
-const ITEMS: [&str; 10] = [
+const ITEMS: [&str; 12] = [
     r#"{"minute":{"period":5},"dst_fixes":["skip","repeat_use_both"]}"#,
     r#"{"minute":30,"hour":2,"dst_fixes":["unskip","repeat_use_only_early"]}"#,
     r#"{"minute":30,"hour":1,"dst_fixes":["skip","repeat_use_only_late"]}"#,
@@ -47,11 +47,20 @@ const ITEMS: [&str; 10] = [
     r#"{"minute":30,"hour":2,"every":{"days":9999,"start":"2008-03-09"},"dst_fixes":["skip","repeat_use_both"]}"#,
     r#"{"minute":59,"hour":23,"day_of_month":31,"month":12,"year":9999,"dst_fixes":["skip","repeat_use_both"]}"#,
     r#"{"minute":30,"hour":2,"day_of_month":1,"month":3,"dst_fixes":["skip","repeat_use_both"]}"#,
+    r#"{"minute":30,"hour":2,"day_of_month":31,"month":12,"dst_fixes":["skip","repeat_use_both"]}"#,
+    r#"{"minute":30,"hour":2,"every":{"months":12,"start":"1969-03-01"},"dst_fixes":["skip","repeat_use_both"]}"#,
     r#"{"epoch":{"period":300}}"#,
 ];
-/// The last moves its clock at 02:00 on 1 March, so that one of the items above never fires.
-const ZONES: [&str; 5] =
-    ["America/Los_Angeles", "Australia/Lord_Howe", "Pacific/Apia", "UTC", "AAA0BBB,J60/2,J300/2"];
+/// The last two move their clocks on 1 March, and by a day at the end of the year, so that some of
+/// the items above never fire.
+const ZONES: [&str; 6] = [
+    "America/Los_Angeles",
+    "Australia/Lord_Howe",
+    "Pacific/Apia",
+    "UTC",
+    "AAA0BBB,J60/2,J300/2",
+    "AAA0BBB-24,J364/20,J2/3",
+];
 
 fn patterns() -> Vec<Pattern> {
     let items = ITEMS.iter().map(|item| serde_json::from_str::<Item>(item).unwrap());

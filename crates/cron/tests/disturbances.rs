@@ -4,21 +4,25 @@
 
 mod support;
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, ops::Range};
 
 use sterna_cron::{Reading, StatefulItem, Time, Timekeeper, Uptime, Zone};
 use support::Random;
 
-const MAX_SHIFT: i64 = 7_200;
-
 /// Drives one item through random steps; each moves time by less than the limit, either way.
-fn drive(random: &mut Random, selectors: &str, zones: &[&str]) {
+/// Gives back how often each label fired, and the labels between which it ran.
+fn drive(
+    random: &mut Random,
+    selectors: &str,
+    zones: &[&str],
+    start: i64,
+) -> (BTreeMap<i64, u32>, Range<i64>) {
     let item: StatefulItem = serde_json::from_str(&format!(
-        r#"{{{selectors}, "max_shift_seconds_for_unskip_and_do_not_repeat": {MAX_SHIFT}}}"#
+        r#"{{{selectors}, "max_shift_seconds_for_unskip_and_do_not_repeat": 20000}}"#
     ))
     .unwrap();
     let is_local = item.item.is_timezone_dependent();
-    let (mut system, mut up) = (1_717_400_000, 500);
+    let (mut system, mut up) = (start, 500);
     let mut zone: Zone = zones[0].parse().unwrap();
     let start = Reading { system: Time::from_epoch(system), monotonic: Uptime::from_seconds(up) };
     let mut keeper = Timekeeper::new(item.clone(), zone.clone(), 60, start);
@@ -60,10 +64,15 @@ fn drive(random: &mut Random, selectors: &str, zones: &[&str]) {
         }
         furthest = furthest.max(label(&zone, system));
     }
-    for count in first / 300 + 1..=furthest / 300 {
-        assert_eq!(fired.remove(&(count * 300)), Some(1), "firings at label {}", count * 300);
+    (fired, first + 1..furthest + 1)
+}
+
+/// Every five minutes that the local clock went by something fired, and once only.
+fn fired_once((mut fired, labels): (BTreeMap<i64, u32>, Range<i64>)) {
+    for label in labels.filter(|label| label % 300 == 0) {
+        assert_eq!(fired.remove(&label), Some(1), "firings at label {label}");
     }
-    assert_eq!(fired.len(), 0, "nothing else fired");
+    assert_eq!(fired, BTreeMap::new(), "nothing else fired");
 }
 
 #[test]
@@ -71,8 +80,68 @@ fn small_disturbances_neither_lose_nor_repeat() {
     let local = r#""minute": {"period": 5}, "dst_fixes": ["skip", "repeat_use_both"]"#;
     for seed in 0..60 {
         let mut random = Random(seed);
-        drive(&mut random, r#""epoch": {"period": 300}"#, &["UTC", "+09:00"]);
-        drive(&mut random, local, &["+02:00", "+02:30", "+01:45"]);
+        let start = 1_717_400_000;
+        fired_once(drive(&mut random, r#""epoch": {"period": 300}"#, &["UTC", "+09:00"], start));
+        fired_once(drive(&mut random, local, &["+02:00", "+02:30", "+01:45"], start));
+    }
+}
+
+const NIGHT_ZONES: [&str; 6] =
+    ["America/Los_Angeles", "-07:00", "-08:00", "America/Denver", "-09:00", "America/Anchorage"];
+
+/// Spends the night in which clocks are set back in some zones, moving after so many minutes each;
+/// each label that the clock went by must fire, and as often as allowed at most.
+fn spend_night(zones: &[Zone; 6], fold: &str, first: usize, moves: &[(i64, usize)]) {
+    let item: StatefulItem = serde_json::from_str(&format!(
+        r#"{{"minute": {{"period": 5}}, "dst_fixes": ["skip", "{fold}"],
+             "max_shift_seconds_for_unskip_and_do_not_repeat": 10800}}"#
+    ))
+    .unwrap();
+    let reading =
+        |at| Reading { system: Time::from_epoch(at), monotonic: Uptime::from_seconds(at) };
+    let label = |zone: &Zone, at: Time| at.epoch() + zone.offset_seconds(at);
+    // From two hours before the clocks of Denver are set back.
+    let (start, minutes) = (1_383_458_400, 460);
+    let mut zone = &zones[first];
+    let begun = label(zone, Time::from_epoch(start));
+    let mut keeper = Timekeeper::new(item, zone.clone(), 60, reading(start));
+    let mut fired: BTreeMap<i64, u32> = BTreeMap::new();
+    for minute in 1..=minutes {
+        for (_, to) in moves.iter().filter(|(at, _)| *at == minute) {
+            zone = &zones[*to];
+            keeper.set_timezone(zone.clone());
+        }
+        let mut decisions = Vec::new();
+        keeper.step(reading(start + minute * 60), &mut decisions);
+        for decision in decisions.iter().filter(|decision| decision.verdict.fires()) {
+            *fired.entry(label(zone, decision.event.due)).or_default() += 1;
+        }
+    }
+    let ended = label(zone, Time::from_epoch(start + minutes * 60));
+    let allowed = if fold == "repeat_use_both" { 1..=9 } else { 1..=1 };
+    for label in (begun + 1..=ended).filter(|label| label % 300 == 0) {
+        let times = fired.remove(&label).unwrap_or(0);
+        assert!(allowed.contains(&times), "{fold}, {first}, {moves:?}: {times} at {label}");
+    }
+    assert_eq!(fired, BTreeMap::new(), "nothing else fired");
+}
+
+#[test]
+fn moves_within_a_fold_neither_lose_nor_repeat() {
+    let zones = NIGHT_ZONES.map(|name| name.parse::<Zone>().unwrap());
+    let mut random = Random(3);
+    for fold in ["repeat_use_only_early", "repeat_use_only_late", "repeat_use_both"] {
+        for (from, to) in (0..36).map(|pair| (pair / 6, pair % 6)) {
+            for moved in (1..300).step_by(59) {
+                spend_night(&zones, fold, from, &[(moved, to)]);
+            }
+        }
+        for _ in 0..200 {
+            let count = 2 + random.below(2);
+            let moves: Vec<_> =
+                (0..count).map(|_| (random.between(1, 300), random.below(6))).collect();
+            spend_night(&zones, fold, random.below(6), &moves);
+        }
     }
 }
 

@@ -90,6 +90,28 @@ fn mutate(random: &mut Random, seed: &str) -> String {
     text.into_iter().collect()
 }
 
+/// Sets in something very long: a list, a string, a nest, or a piece over and over.
+fn lengthen(random: &mut Random, text: &str) -> String {
+    let count = 1 << random.between(4, 18);
+    let long = match random.below(5) {
+        0 => format!("[{}0]", "0,".repeat(count)),
+        1 => format!("\"{}\"", random.pick(&["x", "\u{e9}", "5", " "]).repeat(count)),
+        2 => format!("{}0{}", "[".repeat(count), "]".repeat(count)),
+        3 => format!("{}0{}", "{\"end\":".repeat(count), "}".repeat(count)),
+        _ => random.pick(&PIECES).repeat(count),
+    };
+    // In place of a number or a star, so that some of it is well formed.
+    let places: Vec<usize> =
+        text.char_indices().filter(|(_, c)| c.is_ascii_digit() || *c == '*').map(|p| p.0).collect();
+    match places.is_empty() {
+        true => text.to_owned() + &long,
+        false => {
+            let at = places[random.below(places.len())];
+            format!("{}{long}{}", &text[..at], &text[at + 1..])
+        }
+    }
+}
+
 /// Asks everything of a pattern that can be asked.
 fn exercise(random: &mut Random, pattern: &Pattern, zones: &[Zone]) {
     let zone = &zones[random.below(zones.len())];
@@ -146,7 +168,10 @@ fn mutated_items_and_lines_neither_panic_nor_run_on() {
     for _ in 0..if is_long() { 100_000 } else { 20_000 } {
         let is_line = random.one_in(2);
         let seed = if is_line { random.pick(&LINES) } else { &seeds[random.below(seeds.len())] };
-        let text = mutate(&mut random, seed);
+        let text = match random.one_in(20) {
+            true => lengthen(&mut random, seed),
+            false => mutate(&mut random, seed),
+        };
         let number = random.number();
         let mut taken = Duration::MAX;
         // A pause of the machine is not held against an input: it may try again.
@@ -162,7 +187,8 @@ fn mutated_items_and_lines_neither_panic_nor_run_on() {
             }
         }
         // Generous where machines are shared and nothing is optimised; the long run is strict.
-        assert!(taken < Duration::from_secs(2), "{text} took {taken:?}");
+        let shown: String = text.chars().take(200).collect();
+        assert!(taken < Duration::from_secs(2), "{shown} took {taken:?}");
         slowest = slowest.max(taken);
     }
     assert!(accepted > 1_000, "only {accepted} mutations were well formed");

@@ -25,3 +25,23 @@ fn version_1_is_written_and_read() {
     let read: Saved = serde_json::from_str(golden).unwrap();
     assert_eq!(&read, work.saved());
 }
+
+#[test]
+fn a_move_that_is_not_caught_up_with_is_written_and_read() {
+    let golden = include_str!("golden/saved_v1_moved.json");
+    let item: Item = serde_json::from_str(
+        r#"{"minute": {}, "second": {}, "dst_fixes": ["skip", "repeat_use_only_early"]}"#,
+    )
+    .unwrap();
+    let listing = Listing { on_time_seconds: 60, listed_seconds: 7200 };
+    let pattern = item.pattern().clone();
+    let zone: Zone = "+01:00".parse().unwrap();
+    let mut work =
+        Clockwork::new(pattern, zone, Follows::System, listing, reading(1_717_398_000, 50));
+    // An hour further east, with a firing each second: more than one step lists.
+    work.set_timezone("+02:00".parse().unwrap());
+    assert!(work.step(reading(1_717_398_000, 50), &mut Vec::new()).has_more);
+    assert_eq!(serde_json::to_string_pretty(work.saved()).unwrap() + "\n", golden);
+    let read: Saved = serde_json::from_str(golden).unwrap();
+    assert_eq!(&read, work.saved());
+}

@@ -7,7 +7,7 @@
 mod support;
 
 use serde_json::{Map, Value, json};
-use sterna_cron::{Database, Item, Time, Zone};
+use sterna_cron::{Database, Item, Time, Why, Zone};
 use support::{
     Random, oracle,
     world::{moment, rounds, zone},
@@ -175,5 +175,73 @@ fn far_years_repeat_the_near_ones() {
             let far = next(from + cycles * cycle).map(|far| far - cycles * cycle);
             assert_eq!(far, near, "{source} in {} from {from}, {cycles} cycles on", zone.name());
         }
+    }
+}
+
+/// An item whose dates are mostly those on which some zone below moves its clocks.
+fn rare_item(random: &mut Random, missing: &str) -> String {
+    let days = [
+        r#""day_of_month": 1, "#,
+        r#""day_of_month": 31, "#,
+        r#""last_day_of_month": true, "#,
+        r#""day_of_week": 1, "#,
+        r#""weekday_of_month": {"nth": 2, "weekday": 1}, "#,
+        "",
+    ];
+    let (days, month) = (random.pick(&days), [1, 3, 3, 12][random.below(4)]);
+    let month = if random.one_in(3) { String::new() } else { format!(r#""month": {month}, "#) };
+    let unit = random.pick(&["days", "weeks", "months"]);
+    let period = match random.below(4) {
+        0 => random.between(1, 30),
+        1 => 12 * random.between(1, 20),
+        2 => [52, 261, 313, 365, 1461][random.below(5)],
+        _ => random.between(1, 10_000),
+    };
+    let (year, day) = (random.between(1969, 2030), random.between(1, 28));
+    let start = format!("{year}-{:02}-{day:02}", [1, 3, 3, 12][random.below(4)]);
+    let every = match random.one_in(4) {
+        true => String::new(),
+        false => format!(r#""every": {{"{unit}": {period}, "start": "{start}"}}, "#),
+    };
+    let repeated = random.pick(&["repeat_use_both", "repeat_use_only_late"]);
+    format!(
+        r#"{{"hour": 2, "minute": 30, {days}{month}{every}"dst_fixes": ["{missing}", "{repeated}"]}}"#
+    )
+}
+
+/// The search that knows of years without a firing finds what one that visits them all finds.
+#[test]
+fn deserts_are_crossed_where_a_walk_ends() {
+    let zones: Vec<Zone> = [
+        "America/Los_Angeles",
+        "AAA0BBB,J60/2,J300/2",
+        "AAA0BBB,0/2,59/2",
+        "AAA0BBB-24,J364/20,J2/3",
+        "AAA0BBB,M3.2.0/2,M3.3.0/2",
+        "AAA-16BBB15,M10.1.5/0,J60/2",
+    ]
+    .iter()
+    .map(|name| name.parse().unwrap())
+    .collect();
+    let mut random = Random(8);
+    for _ in 0..rounds(400, 40_000) {
+        let seed = random.number();
+        let [skip, unskip] = ["skip", "unskip"].map(|missing| {
+            serde_json::from_str::<Item>(&rare_item(&mut Random(seed), missing)).ok()
+        });
+        let (Some(skip), Some(unskip)) = (skip, unskip) else { continue };
+        let zone = &zones[random.below(zones.len())];
+        let from = Time::from_epoch(random.between(0, 20_000_000_000));
+        let mut at = Some(from);
+        let walked = loop {
+            match at.and_then(|at| unskip.pattern().next_firing(zone, at)) {
+                Some(firing) if firing.why == Why::BeforeGap => {
+                    at = Some(firing.at.plus_seconds(1));
+                }
+                other => break other.map(|firing| firing.at),
+            }
+        };
+        let text = serde_json::to_string(&skip).unwrap();
+        assert_eq!(skip.next(zone, from), walked, "{text} in {} from {from}", zone.name());
     }
 }

@@ -32,8 +32,8 @@ mod time;
 pub use contract::Contract;
 pub use ids::{
     ClusterId, DirectoryId, Epoch, EventId, Fence, FenceCounter, IdError, Incarnation, Lock,
-    MachineId, Nonce, NotifySequence, Revision, RunId, RunSequence, Succession, TaskIncarnation,
-    Term, WriteId,
+    MachineId, Nonce, NotifySequence, Position, Revision, RunId, RunSequence, Succession,
+    TaskIncarnation, Term, WriteId,
 };
 pub use name::{
     FiredError, KeyError, Kind, Name, NameError, Namespace, Near, NodeError, NodeName, Work,

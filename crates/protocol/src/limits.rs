@@ -78,6 +78,18 @@ impl Limits {
         Span::from_millis(2_000 + deadline.as_millis() / 500)
     }
 
+    /// These, as they are to be committed after `before`: what was ever started may still be running,
+    /// so its marks do not fall.
+    #[must_use]
+    pub fn after(self, before: &Self) -> Self {
+        Self {
+            batch_stop_after_max: self.batch_stop_after_max.max(before.batch_stop_after_max),
+            stop_after_max: self.stop_after_max.max(before.stop_after_max),
+            has_kept_batches: self.has_kept_batches || before.has_kept_batches,
+            ..self
+        }
+    }
+
     /// How the leader judges.
     pub const fn leader_terms(&self) -> Terms {
         Terms {
@@ -143,6 +155,7 @@ impl Book {
     /// A version that is not above the newest changes nothing.
     pub fn committed(&mut self, limits: Limits) {
         if limits.version > self.newest.version {
+            let limits = limits.after(&self.newest);
             self.older.push(std::mem::replace(&mut self.newest, limits));
         }
     }
@@ -192,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn a_worker_has_stopped_a_margin_before_the_leader_counts_on_it() {
+    fn rule_07_a_worker_has_stopped_a_margin_before_the_leader_counts_on_it() {
         let limits = Limits::default();
         for stop_after in [limits.stop_after_min(), Span::from_secs(120), Span::from_secs(86_400)] {
             let killed = limits.stop_begins_after(stop_after).plus(limits.kill_wait);
@@ -203,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_stopped_before_its_worker_is_given_up() {
+    fn rule_11_nothing_is_stopped_before_its_worker_is_given_up() {
         let limits = Limits::default();
         let shortest = limits.stop_after_min();
         assert!(limits.stop_begins_after(shortest) >= limits.time_to_loss());
@@ -218,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn lowered_limits_count_only_when_everybody_has_echoed_them() {
+    fn rule_11_lowered_limits_count_only_when_everybody_has_echoed_them() {
         let old = Limits::default();
         let new = Limits { version: 2, lose_after: Span::from_secs(10), ..old };
         let roster = [lock(1), lock(2)];
@@ -234,8 +247,29 @@ mod tests {
         }
     }
 
+    /// A run that was started under a longer `stop_after` has it frozen: who goes by new limits may
+    /// still have it.
     #[test]
-    fn raised_limits_count_at_once() {
+    fn rule_11_the_marks_of_what_was_started_do_not_fall() {
+        let minutes = |count: u64| Span::from_secs(60 * count);
+        let old = Limits {
+            batch_stop_after_max: minutes(10),
+            stop_after_max: minutes(20),
+            has_kept_batches: true,
+            ..Limits::default()
+        };
+        let mut book = Book::new(old, Vec::new());
+        book.committed(Limits { version: 2, ..Limits::default() });
+        book.echo(lock(1), 2);
+        book.retire([lock(1)].iter());
+        assert_eq!(book.largest(|limits| limits.batch_stop_after_max), minutes(10));
+        assert_eq!(book.largest(|limits| limits.stop_after_max), minutes(20));
+        assert!(book.any(|limits| limits.has_kept_batches));
+        assert_eq!(book.newest().version, 2);
+    }
+
+    #[test]
+    fn rule_11_raised_limits_count_at_once() {
         let old = Limits::default();
         let mut book = Book::new(old, Vec::new());
         book.committed(Limits { version: 2, lose_after: Span::from_secs(90), ..old });

@@ -1,5 +1,5 @@
-//! Exit codes say what to do next: 64 look at the command, 65 look at what was given to it, 75 try
-//! again later, 77 ask for permission, 1 read the message.
+//! Exit codes say what to do next: 64 look at the command, 65 look at what was given to it, 69 see
+//! why nothing is reached, 75 try again later, 77 ask for permission, 1 read the message.
 
 use std::fmt;
 
@@ -44,8 +44,21 @@ pub(crate) fn code(error: &anyhow::Error) -> u8 {
     }
     match error.downcast_ref::<OpenError>() {
         Some(OpenError::Url { .. }) => USAGE,
-        Some(OpenError::InUse { .. }) => 75,
-        Some(OpenError::Permission { .. } | OpenError::ReadOnly { .. }) => 77,
+        Some(OpenError::Unreachable { .. } | OpenError::NoDatabase { .. }) => 69,
+        Some(OpenError::InUse { .. } | OpenError::NoLeader { .. } | OpenError::NotReady { .. }) => {
+            75
+        }
+        Some(
+            OpenError::Permission { .. }
+            | OpenError::ReadOnly { .. }
+            | OpenError::Login { .. }
+            | OpenError::NotAllowed { .. }
+            | OpenError::NoKeys { .. }
+            | OpenError::ReadOnlyServer { .. }
+            | OpenError::NoTls { .. }
+            | OpenError::TlsRequired { .. }
+            | OpenError::Untrusted { .. },
+        ) => 77,
         Some(_) | None => 1,
     }
 }

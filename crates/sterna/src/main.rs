@@ -8,6 +8,7 @@ mod clock;
 mod cron;
 mod exit;
 mod out;
+mod store;
 
 use std::process::ExitCode;
 
@@ -28,6 +29,7 @@ struct Args {
 enum Command {
     Bench(bench::Args),
     Cron(cron::Args),
+    Store(store::Args),
 }
 
 fn main() -> ExitCode {
@@ -38,6 +40,7 @@ fn main() -> ExitCode {
     let result = match args.command {
         Command::Bench(args) => bench::run(args),
         Command::Cron(args) => cron::run(args),
+        Command::Store(args) => store::run(args),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

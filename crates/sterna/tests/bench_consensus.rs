@@ -16,7 +16,7 @@ fn bench(arguments: &[&str]) -> Output {
 
 #[test]
 fn the_json_has_the_form_of_every_bench() {
-    let output = bench(&["--rounds", "3", "--json"]);
+    let output = bench(&["--rounds", "7", "--json"]);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let json: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(json["bench"], "consensus");
@@ -32,9 +32,9 @@ fn the_json_has_the_form_of_every_bench() {
     assert!(figure("heartbeat_ns") > 0.0, "{json}");
     let bytes = figure("bytes_per_worker");
     assert!(bytes > 0.0 && bytes < 1024.0, "{json}");
-    // Ten times the workers: ten times the time, and room for what no longer fits into a cache. A
-    // walk over pairs would take a hundred times.
-    assert!(figure("pass_ms_100000") < 50.0 * figure("pass_ms_10000"), "{json}");
+    // Ten times the workers: ten times the time, and room for what no longer fits into a cache and
+    // for a busy machine. A walk over pairs would take a hundred times.
+    assert!(figure("pass_ms_100000") < 60.0 * figure("pass_ms_10000"), "{json}");
 }
 
 #[test]

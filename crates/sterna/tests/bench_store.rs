@@ -122,7 +122,7 @@ fn what_others_keep_in_the_store_is_left_alone() {
 fn a_reader_that_has_seen_enough_is_no_error() {
     let folder = Folder::new();
     let script = format!(
-        "{} bench store --rounds 1 --millis 20 --store memory: | true; exit ${{PIPESTATUS[0]}}",
+        "{} bench store --rounds 1 --millis 20 --store file:here | true; exit ${{PIPESTATUS[0]}}",
         env!("CARGO_BIN_EXE_sterna")
     );
     let output =

@@ -20,21 +20,28 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).unwrap()
 }
 
-/// Asks all queries of one process, and gives the answers in order.
-fn ask(queries: &[Value]) -> Vec<Value> {
+/// What `--jsonl` answers, in one process.
+fn answers(queries: &[u8]) -> String {
     let mut child = Command::new(env!("CARGO_BIN_EXE_sterna"))
         .args(["cron", "next", "--jsonl"])
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
-    let lines: String = queries.iter().map(|query| format!("{query}\n")).collect();
     let mut stdin = child.stdin.take().unwrap();
-    let writer = std::thread::spawn(move || stdin.write_all(lines.as_bytes()).unwrap());
-    let output = child.wait_with_output().unwrap();
-    writer.join().unwrap();
+    let output = std::thread::scope(|scope| {
+        // Beside the reading, or both sides might wait for each other.
+        scope.spawn(move || stdin.write_all(queries).unwrap());
+        child.wait_with_output().unwrap()
+    });
     assert!(output.status.success());
-    text(&output.stdout).lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    text(&output.stdout)
+}
+
+/// The same for queries and answers as values.
+fn ask(queries: &[Value]) -> Vec<Value> {
+    let lines: String = queries.iter().map(|query| format!("{query}\n")).collect();
+    answers(lines.as_bytes()).lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
 #[test]
@@ -154,7 +161,8 @@ fn the_guide_shows_what_the_commands_answer() {
         let (command, expected) = block.split_once('\n').unwrap();
         let script = command.strip_prefix("$ sterna ").unwrap();
         let script = format!("{} {script}", env!("CARGO_BIN_EXE_sterna"));
-        let output = Command::new("sh").args(["-c", &script]).output().unwrap();
+        let output =
+            Command::new("sh").args(["-c", &script]).env("COLUMNS", "80").output().unwrap();
         let said = text(&output.stdout) + &text(&output.stderr);
         match expected.strip_suffix("\n...") {
             Some(beginning) => assert!(said.starts_with(beginning), "{command}\n{said}"),
@@ -262,15 +270,107 @@ fn the_end_of_a_pattern_is_said() {
     assert!(text.ends_with("no more firings\n"), "{text}");
 }
 
-/// What `--jsonl` answers.
-fn answers(queries: &[u8]) -> String {
-    use std::{io::Write, process::Stdio};
-    let mut child = Command::new(env!("CARGO_BIN_EXE_sterna"))
-        .args(["cron", "next", "--jsonl"])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
+#[test]
+fn an_option_that_would_be_ignored_is_refused() {
+    for option in [
+        &["--count", "3"][..],
+        &["--json"],
+        &["--tz", "UTC"],
+        &["--from", "0"],
+        &["--dst", "vixie"],
+    ] {
+        let output = sterna(&[&["cron", "next", "--jsonl"], option].concat());
+        assert_eq!(output.status.code(), Some(64), "{option:?}");
+        assert!(text(&output.stderr).contains("cannot be used with"), "{option:?}");
+    }
+}
+
+#[test]
+fn a_bad_zone_is_told_even_where_another_counts() {
+    let output = sterna(&["cron", "next", "--line", "CRON_TZ=UTC 0 9 * * *", "--tz", "Atlantis"]);
+    assert_eq!(output.status.code(), Some(65));
+    assert!(text(&output.stderr).contains("unknown time zone \"Atlantis\""));
+}
+
+/// The calendar of `explain`, with so many columns.
+fn calendar(columns: &str, arguments: &[&str]) -> String {
+    let output = Command::new(env!("CARGO_BIN_EXE_sterna"))
+        .args([&["cron", "explain"], arguments].concat())
+        .env("COLUMNS", columns)
+        .output()
         .unwrap();
-    child.stdin.take().unwrap().write_all(queries).unwrap();
-    String::from_utf8(child.wait_with_output().unwrap().stdout).unwrap()
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    text(&output.stdout).split_once("\n\n").unwrap().1.to_owned()
+}
+
+#[test]
+fn the_calendar_fits_its_columns() {
+    let arguments = ["--line", "0 0 * * *", "--tz", "UTC", "--from", "0"];
+    let widest = |columns: &str| {
+        calendar(columns, &arguments).lines().map(|line| line.chars().count()).max().unwrap()
+    };
+    // One, two, three, four, six and twelve months of 21 letters, with three between them.
+    for (columns, expected) in [
+        ("10", 21),
+        ("44", 21),
+        ("45", 45),
+        ("69", 69),
+        ("80", 69),
+        ("93", 93),
+        ("120", 93),
+        ("141", 141),
+        ("500", 285),
+        ("wide", 69),
+        ("", 69),
+    ] {
+        assert_eq!(widest(columns), expected, "{columns:?}");
+    }
+}
+
+#[test]
+fn no_day_is_left_out_when_the_clock_jumps_far() {
+    // From 1 April to 2 April at noon the clock is a day and two hours ahead.
+    let zone = "<-03>3<+23>-23,J100/0,J101/12";
+    let output = sterna(&[
+        "cron",
+        "explain",
+        "--line",
+        "*/20 * * * *",
+        "--tz",
+        zone,
+        "--from",
+        "0",
+        "--json",
+    ]);
+    let answer: Value = serde_json::from_str(&text(&output.stdout)).unwrap();
+    let days = answer["days"].as_array().unwrap();
+    let asked = sterna(&[
+        "cron",
+        "next",
+        "--line",
+        "*/20 * * * *",
+        "--tz",
+        zone,
+        "--from",
+        "0",
+        "--count",
+        "30000",
+    ]);
+    let table = text(&asked.stdout);
+    let end = days.last().unwrap().as_str().unwrap();
+    let mut fired: Vec<&str> =
+        table.lines().map(|line| &line[..10]).filter(|day| *day <= end).collect();
+    fired.sort_unstable();
+    fired.dedup();
+    assert_eq!(days, &fired);
+    assert_eq!(end, "1970-11-30", "from December 1969 there, a year");
+}
+
+#[test]
+fn the_calendar_ends_with_the_year_9999() {
+    let arguments = ["--line", "0 0 * * *", "--tz", "UTC", "--from", "253397000000"];
+    let shown = calendar("80", &arguments);
+    assert_eq!(shown.matches("December 9999").count(), 1, "{shown}");
+    assert_eq!(shown.matches("9999").count(), 3, "October to December: {shown}");
+    assert!(shown.contains(" 30 31"), "{shown}");
 }

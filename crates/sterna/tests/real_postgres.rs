@@ -34,3 +34,47 @@ async fn a_store_on_postgresql_is_measured_beside_bare_updates() {
     let row = server.admin().await.query_one(left, &[]).await.unwrap();
     assert_eq!((row.get::<_, i64>(0), row.get::<_, i64>(1)), (0, 0));
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cluster_moves_to_postgresql_but_not_while_it_is_led() {
+    use std::sync::Arc;
+    use sterna_model::{ClusterId, WallTime, WriteId};
+    use sterna_store::{
+        cluster,
+        leader::{Candidate, Timing},
+    };
+
+    let server = server::Server::start(&[]);
+    let (from, to) = (server.url("old"), server.url("new"));
+    let store = sterna_store::open(&from).await.unwrap();
+    let write_id = WriteId::from_parts(WallTime::EPOCH, [1; 10]);
+    let id = ClusterId::from_parts(WallTime::EPOCH, [1; 10]);
+    cluster::make(&*store, id, write_id).await.unwrap();
+    let mut candidate = Candidate::start(Arc::clone(&store), Timing::default(), "server-1");
+    candidate.elected().await;
+    let sterna = |arguments: &[&str]| {
+        Command::new(env!("CARGO_BIN_EXE_sterna")).arg("store").args(arguments).output().unwrap()
+    };
+
+    let checked = sterna(&["check", &from]);
+    assert!(checked.status.success(), "{}", String::from_utf8_lossy(&checked.stderr));
+    let text = String::from_utf8(checked.stdout).unwrap();
+    for word in ["PostgreSQL 1", "several servers may share it", "fsync: on", "server-1, term 1"] {
+        assert!(text.contains(word), "{word} is missing in\n{text}");
+    }
+    assert!(!text.contains("secret"), "the password is shown:\n{text}");
+
+    let led = sterna(&["copy", &from, &to]);
+    let said = String::from_utf8_lossy(&led.stderr).into_owned();
+    assert!(said.contains("server-1 leads this cluster; stop all its servers"), "{said}");
+    candidate.resign().await;
+    let moved = sterna(&["copy", &from, &to]);
+    assert!(moved.status.success(), "{}", String::from_utf8_lossy(&moved.stderr));
+    let store = sterna_store::open(&to).await.unwrap();
+    let named = cluster::read(&*store, None).await.unwrap().cluster.unwrap();
+    assert_eq!((named.id, named.epoch.get()), (id, 2));
+    // The next leader reigns after the last one, and at once.
+    let mut candidate = Candidate::start(store, Timing::default(), "server-2");
+    assert_eq!(candidate.elected().await.term.get(), 3);
+    candidate.resign().await;
+}

@@ -182,6 +182,34 @@ pub enum OpenError {
         #[source]
         source: BoxError,
     },
+    /// The user may not read and write the store's keys.
+    #[error(
+        "{server}: {user} may not read and write keys that begin with {prefix}/; as root: etcdctl role \
+         add sterna, etcdctl role grant-permission sterna --prefix=true readwrite {prefix}/, etcdctl \
+         user grant-role {user} sterna"
+    )]
+    NoKeys {
+        /// The server.
+        server: String,
+        /// Who asked.
+        user: String,
+        /// What the keys begin with.
+        prefix: String,
+        /// What it said.
+        #[source]
+        source: BoxError,
+    },
+    /// The members of a cluster have not agreed on a leader.
+    #[error(
+        "{server} has no leader; start more than half of its members, and let them reach each other"
+    )]
+    NoLeader {
+        /// The server.
+        server: String,
+        /// What it said.
+        #[source]
+        source: BoxError,
+    },
     /// The server takes only encrypted connections.
     #[error("{server} takes only TLS; write sslmode=verify-full or sslmode=require in the URL")]
     TlsRequired {

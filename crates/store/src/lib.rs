@@ -11,8 +11,10 @@
 //! | --- | --- |
 //! | [`Store`] | the contract: commit, get, scan, watch, written, compact |
 //! | [`Embedded`] | the default: one directory, one process, crash-safe, group commit |
+//! | [`cluster`] | whose store this is, and whether it has lost something |
 //! | [`leader`] | one process at a time, and fences against the others |
 //! | `Postgres` | a PostgreSQL server that several processes share; behind the feature `postgres` |
+//! | `Etcd` | an etcd cluster that several processes share; behind the feature `etcd` |
 //! | [`Memory`] | the reference, with faults to order; also the simulator's store |
 //! | `conformance` | the suite that every backend passes, and the disk that fails to order |
 //!
@@ -22,11 +24,16 @@
 //!
 //! This crate does not know what its keys and values mean.
 
+#[cfg(any(feature = "postgres", feature = "etcd"))]
+mod backoff;
+pub mod cluster;
 mod commit;
 #[cfg(any(test, feature = "conformance"))]
 pub mod conformance;
 pub mod embedded;
 mod error;
+#[cfg(feature = "etcd")]
+pub mod etcd;
 mod follow;
 pub mod leader;
 mod limits;
@@ -34,8 +41,12 @@ pub mod memory;
 #[cfg(feature = "postgres")]
 pub mod postgres;
 mod store;
+#[cfg(any(feature = "postgres", feature = "etcd"))]
+mod tls;
 mod url;
 
+#[cfg(feature = "etcd")]
+pub use self::etcd::Etcd;
 #[cfg(feature = "postgres")]
 pub use self::postgres::Postgres;
 pub use self::{
@@ -44,6 +55,6 @@ pub use self::{
     error::{BoxError, OpenError, StoreError},
     limits::{Limits, Refusal},
     memory::Memory,
-    store::{Change, Changes, Item, Page, Reading, Scan, Store, Watch, scan_all},
-    url::open,
+    store::{About, Change, Changes, Item, Page, Reading, Scan, Store, Watch, scan_all},
+    url::{open, shown},
 };

@@ -17,6 +17,9 @@ pub trait Store: Send + Sync + 'static {
     /// What one call may carry.
     fn limits(&self) -> Limits;
 
+    /// What this store stands on, known since it was opened.
+    fn about(&self) -> About;
+
     /// What is set up so that a promise of this contract does not hold, each with its remedy;
     /// known since the store was opened. Whoever opens a store shows them.
     fn warnings(&self) -> Vec<String> {
@@ -60,6 +63,19 @@ pub trait Store: Send + Sync + 'static {
     /// from before it answer [`StoreError::Compacted`]. A revision in the future is refused; one
     /// already compacted changes nothing.
     fn compact(&self, up_to: Revision) -> BoxFuture<'_, Result<(), StoreError>>;
+}
+
+/// What a store stands on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct About {
+    /// What keeps it, with its version.
+    pub engine: String,
+    /// What bears on how well it is kept, by name, as the engine says it.
+    pub settings: Vec<(&'static str, String)>,
+    /// Whether what was acknowledged survives a crash of the machines that keep it.
+    pub is_durable: bool,
+    /// Whether several servers may use it at the same time.
+    pub is_shared: bool,
 }
 
 /// One key as it stood at a revision.

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use futures_util::future::BoxFuture;
 use sterna_model::{Revision, WriteId};
 use sterna_store::{
-    Commit, Embedded, Limits, Outcome, Page, Reading, Scan, Store, StoreError, Watch,
+    About, Commit, Embedded, Limits, Outcome, Page, Reading, Scan, Store, StoreError, Watch,
     conformance::{
         Subject,
         disk::{Disk, Trouble},
@@ -33,6 +33,10 @@ impl Kept {
 }
 
 impl Store for Kept {
+    fn about(&self) -> About {
+        self.store.about()
+    }
+
     fn limits(&self) -> Limits {
         self.store.limits()
     }

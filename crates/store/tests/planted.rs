@@ -11,7 +11,7 @@ use std::{
 use futures_util::{FutureExt, future::BoxFuture};
 use sterna_model::{Revision, WallTime, WriteId};
 use sterna_store::{
-    Commit, Limits, Memory, Outcome, Page, Reading, Scan, Store, StoreError, Watch,
+    About, Commit, Limits, Memory, Outcome, Page, Reading, Scan, Store, StoreError, Watch,
     conformance::{Subject, rules},
 };
 
@@ -136,6 +136,10 @@ impl Planted {
 }
 
 impl Store for Planted {
+    fn about(&self) -> About {
+        self.store.about()
+    }
+
     fn limits(&self) -> Limits {
         self.store.limits()
     }

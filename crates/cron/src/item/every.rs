@@ -22,7 +22,7 @@ pub(super) fn parse(value: &Value) -> Result<Every, ItemError> {
             "weeks" => count.replace((Unit::Weeks, period(&key, part)?)).is_none(),
             "months" => count.replace((Unit::Months, period(&key, part)?)).is_none(),
             "start" => start.replace(date(&key, part)?).is_none(),
-            "end" => end.replace(date(&key, part)?).is_none(),
+            "end" => end.replace((date(&key, part)?, part)).is_none(),
             _ => return Err(ItemError::unknown(&key, "days, weeks or months; start; end")),
         };
         if !is_new {
@@ -32,7 +32,14 @@ pub(super) fn parse(value: &Value) -> Result<Every, ItemError> {
     let (Some((unit, period)), Some(start)) = (count, start) else {
         return Err(ItemError::refused("every", value, ALLOWED));
     };
-    Ok(Every { unit, period, start, end })
+    if let Some((end, written)) = end
+        && civil::day_of(end) < civil::day_of(start)
+    {
+        let Date { year, month, day } = start;
+        let allowed = format!("dates from the start on, {year}-{month:02}-{day:02}");
+        return Err(ItemError::refused("every.end", written, allowed));
+    }
+    Ok(Every { unit, period, start, end: end.map(|(end, _)| end) })
 }
 
 fn period(key: &str, value: &Value) -> Result<i64, ItemError> {
@@ -41,7 +48,7 @@ fn period(key: &str, value: &Value) -> Result<i64, ItemError> {
         Value::Null
         | Value::Bool(_)
         | Value::Int(_)
-        | Value::Float(_)
+        | Value::Other(_)
         | Value::Text(_)
         | Value::List(_)
         | Value::Map(_) => {
@@ -62,7 +69,7 @@ fn date(key: &str, value: &Value) -> Result<Date, ItemError> {
         Value::Null
         | Value::Bool(_)
         | Value::Int(_)
-        | Value::Float(_)
+        | Value::Other(_)
         | Value::Text(_)
         | Value::List(_) => parse::text(value),
     };

@@ -27,7 +27,7 @@ mod value;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 
 use crate::{Pattern, Time, Zone};
-pub(crate) use value::Value;
+pub(crate) use value::{Value, cut};
 
 /// A pattern as data; read it with serde.
 ///
@@ -124,11 +124,11 @@ impl ItemError {
     }
 
     fn unknown(key: &str, allowed: impl Into<String>) -> Self {
-        Self::UnknownKey { key: key.to_owned(), allowed: allowed.into() }
+        Self::UnknownKey { key: cut(key), allowed: allowed.into() }
     }
 
     pub(crate) fn twice(key: &str) -> Self {
-        Self::Twice { key: key.to_owned() }
+        Self::Twice { key: cut(key) }
     }
 }
 

@@ -3,7 +3,7 @@
 use super::{
     ItemError, every,
     select::{self, Domain, Selection},
-    value::Value,
+    value::{Value, cut},
 };
 use crate::{
     civil, names,
@@ -56,7 +56,7 @@ pub(super) fn pattern(source: &Value) -> Result<Pattern, ItemError> {
         months: u16::try_from(bits(select::MONTH, keys.month, 0b1_1111_1111_1110)?)
             .expect("months are at most 12"),
         days: days(&keys, every.as_ref())?,
-        years: keys.year.map(years).transpose()?,
+        years: keys.year.map(|value| years(value, every.as_ref())).transpose()?,
         every,
     };
     let calendar = Calendar::new(fields);
@@ -69,7 +69,7 @@ pub(super) fn pattern(source: &Value) -> Result<Pattern, ItemError> {
 fn epoch(entries: &[(String, Value)], value: &Value) -> Result<Pattern, ItemError> {
     if let Some((other, _)) = entries.iter().find(|(key, _)| key != "epoch") {
         let remedy = "epoch counts seconds, so no other key may stand beside it".to_owned();
-        return Err(ItemError::Clash { one: "epoch".to_owned(), other: other.clone(), remedy });
+        return Err(ItemError::Clash { one: "epoch".to_owned(), other: cut(other), remedy });
     }
     if entries.len() > 1 {
         return Err(ItemError::twice("epoch"));
@@ -121,7 +121,7 @@ fn dst_fixes(value: Option<&Value>) -> Result<DstFixes, ItemError> {
         Value::Null
         | Value::Bool(_)
         | Value::Int(_)
-        | Value::Float(_)
+        | Value::Other(_)
         | Value::Text(_)
         | Value::Map(_) => None,
     };
@@ -136,7 +136,7 @@ pub(super) fn text(value: &Value) -> Option<&str> {
         Value::Null
         | Value::Bool(_)
         | Value::Int(_)
-        | Value::Float(_)
+        | Value::Other(_)
         | Value::List(_)
         | Value::Map(_) => None,
     }
@@ -210,7 +210,7 @@ fn weekdays_of_month(value: &Value) -> Result<Weekdays, ItemError> {
         Value::Null
         | Value::Bool(_)
         | Value::Int(_)
-        | Value::Float(_)
+        | Value::Other(_)
         | Value::Text(_)
         | Value::List(_)
         | Value::Map(_) => whole,
@@ -247,7 +247,7 @@ fn add_nth(nth: &Value, weekday: &Value, weekdays: &mut Weekdays) -> Result<(), 
         Value::Null
         | Value::Bool(_)
         | Value::Int(_)
-        | Value::Float(_)
+        | Value::Other(_)
         | Value::Text(_)
         | Value::List(_)
         | Value::Map(_) => std::slice::from_ref(nth),
@@ -260,7 +260,7 @@ fn add_nth(nth: &Value, weekday: &Value, weekdays: &mut Weekdays) -> Result<(), 
                 Value::Null
                 | Value::Bool(_)
                 | Value::Int(_)
-                | Value::Float(_)
+                | Value::Other(_)
                 | Value::Text(_)
                 | Value::List(_)
                 | Value::Map(_) => {
@@ -273,10 +273,27 @@ fn add_nth(nth: &Value, weekday: &Value, weekdays: &mut Weekdays) -> Result<(), 
     Ok(())
 }
 
-fn years(value: &Value) -> Result<Box<Years>, ItemError> {
+/// Years chosen one by one beside a count of days: each must be judged by itself when all its days
+/// may fall into gaps, so there may not be many. Nobody needs them; `start` and `end` say the same.
+const YEARS_BESIDE_COUNT_MAX: usize = 40;
+
+fn years(value: &Value, every: Option<&Every>) -> Result<Box<Years>, ItemError> {
     let mut years = Box::new(Years::NONE);
     for year in select::YEAR.select(value)?.values() {
         years.insert(year);
+    }
+    let is_judged_one_by_one = match every.map(|every| every.unit) {
+        Some(Unit::Days | Unit::Weeks) => true,
+        Some(Unit::Months) | None => false,
+    };
+    let chosen = years.iter().count();
+    let has_gaps = years.iter().zip(years.iter().skip(1)).any(|(year, next)| next != year + 1);
+    if is_judged_one_by_one && has_gaps && chosen > YEARS_BESIDE_COUNT_MAX {
+        let allowed = format!(
+            "at most {YEARS_BESIDE_COUNT_MAX} years beside days or weeks that are counted, or a \
+             range without gaps; give `every` a start and an end instead"
+        );
+        return Err(ItemError::refused("year", value, allowed));
     }
     Ok(years)
 }

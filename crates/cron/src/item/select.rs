@@ -60,7 +60,7 @@ impl Domain {
                 Ok(Selection::Values(values?))
             }
             Value::Map(entries) => self.range(entries),
-            Value::Null | Value::Bool(_) | Value::Int(_) | Value::Float(_) | Value::Text(_) => {
+            Value::Null | Value::Bool(_) | Value::Int(_) | Value::Other(_) | Value::Text(_) => {
                 Ok(Selection::Values(vec![self.value(self.key, value)?]))
             }
         }
@@ -105,7 +105,7 @@ impl Domain {
         let found = match value {
             Value::Int(number) => Some(*number),
             Value::Text(text) => names::find(self.names, text).map(|at| at + self.min),
-            Value::Null | Value::Bool(_) | Value::Float(_) | Value::List(_) | Value::Map(_) => None,
+            Value::Null | Value::Bool(_) | Value::Other(_) | Value::List(_) | Value::Map(_) => None,
         };
         found
             .filter(|number| (self.min..=self.max).contains(number))
@@ -117,7 +117,7 @@ impl Domain {
         let found = match value {
             Value::Int(number) => Some(*number),
             Value::Text(text) => text.parse().ok(),
-            Value::Null | Value::Bool(_) | Value::Float(_) | Value::List(_) | Value::Map(_) => None,
+            Value::Null | Value::Bool(_) | Value::Other(_) | Value::List(_) | Value::Map(_) => None,
         };
         let max = self.max - self.min - 1;
         found

@@ -75,21 +75,49 @@ fn refusals_name_the_key_the_value_and_what_is_allowed() {
             r#"{"minute": 0, "last_day_of_month": false, "dst_fixes": ["skip", "repeat_use_both"]}"#,
             "last_day_of_month: false is not allowed; allowed are true, or leave the key out",
         ),
-        (
-            r#"{"minute": 0, "every": {"days": 0, "start": "2024-01-01"}, "dst_fixes": ["skip", "repeat_use_both"]}"#,
-            "every.days: 0 is not allowed; allowed are whole numbers from 1 to 10000",
-        ),
-        (
-            r#"{"minute": 0, "every": {"days": 3, "start": "2023-02-29"}, "dst_fixes": ["skip", "repeat_use_both"]}"#,
-            "every.start: \"2023-02-29\" is not allowed; allowed are dates such as 2024-01-31, \
-             from 1969 to 9999",
-        ),
         (r#"5"#, "an item is a map of keys, not 5"),
         (
             r#"{"minute": 0, "minute": 1, "dst_fixes": ["skip", "repeat_use_both"]}"#,
             "minute is given twice",
         ),
         (r#"{"minute": [[[[[[0]]]]]]}"#, "nested too deeply for a cron item at line 1 column 15"),
+    ];
+    for (text, message) in table {
+        assert_eq!(refused(text), message);
+    }
+}
+
+#[test]
+fn counts_and_numbers_are_refused_as_they_were_written() {
+    let table = [
+        (
+            r#"{"minute": 0, "every": {"days": 0, "start": "2024-01-01"}, "dst_fixes": ["skip", "repeat_use_both"]}"#,
+            "every.days: 0 is not allowed; allowed are whole numbers from 1 to 10000",
+        ),
+        (
+            r#"{"minute": 0, "every": {"days": 3, "start": "2000-01-01"}, "year": {"start": 2000, "period": 2}, "dst_fixes": ["skip", "repeat_use_both"]}"#,
+            "year: {\"start\": 2000, \"period\": 2} is not allowed; allowed are at most 40 years beside \
+             days or weeks that are counted, or a range without gaps; give `every` a start and an \
+             end instead",
+        ),
+        (
+            r#"{"minute": 0, "every": {"days": 3, "start": "2023-02-29"}, "dst_fixes": ["skip", "repeat_use_both"]}"#,
+            "every.start: \"2023-02-29\" is not allowed; allowed are dates such as 2024-01-31, \
+             from 1969 to 9999",
+        ),
+        (
+            r#"{"minute": 0, "every": {"days": 3, "start": "2024-01-31", "end": "2024-01-30"}, "dst_fixes": ["skip", "repeat_use_both"]}"#,
+            "every.end: \"2024-01-30\" is not allowed; allowed are dates from the start on, \
+             2024-01-31",
+        ),
+        (
+            r#"{"minute": 5.0, "dst_fixes": ["skip", "repeat_use_both"]}"#,
+            "minute: 5.0 is not allowed; allowed are whole numbers from 0 to 59",
+        ),
+        (
+            r#"{"minute": 18446744073709551615, "dst_fixes": ["skip", "repeat_use_both"]}"#,
+            "minute: 18446744073709551615 is not allowed; allowed are whole numbers from 0 to 59",
+        ),
     ];
     for (text, message) in table {
         assert_eq!(refused(text), message);
@@ -219,4 +247,28 @@ fn an_item_that_only_ever_falls_into_gaps_ends() {
     // Before 2007 summer time began in April.
     let early = item.next(&zone, Time::from_epoch(1_100_000_000)).unwrap();
     assert_eq!(zone.format(early), "2005-03-13T02:30:00-08:00");
+}
+
+#[test]
+fn what_is_long_is_refused_shortly_and_at_once() {
+    let many = format!(r#"{{"minute": [{}0], {FIXES}}}"#, "0,".repeat(300_000));
+    assert_eq!(
+        refused(&many).split(" at line").next(),
+        Some(
+            "more than 10000 values are too many for a cron item; a range chooses many with one: \
+             {\"period\": 5}"
+        )
+    );
+    let long = "x".repeat(1_000_000);
+    for text in [
+        format!(r#"{{"minute": "{long}", {FIXES}}}"#),
+        format!(r#"{{"minute": 0, "{long}": 0, {FIXES}}}"#),
+        format!(r#"{{"epoch": 0, "{long}": 0}}"#),
+        format!(r#"{{"minute": {{"{long}": 0}}, {FIXES}}}"#),
+        format!(r#"{{"minute": 0, "dst_fixes": ["{long}"]}}"#),
+        format!(r#""{long}""#),
+    ] {
+        assert!(refused(&text).len() < 300, "{}", &refused(&text)[..300]);
+    }
+    item(&format!(r#""minute": [{}59]"#, "5,".repeat(9_000)));
 }

@@ -2,6 +2,7 @@
 
 use super::LineError;
 use crate::{
+    item::cut,
     names,
     pattern::{Numbers, Weekdays},
 };
@@ -15,17 +16,29 @@ pub(super) struct Kind {
     /// Where counting begins again: a range that ends before it begins runs on from here.
     period: i64,
     names: &'static [&'static str],
+    /// What else may stand there, whole.
+    besides: &'static str,
 }
 
-pub(super) static SECONDS: Kind = Kind { name: "seconds", min: 0, max: 59, period: 60, names: &[] };
-pub(super) static MINUTES: Kind = Kind { name: "minutes", min: 0, max: 59, period: 60, names: &[] };
-pub(super) static HOURS: Kind = Kind { name: "hours", min: 0, max: 23, period: 24, names: &[] };
-pub(super) static DAYS: Kind = Kind { name: "days", min: 1, max: 31, period: 31, names: &[] };
+pub(super) static SECONDS: Kind =
+    Kind { name: "seconds", min: 0, max: 59, period: 60, names: &[], besides: "" };
+pub(super) static MINUTES: Kind =
+    Kind { name: "minutes", min: 0, max: 59, period: 60, names: &[], besides: "" };
+pub(super) static HOURS: Kind =
+    Kind { name: "hours", min: 0, max: 23, period: 24, names: &[], besides: "" };
+pub(super) static DAYS: Kind =
+    Kind { name: "days", min: 1, max: 31, period: 31, names: &[], besides: ", L, L-3, LW or 15W" };
 pub(super) static MONTHS: Kind =
-    Kind { name: "months", min: 1, max: 12, period: 12, names: &names::MONTHS };
+    Kind { name: "months", min: 1, max: 12, period: 12, names: &names::MONTHS, besides: "" };
 /// Both 0 and 7 are Sunday.
-pub(super) static WEEKDAYS: Kind =
-    Kind { name: "weekdays", min: 0, max: 7, period: 7, names: &names::WEEKDAYS };
+pub(super) static WEEKDAYS: Kind = Kind {
+    name: "weekdays",
+    min: 0,
+    max: 7,
+    period: 7,
+    names: &names::WEEKDAYS,
+    besides: ", 5L or 5#2",
+};
 
 /// One field as it stands in its line.
 #[derive(Clone, Copy)]
@@ -140,7 +153,7 @@ impl<'a> Field<'a> {
         } else if let Some((start, end)) = range.split('-') {
             (self.value(start)?, self.value(end)?)
         } else {
-            let value = self.value(range)?;
+            let value = self.value_or(range, self.kind.besides)?;
             // The week ends on Saturday: Sunday as 7 has to be asked for by name.
             let last = (self.kind.min + self.kind.period - 1).max(value);
             (value, if step.is_some() { last } else { value })
@@ -161,12 +174,17 @@ impl<'a> Field<'a> {
     fn step(self, part: Part<'_>) -> Result<i64, LineError> {
         match part.text.parse::<u32>() {
             Ok(step @ 1..) if part.text.as_bytes()[0].is_ascii_digit() => Ok(i64::from(step)),
-            Ok(_) | Err(_) => Err(self.refuse(part, "steps from 1")),
+            Ok(_) | Err(_) => Err(self.refuse(part, "steps from 1 to 4294967295")),
         }
     }
 
     /// A number or a name.
     fn value(self, part: Part<'_>) -> Result<i64, LineError> {
+        self.value_or(part, "")
+    }
+
+    /// The same where something else might stand as well, which a refusal mentions.
+    fn value_or(self, part: Part<'_>, besides: &str) -> Result<i64, LineError> {
         let is_number = !part.text.is_empty() && part.text.bytes().all(|b| b.is_ascii_digit());
         let number = if is_number {
             part.text.parse().ok()
@@ -179,7 +197,7 @@ impl<'a> Field<'a> {
                 [first, .., last] => format!(", or names from {first} to {last}"),
                 [] | [_] => String::new(),
             };
-            self.refuse(part, &format!("{} to {}{names}", self.kind.min, self.kind.max))
+            self.refuse(part, &format!("{} to {}{names}{besides}", self.kind.min, self.kind.max))
         })
     }
 
@@ -212,7 +230,7 @@ impl<'a> Field<'a> {
         let problem = if part.text.is_empty() {
             format!("a value is missing; allowed are {allowed}")
         } else {
-            format!("{} is not allowed; allowed are {allowed}", part.text)
+            format!("{} is not allowed; allowed are {allowed}", cut(part.text))
         };
         LineError { line: String::new(), column: part.column, field: Some(self.kind.name), problem }
     }

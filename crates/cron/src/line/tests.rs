@@ -66,10 +66,27 @@ fn two_restricted_day_fields_are_alternatives() {
 fn refusals_point_at_the_column() {
     assert_eq!(refused(""), "column 1: the line is empty; it takes five fields");
     assert_eq!(refused("60 * * * *"), "column 1, minutes: 60 is not allowed; allowed are 0 to 59");
-    assert_eq!(refused("* * 5,32 * *"), "column 7, days: 32 is not allowed; allowed are 1 to 31");
+    assert_eq!(
+        refused("* * 5,32 * *"),
+        "column 7, days: 32 is not allowed; allowed are 1 to 31, L, L-3, LW or 15W"
+    );
+    assert_eq!(refused("* * 5-32 * *"), "column 7, days: 32 is not allowed; allowed are 1 to 31");
+    assert_eq!(
+        refused("* * * * 8"),
+        "column 9, weekdays: 8 is not allowed; allowed are 0 to 7, or names from Sunday to \
+         Saturday, 5L or 5#2"
+    );
     assert_eq!(
         refused("*/0 * * * *"),
-        "column 3, minutes: 0 is not allowed; allowed are steps from 1"
+        "column 3, minutes: 0 is not allowed; allowed are steps from 1 to 4294967295"
+    );
+    assert_eq!(
+        refused("*/99999999999 * * * *"),
+        "column 3, minutes: 99999999999 is not allowed; allowed are steps from 1 to 4294967295"
+    );
+    assert_eq!(
+        refused("5"),
+        "column 2: 1 field; a line takes five, or six with seconds in front of the minutes"
     );
     assert_eq!(
         refused("1,,2 * * * *"),
@@ -126,4 +143,45 @@ fn vixie_tells_fixed_times_from_real_time() {
     {
         assert_eq!(fixes(line), real, "{line}");
     }
+}
+
+#[test]
+fn every_is_answered_with_what_to_write() {
+    let item = "an item counts seconds since 1970: {\"epoch\": {\"period\":";
+    let table = [
+        ("@every 5m", format!("write */5 * * * *, or {item} 300}}}}")),
+        ("@every 1m", format!("write * * * * *, or {item} 60}}}}")),
+        ("@every 1h", format!("write 0 * * * *, or {item} 3600}}}}")),
+        ("@every 6h", format!("write 0 */6 * * *, or {item} 21600}}}}")),
+        ("@every 24h", format!("write 0 0 * * *, or {item} 86400}}}}")),
+        ("@EVERY 1h30m", format!("{item} 5400}}}}")),
+        ("@every", format!("a step such as */5 goes in any field, and {item} 300}}}}")),
+        ("@every soon", format!("a step such as */5 goes in any field, and {item} 300}}}}")),
+    ];
+    for (line, remedy) in table {
+        assert_eq!(refused(line), format!("column 1: @every is not known; {remedy}"), "{line}");
+    }
+}
+
+#[test]
+fn what_is_long_is_refused_shortly_and_at_once() {
+    let long = format!("{}0 * * * *", "0,".repeat(300_000));
+    assert_eq!(refused(&long), "column 1: the line is too long; at most 4096 bytes are read");
+    assert!(refused(&format!("{} * * * *", "x".repeat(2_000))).len() < 200);
+    assert!(refused(&format!("@{}", "x".repeat(2_000))).len() < 300);
+    // A command may be as long as it likes.
+    let entry = format!("0 0 * * * echo {}", "x ".repeat(100_000));
+    assert_eq!(Line::with_command(&entry).unwrap().1.len(), entry.len() - 10);
+}
+
+#[test]
+fn a_zone_in_front_of_an_entry_is_no_field() {
+    let (line, command) = Line::with_command("CRON_TZ=Asia/Tokyo 0 9 * * * say hello").unwrap();
+    assert_eq!((line.timezone(), command), (Some("Asia/Tokyo"), "say hello"));
+    let (line, command) = Line::with_command("TZ=UTC @daily say hello").unwrap();
+    assert_eq!((line.timezone(), command), (Some("UTC"), "say hello"));
+    assert_eq!(
+        Line::with_command("CRON_TZ=UTC 0 9 * * *").unwrap_err().to_string(),
+        "column 22: the entry ends before its command"
+    );
 }

@@ -4,7 +4,10 @@
 //! next matching label found, and it lies in the same stretch. Otherwise the stretches ahead are
 //! walked in order of time, jumping over those that cannot hold the label found.
 //!
-//! Invariant: `Walk::found` is the least matching label that is `Walk::low` or later.
+//! Invariant: `Walk::found` is the least matching label that is `Walk::low` or later and not in
+//! `Walk::barren`, whose labels are all known to be missing.
+
+use std::ops::Range;
 
 use super::{
     calendar::Calendar,
@@ -48,14 +51,14 @@ pub(crate) fn next(calendar: &Calendar, fixes: DstFixes, table: &Table, from: i6
     if found < end_label(record, fixes.repeated) + place.shift {
         return Some(Hit { at: found - record.offset, label: found, is_in_gap: false });
     }
-    Walk { calendar, fixes, table, low, found }.walk(place, from)
+    Walk { calendar, fixes, table, low, found, barren: FAR..FAR }.walk(place, from)
 }
 
 /// Starts exactly at a jump, whose own firing may be due now.
 #[cold]
 fn after_jump(calendar: &Calendar, fixes: DstFixes, table: &Table, from: i64) -> Option<Hit> {
     let mut place = table.first_at_same_start(table.locate(from));
-    let mut walk = Walk { calendar, fixes, table, low: FAR, found: FAR };
+    let mut walk = Walk { calendar, fixes, table, low: FAR, found: FAR, barren: FAR..FAR };
     loop {
         if let Some(hit) = walk.visit(place) {
             return Some(hit);
@@ -73,6 +76,8 @@ struct Walk<'a> {
     table: &'a Table,
     low: i64,
     found: i64,
+    /// Labels of years in which no matching one is shown.
+    barren: Range<i64>,
 }
 
 impl Walk<'_> {
@@ -131,10 +136,17 @@ impl Walk<'_> {
             return None;
         }
         if from < self.low || from > self.found {
-            self.low = from;
-            self.found = self.calendar.at_or_after(from);
+            self.seek(from);
         }
         (self.found < until).then_some(self.found)
+    }
+
+    fn seek(&mut self, low: i64) {
+        self.low = low;
+        self.found = self.calendar.at_or_after(low);
+        if self.barren.contains(&self.found) {
+            self.found = self.calendar.at_or_after(self.barren.end);
+        }
     }
 
     /// Goes on in the next year that shows a matching label at all.
@@ -143,13 +155,14 @@ impl Walk<'_> {
         if year < self.table.periodic_from() {
             return;
         }
-        let low = match desert::next_fertile(self.calendar, self.table, year) {
+        let end = match desert::next_fertile(self.calendar, self.table, year) {
             Some(fertile) => civil::new_year(fertile) * civil::DAY,
             None => LAST,
         };
-        if low > self.found {
-            self.low = low;
-            self.found = self.calendar.at_or_after(low);
+        if end > self.found {
+            // A clock set back shortly before may still show what lies before that year.
+            self.barren = civil::new_year(year) * civil::DAY..end;
+            self.seek(self.found);
         }
     }
 

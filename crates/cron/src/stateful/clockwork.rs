@@ -92,13 +92,13 @@ pub struct Movement {
 /// ```
 #[derive(Clone, Debug)]
 pub struct Clockwork {
-    pattern: Pattern,
-    zone: Zone,
+    pub(super) pattern: Pattern,
+    pub(super) zone: Zone,
     /// The zone before it was set, until the next step has dealt with that.
-    left: Option<Zone>,
+    pub(super) left: Option<Zone>,
     follows: Follows,
-    listing: Listing,
-    saved: Saved,
+    pub(super) listing: Listing,
+    pub(super) saved: Saved,
 }
 
 impl Clockwork {
@@ -131,10 +131,14 @@ impl Clockwork {
             offset_seconds: zone.offset_seconds(reading.system),
             present: reading.system,
             done: reading.system,
+            done_label: None,
+            moved: None,
             repeats: Vec::new(),
             unlisted: Vec::new(),
         };
-        Self::assemble(pattern, zone, follows, listing, saved)
+        let mut clockwork = Self::assemble(pattern, zone, follows, listing, saved);
+        clockwork.saved.done_label = clockwork.done_label();
+        clockwork
     }
 
     /// Goes on from what was saved: a restart is a suspension, and the next step deals with it.
@@ -277,15 +281,15 @@ impl Clockwork {
         let mut movement = self.pass_time(reading);
         self.move_zone(&mut movement);
         self.undo_set_back(&movement);
-        self.left = None;
         self.saved.system = reading.system;
         self.saved.monotonic = reading.monotonic;
         self.saved.offset_seconds = self.zone.offset_seconds(reading.system);
         if self.saved.present < self.saved.done {
-            self.set_back();
+            self.set_back(&movement);
         } else {
             self.emit(&mut movement, events);
         }
+        self.saved.done_label = self.done_label();
         movement
     }
 
@@ -304,36 +308,6 @@ impl Clockwork {
         Movement { elapsed_seconds, step_seconds, ..Movement::default() }
     }
 
-    /// When the offset of the last reading, computed anew, has changed, the local clock was moved:
-    /// `done` goes to where the clock now shows what it showed then.
-    fn move_zone(&mut self, movement: &mut Movement) {
-        if !self.pattern.is_timezone_dependent() {
-            return;
-        }
-        let offset = self.zone.offset_seconds(self.saved.system);
-        movement.zone_shift_seconds = offset.saturating_sub(self.saved.offset_seconds);
-        if movement.zone_shift_seconds == 0 {
-            return;
-        }
-        // What the clock showed at `done`, which may lie on the other side of a jump than the last
-        // reading. After a restart the old zone is gone, and that reading is all there is.
-        let shown = match self.left.take() {
-            Some(left) => left.offset_seconds(self.saved.done),
-            None => self.saved.offset_seconds,
-        };
-        let label = self.saved.done.plus_seconds(shown);
-        let moved = self.zone.first_showing(label).seconds_since(self.saved.done);
-        self.saved.done = self.saved.done.plus_seconds(moved);
-        for repeat in &mut self.saved.repeats {
-            repeat.after = repeat.after.plus_seconds(moved);
-            repeat.until = repeat.until.plus_seconds(moved);
-        }
-        for unlisted in &mut self.saved.unlisted {
-            unlisted.after = unlisted.after.plus_seconds(moved);
-            unlisted.until = unlisted.until.plus_seconds(moved);
-        }
-    }
-
     /// Time was set forward: what was set back before is set back by so much less, and a clock that
     /// goes wrong and is set right again has not been set back at all.
     fn undo_set_back(&mut self, movement: &Movement) {
@@ -349,9 +323,12 @@ impl Clockwork {
     }
 
     /// Time went back: what was emitted between the present and what is done comes again.
-    fn set_back(&mut self) {
+    fn set_back(&mut self, movement: &Movement) {
         let (present, done) = (self.saved.present, self.saved.done);
-        let shift_seconds = done.seconds_since(present);
+        // By the local clock: a new zone may take longer to come back to what the old one showed.
+        let by_system = movement.elapsed_seconds.saturating_add(movement.step_seconds);
+        let shift_seconds =
+            by_system.saturating_add(movement.zone_shift_seconds).saturating_neg().max(0);
         let mut repeats = Vec::new();
         let mut after = present;
         for unlisted in &mut self.saved.unlisted {
@@ -380,6 +357,7 @@ impl Clockwork {
             merged.shift_seconds = merged.shift_seconds.min(last.shift_seconds);
         }
         self.saved.repeats = repeats;
+        self.saved.moved = None;
         self.saved.done = present;
     }
 
@@ -387,7 +365,7 @@ impl Clockwork {
     fn emit(&mut self, movement: &mut Movement, events: &mut Vec<Event>) {
         let present = self.saved.present;
         let mut from = self.saved.done.plus_seconds(1);
-        let listed_from = present.plus_seconds(-self.listing.listed_seconds.max(0));
+        let listed_from = self.listed_from();
         if from < listed_from {
             let first = self.pattern.next(&self.zone, from);
             movement.unlisted =
@@ -408,15 +386,18 @@ impl Clockwork {
                 return;
             }
             left -= 1;
-            events.push(self.label(due));
+            if self.is_passed(due) {
+                events.push(self.label(due));
+            }
             from = due.plus_seconds(1);
         }
         self.saved.done = present;
+        self.saved.moved = self.saved.moved.filter(|moved| moved.at > present);
         self.saved.repeats.retain(|repeat| repeat.until > present);
     }
 
     fn label(&self, due: Time) -> Event {
-        let late_seconds = self.saved.present.seconds_since(due);
+        let late_seconds = self.late_seconds(due);
         let returned =
             self.saved.repeats.iter().find(|repeat| repeat.after < due && due <= repeat.until);
         let (label, shift_seconds) = match returned {

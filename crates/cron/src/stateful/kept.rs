@@ -76,7 +76,7 @@ fn max_shift(value: &Value) -> Result<u32, ItemError> {
         Value::Int(number) => u32::try_from(*number).ok(),
         Value::Null
         | Value::Bool(_)
-        | Value::Float(_)
+        | Value::Other(_)
         | Value::Text(_)
         | Value::List(_)
         | Value::Map(_) => None,
@@ -91,7 +91,7 @@ fn follows(value: &Value) -> Result<Follows, ItemError> {
         Value::Null
         | Value::Bool(_)
         | Value::Int(_)
-        | Value::Float(_)
+        | Value::Other(_)
         | Value::List(_)
         | Value::Map(_) => "",
     };

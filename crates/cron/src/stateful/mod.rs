@@ -14,7 +14,8 @@
 //!
 //! `done` lives on the local clock for patterns that depend on a zone: when the offset of the
 //! last moment, computed anew, has changed, `done` moves to where the local clock shows what it
-//! showed. Suspension, clock step and zone change thus add up before anything is decided.
+//! showed, and how far that is is judged by the local clock too; `travel` says how, and why.
+//! Suspension, clock step and zone change thus add up before anything is decided.
 //!
 //! The [`Timekeeper`] on top decides what to fire, by one number for each item:
 //! `max_shift_seconds_for_unskip_and_do_not_repeat`.
@@ -29,6 +30,7 @@ mod kept;
 #[cfg(feature = "runner")]
 mod runner;
 mod state;
+mod travel;
 
 pub use clockwork::{Clockwork, Event, Label, Listing, Movement};
 pub use keeper::{Decision, Timekeeper, Verdict};

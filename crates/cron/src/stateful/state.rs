@@ -89,6 +89,15 @@ pub(super) struct Unlisted {
     pub(super) until: Time,
 }
 
+/// The local clock was moved forward; what it was moved over is not all emitted yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Moved {
+    /// The moment of the move.
+    pub(super) at: Time,
+    /// Up to this label everything had been emitted.
+    pub(super) done_label: i64,
+}
+
 /// Everything that a clockwork remembers; save it with serde, and load it after a restart.
 ///
 /// ```
@@ -119,6 +128,12 @@ pub struct Saved {
     pub(super) present: Time,
     /// Everything up to here has been emitted.
     pub(super) done: Time,
+    /// Up to which label that is, for items that fire once for each; for others what is shown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) done_label: Option<i64>,
+    /// While a move of the local clock is being caught up with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) moved: Option<Moved>,
     /// What comes again, in order of time; none overlap.
     pub(super) repeats: Vec<Repeat>,
     /// What was never emitted, in order of time: it cannot have been fired already.

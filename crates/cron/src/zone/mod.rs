@@ -141,9 +141,14 @@ impl Zone {
         text
     }
 
+    /// What the local clock shows at `at`, counted as if it were UTC.
+    pub(crate) fn label(&self, at: Time) -> i64 {
+        at.epoch().saturating_add(self.offset_seconds(at))
+    }
+
     /// The first moment at which the local clock shows `label`, or a later label, near it.
-    pub(crate) fn first_showing(&self, label: Time) -> Time {
-        Time::from_epoch(self.table.first_showing(label.epoch()))
+    pub(crate) fn first_showing(&self, label: i64) -> Time {
+        Time::from_epoch(self.table.first_showing(label))
     }
 
     pub(crate) fn table(&self) -> &Table {

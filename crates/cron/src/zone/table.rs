@@ -1,7 +1,10 @@
 //! A zone as a table that answers without allocating, and almost without searching.
 
 use super::build;
-use crate::civil::{self, CYCLE, CYCLE_YEARS, DAY, index};
+use crate::{
+    civil::{self, CYCLE, CYCLE_YEARS, DAY, index},
+    pattern::Repeated,
+};
 
 /// Before every moment that a pattern can name, in any zone.
 pub(crate) const ORIGIN: i64 = civil::new_year(1968) * DAY;
@@ -180,6 +183,42 @@ impl Table {
                 Some(next) => place = next,
                 None => return label - record.offset,
             }
+        }
+    }
+
+    /// The last instant at which the clock shows `label` or an earlier one, near that label.
+    pub(crate) fn last_showing(&self, label: i64) -> i64 {
+        let label = label.clamp(ORIGIN, FAR - 1);
+        let mut place = self.locate(label - OFFSET_MAX);
+        let mut last = None;
+        loop {
+            let record = self.record(place);
+            let (from, until) = (record.from + place.shift, record.until + place.shift);
+            if from < until && from <= label {
+                last = Some(label.min(until - 1) - record.offset);
+            }
+            match self.after(place) {
+                Some(next) if self.record(next).start + next.shift <= label + OFFSET_MAX => {
+                    place = next;
+                }
+                Some(_) | None => return last.unwrap_or(label - record.offset),
+            }
+        }
+    }
+
+    /// Up to which label everything is done at the end of `instant`, when each label counts as
+    /// often as `repeated` says.
+    pub(crate) fn done_label(&self, instant: i64, repeated: Repeated) -> i64 {
+        let instant = instant.clamp(ORIGIN, FAR - 1);
+        let place = self.locate(instant);
+        let record = self.record(place);
+        let label = instant + record.offset;
+        match repeated {
+            Repeated::Both => label,
+            // The labels up to here were done when they were shown before.
+            Repeated::OnlyEarly => label.max(record.new_from + place.shift - 1),
+            // The labels from here on wait until they are shown again.
+            Repeated::OnlyLate => label.min(record.last_until + place.shift - 1),
         }
     }
 

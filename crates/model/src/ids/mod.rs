@@ -5,6 +5,7 @@
 //! | `uuids.rs` | drawn once, unique everywhere: runs, clusters, task incarnations, writes |
 //! | `counters.rs` | raised by one holder, never reused: revisions, terms, epochs, sequences |
 //! | `nonce.rs` | tells two reigns apart that claim the same term |
+//! | `position.rs` | a revision that can be compared across lives of the store |
 //! | `triples.rs` | fences and event ids: ordered across leaders and across lives of the store |
 //! | `machine.rs` | the lock of a data directory, and the lives that a worker leads under it |
 //!
@@ -16,12 +17,14 @@
 mod counters;
 mod machine;
 mod nonce;
+mod position;
 mod triples;
 mod uuids;
 
 pub use counters::{Epoch, FenceCounter, NotifySequence, Revision, RunSequence, Term};
 pub use machine::{Incarnation, Lock, Succession};
 pub use nonce::Nonce;
+pub use position::Position;
 pub use triples::{EventId, Fence};
 pub use uuids::{ClusterId, DirectoryId, MachineId, RunId, TaskIncarnation, WriteId};
 

@@ -8,7 +8,7 @@ use super::{Seat, Version, members::Members};
 
 /// From the version that a worker's joining made to the newest one that it has echoed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Span {
+pub(super) struct Stretch {
     pub(super) first: Version,
     pub(super) last: Version,
 }
@@ -22,8 +22,8 @@ pub(super) struct History {
     /// Everybody inside, in the order of joining, which is the order of `Inside::first`. Who has
     /// left is taken out by the next pass.
     order: Vec<Seat>,
-    /// The spans of workers that have left, joined where they overlap; in order.
-    departed: Vec<Span>,
+    /// The stretches of workers that have left, joined where they overlap; in order.
+    departed: Vec<Stretch>,
 }
 
 impl History {
@@ -33,7 +33,7 @@ impl History {
         &self.order
     }
 
-    pub(super) fn departed(&self) -> &[Span] {
+    pub(super) fn departed(&self) -> &[Stretch] {
         &self.departed
     }
 
@@ -42,20 +42,20 @@ impl History {
     }
 
     /// Notes how far a worker had heard that leaves. Whom it named is required through it still.
-    pub(super) fn left(&mut self, mut span: Span) {
+    pub(super) fn left(&mut self, mut stretch: Stretch) {
         // It never heard of a later set than its own first one: nobody is required through it.
-        if span.first == span.last {
+        if stretch.first == stretch.last {
             return;
         }
-        let begin = self.departed.partition_point(|other| other.last.is_before(span.first));
-        let end = self.departed.partition_point(|other| !span.last.is_before(other.first));
+        let begin = self.departed.partition_point(|other| other.last.is_before(stretch.first));
+        let end = self.departed.partition_point(|other| !stretch.last.is_before(other.first));
         if let Some(touched) = self.departed.get(begin..end)
             && let (Some(lowest), Some(highest)) = (touched.first(), touched.last())
         {
-            span.first = span.first.earlier(lowest.first);
-            span.last = span.last.later(highest.last);
+            stretch.first = stretch.first.earlier(lowest.first);
+            stretch.last = stretch.last.later(highest.last);
         }
-        self.departed.splice(begin..end, [span]);
+        self.departed.splice(begin..end, [stretch]);
     }
 
     /// Forgets what cannot matter any more: who has left, and of what they had heard everything up
@@ -75,12 +75,12 @@ impl History {
             self.departed.clear();
             return;
         };
-        let settled = self.departed.partition_point(|span| !oldest.is_before(span.last));
+        let settled = self.departed.partition_point(|stretch| !oldest.is_before(stretch.last));
         let excess = self.departed.len().saturating_sub(self.order.len() + SPARE);
         self.departed.drain(..settled.max(excess));
     }
 
     pub(super) fn heap_bytes(&self) -> usize {
-        self.order.capacity() * size_of::<Seat>() + self.departed.capacity() * size_of::<Span>()
+        self.order.capacity() * size_of::<Seat>() + self.departed.capacity() * size_of::<Stretch>()
     }
 }

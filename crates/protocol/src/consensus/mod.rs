@@ -55,9 +55,11 @@
 //!
 //! The proof speaks of workers that were *inside when `w` was let go*. It says nothing of a worker
 //! that had been given up and lives, nor of one that this leader never met and that holds a set of
-//! an earlier one; each may come back and agree with itself (`tests/consensus/holes.rs`). The
-//! roster closes both: the initial wait ends only when everybody on it is back or certainly gone
-//! (safety rules 19 and 20). The consensus shortens the wait; the safety is the roster's.
+//! an earlier one; each may come back and agree with itself. And it speaks of `w` only while `w` is
+//! inside: once `w` is given up, others agree without it, whatever it still runs
+//! (`tests/consensus/holes.rs`). The roster closes all three: the initial wait ends only when
+//! everybody on it is back or certainly gone (safety rules 9, 19 and 20). The consensus shortens
+//! the wait; the safety is the roster's.
 //!
 //! This room knows no clock, no health and no tasks, and it does not know what a lost worker is:
 //! that is told to it by [`Consensus::leave`].

@@ -6,7 +6,7 @@ use sterna_model::{Incarnation, Nonce, Term};
 
 use super::{
     Agreement, Permission, Seat, SetHash, SetId, Version,
-    history::{History, Span},
+    history::{History, Stretch},
     members::{Heard, Inside, Members, Place},
     newcomers::{NEWCOMERS_MAX, Newcomers},
     propagate::propagate,
@@ -97,7 +97,7 @@ impl Consensus {
             self.unheard -= usize::from(heard.is_none());
             self.ungranted -= usize::from(!is_granted);
             if let Some(Heard { last, indirect: _ }) = heard {
-                self.history.left(Span { first, last });
+                self.history.left(Stretch { first, last });
             }
         }
         self.members.vacate(seat);

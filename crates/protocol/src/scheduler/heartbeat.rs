@@ -1,18 +1,14 @@
 //! Heartbeats: who this is, what it is told, and how it is judged.
 
-use sterna_model::{BootTime, Incarnation, Lock, Succession};
+use sterna_model::{BootTime, Incarnation, Lock};
 
-use super::{
-    Arrival, Effect, Fleet, GoneBy, Settlement, arrival,
-    peer::{Enrolment, Peer},
-};
+use super::{Arrival, Effect, Fleet, peer::Enrolment};
 use crate::{
     health::{Health, Permit},
     message::{
         Confirmation, Heartbeat, HeartbeatAnswer, Mandate, Order, Refusal, Standing, StreamId,
         VERSION,
     },
-    planted::{Mistake, is_planted},
 };
 
 impl Fleet {
@@ -35,6 +31,11 @@ impl Fleet {
         {
             self.is_over = true;
             return effects.push(Effect::StoreLags(seen, revision));
+        }
+        let newest = self.peers.get(&incarnation.lock).and_then(|peer| peer.newest_stream);
+        if newest > Some(stream) {
+            // Unread frames of a stream that was followed by another do not count.
+            return;
         }
         match self.arrive(now, incarnation, &heartbeat, effects) {
             Arrival::Stale => return,
@@ -64,142 +65,6 @@ impl Fleet {
         }
     }
 
-    /// Finds out who this is, and makes room for it.
-    fn arrive(
-        &mut self,
-        now: BootTime,
-        incarnation: Incarnation,
-        heartbeat: &Heartbeat,
-        effects: &mut Vec<Effect>,
-    ) -> Arrival {
-        let lock = incarnation.lock;
-        if self.given_up.get(&lock).is_some_and(|life| incarnation.life <= *life) {
-            return Arrival::GivenUp;
-        }
-        let own = self.peers.get(&lock).map(|peer| {
-            arrival(incarnation.succession(&peer.incarnation), peer.vitals.health(), self.bump)
-        });
-        match own {
-            Some(stale @ (Arrival::Stale | Arrival::GivenUp)) => return stale,
-            Some(
-                Arrival::Known
-                | Arrival::Reborn
-                | Arrival::TakesName
-                | Arrival::BumpsOld
-                | Arrival::NameTaken,
-            )
-            | None => {}
-        }
-        let holder = self.names.get(&heartbeat.name).filter(|holder| **holder != lock).copied();
-        let other = holder
-            .and_then(|holder| self.peers.get(&holder))
-            .map(|peer| arrival(Succession::Unrelated, peer.vitals.health(), self.bump));
-        match other {
-            Some(Arrival::NameTaken) => return Arrival::NameTaken,
-            Some(Arrival::BumpsOld) => {
-                if let Some(holder) = holder {
-                    self.lose(holder, effects);
-                }
-            }
-            Some(
-                Arrival::Known
-                | Arrival::GivenUp
-                | Arrival::Reborn
-                | Arrival::Stale
-                | Arrival::TakesName,
-            )
-            | None => {}
-        }
-        if let Some(peer) = self.peers.get(&lock)
-            && peer.name != heartbeat.name
-        {
-            self.names.remove(&peer.name);
-        }
-        self.names.insert(heartbeat.name.clone(), lock);
-        match own {
-            Some(Arrival::Known) => {
-                self.seat(incarnation, heartbeat);
-                Arrival::Known
-            }
-            Some(
-                Arrival::Reborn
-                | Arrival::TakesName
-                | Arrival::BumpsOld
-                | Arrival::NameTaken
-                | Arrival::GivenUp
-                | Arrival::Stale,
-            ) => {
-                self.replace(now, incarnation, heartbeat, effects);
-                Arrival::Reborn
-            }
-            None => {
-                self.given_up.remove(&lock);
-                let peer = Peer::new(now, incarnation, heartbeat.name.clone());
-                self.peers.insert(lock, peer);
-                self.enroll(incarnation, heartbeat, effects);
-                Arrival::TakesName
-            }
-        }
-    }
-
-    /// The next life under a lock.
-    fn replace(
-        &mut self,
-        now: BootTime,
-        incarnation: Incarnation,
-        heartbeat: &Heartbeat,
-        effects: &mut Vec<Effect>,
-    ) {
-        let Some(peer) = self.peers.get_mut(&incarnation.lock) else { return };
-        if let Some(seat) = peer.seat.take() {
-            self.consensus.leave(seat);
-        }
-        if let Some(stream) = peer.stream.take() {
-            self.streams.remove(&stream);
-            effects.push(Effect::Close(stream));
-        }
-        peer.be_reborn(now, incarnation);
-        if is_planted(Mistake::ForgetsAtRebirth) {
-            for run in peer.runs.keys().copied().collect::<Vec<_>>() {
-                self.settle(incarnation.lock, run, Settlement::Gone(GoneBy::Absence), effects);
-            }
-        }
-        self.enroll(incarnation, heartbeat, effects);
-    }
-
-    /// Asks for the commit that must come before anything is settled by, or sent to, this life.
-    fn enroll(
-        &mut self,
-        incarnation: Incarnation,
-        heartbeat: &Heartbeat,
-        effects: &mut Vec<Effect>,
-    ) {
-        self.seat(incarnation, heartbeat);
-        let Some(peer) = self.peers.get_mut(&incarnation.lock) else { return };
-        peer.name = heartbeat.name.clone();
-        peer.has_rebooted = peer.boot.is_some_and(|boot| boot != heartbeat.boot);
-        peer.boot = Some(heartbeat.boot);
-        peer.enrolment = Enrolment::Asked;
-        effects.push(Effect::Enroll(peer.entry()));
-    }
-
-    /// Lets a worker into the consensus at its first heartbeat in this reign.
-    fn seat(&mut self, incarnation: Incarnation, heartbeat: &Heartbeat) {
-        if let Some(peer) = self.peers.get_mut(&incarnation.lock)
-            && peer.seat.is_none()
-        {
-            peer.seat = Some(self.consensus.join(&incarnation, heartbeat.set));
-        }
-    }
-
-    pub(super) fn be_enrolled(&mut self, incarnation: Incarnation, effects: &mut Vec<Effect>) {
-        let Some(peer) = self.peers.get_mut(&incarnation.lock) else { return };
-        if peer.incarnation == incarnation && peer.enrolment == Enrolment::Asked {
-            peer.enrolment = Enrolment::Done;
-            self.send_to(incarnation.lock, Order::GetRunning, effects);
-        }
-    }
-
     /// A new stream closes the old one; what was on its way on that may be lost.
     fn take_stream(
         &mut self,
@@ -209,6 +74,7 @@ impl Fleet {
         effects: &mut Vec<Effect>,
     ) {
         let Some(peer) = self.peers.get_mut(&lock) else { return };
+        peer.newest_stream = Some(stream);
         let old = peer.stream.replace(stream);
         if old == Some(stream) {
             return;
@@ -284,10 +150,10 @@ impl Fleet {
 
     /// Judges everybody, and does what is due.
     pub(super) fn tick(&mut self, now: BootTime, effects: &mut Vec<Effect>) {
-        if now < self.deadline() {
+        if now < self.tick_at {
             return;
         }
-        self.excuse(now);
+        self.tick_at = now.plus(self.book.newest().judge_every);
         self.judged = now;
         self.consensus.judge();
         let locks: Vec<Lock> = self.peers.keys().copied().collect();
@@ -300,13 +166,14 @@ impl Fleet {
         self.open_doors(now, effects);
     }
 
-    /// Who slept lets nobody suffer for it (safety rule 10).
-    fn excuse(&mut self, now: BootTime) {
+    /// Who slept lets nobody suffer for it (safety rule 10), whatever is read first on waking up.
+    pub(super) fn excuse(&mut self, now: BootTime) {
         let every = self.book.newest().judge_every;
         let asleep = now.since(self.judged.plus(every));
         if asleep <= every.times(4) {
             return;
         }
+        self.judged = self.judged.plus(asleep);
         self.elected = self.elected.plus(asleep);
         for peer in self.peers.values_mut() {
             peer.vitals.excuse(asleep);

@@ -1,11 +1,11 @@
 //! The leader's side of all links, as a pure machine.
 //!
 //! ```text
-//!   heartbeat.rs   who is this; welcome, confirmed, refused; judge; lose
+//!   heartbeat.rs   welcome, confirmed, refused; judge; lose
 //!   runs.rs        send each run once; settle it, or know that it is certainly gone
 //!   statuses.rs    report what happened, and acknowledge when it is recorded
 //!   unsure.rs      ask about runs whose sending was not answered
-//!   replace.rs     the table of arrivals: who may take whose place
+//!   replace.rs     who is this; the table of arrivals: who may take whose place; enrol
 //!   wait.rs        for whom this leader waits
 //! ```
 //!
@@ -126,7 +126,8 @@ pub enum Input {
     Struck(Lock),
     /// A status is dealt with: its worker is told so.
     Recorded(Incarnation, RunId, u64, StatusAnswer),
-    /// Somebody who must know says that nothing on this machine runs any more.
+    /// Somebody who must know says that nothing on this machine runs any more, and its entry in the
+    /// roster says so too.
     DeclaredDead(Lock),
     /// The worker of this machine gets no new work, or does again.
     Draining(Lock, bool),
@@ -209,18 +210,21 @@ pub struct Fleet {
     /// Set when the store was found to lag: nothing is said any more.
     is_over: bool,
     judged: BootTime,
+    /// When to tick next; who is mute ticks too, and judges nobody.
+    tick_at: BootTime,
 }
 
 impl Fleet {
     /// A leader that has just been elected.
     pub fn new(now: BootTime, begin: Begin) -> Self {
-        let Begin { mandate, elected, lease_until, revision, book, .. } = begin;
+        let Begin { mandate, elected, lease_until, revision, .. } = begin;
         let mut fleet = Self {
             mandate,
             elected,
             lease_until,
             revision,
-            book,
+            tick_at: now.plus(begin.book.newest().judge_every),
+            book: begin.book,
             bump: begin.bump,
             origin: begin.origin,
             peers: BTreeMap::new(),
@@ -248,7 +252,7 @@ impl Fleet {
 
     /// When to call [`Fleet::step`] with [`Input::Tick`].
     pub const fn deadline(&self) -> BootTime {
-        self.judged.plus(self.book.newest().judge_every)
+        self.tick_at
     }
 
     /// Takes one input at `now` and adds to `effects` what the driver must do, in order.
@@ -256,19 +260,20 @@ impl Fleet {
     /// An early or repeated tick changes nothing. After the lease has ended nothing does, except
     /// that a renewal of it ends the silence.
     pub fn step(&mut self, now: BootTime, input: Input, effects: &mut Vec<Effect>) {
+        let was_mute = self.is_mute(now);
         if let Input::Lease(until) = input {
-            let was_mute = self.is_mute(now);
             self.lease_until = self.lease_until.max(until);
-            if was_mute && !self.is_mute(now) {
-                self.end_silence(effects);
-            }
         }
         if !self.is_mute(now) {
+            if was_mute {
+                self.repeat_all_kills(effects);
+            }
             return self.act(now, input, effects);
         }
         match input {
             // Who is mute neither answers nor concludes.
-            Input::Tick | Input::Frame(..) => {}
+            Input::Tick => self.tick_at = now.plus(self.book.newest().judge_every),
+            Input::Frame(..) => {}
             Input::Dispatch(runs) => {
                 let not_sent = |run: Dispatch| {
                     Effect::Settled(run.run, Settlement::NotSent(NotSent::NotLeading))
@@ -299,6 +304,7 @@ impl Fleet {
     }
 
     fn act(&mut self, now: BootTime, input: Input, effects: &mut Vec<Effect>) {
+        self.excuse(now);
         match input {
             Input::Lease(_) => {}
             Input::Tick => self.tick(now, effects),
@@ -366,6 +372,12 @@ impl Fleet {
             Saying::Heartbeat(heartbeat) => {
                 return self.hear(now, stream, (version, incarnation), heartbeat, effects);
             }
+            // Only a heartbeat is answered in another version.
+            Saying::Statuses(_) | Saying::Running(_) | Saying::Answers(_) | Saying::Noted(_)
+                if version != VERSION =>
+            {
+                return;
+            }
             Saying::Statuses(statuses) => {
                 let from = (stream, incarnation, mandate);
                 return self.take_statuses(from, statuses, effects);
@@ -377,7 +389,7 @@ impl Fleet {
         let is_ours = mandate == Some(self.mandate)
             && peer.incarnation == incarnation
             && peer.stream == Some(stream);
-        if version != VERSION || !is_ours {
+        if !is_ours {
             return;
         }
         match saying {

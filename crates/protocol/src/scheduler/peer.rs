@@ -23,12 +23,17 @@ pub(super) struct Peer {
     pub(super) has_rebooted: bool,
     pub(super) facts: Option<Payload>,
     pub(super) stream: Option<StreamId>,
+    /// The last one that it was heard on; earlier ones do not count any more (safety rule 4).
+    pub(super) newest_stream: Option<StreamId>,
     /// Its place in the consensus; `None` before its first heartbeat in this reign, and after loss.
     pub(super) seat: Option<Seat>,
     pub(super) vitals: Vitals,
     pub(super) enrolment: Enrolment,
     /// Whether `get_running` was answered in this association.
     pub(super) has_answered: bool,
+    /// Whether the roster, or a claim, named its lock when this reign began: then it may run something
+    /// that nobody here knows of.
+    pub(super) was_enrolled: bool,
     /// Whether it ever was in this reign, under this lock: then `runs` is all that may run there.
     pub(super) is_known: bool,
     /// The last confirmation to any life under this lock (safety rule 7).
@@ -68,6 +73,7 @@ impl Peer {
             is_declared_dead,
             is_draining,
             enrolment: Enrolment::Done,
+            was_enrolled: true,
             ..Self::new(now, incarnation, name)
         }
     }
@@ -81,10 +87,12 @@ impl Peer {
             has_rebooted: false,
             facts: None,
             stream: None,
+            newest_stream: None,
             seat: None,
             vitals: Vitals::new(now),
             enrolment: Enrolment::Asked,
             has_answered: false,
+            was_enrolled: false,
             is_known: false,
             confirmed: None,
             is_draining: false,
@@ -113,10 +121,10 @@ impl Peer {
     /// The next life under this lock: a new association, with the runs of the old one.
     pub(super) fn be_reborn(&mut self, now: BootTime, incarnation: Incarnation) {
         self.incarnation = incarnation;
-        self.stream = None;
+        // They are told under a life.
+        self.facts = None;
         self.seat = None;
         self.vitals = Vitals::new(now);
-        self.enrolment = Enrolment::Asked;
         self.has_answered = false;
         self.purge.clear();
         self.sequence = RunSequence::ZERO;

@@ -1,8 +1,16 @@
-//! The table of arrivals: whether a worker is whom we know, and who may take whose place.
+//! Arrivals: whether a worker is whom we know, who may take whose place, and by what commit.
 
-use sterna_model::Succession;
+use sterna_model::{BootTime, Incarnation, Lock, Name, Succession};
 
-use crate::health::Health;
+use super::{
+    Effect, Fleet, GoneBy, Settlement,
+    peer::{Enrolment, Peer},
+};
+use crate::{
+    health::Health,
+    message::{Heartbeat, Order},
+    planted::{Mistake, is_planted},
+};
 
 /// Whether a worker of another machine may take the name of one that is merely not healthy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -49,5 +57,164 @@ pub const fn arrival(newcomer: Succession, holder: Health, bump: Bump) -> Arriva
         (S::Unrelated, H::Healthy,                                      B::Forbidden | B::Allowed) => Arrival::NameTaken,
         (S::Unrelated, H::New | H::Unhealthy,                           B::Forbidden)              => Arrival::NameTaken,
         (S::Unrelated, H::New | H::Unhealthy,                           B::Allowed)                => Arrival::BumpsOld,
+    }
+}
+
+impl Fleet {
+    /// Finds out who this is, and makes room for it.
+    pub(super) fn arrive(
+        &mut self,
+        now: BootTime,
+        incarnation: Incarnation,
+        heartbeat: &Heartbeat,
+        effects: &mut Vec<Effect>,
+    ) -> Arrival {
+        let lock = incarnation.lock;
+        if self.given_up.get(&lock).is_some_and(|life| incarnation.life <= *life) {
+            return Arrival::GivenUp;
+        }
+        let own = self.peers.get(&lock).map(|peer| {
+            arrival(incarnation.succession(&peer.incarnation), peer.vitals.health(), self.bump)
+        });
+        match own {
+            Some(stale @ (Arrival::Stale | Arrival::GivenUp)) => return stale,
+            Some(
+                Arrival::Known
+                | Arrival::Reborn
+                | Arrival::TakesName
+                | Arrival::BumpsOld
+                | Arrival::NameTaken,
+            )
+            | None => {}
+        }
+        let holder = self.other_holder(lock, &heartbeat.name);
+        let other = holder
+            .and_then(|holder| self.peers.get(&holder))
+            .map(|peer| arrival(Succession::Unrelated, peer.vitals.health(), self.bump));
+        match other {
+            Some(Arrival::NameTaken) => return Arrival::NameTaken,
+            Some(Arrival::BumpsOld) => {
+                if let Some(holder) = holder {
+                    self.lose(holder, effects);
+                }
+            }
+            Some(
+                Arrival::Known
+                | Arrival::GivenUp
+                | Arrival::Reborn
+                | Arrival::Stale
+                | Arrival::TakesName,
+            )
+            | None => {}
+        }
+        self.take_name(lock, &heartbeat.name);
+        match own {
+            Some(Arrival::Known) => {
+                self.seat(incarnation, heartbeat);
+                let peer = self.peers.get(&lock);
+                // Known by a claim alone.
+                if peer.is_some_and(|peer| peer.enrolment == Enrolment::Struck) {
+                    self.enroll(incarnation, heartbeat, effects);
+                }
+                Arrival::Known
+            }
+            Some(
+                Arrival::Reborn
+                | Arrival::TakesName
+                | Arrival::BumpsOld
+                | Arrival::NameTaken
+                | Arrival::GivenUp
+                | Arrival::Stale,
+            ) => {
+                self.replace(now, incarnation, heartbeat, effects);
+                Arrival::Reborn
+            }
+            None => {
+                self.given_up.remove(&lock);
+                let peer = Peer::new(now, incarnation, heartbeat.name.clone());
+                self.peers.insert(lock, peer);
+                self.enroll(incarnation, heartbeat, effects);
+                Arrival::TakesName
+            }
+        }
+    }
+
+    /// Who else holds this name.
+    ///
+    /// The roster may name two machines with one name, of which one was given up by an earlier
+    /// leader. Of these the first to come has it.
+    fn other_holder(&self, lock: Lock, name: &Name) -> Option<Lock> {
+        let holder = *self.names.get(name)?;
+        let is_enrolled_so = self.peers.get(&lock).is_some_and(|peer| peer.name == *name);
+        let is_here = self.peers.get(&holder).is_some_and(|peer| peer.seat.is_some());
+        (holder != lock && (is_here || !is_enrolled_so)).then_some(holder)
+    }
+
+    fn take_name(&mut self, lock: Lock, name: &Name) {
+        if let Some(peer) = self.peers.get(&lock)
+            && peer.name != *name
+            // It may have gone to another meanwhile.
+            && self.names.get(&peer.name) == Some(&lock)
+        {
+            self.names.remove(&peer.name);
+        }
+        self.names.insert(name.clone(), lock);
+    }
+
+    /// The next life under a lock.
+    fn replace(
+        &mut self,
+        now: BootTime,
+        incarnation: Incarnation,
+        heartbeat: &Heartbeat,
+        effects: &mut Vec<Effect>,
+    ) {
+        let Some(peer) = self.peers.get_mut(&incarnation.lock) else { return };
+        if let Some(seat) = peer.seat.take() {
+            self.consensus.leave(seat);
+        }
+        peer.be_reborn(now, incarnation);
+        if is_planted(Mistake::ForgetsAtRebirth) {
+            for run in peer.runs.keys().copied().collect::<Vec<_>>() {
+                self.settle(incarnation.lock, run, Settlement::Gone(GoneBy::Absence), effects);
+            }
+        }
+        self.enroll(incarnation, heartbeat, effects);
+    }
+
+    /// Asks for the commit that must come before anything is settled by, or sent to, this life.
+    fn enroll(
+        &mut self,
+        incarnation: Incarnation,
+        heartbeat: &Heartbeat,
+        effects: &mut Vec<Effect>,
+    ) {
+        self.seat(incarnation, heartbeat);
+        let Some(peer) = self.peers.get_mut(&incarnation.lock) else { return };
+        peer.name = heartbeat.name.clone();
+        peer.has_rebooted = peer.boot.is_some_and(|boot| boot != heartbeat.boot);
+        peer.boot = Some(heartbeat.boot);
+        peer.enrolment = Enrolment::Asked;
+        effects.push(Effect::Enroll(peer.entry()));
+    }
+
+    /// Lets a worker into the consensus at its first heartbeat in this reign.
+    fn seat(&mut self, incarnation: Incarnation, heartbeat: &Heartbeat) {
+        if let Some(peer) = self.peers.get_mut(&incarnation.lock)
+            && peer.seat.is_none()
+        {
+            peer.seat = Some(self.consensus.join(&incarnation, heartbeat.set));
+        }
+    }
+
+    pub(super) fn be_enrolled(&mut self, incarnation: Incarnation, effects: &mut Vec<Effect>) {
+        let Some(peer) = self.peers.get_mut(&incarnation.lock) else { return };
+        if peer.incarnation != incarnation || peer.enrolment != Enrolment::Asked {
+            return;
+        }
+        peer.enrolment = Enrolment::Done;
+        if !peer.has_answered && !peer.is_lost() {
+            self.send_to(incarnation.lock, Order::GetRunning, effects);
+        }
     }
 }

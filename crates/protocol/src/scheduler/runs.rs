@@ -135,7 +135,8 @@ impl Fleet {
         let lock = holder.lock;
         let peer = self.peers.entry(lock).or_insert_with(|| {
             // Not on the roster, though claimed: believed to be running all the same.
-            Peer { enrolment: Enrolment::Struck, ..Peer::new(now, holder, unnamed()) }
+            let peer = Peer::new(now, holder, unnamed());
+            Peer { enrolment: Enrolment::Struck, was_enrolled: true, ..peer }
         });
         peer.runs.insert(run, Entry::new(key, task, contract, Phase::Presumed));
         self.places.insert(run, lock);
@@ -193,13 +194,15 @@ impl Fleet {
         let Some(lock) = self.place(run) else { return };
         let entry = self.peers.get_mut(&lock).and_then(|peer| peer.runs.get_mut(&run));
         if let Some(entry) = entry {
-            entry.kill = entry.kill.max(Some(kill));
+            // A gentler wish does not soften an earlier one.
+            let kill = entry.kill.map_or(kill, |earlier| earlier.max(kill));
+            entry.kill = Some(kill);
             self.send_to(lock, Order::Kill(run, kill), effects);
         }
     }
 
-    /// What was wished while this leader was mute is said on the streams that it still has.
-    pub(super) fn end_silence(&self, effects: &mut Vec<Effect>) {
+    /// What was wished while this leader was mute was not said.
+    pub(super) fn repeat_all_kills(&self, effects: &mut Vec<Effect>) {
         for lock in self.peers.keys() {
             self.repeat_kills(*lock, effects);
         }
@@ -207,6 +210,9 @@ impl Fleet {
 
     pub(super) fn repeat_kills(&self, lock: Lock, effects: &mut Vec<Effect>) {
         let Some(peer) = self.peers.get(&lock) else { return };
+        for run in &peer.purge {
+            self.send_to(lock, Order::Kill(*run, Kill::Now), effects);
+        }
         for (run, entry) in &peer.runs {
             if let Some(kill) = entry.kill {
                 self.send_to(lock, Order::Kill(*run, kill), effects);
@@ -254,7 +260,6 @@ impl Fleet {
         if peer.is_declared_dead {
             // It was said not to run, and its key may run elsewhere: it ends first.
             peer.purge.insert(held.run);
-            self.send_to(from.lock, Order::Kill(held.run, Kill::Now), effects);
         } else if let Some(entry) = peer.runs.get_mut(&held.run) {
             entry.phase = Phase::Running;
         } else {
@@ -373,7 +378,9 @@ impl Fleet {
         let Some(peer) = self.peers.get_mut(&lock) else { return };
         peer.is_declared_dead = true;
         let runs: Vec<RunId> = peer.runs.keys().copied().collect();
-        self.lose(lock, effects);
+        if !peer.is_lost() {
+            self.lose(lock, effects);
+        }
         for run in runs {
             self.settle(lock, run, Settlement::Gone(GoneBy::Declaration), effects);
         }
@@ -385,8 +392,7 @@ impl Fleet {
         let Some(peer) = self.peers.get_mut(&lock) else { return };
         if peer.is_declared_dead && peer.has_answered && peer.purge.is_empty() {
             peer.is_declared_dead = false;
-            // Nothing is confirmed or sent before that is committed: else the next leader would
-            // take this worker for gone while it runs something (safety rule 19).
+            // Nothing is sent to it before the roster says so: the next leader would not wait.
             peer.enrolment = Enrolment::Asked;
             effects.push(Effect::Enroll(peer.entry()));
         }

@@ -2,7 +2,7 @@
 
 use sterna_model::{Incarnation, RunId};
 
-use super::{Effect, Fleet, Report, StreamId};
+use super::{Effect, Fleet, Report, StreamId, runs::Phase};
 use crate::message::{Mandate, Order, Status, StatusAnswer};
 
 impl Fleet {
@@ -40,10 +40,13 @@ impl Fleet {
             return;
         }
         peer.recording.insert(run, (number, news.is_end()));
-        if news.is_end() {
-            peer.unsure.remove(run);
+        // Whatever it says, the run was decided.
+        peer.unsure.remove(run);
+        let entry = peer.runs.get_mut(&run);
+        let is_awaited = entry.is_some();
+        if let Some(entry) = entry {
+            entry.phase = Phase::Running;
         }
-        let is_awaited = peer.runs.contains_key(&run);
         effects.push(Effect::Reported(Report { from, run, number, news, is_awaited }));
     }
 

@@ -43,7 +43,11 @@ impl Fleet {
 
     pub(super) fn trust_roster(&mut self, now: BootTime, effects: &mut Vec<Effect>) {
         match self.origin {
-            Origin::Recovered => self.origin = Origin::Continued,
+            Origin::Recovered => {
+                self.origin = Origin::Continued;
+                // Those who came meanwhile are part of it.
+                self.peers.values_mut().for_each(|peer| peer.was_enrolled = true);
+            }
             Origin::Virgin | Origin::Continued => {}
         }
         self.open_doors(now, effects);
@@ -90,9 +94,11 @@ impl Fleet {
         }
     }
 
-    /// Whether a worker is back, or was never on the roster.
+    /// Whether a worker is back, under this or an earlier life, or was not to be waited for.
     fn is_present(&self, peer: &Peer) -> bool {
-        peer.enrolment == Enrolment::Struck && peer.runs.is_empty() || peer.has_answered
+        let is_struck = peer.enrolment == Enrolment::Struck && peer.runs.is_empty();
+        // Nobody runs anything before it is enrolled.
+        peer.is_known || is_struck || !peer.was_enrolled
     }
 
     /// When nothing under `stop` can run there any more without a new confirmation.
@@ -114,7 +120,12 @@ impl Fleet {
     }
 
     fn is_gone_for_keep(&self, now: BootTime, peer: &Peer) -> bool {
-        let may_keep = !peer.is_known && self.book.any(|limits| limits.has_kept_batches);
+        let has_kept = match self.origin {
+            Origin::Virgin | Origin::Continued => self.book.any(|limits| limits.has_kept_batches),
+            // Whatever says so may be lost with the store.
+            Origin::Recovered => true,
+        };
+        let may_keep = !peer.is_known && has_kept;
         peer.is_declared_dead || !may_keep && self.is_gone_for_stop(now, peer)
     }
 

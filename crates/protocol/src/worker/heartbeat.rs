@@ -88,6 +88,10 @@ impl Worker {
             facts: self.facts.clone(),
         };
         self.say(Saying::Heartbeat(heartbeat), effects);
+        if !std::mem::replace(&mut self.has_greeted, true) {
+            self.outbox.hurry(now);
+            self.send_statuses(now, effects);
+        }
     }
 
     pub(super) fn hear(
@@ -104,6 +108,8 @@ impl Worker {
             }
             HeartbeatAnswer::Refused(Refusal::Die) => self.die(effects),
             HeartbeatAnswer::Refused(Refusal::NameTaken) => {
+                // Heard, though not let in: no reason to give this life up.
+                self.vitals = self.vitals.anew(now);
                 self.put_off(now, Alarm::NameTaken, effects);
             }
             HeartbeatAnswer::Refused(Refusal::WrongVersion(theirs)) => {
@@ -153,7 +159,7 @@ impl Worker {
     }
 
     /// Asks again later, and later still each time.
-    fn put_off(&mut self, now: BootTime, alarm: Alarm, effects: &mut Vec<Effect>) {
+    pub(super) fn put_off(&mut self, now: BootTime, alarm: Alarm, effects: &mut Vec<Effect>) {
         effects.push(Effect::Alarm(alarm));
         self.pulse.beat_at = now.plus(self.pulse.back_off);
         self.pulse.back_off = self.pulse.back_off.times(2).min(BACK_OFF_MAX);

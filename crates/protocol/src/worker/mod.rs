@@ -140,6 +140,8 @@ pub struct Worker {
     facts: Payload,
     wants_drain: bool,
     stream: Option<StreamId>,
+    /// Whether a heartbeat was sent on it: before, nothing else on it would be heard.
+    has_greeted: bool,
     /// The highest seen, of all lives.
     seen: Option<(Mandate, Revision)>,
     /// Whose worker this incarnation is; with the incarnation this is the association.
@@ -169,6 +171,7 @@ impl Worker {
             facts: start.facts,
             wants_drain: false,
             stream: None,
+            has_greeted: false,
             seen: start.seen,
             mandate: None,
             decided: RunSequence::ZERO,
@@ -207,7 +210,8 @@ impl Worker {
     /// When to call [`Worker::step`] with [`Input::Tick`].
     pub fn deadline(&self) -> BootTime {
         let stops = self.runs.values().filter_map(|entry| self.stop_at(entry));
-        let due = [Some(self.judge_at), self.pulse.deadline(), self.outbox.deadline()];
+        let statuses = self.can_report().then(|| self.outbox.deadline()).flatten();
+        let due = [Some(self.judge_at), self.pulse.deadline(), statuses];
         due.into_iter().flatten().chain(stops).min().unwrap_or(self.judge_at)
     }
 
@@ -243,7 +247,7 @@ impl Worker {
         }
         self.stop_due(now, effects);
         self.pulse_due(now, effects);
-        if self.stream.is_some() && self.outbox.is_due(now) {
+        if self.can_report() && self.outbox.is_due(now) {
             self.send_statuses(now, effects);
         }
     }
@@ -265,8 +269,8 @@ impl Worker {
         if let Some(old) = self.stream.replace(stream) {
             effects.push(Effect::Close(old));
         }
+        self.has_greeted = false;
         self.pulse.hurry(now);
-        self.outbox.hurry(now);
         self.pulse_due(now, effects);
     }
 
@@ -281,7 +285,7 @@ impl Worker {
             return;
         }
         if frame.version != VERSION {
-            return effects.push(Effect::Alarm(Alarm::WrongVersion(frame.version)));
+            return self.put_off(now, Alarm::WrongVersion(frame.version), effects);
         }
         if self.pulse.is_dying() {
             // This identity is given up; the next one will hear everything anew.

@@ -77,10 +77,17 @@ impl Outbox {
 }
 
 impl Worker {
+    /// Whether somebody hears a status. If not they wait, and go out when somebody does.
+    pub(super) const fn can_report(&self) -> bool {
+        self.stream.is_some()
+            && self.has_greeted
+            && self.mandate.is_some()
+            && !self.pulse.is_dying()
+    }
+
     pub(super) fn send_statuses(&mut self, now: BootTime, effects: &mut Vec<Effect>) {
-        // Without a stream, or a leader, they wait.
-        if self.stream.is_none() || self.mandate.is_none() || self.pulse.is_dying() {
-            return self.outbox.hurry(now.plus(RETRY_EVERY));
+        if !self.can_report() {
+            return;
         }
         let statuses = self.outbox.take(now);
         for frame in statuses.chunks(FRAME_MAX) {

@@ -1,4 +1,4 @@
-//! The one walk over spans finds exactly what a walk over every set finds.
+//! The one walk over stretches finds exactly what a walk over every set finds.
 
 use proptest::{prelude::*, test_runner::TestCaseError};
 use sterna_protocol::consensus::{SetId, Version};

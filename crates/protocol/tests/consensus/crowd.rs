@@ -112,7 +112,7 @@ impl Fleet {
 }
 
 #[test]
-fn fifty_that_join_sicken_and_die_for_ever_do_not_keep_twenty_good_ones_from_working() {
+fn fifty_workers_that_join_sicken_and_die_for_ever_do_not_keep_twenty_good_ones_from_working() {
     let minute = 60 * TICKS_PER_S;
     let mut fleet = Fleet::new(NEWCOMERS_MAX);
     fleet.add_crowd();

@@ -1,14 +1,14 @@
 //! What the consensus alone concludes wrongly, word for word.
 //!
-//! Both holes are closed by the roster (safety rules 19 and 20): a leader's initial wait ends only
-//! when everybody on it is back or certainly gone, and in both stories a worker on it is missing.
+//! The holes are closed by the roster (safety rules 19 and 20): a leader's initial wait ends only
+//! when everybody on it is back or certainly gone, and in each story a worker on it is missing.
 
-use sterna_protocol::consensus::{Agreement, Consensus, Held};
+use sterna_protocol::consensus::{Agreement, Consensus, Held, Seat};
 
 use super::{leader, worker};
 
 /// A worker joins alone, learns the set with itself, and echoes it.
-fn alone(leader: &mut Consensus, number: u64, held: &mut Held) -> sterna_protocol::consensus::Seat {
+fn alone(leader: &mut Consensus, number: u64, held: &mut Held) -> Seat {
     let seat = leader.join(&worker(number), held.echo());
     for _ in 0..2 {
         leader.hear(seat, held.echo().as_ref());
@@ -53,4 +53,30 @@ fn hole_unknown_worker_agrees_with_itself_and_w2_is_not_waited_for() {
     third.judge();
     // Wrong: w2 works and is missing.
     assert_eq!(third.agreement(), Agreement::Reached);
+}
+
+/// The worker was given up while it worked, and has time left before it must have stopped.
+#[test]
+fn hole_worker_given_up_at_work_is_left_out_by_the_others() {
+    let (mut w1, mut w2) = (Held::default(), Held::default());
+    let mut first = leader(1);
+    let other = alone(&mut first, 1, &mut w1);
+    let seat = first.join(&worker(2), None);
+    for _ in 0..2 {
+        for (seat, held) in [(other, &mut w1), (seat, &mut w2)] {
+            first.hear(seat, held.echo().as_ref());
+            held.take(first.answer(seat).unwrap());
+        }
+    }
+    first.judge();
+    assert!(first.permits_becoming_healthy(seat).is_granted(), "w2 works from here on");
+    // MUST_DIE frees no key (safety rule 9), but it does change the set.
+    first.leave(seat);
+    w1.take(first.answer(other).unwrap());
+
+    let mut second = leader(2);
+    second.join(&worker(1), w1.echo());
+    second.judge();
+    // Wrong: w2 may still be at work, and is missing.
+    assert_eq!(second.agreement(), Agreement::Reached);
 }

@@ -62,7 +62,7 @@ fn hash_of(workers: &[u64]) -> SetHash {
 /// The same cases in every run, so that what is found once is found again. `STERNA_LONG=1` runs
 /// many more.
 fn runner(cases: u32) -> TestRunner {
-    let cases = if std::env::var_os("STERNA_LONG").is_some() { 50 * cases } else { cases };
+    let cases = if std::env::var_os("STERNA_LONG").is_some() { 20 * cases } else { cases };
     let config = Config { cases, failure_persistence: None, ..Config::default() };
     TestRunner::new_with_rng(config, TestRng::from_seed(RngAlgorithm::ChaCha, &[42; 32]))
 }

@@ -306,6 +306,26 @@ fn a_silent_worker_that_knows_only_itself_keeps_a_newcomer_from_working() {
     assert!(script.leader.permits_becoming_healthy(w2).is_granted());
 }
 
+/// What somebody holds who has not echoed anything is not known: it may be of another reign.
+#[test]
+fn a_worker_that_was_not_heard_keeps_others_from_beginning() {
+    let mut script = Script::new();
+    script.add("w1", &worker(1));
+    script.add("w2", &worker(2));
+    script.echo("w1");
+    let w3 = script.leader.join(&worker(3), None);
+    script.leader.leave(w3);
+    script.leader.judge();
+    let w2 = script.seat("w2");
+    assert_eq!(script.leader.permits_becoming_healthy(w2), Permission::Behind);
+    let w4 = script.leader.join(&worker(4), None);
+    script.echo("w2");
+    assert_eq!(script.leader.permits_becoming_healthy(w2), Permission::OthersUnheard);
+    let newest = *script.leader.newest();
+    script.leader.hear(w4, Some(&newest));
+    assert_eq!(script.leader.permits_becoming_healthy(w2), Permission::Granted);
+}
+
 /// In a fleet one echo of anybody is enough for a newcomer; nobody waits for all the others.
 #[test]
 fn one_echo_of_a_thousand_lets_a_newcomer_go() {

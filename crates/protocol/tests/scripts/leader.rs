@@ -24,21 +24,40 @@ pub(crate) struct Leader {
     /// What each life was told last, and echoes unless the script says otherwise.
     told: BTreeMap<String, SetId>,
     streams: BTreeMap<String, u64>,
+    term: String,
 }
 
 impl Player for Leader {
     fn play(&mut self, at_ms: u64, words: &[&str]) -> Vec<String> {
         if words[0] == "begin" {
             self.now = at_ms;
-            self.fleet = Some(begin(at_ms, words));
-            return Vec::new();
+            self.term = option(words, "term").unwrap_or("t1").to_owned();
+            let fleet = begin(at_ms, words);
+            let doors = show_doors(fleet.doors());
+            self.fleet = Some(fleet);
+            return vec![doors];
         }
         let mut shown = Vec::new();
-        if words[0] != "wake" {
+        if words[0] == "meet" || words[0] == "beats" {
+            return self.keep_up(at_ms, words);
+        }
+        // Whoever sleeps does not tick; inputs of the same moment come before the next tick.
+        if words[0] != "sleep" {
             self.pass_time(at_ms, &mut shown);
         }
         self.now = at_ms;
         match words[0] {
+            "sleep" => {}
+            "redial" => *self.streams.entry(words[1].to_owned()).or_default() += 1,
+            "doors" => {
+                let doors = self.fleet().doors();
+                shown.push(show_doors(doors));
+            }
+            "held" => {
+                let held: Vec<_> =
+                    self.fleet().held(lock(words[1])).map(|held| show_run(held.run)).collect();
+                shown.push(format!("[{}]", list(held)));
+            }
             "awaited" => {
                 let awaited = self.fleet().awaited(at(at_ms));
                 let show = |one: sterna_protocol::roster::Awaited| {
@@ -65,6 +84,46 @@ impl Leader {
         self.fleet.as_mut().expect("a script begins with `begin`")
     }
 
+    /// `5 beats w1.1 w2.1`: these send heartbeats until then, and confirmations are not shown. Other
+    /// words hold for every heartbeat.
+    /// `5 meet w1.1 w2.1`: the same of workers that run nothing and come now; nothing is shown but
+    /// how they are judged in the end.
+    fn keep_up(&mut self, until: u64, words: &[&str]) -> Vec<String> {
+        let workers: Vec<&str> = words[1..].iter().copied().filter(|w| w.contains('.')).collect();
+        let rest = words[1..].iter().copied().filter(|word| !word.contains('.'));
+        let is_met = words[0] == "meet";
+        let mut shown = Vec::new();
+        if is_met {
+            for worker in &workers {
+                for word in ["beat", "enrolled", "running"] {
+                    let input = self.input(&[word, worker]);
+                    self.step(input, &mut Vec::new());
+                }
+            }
+        }
+        let every = if is_met { 500 } else { 1_000 };
+        while self.now < until {
+            let next = (self.now + every).min(until);
+            self.pass_time(next, &mut shown);
+            self.now = next;
+            for worker in &workers {
+                let mut seen = Vec::new();
+                let line: Vec<&str> = ["beat", worker].into_iter().chain(rest.clone()).collect();
+                let input = self.input(&line);
+                self.step(input, &mut seen);
+                let now = self.now as f64 / 1e3;
+                let others = seen.into_iter().filter(|effect| !effect.contains(": confirm"));
+                shown.extend(others.map(|effect| format!("@{now} {effect}")));
+            }
+        }
+        if is_met {
+            let health = |worker: &&str| self.fleet.as_ref()?.health(life(worker));
+            let health = workers.iter().map(|w| health(w).map_or("unknown".into(), show_health));
+            shown = health.collect();
+        }
+        shown
+    }
+
     fn pass_time(&mut self, until: u64, shown: &mut Vec<String>) {
         while self.fleet().deadline() <= at(until) && self.now < until {
             self.now = self.fleet().deadline().as_millis().max(self.now);
@@ -89,21 +148,23 @@ impl Leader {
             {
                 self.told.insert(show_life(frame.incarnation), set);
             }
-            shown.extend(show(effect));
+            shown.push(show(self.now, effect));
         }
     }
 
-    fn stream(&self, worker: &str) -> StreamId {
+    /// The newest stream of a machine, or the one that the script names: `on 0` is the first.
+    fn stream(&self, worker: &str, words: &[&str]) -> StreamId {
         let machine = worker.split('.').next().unwrap();
-        let count = self.streams.get(machine).copied().unwrap_or(0);
+        let newest = self.streams.get(machine).copied().unwrap_or(0);
+        let count = option(words, "on").map_or(newest, |word| word.parse().unwrap());
         StreamId::new(u64::from(number(machine, "w")) * 100 + count)
     }
 
     fn says(&self, worker: &str, words: &[&str], saying: Saying) -> Input {
         let version = option(words, "version").map_or(VERSION, |word| word.parse().unwrap());
-        let mandate = Some(mandate(option(words, "to").unwrap_or("t1")));
+        let mandate = Some(mandate(option(words, "to").unwrap_or(&self.term)));
         let frame = FromWorker { version, incarnation: life(worker), mandate, saying };
-        Input::Frame(self.stream(worker), frame)
+        Input::Frame(self.stream(worker, words), frame)
     }
 
     fn input(&mut self, words: &[&str]) -> Input {
@@ -118,19 +179,25 @@ impl Leader {
             Held { run, key: key(parts[1]), task: None, contract: contract_of(contract), status }
         };
         match words[0] {
-            "tick" | "wake" => Input::Tick,
+            "tick" => Input::Tick,
             "beat" => self.beat(words),
             "reconnect" => {
-                let old = self.stream(words[1]);
+                let old = self.stream(words[1], words);
                 *self.streams.entry(words[1].to_owned()).or_default() += 1;
                 Input::Closed(old)
             }
-            "closed" => Input::Closed(self.stream(words[1])),
+            "closed" => Input::Closed(self.stream(words[1], words)),
             "lease" => Input::Lease(BootTime::from_millis(seconds(words[1]).as_millis())),
             "enrolled" => Input::Enrolled(life(words[1])),
             "struck" => Input::Struck(lock(words[1])),
             "dead" => Input::DeclaredDead(lock(words[1])),
             "drain" => Input::Draining(lock(words[1]), true),
+            "undrain" => Input::Draining(lock(words[1]), false),
+            "revision" => Input::Revision(Revision::new(words[1].parse().unwrap())),
+            "limits" => {
+                let limits = *self.fleet().limits();
+                Input::Limits(Limits { version: words[1].parse().unwrap(), ..of(words, limits) })
+            }
             "complete" => Input::RosterIsComplete,
             "running" => {
                 let listed = words[2..].iter().filter(|word| word.starts_with('r'));
@@ -167,7 +234,10 @@ impl Leader {
                 contract: contract(words[4]),
                 work: nothing(),
             }]),
-            "kill" => Input::Kill(run(words[1]), Kill::Now),
+            "kill" => {
+                let how = if words.contains(&"gracefully") { Kill::Gracefully } else { Kill::Now };
+                Input::Kill(run(words[1]), how)
+            }
             "recorded" => {
                 let answer = match words.get(4) {
                     None => StatusAnswer::Recorded,
@@ -200,14 +270,15 @@ impl Leader {
         });
         let heartbeat = Heartbeat {
             name: Name::new(option(words, "as").unwrap_or(machine)).unwrap(),
-            stamp: at(self.now),
+            stamp: option(words, "stamp")
+                .map_or(at(self.now), |word| at(seconds(word).as_millis())),
             checked,
             boot: option(words, "boot").map_or(1, |word| word.parse().unwrap()),
             seen,
             limits: option(words, "limits").map_or(1, |word| word.parse().unwrap()),
             set,
             wants_drain: words.contains(&"wants-drain"),
-            facts: nothing(),
+            facts: option(words, "facts").unwrap_or_default().as_bytes().into(),
         };
         self.says(worker, words, Saying::Heartbeat(heartbeat))
     }
@@ -217,7 +288,18 @@ fn contract_of(word: &str) -> sterna_model::Contract {
     contract(word)
 }
 
-/// `begin ORIGIN [bump] [lose S] [batch S] [roster w1.1]... [claim r1/k1/w1.1/stop:600]...`
+/// The limits, with what a line says of them: `[lose S] [batch S] [kept-batches]`.
+fn of(words: &[&str], usual: Limits) -> Limits {
+    Limits {
+        lose_after: option(words, "lose").map_or(usual.lose_after, seconds),
+        batch_stop_after_max: option(words, "batch").map_or(usual.batch_stop_after_max, seconds),
+        has_kept_batches: usual.has_kept_batches || words.contains(&"kept-batches"),
+        ..usual
+    }
+}
+
+/// `begin ORIGIN [term t1] [elected S] [lease S] [bump] [LIMITS] [roster w1.1[=NAME]]...
+/// [dead w1.1]... [claim r1/k1/w1.1/stop:600]...`; says what is open from the first moment.
 fn begin(now: u64, words: &[&str]) -> Fleet {
     let origin = match words[1] {
         "virgin" => Origin::Virgin,
@@ -225,23 +307,18 @@ fn begin(now: u64, words: &[&str]) -> Fleet {
         "recovered" => Origin::Recovered,
         other => panic!("virgin, continued or recovered, not {other}"),
     };
-    let usual = Limits::default();
-    let limits = Limits {
-        lose_after: option(words, "lose").map_or(usual.lose_after, seconds),
-        batch_stop_after_max: option(words, "batch").map_or(usual.batch_stop_after_max, seconds),
-        has_kept_batches: words.contains(&"kept-batches"),
-        ..usual
-    };
+    let limits = of(words, Limits::default());
     let after = |word: &'static str| {
         words.iter().zip(&words[1..]).filter(move |(a, _)| **a == word).map(|(_, b)| *b)
     };
-    let roster = after("roster").map(|word| Enrolled {
-        incarnation: life(word),
-        name: Name::new(word.split('.').next().unwrap()).unwrap(),
-        boot: 1,
-        is_declared_dead: false,
-        is_draining: false,
-    });
+    let enrolled = |word: &str, is_declared_dead| {
+        let (who, name) = word.split_once('=').unwrap_or((word, ""));
+        let name = if name.is_empty() { who.split('.').next().unwrap() } else { name };
+        let (incarnation, name) = (life(who), Name::new(name).unwrap());
+        Enrolled { incarnation, name, boot: 1, is_declared_dead, is_draining: false }
+    };
+    let roster = after("roster").map(|word| enrolled(word, false));
+    let roster = roster.chain(after("dead").map(|word| enrolled(word, true)));
     let claims = after("claim").map(|word| {
         let parts: Vec<&str> = word.split('/').collect();
         Claim {
@@ -256,8 +333,8 @@ fn begin(now: u64, words: &[&str]) -> Fleet {
     Fleet::new(
         at(now),
         Begin {
-            mandate: mandate("t1"),
-            elected: at(now),
+            mandate: mandate(option(words, "term").unwrap_or("t1")),
+            elected: option(words, "elected").map_or(at(now), |word| at(seconds(word).as_millis())),
             lease_until: at(lease.as_millis()),
             revision: Revision::new(100),
             book: Book::new(limits, Vec::new()),
@@ -273,10 +350,20 @@ fn show_health(health: Health) -> String {
     format!("{health:?}")
 }
 
-fn show(effect: Effect) -> Option<String> {
-    Some(match effect {
-        Effect::Facts(..) => return None,
-        Effect::Send(_, frame) => show_order(frame),
+fn show_doors(doors: Doors) -> String {
+    let doors = [
+        (doors.unclaimed, "unclaimed"),
+        (doors.stop_batches, "stop-batches"),
+        (doors.keep_batches, "keep-batches"),
+    ];
+    let open = doors.into_iter().filter(|(open, _)| *open);
+    format!("open {}", list(open.map(|(_, door)| door.to_owned())))
+}
+
+fn show(now: u64, effect: Effect) -> String {
+    match effect {
+        Effect::Facts(life, ..) => format!("facts of {}", show_life(life)),
+        Effect::Send(_, frame) => show_order(now, frame),
         Effect::Close(stream) => format!("close {stream:?}"),
         Effect::Enroll(entry) => {
             let dead = if entry.is_declared_dead { " dead" } else { "" };
@@ -299,44 +386,40 @@ fn show(effect: Effect) -> Option<String> {
         Effect::Silent(run) => format!("silent {}", show_run(run)),
         Effect::Health(worker, health) => format!("{} is {health:?}", show_life(worker)),
         Effect::WantsDrain(lock) => format!("{} wants to drain", show_lock(lock)),
-        Effect::Opened(Doors { unclaimed, stop_batches, keep_batches }) => {
-            let doors = [
-                (unclaimed, "unclaimed"),
-                (stop_batches, "stop-batches"),
-                (keep_batches, "keep-batches"),
-            ];
-            let open = doors.into_iter().filter(|(open, _)| *open);
-            format!("open {}", list(open.map(|(_, door)| door.to_owned())))
-        }
+        Effect::Opened(doors) => show_doors(doors),
         Effect::StoreLags(seen, revision) => format!("store lags {seen:?} {revision}"),
-    })
+    }
 }
 
-fn show_order(frame: FromLeader) -> String {
+fn show_order(now: u64, frame: FromLeader) -> String {
     let to = show_life(frame.incarnation);
-    let shown =
-        match frame.order {
-            Order::Heartbeat(HeartbeatAnswer::Welcome) => "welcome".to_owned(),
-            Order::Heartbeat(HeartbeatAnswer::Confirmed(confirmation)) => {
-                let version = confirmation.set.map_or(Version::ZERO, |set| set.version);
-                let drain = if confirmation.is_draining { " draining" } else { "" };
-                format!("confirm {:?} v{}{drain}", confirmation.verdict, version.get())
-            }
-            Order::Heartbeat(HeartbeatAnswer::Refused(refusal)) => format!("refuse {refusal:?}"),
-            Order::Statuses(answers) => {
-                list(answers.iter().map(|(run, number, answer)| {
-                    format!("{answer:?} {} #{number}", show_run(*run))
-                }))
-            }
-            Order::GetRunning => "get_running".to_owned(),
-            Order::Run(runs) => list(runs.iter().map(|run| {
+    let shown = match frame.order {
+        Order::Heartbeat(HeartbeatAnswer::Welcome) => "welcome".to_owned(),
+        Order::Heartbeat(HeartbeatAnswer::Confirmed(confirmation)) => {
+            let version = confirmation.set.map_or(Version::ZERO, |set| set.version);
+            let drain = if confirmation.is_draining { " draining" } else { "" };
+            let stamp = confirmation.stamp.as_millis();
+            let stamp =
+                if stamp == now { String::new() } else { format!(" stamp {}", stamp as f64 / 1e3) };
+            format!("confirm {:?} v{}{drain}{stamp}", confirmation.verdict, version.get())
+        }
+        Order::Heartbeat(HeartbeatAnswer::Refused(refusal)) => format!("refuse {refusal:?}"),
+        Order::Statuses(answers) => list(
+            answers
+                .iter()
+                .map(|(run, number, answer)| format!("{answer:?} {} #{number}", show_run(*run))),
+        ),
+        Order::GetRunning => "get_running".to_owned(),
+        Order::Run(runs) => {
+            list(runs.iter().map(|run| {
                 format!("run {} {:?} {:?}", show_run(run.run), run.sequence, run.notify)
-            })),
-            Order::NotifyIfNotRunning(number, runs) => {
-                format!("notify {number:?} {}", list(runs.iter().map(|run| show_run(*run))))
-            }
-            Order::Kill(run, kill) => format!("kill {} {kill:?}", show_run(run)),
-            Order::Die => "die".to_owned(),
-        };
+            }))
+        }
+        Order::NotifyIfNotRunning(number, runs) => {
+            format!("notify {number:?} {}", list(runs.iter().map(|run| show_run(*run))))
+        }
+        Order::Kill(run, kill) => format!("kill {} {kill:?}", show_run(run)),
+        Order::Die => "die".to_owned(),
+    };
     format!("{to}: {shown}")
 }

@@ -69,11 +69,12 @@ pub(crate) fn contract(word: &str) -> Contract {
     }
 }
 
-/// `t3`, or `t3/1` with another nonce than 0.
+/// `t3`, `t3/1` with another nonce than 0, or `e2.t3` in another epoch than 1.
 pub(crate) fn mandate(word: &str) -> Mandate {
+    let (epoch, word) = word.split_once('.').unwrap_or(("e1", word));
     let (term, nonce) = word.split_once('/').unwrap_or((word, "0"));
     Mandate {
-        epoch: Epoch::new(1),
+        epoch: Epoch::new(number(epoch, "e").into()),
         term: Term::new(number(term, "t").into()),
         nonce: Nonce::new(nonce.parse().unwrap()),
     }

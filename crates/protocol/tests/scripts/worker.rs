@@ -32,7 +32,7 @@ impl Played {
 
     fn pass_time(&mut self, until: u64, shown: &mut Vec<String>) {
         let mut beats = 0;
-        while self.worker.deadline() < at(until) {
+        while self.worker.deadline() < at(until) && self.now < until {
             self.now = self.worker.deadline().as_millis().max(self.now + 1);
             let mut seen = Vec::new();
             self.step(Input::Tick, &mut seen);
@@ -100,6 +100,7 @@ impl Played {
             "closed" => return Some(Input::Closed(StreamId::new(self.stream))),
             "ended" => return Some(Input::Ended(run(words[1]), nothing())),
             "progress" => return Some(Input::Progress(run(words[1]), nothing())),
+            "no-drain" => return Some(Input::WantsDrain(false)),
             "reborn" => return Some(Input::Reborn(life(words[1]))),
             "wants-drain" => return Some(Input::WantsDrain(true)),
             "welcome" => Order::Heartbeat(HeartbeatAnswer::Welcome),
@@ -135,7 +136,10 @@ impl Played {
                 };
                 Order::Statuses(vec![(run(words[1]), words[2].parse().unwrap(), answer)])
             }
-            "kill" => Order::Kill(run(words[1]), Kill::Gracefully),
+            "kill" => Order::Kill(
+                run(words[1]),
+                if words.contains(&"now") { Kill::Now } else { Kill::Gracefully },
+            ),
             "die" => Order::Die,
             other => panic!("no input is called {other}"),
         };
@@ -166,10 +170,16 @@ impl Played {
         let stamp = option(words, "stamp").map_or(self.stamp, |word| seconds(word).as_millis());
         Order::Heartbeat(HeartbeatAnswer::Confirmed(Box::new(Confirmation {
             stamp: at(stamp),
-            limits: Limits::default(),
+            limits: Limits {
+                version: option(words, "limits").map_or(1, |word| word.parse().unwrap()),
+                kill_wait: option(words, "kill-wait").map_or(Limits::default().kill_wait, seconds),
+                ..Limits::default()
+            },
             verdict,
             set,
-            revision: Revision::new(1),
+            revision: Revision::new(
+                option(words, "revision").map_or(1, |word| word.parse().unwrap()),
+            ),
             is_draining: words.contains(&"draining"),
         })))
     }
@@ -178,10 +188,18 @@ impl Played {
 impl Player for Played {
     fn play(&mut self, at_ms: u64, words: &[&str]) -> Vec<String> {
         let mut shown = Vec::new();
-        self.pass_time(at_ms, &mut shown);
+        // Whoever sleeps does not tick.
+        if words[0] != "sleep" {
+            self.pass_time(at_ms, &mut shown);
+        }
         self.now = at_ms;
+        if words[0] == "sleep" {
+            return shown;
+        }
         if words[0] == "health" {
             shown.push(format!("{:?}", self.worker.health()));
+        } else if words[0] == "runs" {
+            shown.push(format!("[{}]", list(self.worker.runs().map(|run| show_run(*run)))));
         } else if let Some(input) = self.input(words) {
             self.step(input, &mut shown);
         }
@@ -189,7 +207,7 @@ impl Player for Played {
     }
 }
 
-/// `start [holds r1/k1/stop:120]... [confirmed S] [seen t3]`
+/// `start [life w1.1] [holds r1/k1/stop:120]... [confirmed S] [seen t3]`
 fn start(now: u64, words: &[&str]) -> Worker {
     let holds = words.iter().zip(words.iter().skip(1)).filter(|(a, _)| **a == "holds");
     let held = holds.map(|(_, word)| {
@@ -200,7 +218,7 @@ fn start(now: u64, words: &[&str]) -> Worker {
     Worker::new(
         at(now),
         Start {
-            incarnation: life("w1.1"),
+            incarnation: life(option(words, "life").unwrap_or("w1.1")),
             name: Name::new("w1").unwrap(),
             boot: 1,
             facts: nothing(),
@@ -232,7 +250,17 @@ fn show_saying(frame: FromWorker) -> String {
         Saying::Heartbeat(heartbeat) => {
             let set = heartbeat.set.map_or(String::new(), |set| format!(" v{}", set.version.get()));
             let drain = if heartbeat.wants_drain { " wants-drain" } else { "" };
-            format!("beat {}{set}{drain}", show_life(frame.incarnation))
+            let limits = match heartbeat.limits {
+                1 => String::new(),
+                version => format!(" limits {version}"),
+            };
+            let seen = match heartbeat.seen {
+                Some((mandate, revision)) if mandate.epoch.get() > 1 => {
+                    format!(" seen {}@{revision}", mandate.epoch)
+                }
+                Some(_) | None => String::new(),
+            };
+            format!("beat {}{set}{drain}{limits}{seen}", show_life(frame.incarnation))
         }
         Saying::Statuses(statuses) => {
             let show = |status: &sterna_protocol::message::Status| {

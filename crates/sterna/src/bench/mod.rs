@@ -5,9 +5,13 @@
 
 mod consensus;
 mod cron;
+#[cfg(feature = "etcd")]
+mod etcd;
 #[cfg(feature = "postgres")]
 mod postgres;
 mod report;
+
+pub(crate) use report::median;
 mod store;
 
 /// Measure Sterna on this machine, beside what the machine itself can do

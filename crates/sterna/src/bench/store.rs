@@ -101,6 +101,9 @@ enum Floor {
     /// Conditional updates on a server.
     #[cfg(feature = "postgres")]
     Updates(super::postgres::Updates),
+    /// Conditional puts on a cluster.
+    #[cfg(feature = "etcd")]
+    Puts(super::etcd::Puts),
 }
 
 impl Floor {
@@ -117,6 +120,8 @@ impl Floor {
             Some(("postgres" | "postgresql", _)) => {
                 Ok(Self::Updates(super::postgres::Updates::prepare(url).await?))
             }
+            #[cfg(feature = "etcd")]
+            Some(("etcd", _)) => Ok(Self::Puts(super::etcd::Puts::prepare(url).await?)),
             Some(_) | None => Ok(Self::None),
         }
     }
@@ -129,9 +134,9 @@ impl Floor {
                 .map(Some)
                 .with_context(|| format!("cannot append to a file in {}", directory.display())),
             #[cfg(feature = "postgres")]
-            Self::Updates(updates) => {
-                Ok(Some(Bare { per_s: updates.measure(span).await?, p99_ms: None }))
-            }
+            Self::Updates(updates) => Ok(Some(Bare::of(updates.measure(span).await?))),
+            #[cfg(feature = "etcd")]
+            Self::Puts(puts) => Ok(Some(Bare::of(puts.measure(span).await?))),
         }
     }
 
@@ -141,6 +146,8 @@ impl Floor {
             Self::Appends(_) => "fdatasync",
             #[cfg(feature = "postgres")]
             Self::Updates(_) => "update",
+            #[cfg(feature = "etcd")]
+            Self::Puts(_) => "put",
         }
     }
 
@@ -149,6 +156,8 @@ impl Floor {
             Self::None | Self::Appends(_) => Ok(()),
             #[cfg(feature = "postgres")]
             Self::Updates(updates) => updates.clean_up().await,
+            #[cfg(feature = "etcd")]
+            Self::Puts(puts) => puts.clean_up().await,
         }
     }
 }
@@ -159,6 +168,13 @@ pub(super) struct Bare {
     pub(super) per_s: f64,
     /// Where each of them is timed by itself.
     pub(super) p99_ms: Option<f64>,
+}
+
+impl Bare {
+    #[cfg(any(feature = "postgres", feature = "etcd"))]
+    const fn of(per_s: f64) -> Self {
+        Self { per_s, p99_ms: None }
+    }
 }
 
 /// How late a watch delivered, at the 99th percentile.

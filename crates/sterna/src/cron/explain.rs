@@ -1,6 +1,12 @@
 //! `sterna cron explain`: a pattern in words, and its year as a small calendar.
 
-use std::collections::BTreeSet;
+use std::{
+    collections::BTreeSet,
+    env,
+    fs::File,
+    io::{self, IsTerminal},
+    process::{Command, Stdio},
+};
 
 use jiff::{Span, ToSpan, civil::Date};
 use serde_json::json;
@@ -9,10 +15,14 @@ use sterna_cron::{DstFixes, Missing, Repeated, Time};
 use super::query::{Asked, Query, Zones};
 use crate::out;
 
-/// Months side by side.
-const ABREAST: usize = 3;
+/// Months side by side: as many as fit, of these.
+const ABREAST: [usize; 6] = [12, 6, 4, 3, 2, 1];
 /// A month is seven days of three letters.
 const WIDTH: usize = 21;
+/// What stands between two months.
+const BETWEEN: &str = "   ";
+/// Where nothing says how wide the screen is.
+const COLUMNS: usize = 80;
 
 /// Say a pattern in words, and draw the year ahead with the days on which it fires
 #[derive(Debug, clap::Args)]
@@ -36,7 +46,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
         let mut parts = vec![format!("{words} ({})", query.zone.name())];
         parts.extend(jumps);
         parts.push(String::new());
-        parts.push(calendar(first_day(&query), &days));
+        parts.push(calendar(first_day(&query), &days, columns()));
         parts.join("\n")
     };
     out::answer(&text)?;
@@ -76,39 +86,70 @@ fn first_day(query: &Query) -> Date {
     local(query, query.from).0.first_of_month()
 }
 
+/// How wide the answer may be: what `COLUMNS` says, else the terminal's width.
+fn columns() -> usize {
+    let read = |text: &str| text.trim().parse().ok().filter(|columns| *columns > 0);
+    let told = env::var("COLUMNS").ok().and_then(|columns| read(&columns));
+    told.or_else(|| {
+        // Only the terminal knows, and stty is how a program without C asks it.
+        let terminal = io::stdout().is_terminal().then(|| File::open("/dev/tty").ok())??;
+        let asked = Command::new("stty")
+            .arg("size")
+            .stdin(terminal)
+            .stderr(Stdio::null())
+            .output()
+            .ok()
+            .filter(|output| output.status.success())?;
+        let size = String::from_utf8(asked.stdout).ok()?;
+        read(size.split_once(' ')?.1)
+    })
+    .unwrap_or(COLUMNS)
+}
+
 /// The local dates of the firings in the year ahead.
 fn days(query: &Query) -> BTreeSet<Date> {
-    // No zone moves its clocks by more than this within a day, so that no midnight is missed.
-    let wary = 3 * 3600;
     let mut days = BTreeSet::new();
     let mut from = query.from;
-    let end = first_day(query).saturating_add(1.year());
+    // From here on dates are not shown; but a clock set back by a day may show earlier ones again.
+    let end = first_day(query).checked_add(1.year()).ok();
+    let beyond = end.and_then(|end| end.checked_add(3.days()).ok());
     while let Some(at) = query.pattern.next(&query.zone, from) {
         let (date, second) = local(query, at);
-        if date >= end {
+        if beyond.is_some_and(|beyond| date >= beyond) {
             break;
         }
-        days.insert(date);
-        // One firing is enough to know a day: go on shortly before its end.
-        let left = 86_400 - second - wary;
-        from = at.plus_seconds(left.max(1));
+        if end.is_none_or(|end| date < end) {
+            days.insert(date);
+        }
+        // One firing is enough to know a day: go on at its end, unless the clock jumps before it.
+        let left = 86_400 - second;
+        let offset = |seconds| query.zone.offset_seconds(at.plus_seconds(seconds));
+        let is_even = (0..left).step_by(60).chain([left - 1]).all(|now| offset(now) == offset(0));
+        from = at.plus_seconds(if is_even { left } else { 1 });
+        if from == at {
+            break;
+        }
     }
     days
 }
 
 /// Twelve months; days that fire have their number, the others a dot.
-fn calendar(first: Date, days: &BTreeSet<Date>) -> String {
-    let months: Vec<Vec<String>> =
-        (0..12).map(|month| month_lines(first.saturating_add(month.months()), days)).collect();
+fn calendar(first: Date, days: &BTreeSet<Date>, columns: usize) -> String {
+    let months: Vec<Vec<String>> = (0..12)
+        .map_while(|month| first.checked_add(month.months()).ok())
+        .map(|first| month_lines(first, days))
+        .collect();
+    let width = |months: usize| months * (WIDTH + BETWEEN.len()) - BETWEEN.len();
+    let abreast = ABREAST.into_iter().find(|months| width(*months) <= columns).unwrap_or(1);
     let mut lines = Vec::new();
-    for row in months.chunks(ABREAST) {
+    for row in months.chunks(abreast) {
         let height = row.iter().map(Vec::len).max().unwrap_or(0);
         for at in 0..height {
             let cells: Vec<String> = row
                 .iter()
                 .map(|month| format!("{:WIDTH$}", month.get(at).map_or("", String::as_str)))
                 .collect();
-            lines.push(cells.join("   ").trim_end().to_owned());
+            lines.push(cells.join(BETWEEN).trim_end().to_owned());
         }
         lines.push(String::new());
     }

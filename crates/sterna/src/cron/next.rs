@@ -7,7 +7,10 @@ use serde_json::{Value, json};
 use sterna_cron::{Firing, Pattern, Time, Why, Zone};
 
 use super::query::{Asked, COUNT_MAX, LINE_BYTES_MAX, LineQuery, Query, Zones};
-use crate::out::{self, Heard};
+use crate::{
+    clock,
+    out::{self, Heard},
+};
 
 /// Print the next firings of a pattern, and why they are where they are when clocks jump
 ///
@@ -25,7 +28,7 @@ pub(crate) struct Args {
     json: bool,
     /// Answer queries from stdin, one JSON object a line: item or line, timezone, from_epoch,
     /// count, and dst_fixes or policy
-    #[arg(long, conflicts_with_all = ["item", "line", "tz", "from", "dst", "json"])]
+    #[arg(long, conflicts_with_all = ["item", "line", "tz", "from", "dst", "count", "json"])]
     jsonl: bool,
 }
 
@@ -109,6 +112,7 @@ fn answer_lines(zones: &mut Zones) -> anyhow::Result<()> {
             stdin.skip_until(b'\n').context("standard input cannot be read")?;
             Err(anyhow!("the query is too long; at most {LINE_BYTES_MAX} bytes are read"))
         } else {
+            zones.refresh(clock::instant());
             answer(&line, zones)
         };
         let answer = answer.unwrap_or_else(|error| json!({"error": format!("{error:#}")}));

@@ -1,6 +1,9 @@
 //! What is asked: a pattern, a zone, a moment; from the command line or as a JSON object.
 
-use std::collections::BTreeMap;
+use std::{
+    collections::BTreeMap,
+    time::{Duration, Instant},
+};
 
 use anyhow::{Context, anyhow, bail};
 use serde::{Deserialize, de::DeserializeOwned};
@@ -18,6 +21,8 @@ pub(super) const COUNT_MAX: u64 = 1_000_000;
 pub(super) const LINE_BYTES_MAX: u64 = 16 << 10;
 /// Zones that are kept for the next query; beyond it all are forgotten.
 const ZONES_MAX: usize = 1_000;
+/// How old what was read of the machine's zones may be.
+const REFRESH_AFTER: Duration = Duration::from_secs(1);
 
 /// The pattern and the zone, as every cron command takes them.
 #[derive(Debug, clap::Args)]
@@ -176,8 +181,11 @@ impl Source {
             (Some(_), Some(_)) => bail!("give an item or a line, not both"),
             (None, None) => bail!("a pattern is missing: give an item or a line"),
         };
-        let zone = match own_zone.or(self.timezone) {
-            Some(name) => zones.get(&name)?,
+        // A zone in the line counts more, but one beside it that does not exist is a mistake too.
+        let beside = self.timezone.map(|name| zones.get(&name)).transpose()?;
+        let own = own_zone.map(|name| zones.get(&name)).transpose()?;
+        let zone = match own.or(beside) {
+            Some(zone) => zone,
             None if pattern.is_timezone_dependent() => {
                 bail!("a time zone is missing, such as Europe/Berlin or UTC")
             }
@@ -246,17 +254,33 @@ fn moment(text: &str) -> anyhow::Result<Time> {
     Ok(Time::from_epoch(moment.as_second()))
 }
 
-/// Zones by name, each read once.
+/// Zones by name, each read once; those of the machine anew when they may have changed.
 #[derive(Debug)]
 pub(super) struct Zones {
     database: Database,
     known: BTreeMap<String, Zone>,
+    /// Since when they are known; none for those that cannot change.
+    read: Option<Instant>,
 }
 
 impl Zones {
     pub(super) fn new(is_system: bool) -> anyhow::Result<Self> {
-        let database = if is_system { Database::system()? } else { Database::bundled() };
-        Ok(Self { database, known: BTreeMap::new() })
+        let (database, read) = match is_system {
+            true => (Database::system()?, Some(clock::instant())),
+            false => (Database::bundled(), None),
+        };
+        Ok(Self { database, known: BTreeMap::new(), read })
+    }
+
+    /// Forgets zones that were read more than a second ago, so that a newer database counts
+    /// without a restart.
+    pub(super) fn refresh(&mut self, now: Instant) {
+        let Some(read) = &mut self.read else { return };
+        if now.saturating_duration_since(*read) >= REFRESH_AFTER {
+            *read = now;
+            self.database.reload();
+            self.known.clear();
+        }
     }
 
     fn get(&mut self, name: &str) -> anyhow::Result<Zone> {
@@ -269,5 +293,42 @@ impl Zones {
         }
         self.known.insert(name.to_owned(), zone.clone());
         Ok(zone)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A compiled zone file with one offset for ever.
+    fn rules(hours: i32) -> Vec<u8> {
+        let counts = [0_u32, 0, 0, 0, 1, 4].map(u32::to_be_bytes).concat();
+        let part =
+            [&b"TZif2"[..], &[0; 15], &counts, &(hours * 3600).to_be_bytes(), &[0, 0], b"AAA\0"]
+                .concat();
+        [&part[..], &part, format!("\nAAA{}\n", -hours).as_bytes()].concat()
+    }
+
+    #[test]
+    fn a_newer_database_counts_after_a_second() {
+        let folder = std::env::temp_dir().join(format!("sterna-zones-{}", std::process::id()));
+        std::fs::create_dir_all(folder.join("Test")).unwrap();
+        let write = |hours| std::fs::write(folder.join("Test/Here"), rules(hours)).unwrap();
+        write(1);
+        let begun = clock::instant();
+        let database = Database::from_folder(&folder).unwrap();
+        let mut zones = Zones { database, known: BTreeMap::new(), read: Some(begun) };
+        let mut offset = |after| {
+            zones.refresh(begun + after);
+            zones.get("Test/Here").unwrap().offset_seconds(Time::from_epoch(0))
+        };
+        assert_eq!(offset(Duration::ZERO), 3600);
+        write(9);
+        assert_eq!(offset(REFRESH_AFTER - Duration::from_millis(1)), 3600);
+        assert_eq!(offset(REFRESH_AFTER), 9 * 3600);
+        write(1);
+        assert_eq!(offset(REFRESH_AFTER * 2 - Duration::from_millis(1)), 9 * 3600);
+        assert_eq!(offset(REFRESH_AFTER * 2), 3600);
+        std::fs::remove_dir_all(&folder).unwrap();
     }
 }

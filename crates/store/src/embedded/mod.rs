@@ -52,7 +52,7 @@ use self::{
     writer::Writer,
 };
 use crate::{
-    Commit, Limits, OpenError, Outcome, Page, Reading, Scan, Store, StoreError, Watch,
+    About, Commit, Limits, OpenError, Outcome, Page, Reading, Scan, Store, StoreError, Watch,
     follow::{Next, Source, follow},
 };
 
@@ -133,6 +133,15 @@ impl Embedded {
 }
 
 impl Store for Embedded {
+    fn about(&self) -> About {
+        About {
+            engine: concat!("embedded, of sterna ", env!("CARGO_PKG_VERSION")).to_owned(),
+            settings: vec![("sync", "before every answer".to_owned())],
+            is_durable: true,
+            is_shared: false,
+        }
+    }
+
     fn limits(&self) -> Limits {
         Limits::PORTABLE
     }

@@ -2,7 +2,7 @@
 
 use sterna_model::{BootTime, FenceCounter, Nonce, Revision, Span, Term};
 
-use super::record::{LEASE_KEY, Lease, LeaseState, REIGN_KEY, Reign};
+use super::record::{LEASE_KEY, Lease, LeaseState, REIGN_KEY, Reign, term_key};
 use crate::{Expect, Key, Write};
 
 /// How long things may take. The same for all processes of a cluster.
@@ -151,6 +151,19 @@ impl Election {
         }
     }
 
+    /// The reign of this process, and until when it may act under it.
+    pub const fn until(&self) -> Option<(Reign, BootTime)> {
+        match self.role {
+            Role::Leader { reign, until, .. } => Some((reign, until)),
+            Role::Follower { .. } | Role::Claiming | Role::Retired => None,
+        }
+    }
+
+    /// Whether this process has resigned, and nothing more will come of it.
+    pub fn has_retired(&self) -> bool {
+        self.role == Role::Retired
+    }
+
     /// When to call [`Election::step`] with [`Input::Tick`]; `None` while an answer is awaited, and
     /// after resigning.
     pub fn deadline(&self) -> Option<BootTime> {
@@ -180,6 +193,10 @@ impl Election {
             Input::NotSeen => {
                 self.is_waiting = false;
                 self.next = now.plus(self.timing.retry_every);
+                if self.is_resigning {
+                    // It is mute; a store that does not answer is not waited for.
+                    self.role = Role::Retired;
+                }
             }
             Input::Answered(attempt, ended) => {
                 self.is_waiting = false;
@@ -286,6 +303,7 @@ impl Election {
         let writes = vec![
             (LEASE_KEY.into(), Write::Put(self.lease(reign, LeaseState::Held))),
             (REIGN_KEY.into(), Write::Put(reign.to_string().into())),
+            (term_key(term).into(), Write::Put(format!("{:016x}", nonce.get()).into())),
         ];
         self.role = Role::Claiming;
         self.commit(Attempt::Takeover(reign, now), expect, writes, effects);

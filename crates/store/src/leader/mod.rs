@@ -16,17 +16,22 @@
 //! sent its renewal, a challenger from after it has read the record, each on its own monotonic
 //! clock, and the margin between the two covers how differently the clocks may run.
 //!
+//! [`Election`] decides; [`Candidate`] runs it on a store.
+//!
 //! Invariant: [`Election`] reads no clock and draws no randomness; both are arguments. It does not
 //! know what a leader does.
 
+mod driver;
 mod election;
+mod machine;
 mod record;
 mod settle;
 #[cfg(test)]
 mod tests;
 
 pub use self::{
+    driver::Candidate,
     election::{Attempt, Effect, Election, Ended, Input, Timing},
-    record::{LEASE_KEY, Lease, LeaseState, REIGN_KEY, RecordError, Reign},
-    settle::{Settled, settle},
+    record::{LEASE_KEY, Lease, LeaseState, REIGN_KEY, RecordError, Reign, term_key},
+    settle::{Fate, Settled, Unanswered, settle},
 };

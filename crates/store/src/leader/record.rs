@@ -11,6 +11,12 @@ pub const LEASE_KEY: &str = "/v1/-/leader/lease";
 /// By what right.
 pub const REIGN_KEY: &str = "/v1/-/leader/reign";
 
+/// Where the nonce of a term stands for good: whoever has followed that term finds out by it whether
+/// this store has lived through the same one (safety rule 25).
+pub fn term_key(term: Term) -> String {
+    format!("/v1/-/leader/term/{:016x}", term.get())
+}
+
 /// What every commit of a leader expects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reign {
@@ -83,6 +89,16 @@ pub enum LeaseState {
     Held,
     /// Its holder has given it up: anybody may take over at once.
     Resigned,
+}
+
+impl Lease {
+    /// Reads what stands in the store.
+    ///
+    /// # Errors
+    /// It is damaged, or of a newer sterna.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self, RecordError> {
+        String::from_utf8_lossy(bytes).parse()
+    }
 }
 
 impl fmt::Display for Lease {

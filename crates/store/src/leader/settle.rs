@@ -3,15 +3,36 @@
 use sterna_model::{Revision, WriteId};
 
 use super::record::{REIGN_KEY, Reign};
-use crate::{Commit, Outcome, Store, StoreError};
+use crate::{Commit, Outcome, Scan, Store, StoreError};
 
-/// What became of commits that were Unknown. It is final: what did not apply never will.
+/// A commit that was fenced and got no answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Unanswered {
+    /// Its write id.
+    pub write_id: WriteId,
+    /// A revision that the store had before the commit was sent. Write ids are remembered with the
+    /// history: if that is gone beyond here, nothing can be said any more.
+    pub after: Revision,
+}
+
+/// What became of a commit that was Unknown. It is final.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// It applied, at this revision.
+    Applied(Revision),
+    /// It did not apply, and never will.
+    Never,
+    /// It will not apply any more, but whether it has is forgotten: read what it would have written.
+    Forgotten,
+}
+
+/// What became of commits that were Unknown.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settled {
     /// What later commits are fenced by; `None` if somebody else leads now.
     pub reign: Option<Reign>,
-    /// For each write id that was asked about, in order, the revision that it made, if it applied.
-    pub applied: Vec<Option<Revision>>,
+    /// For each commit that was asked about, in order.
+    pub fates: Vec<Fate>,
 }
 
 /// Settles commits that were fenced by `reign` and got no answer.
@@ -28,7 +49,7 @@ pub async fn settle(
     store: &(impl Store + ?Sized),
     reign: Reign,
     raise_id: WriteId,
-    unknown: &[WriteId],
+    unknown: &[Unanswered],
 ) -> Result<Settled, StoreError> {
     let raised = reign.raised().expect("no reign settles 2^64 times");
     let raise = reign.fenced(Commit::new(raise_id)).put(REIGN_KEY, raised.to_string());
@@ -41,9 +62,22 @@ pub async fn settle(
             found == Some(raised.to_string().into())
         }
     };
-    let mut applied = Vec::with_capacity(unknown.len());
-    for id in unknown {
-        applied.push(store.written(*id).await?);
+    let mut fates = Vec::with_capacity(unknown.len());
+    for unanswered in unknown {
+        fates.push(fate(store, unanswered).await?);
     }
-    Ok(Settled { reign: is_ours.then_some(raised), applied })
+    Ok(Settled { reign: is_ours.then_some(raised), fates })
+}
+
+async fn fate(store: &(impl Store + ?Sized), unanswered: &Unanswered) -> Result<Fate, StoreError> {
+    if let Some(revision) = store.written(unanswered.write_id).await? {
+        return Ok(Fate::Applied(revision));
+    }
+    // Asked after the id: if history from there on is still whole, then it was when the id was looked
+    // for, and an id that is not in it was never there.
+    match store.scan(Scan::of(REIGN_KEY).limit(1).at(unanswered.after)).await {
+        Ok(_) => Ok(Fate::Never),
+        Err(StoreError::Compacted { .. }) => Ok(Fate::Forgotten),
+        Err(error) => Err(error),
+    }
 }

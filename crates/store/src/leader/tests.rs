@@ -438,3 +438,40 @@ fn the_checker_sees_two_leaders() {
     let caught = (0..200).filter(|&seed| survive(seed, timings).is_err()).count();
     assert!(caught > 10, "only {caught} of 200 were caught");
 }
+
+#[test]
+fn who_resigns_does_not_wait_for_a_store_that_is_gone() {
+    let mut election = leader();
+    // A renewal without an answer: what the lease is now must be read first.
+    let effects = step(&mut election, 3_000, Input::Tick);
+    let [Effect::Commit { attempt, .. }] = &effects[..] else { panic!("{effects:?}") };
+    let read = step(&mut election, 3_100, Input::Answered(*attempt, Ended::Unknown));
+    assert_eq!(read, [Effect::Read]);
+    step(&mut election, 3_200, Input::Resign);
+    step(&mut election, 3_300, Input::NotSeen);
+    assert!(election.has_retired());
+}
+
+#[tokio::test]
+async fn a_raised_counter_is_seen_at_once() {
+    let mut candidate =
+        Candidate::start(std::sync::Arc::new(crate::Memory::new()), Timing::default(), "me");
+    let raised = candidate.elected().await.raised().unwrap();
+    candidate.raised(raised).await;
+    assert_eq!(candidate.leading(), Some(raised));
+    candidate.resign().await;
+}
+
+#[tokio::test]
+async fn a_lease_of_a_newer_sterna_is_not_taken_over_and_people_are_told() {
+    use crate::Store;
+
+    let store = std::sync::Arc::new(crate::Memory::new());
+    let id = WriteId::from_parts(WallTime::EPOCH, [1; 10]);
+    drop(store.commit(Commit::new(id).put(LEASE_KEY, "2 something newer")).await.unwrap());
+    let mut candidate = Candidate::start(store, Timing::default(), "me");
+    candidate.changed().await;
+    let trouble = candidate.trouble().unwrap();
+    assert!(trouble.contains("of a newer sterna; run one version everywhere"), "{trouble}");
+    assert_eq!(candidate.leading(), None);
+}

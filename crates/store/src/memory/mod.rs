@@ -23,7 +23,7 @@ pub use self::{
 };
 pub use crate::follow::Next;
 use crate::{
-    Commit, Limits, Outcome, Page, Reading, Scan, Store, StoreError, Watch,
+    About, Commit, Limits, Outcome, Page, Reading, Scan, Store, StoreError, Watch,
     follow::{Source, follow},
 };
 
@@ -98,6 +98,21 @@ impl Memory {
 }
 
 impl Store for Memory {
+    fn about(&self) -> About {
+        About {
+            engine: "memory of this process".to_owned(),
+            settings: Vec::new(),
+            is_durable: false,
+            is_shared: false,
+        }
+    }
+
+    fn warnings(&self) -> Vec<String> {
+        let warning = "this store is in memory and goes with its process; write file:DIRECTORY for \
+                       one that is kept";
+        vec![warning.to_owned()]
+    }
+
     fn limits(&self) -> Limits {
         Limits::PORTABLE
     }

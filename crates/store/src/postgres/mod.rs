@@ -15,7 +15,7 @@
 //! | `sql`, `columns` | what is said to the server, and our words in its types |
 //! | `writer`, `reader`, `watch`, `upkeep` | the drivers |
 //! | `link`, `session` | a connection that is made again when it is lost |
-//! | `open`, `target`, `tls` | the URL, the way in, the schema |
+//! | `open`, `target` | the URL, the way in, the schema |
 //! | `trouble` | what went wrong, and what to do about it |
 //!
 //! Invariant: revisions come from one counter row that is locked until commit, so they become
@@ -40,7 +40,6 @@ mod sql;
 mod target;
 #[cfg(test)]
 mod tests;
-mod tls;
 mod trouble;
 mod upkeep;
 mod watch;
@@ -65,7 +64,9 @@ use self::{
     trouble::Trouble,
     writer::{COMMITS_WAITING, Request, WAIT_MAX, Writer},
 };
-use crate::{Commit, Limits, OpenError, Outcome, Page, Reading, Scan, Store, StoreError, Watch};
+use crate::{
+    About, Commit, Limits, OpenError, Outcome, Page, Reading, Scan, Store, StoreError, Watch,
+};
 
 /// How many connections one open store keeps: one commits, one reads, one listens.
 pub const CONNECTIONS: usize = 3;
@@ -136,6 +137,10 @@ impl Postgres {
 impl Store for Postgres {
     fn limits(&self) -> Limits {
         Limits::PORTABLE
+    }
+
+    fn about(&self) -> About {
+        self.durability.about()
     }
 
     fn warnings(&self) -> Vec<String> {

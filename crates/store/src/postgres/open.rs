@@ -4,6 +4,7 @@ use std::{io, sync::Arc, time::Duration};
 
 use tokio::time::timeout;
 use tokio_postgres::{Client, Error};
+use tokio_postgres_rustls::MakeRustlsConnect;
 
 use super::{
     session::{CONNECT_MAX, Connector, Io},
@@ -11,7 +12,7 @@ use super::{
     target::Target,
     trouble::open_error,
 };
-use crate::OpenError;
+use crate::{About, OpenError, tls};
 
 /// The oldest server that is known to do what we ask.
 const VERSION_MIN: i32 = 13;
@@ -44,6 +45,27 @@ pub struct Durability {
 }
 
 impl Durability {
+    /// What the store stands on.
+    pub(super) fn about(&self) -> About {
+        let switch = |is_on| if is_on { "on" } else { "off" }.to_owned();
+        let standbys = match &*self.synchronous_standbys {
+            "" => "none; needed if a standby may take over",
+            standbys => standbys,
+        };
+        About {
+            engine: format!("PostgreSQL {}", self.version),
+            settings: vec![
+                ("fsync", switch(self.is_fsync_on)),
+                ("full_page_writes", switch(self.are_full_pages_written)),
+                // Set so for our own connections, whatever the server's default is.
+                ("synchronous_commit", switch(true)),
+                ("synchronous_standby_names", standbys.to_owned()),
+            ],
+            is_durable: self.warnings().is_empty(),
+            is_shared: true,
+        }
+    }
+
     /// Which promises the server's settings void, and what to do about each.
     pub fn warnings(&self) -> Vec<String> {
         let mut warnings = Vec::new();
@@ -194,7 +216,7 @@ async fn version(
 /// A connector to the server that a URL names.
 pub(super) fn connector(url: &str) -> Result<Connector, OpenError> {
     let target = Target::read(url)?;
-    let tls = super::tls::connector(&target.trust)?;
+    let tls = MakeRustlsConnect::new(tls::config(&target.trust)?);
     let (hints, _) = tokio::sync::watch::channel(sterna_model::Revision::ZERO);
     Ok(Connector { target: Arc::new(target), tls, hints: Arc::new(hints) })
 }

@@ -7,8 +7,7 @@ use tokio_postgres::{
     config::{Host, SslMode, TargetSessionAttrs},
 };
 
-use super::tls::Trust;
-use crate::OpenError;
+use crate::{OpenError, tls::Trust, url::shown};
 
 /// The schema that holds our tables, unless the URL names another.
 const SCHEMA: &str = "sterna";
@@ -32,7 +31,7 @@ pub(super) struct Target {
 impl Target {
     /// Reads a URL.
     pub(super) fn read(url: &str) -> Result<Self, OpenError> {
-        let wrong = |remedy| OpenError::Url { url: without_password(url), remedy };
+        let wrong = |remedy| OpenError::Url { url: shown(url), remedy };
         let (place, query) = url.split_once('?').unwrap_or((url, ""));
         let mut schema = SCHEMA.to_owned();
         let (mut mode, mut roots) = ("prefer", None);
@@ -90,21 +89,6 @@ impl Target {
     /// The database, which is named like the user unless the URL says otherwise.
     pub(super) fn database(&self) -> &str {
         self.config.get_dbname().or(self.config.get_user()).unwrap_or_default()
-    }
-}
-
-/// The URL as it may be shown.
-fn without_password(url: &str) -> String {
-    let Some((scheme, rest)) = url.split_once("://") else { return url.to_owned() };
-    // A password may hold an @ that was not escaped; better to hide too much.
-    let end = rest.find(['/', '?']).unwrap_or(rest.len());
-    let at = rest[..end].rfind('@').or_else(|| rest.rfind('@'));
-    match at {
-        Some(at) => {
-            let user = rest[..at].split(':').next().unwrap_or_default();
-            format!("{scheme}://{user}:...{}", &rest[at..])
-        }
-        None => url.to_owned(),
     }
 }
 

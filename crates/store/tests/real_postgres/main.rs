@@ -5,12 +5,17 @@
 
 mod contract;
 mod crashes;
+#[path = "../support/ledger.rs"]
+mod ledger;
 mod messages;
 mod network;
+#[path = "../support/proxy.rs"]
 mod proxy;
 mod refusals;
 #[path = "../support/postgres.rs"]
 mod server;
+#[path = "../support/two.rs"]
+mod two;
 
 use std::time::Duration;
 

@@ -3,12 +3,13 @@
 use std::{sync::Arc, time::Instant};
 
 use sterna_store::{
-    Commit, Expect, Outcome, Postgres, Store, StoreError,
+    Commit, Expect, Postgres, Store, StoreError,
     conformance::{Subject, history},
 };
 
 use crate::{
     ANSWERED_BY, assert_unavailable,
+    ledger::until_answered,
     proxy::{Proxy, Weather},
     server::{Server, url_at},
     write_id,
@@ -18,7 +19,7 @@ use crate::{
 async fn histories_over_connections_that_are_cut_are_linearizable() {
     let rounds = if std::env::var_os("STERNA_LONG").is_some() { 200 } else { 8 };
     let server = Server::start(&[]);
-    let proxy = Proxy::before(&server.address(), 1).await;
+    let proxy = Proxy::before(&server.address(), "COMMIT", 1).await;
     let store = Arc::new(Postgres::open(&url_at(proxy.address(), "cut")).await.unwrap());
     proxy.set(Weather::Cutting);
     for round in 0..rounds {
@@ -30,7 +31,7 @@ async fn histories_over_connections_that_are_cut_are_linearizable() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_silent_server_is_answered_for_by_the_deadline() {
     let server = Server::start(&[]);
-    let proxy = Proxy::before(&server.address(), 2).await;
+    let proxy = Proxy::before(&server.address(), "COMMIT", 2).await;
     let store = Postgres::open(&url_at(proxy.address(), "silent")).await.unwrap();
     let put = |number| Commit::new(write_id(0, number)).put("/a", number.to_string());
     drop(store.commit(put(1)).await.unwrap());
@@ -62,7 +63,7 @@ async fn a_commit_whose_answer_was_lost_is_unknown_and_settled_by_its_write_id()
 /// what it expects, and then reading. Gives the value that the commit was to set.
 async fn lose_answer(server: &Server, weather: Weather, value: &str) {
     let schema = if value == "1" { "lost_answer" } else { "lost_commit" };
-    let proxy = Proxy::before(&server.address(), 3).await;
+    let proxy = Proxy::before(&server.address(), "COMMIT", 3).await;
     let store = Postgres::open(&url_at(proxy.address(), schema)).await.unwrap();
     let first = Commit::new(write_id(0, 1)).put("/fence", "1").put("/a", "0");
     drop(store.commit(first).await.unwrap());
@@ -82,17 +83,6 @@ async fn lose_answer(server: &Server, weather: Weather, value: &str) {
     let item = store.get("/a").await.unwrap().item.unwrap();
     assert_eq!(item.value, value, "{weather:?}");
     assert_eq!(has_applied, value == "1", "{weather:?}");
-}
-
-/// Sends a commit, under one write id, until it is answered.
-async fn until_answered(store: &Postgres, commit: Commit) -> Outcome {
-    loop {
-        match store.commit(commit.clone()).await {
-            Ok(outcome) => return outcome,
-            Err(StoreError::Unavailable(_) | StoreError::Unknown(_)) => {}
-            Err(other) => panic!("{other:?}"),
-        }
-    }
 }
 
 #[expect(clippy::disallowed_methods, reason = "a deadline is what is tested")]

@@ -9,6 +9,7 @@ use sterna_cron::{Item, Line, Pattern, Reading, StatefulItem, Time, Timekeeper, 
 use super::report::{Report, rounded};
 use crate::{clock, out};
 
+mod hard;
 #[cfg(feature = "bench-peers")]
 mod peers;
 
@@ -17,17 +18,6 @@ const PATTERNS: [&str; 4] = ["0 10 * * 2", "*/5 * * * *", "0 0 29 2 *", "30 2 10
 /// From 2020 on, over twenty years.
 const FIRST: i64 = 1_577_836_800;
 const SPAN: i64 = 20 * 365 * 86_400;
-
-/// Items that are hard to search: rare dates, far years, and dates that never come in this zone.
-const HARD: [&str; 7] = [
-    r#"{"minute":30,"hour":2,"month":3,"weekday_of_month":{"nth":2,"weekday":"Sun"},"dst_fixes":["skip","repeat_use_both"]}"#,
-    r#"{"minute":30,"hour":2,"month":3,"weekday_of_month":{"nth":2,"weekday":"Sun"},"every":{"months":12,"start":"2008-03-01"},"dst_fixes":["skip","repeat_use_both"]}"#,
-    r#"{"minute":0,"hour":0,"month":2,"weekday_of_month":{"nth":5,"weekday":"Mon"},"dst_fixes":["unskip","repeat_use_only_late"]}"#,
-    r#"{"minute":59,"hour":23,"day_of_month":31,"month":12,"year":9999,"dst_fixes":["skip","repeat_use_both"]}"#,
-    r#"{"minute":30,"hour":2,"every":{"days":9999,"start":"2008-03-09"},"dst_fixes":["skip","repeat_use_both"]}"#,
-    r#"{"minute":30,"hour":1,"month":11,"weekday_of_month":{"nth":1,"weekday":"Sun"},"dst_fixes":["skip","repeat_use_only_late"]}"#,
-    r#"{"second":59,"minute":59,"hour":23,"last_day_of_month":true,"month":2,"year":{"start":2001,"period":97},"dst_fixes":["skip","repeat_use_both"]}"#,
-];
 
 /// Measure how long the next firing of a pattern takes to find
 ///
@@ -81,7 +71,8 @@ fn measure(args: &Args) -> anyhow::Result<Report> {
             .fold(0.0, f64::max);
         transition = transition.min(slowest);
     }
-    let worst = worst(&zone, &lines, &starts, &beside)?;
+    let few = |moments: &[Time]| moments[..moments.len().min(500)].to_vec();
+    let worst = worst(&zone, &lines, &few(&starts), &few(&beside))?;
     let mut report = report(&best, transition, worst);
     report.figures.insert("year_jump_ns".to_owned(), rounded(year_jump(&zone, args.rounds)?));
     Ok(report)
@@ -122,24 +113,36 @@ fn mean<S: Copy, T>(starts: &[S], mut next: impl FnMut(S) -> T) -> f64 {
     begun.elapsed().as_secs_f64() * 1e9 / starts.len() as f64
 }
 
-/// The slowest single question, each asked several times to leave the machine's own pauses out.
+/// The slowest single question: of the lines here, of items known to be hard, and of random ones.
 fn worst(zone: &Zone, lines: &[Line], starts: &[Time], beside: &[Time]) -> anyhow::Result<f64> {
-    let mut patterns: Vec<Pattern> = lines.iter().map(|line| line.pattern().clone()).collect();
-    for item in HARD {
-        let item: Item = serde_json::from_str(item).context("an item of the bench is refused")?;
-        patterns.push(item.pattern().clone());
-    }
     let mut worst: f64 = 0.0;
-    for pattern in &patterns {
-        for from in starts.iter().take(500).chain(beside.iter().take(500)) {
-            let mut taken = f64::INFINITY;
-            for _ in 0..7 {
-                taken = taken.min(mean(&[*from], |from| pattern.next(zone, from)));
-            }
-            worst = worst.max(taken);
+    for line in lines {
+        worst = worst.max(slowest(line.pattern(), zone, starts.iter().chain(beside)));
+    }
+    for (name, item) in hard::KNOWN {
+        let item: Item = serde_json::from_str(item).context("an item of the bench is refused")?;
+        let moments = starts.iter().chain(beside);
+        worst = worst.max(slowest(item.pattern(), &name.parse()?, moments));
+    }
+    let zones: Vec<Zone> = hard::ZONES.iter().map(|name| name.parse()).collect::<Result<_, _>>()?;
+    let mut seed = 11;
+    for from in starts {
+        // Some of what is made up can never fire, and is refused.
+        let Ok(item) = serde_json::from_str::<Item>(&hard::item(&mut seed)) else { continue };
+        for zone in &zones {
+            worst = worst.max(slowest(item.pattern(), zone, [from]));
         }
     }
     Ok(worst)
+}
+
+/// Each question is asked several times, to leave the machine's own pauses out.
+fn slowest<'a>(pattern: &Pattern, zone: &Zone, from: impl IntoIterator<Item = &'a Time>) -> f64 {
+    let fastest = |from: &Time| {
+        let ask = |_| mean(&[*from], |from| pattern.next(zone, from));
+        (0..7).map(ask).fold(f64::INFINITY, f64::min)
+    };
+    from.into_iter().map(fastest).fold(0.0, f64::max)
 }
 
 /// The clock of a minutely item with a limit of two hours is set forward by a year.

@@ -21,11 +21,12 @@ use tokio::{
 pub(crate) enum Weather {
     /// They arrive.
     Fair,
-    /// None arrives any more, and no connection ends; what was held back arrives when it is fair.
+    /// None arrives any more, and no connection ends; what was held back arrives when it is fair,
+    /// even if whoever sent it is gone by then.
     Silent,
-    /// As `Silent`, from the moment when a COMMIT has gone through.
+    /// As `Silent`, from the moment when a marked commit has gone through.
     SilentAfterCommit,
-    /// As `Silent`, from the moment before a COMMIT would have gone through, which is lost.
+    /// As `Silent`, from the moment before a marked commit would have gone through, which is lost.
     SilentBeforeCommit,
     /// Every connection is cut after a random number of pieces, in the middle of whatever it does.
     Cutting,
@@ -35,7 +36,7 @@ pub(crate) enum Weather {
 pub(crate) struct Proxy {
     address: String,
     weather: Arc<watch::Sender<Weather>>,
-    /// Whether a COMMIT was met while one was waited for.
+    /// Whether a marked commit was met while one was waited for.
     met: Arc<AtomicBool>,
     _tasks: JoinSet<()>,
 }
@@ -48,8 +49,8 @@ enum Way {
 }
 
 impl Proxy {
-    /// Stands before the server at this address.
-    pub(crate) async fn before(server: &str, seed: u64) -> Self {
+    /// Stands before the server at this address. Bytes with this mark in them are of a commit.
+    pub(crate) async fn before(server: &str, mark: &'static str, seed: u64) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap().to_string();
         let weather = Arc::new(watch::channel(Weather::Fair).0);
@@ -66,7 +67,7 @@ impl Proxy {
                 let Ok(server) = TcpStream::connect(&server).await else { continue };
                 let pieces = 50 + rng.lock().unwrap().below(400);
                 let (weather, met) = (Arc::clone(&sky), Arc::clone(&seen));
-                connections.spawn(carry(client, server, weather, met, pieces));
+                connections.spawn(carry(client, server, Lane { mark, weather, met }, pieces));
             }
         });
         Self { address, weather, met, _tasks: tasks }
@@ -82,47 +83,47 @@ impl Proxy {
         self.weather.send_replace(weather);
     }
 
-    /// Whether a COMMIT was met while one was waited for.
+    /// Whether a marked commit was met while one was waited for.
     pub(crate) fn has_met_commit(&self) -> bool {
         self.met.load(Ordering::SeqCst)
     }
 }
 
 /// Both ways of one connection; when one ends, so does the other.
-async fn carry(
-    client: TcpStream,
-    server: TcpStream,
-    weather: Arc<watch::Sender<Weather>>,
-    met: Arc<AtomicBool>,
-    pieces: u64,
-) {
+async fn carry(client: TcpStream, server: TcpStream, lane: Lane, pieces: u64) {
     for stream in [&client, &server] {
         stream.set_nodelay(true).unwrap();
     }
     let (from_client, to_client) = client.into_split();
     let (from_server, to_server) = server.into_split();
-    let there = Lane { way: Way::ToServer, weather: Arc::clone(&weather), met: Arc::clone(&met) };
-    let back = Lane { way: Way::ToClient, weather, met };
     tokio::select! {
-        () = there.carry(from_client, to_server, pieces) => {}
-        () = back.carry(from_server, to_client, pieces) => {}
+        () = lane.carry(Way::ToServer, from_client, to_server, pieces) => {}
+        () = lane.carry(Way::ToClient, from_server, to_client, pieces) => {}
     }
 }
 
 struct Lane {
-    way: Way,
+    mark: &'static str,
     weather: Arc<watch::Sender<Weather>>,
     met: Arc<AtomicBool>,
 }
 
 impl Lane {
-    async fn carry(&self, mut from: OwnedReadHalf, mut to: OwnedWriteHalf, pieces: u64) {
+    async fn carry(&self, way: Way, mut from: OwnedReadHalf, mut to: OwnedWriteHalf, pieces: u64) {
         let mut sky = self.weather.subscribe();
         let mut piece = vec![0; 16 << 10];
+        let mut is_late = false;
         for count in 0_u64.. {
-            let Ok(length @ 1..) = from.read(&mut piece).await else { return };
-            let is_commit = self.way == Way::ToServer
-                && piece[..length].windows(6).any(|part| part == b"COMMIT");
+            let Ok(length @ 1..) = from.read(&mut piece).await else {
+                if is_late && way == Way::ToServer {
+                    // The server finds out by its answer that nobody waits for it.
+                    return std::future::pending().await;
+                }
+                return;
+            };
+            let mark = self.mark.as_bytes();
+            let is_commit = way == Way::ToServer
+                && piece[..length].windows(mark.len()).any(|part| part == mark);
             let weather = *sky.borrow();
             match weather {
                 Weather::Cutting if count >= pieces => return,
@@ -140,6 +141,7 @@ impl Lane {
                     if sky.wait_for(|weather| *weather == Weather::Fair).await.is_err() {
                         return;
                     }
+                    is_late = true;
                 }
                 Weather::Fair
                 | Weather::Cutting

@@ -11,13 +11,12 @@ use rustls::{
     crypto::{CryptoProvider, ring},
     pki_types::{CertificateDer, ServerName, UnixTime, pem::PemObject},
 };
-use tokio_postgres_rustls::MakeRustlsConnect;
 
 use crate::{BoxError, OpenError};
 
 /// What a certificate must show, and the file of roots, or the system's.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Trust {
+pub(crate) enum Trust {
     /// Nothing: encrypted, but to whom is not known.
     Anyone,
     /// That one of the roots stands behind it.
@@ -26,8 +25,8 @@ pub(super) enum Trust {
     Name(Option<PathBuf>),
 }
 
-/// Makes connections encrypted.
-pub(super) fn connector(trust: &Trust) -> Result<MakeRustlsConnect, OpenError> {
+/// How connections are encrypted. The one place that chooses a provider.
+pub(crate) fn config(trust: &Trust) -> Result<ClientConfig, OpenError> {
     let provider = Arc::new(ring::default_provider());
     let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
         .with_safe_default_protocol_versions()
@@ -48,7 +47,7 @@ pub(super) fn connector(trust: &Trust) -> Result<MakeRustlsConnect, OpenError> {
         }
         Trust::Name(path) => builder.with_root_certificates(roots(path.as_ref())?),
     };
-    Ok(MakeRustlsConnect::new(config.with_no_client_auth()))
+    Ok(config.with_no_client_auth())
 }
 
 fn roots(path: Option<&PathBuf>) -> Result<RootCertStore, OpenError> {

@@ -1,0 +1,103 @@
+//! How a container ends, and what is told of it.
+
+use sterna_model::BootTime;
+
+use crate::monitor::Failure;
+
+/// Why a container ended: the first cause there was.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Cause {
+    /// Its run step ended by itself; the exit says how.
+    Exited,
+    /// A setup step did not succeed.
+    SetupFailed(u32),
+    /// It could not be made, or a command could not be started, for this reason.
+    FailedToStart(String),
+    /// Its own timeout passed.
+    Timeout,
+    /// Its monitor gave it up.
+    Monitor(Failure),
+    /// Somebody asked for it.
+    Request,
+    /// Its worker was out of contact for too long (safety rule 7).
+    Deadline,
+    /// Its worker ends.
+    WorkerExit,
+}
+
+/// How a process ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exit {
+    /// By itself, with this code.
+    Code(i32),
+    /// By this signal.
+    Signal(i32),
+    /// The kernel killed it because its memory limit was reached.
+    OutOfMemory,
+}
+
+impl Exit {
+    /// Whether it did what it was to do.
+    pub const fn is_success(self) -> bool {
+        match self {
+            Self::Code(code) => code == 0,
+            Self::Signal(_) | Self::OutOfMemory => false,
+        }
+    }
+}
+
+/// How a container ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct End {
+    /// Why.
+    pub cause: Cause,
+    /// How the process of its last step ended, if there was one.
+    pub exit: Option<Exit>,
+}
+
+impl End {
+    pub(super) const fn new(cause: Cause) -> Self {
+        Self { cause, exit: None }
+    }
+}
+
+/// An end that has begun.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Stopping {
+    cause: Cause,
+    exit: Option<Exit>,
+    kill_at: Option<BootTime>,
+    was_killed: bool,
+}
+
+impl Stopping {
+    pub(super) const fn new(cause: Cause) -> Self {
+        Self { cause, exit: None, kill_at: None, was_killed: false }
+    }
+
+    /// The process has ended so; what was noted first stays.
+    pub(super) fn note(&mut self, exit: Exit) {
+        self.exit.get_or_insert(exit);
+    }
+
+    /// It is to be killed at `at`, or earlier.
+    pub(super) fn hurry(&mut self, at: BootTime) {
+        self.kill_at = Some(self.kill_at.map_or(at, |before| before.min(at)));
+    }
+
+    /// When KILL is due; `None` if it was sent, or none is wanted.
+    pub(super) fn kill_at(&self) -> Option<BootTime> {
+        self.kill_at.filter(|_| !self.was_killed)
+    }
+
+    /// Whether to kill now; said once.
+    pub(super) fn kill_due(&mut self, now: BootTime) -> bool {
+        let is_due = self.kill_at().is_some_and(|at| now >= at);
+        self.was_killed |= is_due;
+        is_due
+    }
+
+    pub(super) fn end(self, exit: Option<Exit>) -> End {
+        End { cause: self.cause, exit: self.exit.or(exit) }
+    }
+}

@@ -1,0 +1,152 @@
+//! A leader, a store that commits at once, and workers that run nothing and answer at once.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use sterna_model::{
+    BootTime, DirectoryId, Epoch, Incarnation, Lock, MachineId, Name, Nonce, Revision, Span, Term,
+    WallTime,
+};
+use sterna_protocol::{
+    consensus::SetId,
+    health::Health,
+    limits::{Book, Limits},
+    message::{
+        FromWorker, Heartbeat, HeartbeatAnswer, Mandate, Order, Refusal, Saying, StreamId, VERSION,
+    },
+    roster::{Doors, Enrolled, Origin},
+    scheduler::{Begin, Bump, Effect, Fleet, Input},
+};
+
+/// A life of the worker with this number, which is below 65,536.
+pub(crate) fn worker(number: u64, life: u64) -> Incarnation {
+    let mut random = [0; 10];
+    random[2..].copy_from_slice(&number.to_be_bytes());
+    let directory = DirectoryId::from_parts(WallTime::EPOCH, random);
+    let machine = MachineId::from_bytes([1; 16]).unwrap();
+    Incarnation { lock: Lock { directory, machine }, life }
+}
+
+pub(crate) struct World {
+    pub(crate) fleet: Fleet,
+    mandate: Mandate,
+    now: BootTime,
+    /// What each worker was told of the set.
+    pub(crate) sets: BTreeMap<(u64, u64), SetId>,
+    /// Who was told to give up its life.
+    pub(crate) refused: BTreeSet<(u64, u64)>,
+    pub(crate) roster: BTreeMap<Lock, Enrolled>,
+    /// When more was opened, and what is open then.
+    pub(crate) opened: Vec<(BootTime, Doors)>,
+}
+
+impl World {
+    pub(crate) fn begin(term: u64, now: BootTime, origin: Origin, roster: Vec<Enrolled>) -> Self {
+        let mandate =
+            Mandate { epoch: Epoch::new(1), term: Term::new(term), nonce: Nonce::new(term * 7) };
+        let begin = Begin {
+            mandate,
+            elected: now,
+            lease_until: now.plus(Span::from_secs(1_000_000)),
+            revision: Revision::new(1),
+            book: Book::new(Limits::default(), Vec::new()),
+            roster: roster.clone(),
+            claims: Vec::new(),
+            origin,
+            bump: Bump::Forbidden,
+        };
+        Self {
+            fleet: Fleet::new(now, begin),
+            mandate,
+            now,
+            sets: BTreeMap::new(),
+            refused: BTreeSet::new(),
+            roster: roster.into_iter().map(|entry| (entry.incarnation.lock, entry)).collect(),
+            opened: Vec::new(),
+        }
+    }
+
+    pub(crate) fn pass_time(&mut self, until: BootTime) {
+        while self.fleet.deadline() <= until {
+            self.now = self.fleet.deadline();
+            self.step(Input::Tick);
+        }
+        self.now = until;
+    }
+
+    /// A heartbeat of a worker in one of its lives, with everything that follows from it.
+    pub(crate) fn beat(&mut self, number: u64, life: u64) {
+        let heartbeat = Heartbeat {
+            name: Name::new(&format!("w{number}")).unwrap(),
+            stamp: self.now,
+            checked: Some(Span::ZERO),
+            boot: 1,
+            seen: None,
+            limits: 1,
+            set: self.sets.get(&(number, life)).copied(),
+            wants_drain: false,
+            facts: [].into(),
+        };
+        self.say(number, life, Saying::Heartbeat(heartbeat));
+    }
+
+    pub(crate) fn is_healthy(&self, number: u64, life: u64) -> bool {
+        self.fleet.health(worker(number, life)) == Some(Health::Healthy)
+    }
+
+    fn say(&mut self, number: u64, life: u64, saying: Saying) {
+        let (incarnation, mandate) = (worker(number, life), Some(self.mandate));
+        let frame = FromWorker { version: VERSION, incarnation, mandate, saying };
+        self.step(Input::Frame(StreamId::new(number), frame));
+    }
+
+    fn step(&mut self, input: Input) {
+        let mut effects = Vec::new();
+        self.fleet.step(self.now, input, &mut effects);
+        for effect in effects {
+            match effect {
+                Effect::Enroll(entry) => {
+                    let incarnation = entry.incarnation;
+                    self.roster.insert(incarnation.lock, entry);
+                    self.step(Input::Enrolled(incarnation));
+                }
+                Effect::Strike(lock) => {
+                    self.roster.remove(&lock);
+                    self.step(Input::Struck(lock));
+                }
+                Effect::Opened(doors) => self.opened.push((self.now, doors)),
+                Effect::Send(_, frame) => self.deliver(frame.incarnation, frame.order),
+                Effect::Close(_)
+                | Effect::Settled(..)
+                | Effect::Found(..)
+                | Effect::Reported(_)
+                | Effect::Silent(_)
+                | Effect::Health(..)
+                | Effect::Facts(..)
+                | Effect::WantsDrain(_)
+                | Effect::StoreLags(..) => {}
+            }
+        }
+    }
+
+    fn deliver(&mut self, to: Incarnation, order: Order) {
+        let bytes = to.lock.directory.as_bytes();
+        let number = u64::from(u16::from_be_bytes([bytes[14], bytes[15]]));
+        let who = (number, to.life);
+        match order {
+            Order::GetRunning => self.say(number, to.life, Saying::Running(Vec::new())),
+            Order::Heartbeat(HeartbeatAnswer::Confirmed(confirmation)) => {
+                if let Some(set) = confirmation.set {
+                    self.sets.insert(who, set);
+                }
+            }
+            Order::Heartbeat(HeartbeatAnswer::Refused(Refusal::Die)) | Order::Die => {
+                self.refused.insert(who);
+            }
+            Order::Heartbeat(HeartbeatAnswer::Welcome | HeartbeatAnswer::Refused(_))
+            | Order::Statuses(_)
+            | Order::Run(_)
+            | Order::NotifyIfNotRunning(..)
+            | Order::Kill(..) => {}
+        }
+    }
+}

@@ -1,0 +1,169 @@
+//! `sterna store check`: whether a store can be used, and what may be expected of it.
+
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use serde_json::{Value, json};
+use sterna_store::{
+    About, Commit, Outcome, Store,
+    cluster::{self, Cluster, Stage},
+    leader::{Lease, LeaseState},
+    shown,
+};
+
+use super::{lease, open, write_id};
+use crate::{bench::median, clock, out};
+
+/// How often each call is timed.
+const CALLS: usize = 20;
+
+/// Say whether a store can be used, how fast it is, and which promises hold on it
+///
+/// Opens the store as a server would, which makes it ready if it is new. It commits, but leaves no
+/// key behind. Exits with 1 if a promise cannot hold.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// The store: file:DIRECTORY, postgres://USER:PASSWORD@HOST/DATABASE or etcd://HOST,HOST,HOST
+    url: String,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// A promise that rests on the store.
+struct Promise {
+    name: &'static str,
+    what: &'static str,
+    /// Why it does not hold.
+    void: Option<&'static str>,
+}
+
+pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
+    let store = open(&args.url).await?;
+    let (commit_ms, read_ms) = latency(&*store).await?;
+    let cluster::Found { cluster, revision, .. } = cluster::read(&*store, None).await?;
+    let lease = lease(&*store).await?;
+    let about = store.about();
+    let promises = promises(&about);
+    let is_void = promises.iter().any(|promise| promise.void.is_some());
+    let text = if args.json {
+        let promises: Vec<Value> = promises.iter().map(promise_json).collect();
+        json!({
+            "store": shown(&args.url),
+            "engine": about.engine,
+            "is_durable": about.is_durable,
+            "is_shared": about.is_shared,
+            "settings": about.settings.iter().map(|(name, value)| json!([name, value])).collect::<Vec<_>>(),
+            "warnings": store.warnings(),
+            "revision": revision.get(),
+            "cluster": cluster.map(|cluster| cluster.id.to_string()),
+            "epoch": cluster.map(|cluster| cluster.epoch.get()),
+            "stage": cluster.map(|cluster| cluster.stage.to_string()),
+            "leader": lease.as_ref().filter(|lease| lease.state == LeaseState::Held).map(|lease| &lease.holder),
+            "commit_ms": commit_ms,
+            "read_ms": read_ms,
+            "promises": promises,
+        })
+        .to_string()
+    } else {
+        let latency = format!("commit {commit_ms:.2} ms, read {read_ms:.2} ms (median of {CALLS})");
+        table(&shown(&args.url), &about, cluster.as_ref(), lease.as_ref(), &latency, &promises)
+    };
+    out::answer(&text)?;
+    if is_void {
+        bail!("not every promise can hold on this store; the warnings say what to change");
+    }
+    Ok(())
+}
+
+/// Medians of the milliseconds of a commit and of a read.
+async fn latency(store: &dyn Store) -> anyhow::Result<(f64, f64)> {
+    let (mut commits, mut reads) = (Vec::new(), Vec::new());
+    for _ in 0..CALLS {
+        let start = clock::instant();
+        // Removing what is not there is a commit like any other, and leaves nothing, whenever this
+        // process is killed.
+        let commit = Commit::new(write_id()).delete("/v1/-/check");
+        let id = commit.write_id;
+        let outcome = store.commit(commit).await.context("the store does not take a commit")?;
+        commits.push(ms(start.elapsed()));
+        let Outcome::Applied(made) = outcome else { bail!("a commit that expects nothing lost") };
+        let start = clock::instant();
+        let reading = store.get("/v1/-/check").await?;
+        reads.push(ms(start.elapsed()));
+        if reading.revision < made || store.written(id).await? != Some(made) {
+            bail!("the store answered a commit and then did not know it; do not use it");
+        }
+    }
+    Ok((median(commits), median(reads)))
+}
+
+fn ms(span: Duration) -> f64 {
+    span.as_secs_f64() * 1e3
+}
+
+fn promises(about: &About) -> Vec<Promise> {
+    let undurable =
+        (!about.is_durable).then_some("what was acknowledged may be lost; the warnings say why");
+    vec![
+        Promise { name: "P1", what: "a task is started at most once, ever", void: undurable },
+        Promise { name: "P4", what: "every due moment is fired exactly once", void: undurable },
+        Promise { name: "P5", what: "what was acknowledged is never lost", void: undurable },
+        Promise { name: "P7", what: "a deposed leader changes nothing", void: None },
+    ]
+}
+
+fn promise_json(promise: &Promise) -> Value {
+    json!({ "promise": promise.name, "holds": promise.void.is_none(), "because": promise.void })
+}
+
+fn table(
+    url: &str,
+    about: &About,
+    cluster: Option<&Cluster>,
+    lease: Option<&Lease>,
+    latency: &str,
+    promises: &[Promise],
+) -> String {
+    let sharing = if about.is_shared { "several servers may share it" } else { "for one server" };
+    let settings: Vec<String> =
+        about.settings.iter().map(|(name, value)| format!("{name}: {value}")).collect();
+    let cluster = match cluster {
+        None => "none yet; the first server makes one".to_owned(),
+        Some(Cluster { id, epoch, stage }) => {
+            let stage = match stage {
+                Stage::Virgin => "never had a worker",
+                Stage::Used => "in use",
+                Stage::Recovered => "recovered: it had lost something",
+                Stage::Moved => "moved to another store",
+            };
+            format!("{id}, epoch {}, {stage}", epoch.get())
+        }
+    };
+    let leader = match lease {
+        None => "never had one".to_owned(),
+        Some(Lease { term, state: LeaseState::Held, holder, .. }) => {
+            format!("{holder}, term {}, unless its lease has run out", term.get())
+        }
+        Some(Lease { term, state: LeaseState::Resigned, holder, .. }) => {
+            format!("none; {holder} resigned after term {}", term.get())
+        }
+    };
+    let mut rows = vec![
+        ("store", url.to_owned()),
+        ("engine", format!("{}; {sharing}", about.engine)),
+        ("settings", settings.join("; ")),
+        ("cluster", cluster),
+        ("leader", leader),
+        ("latency", latency.to_owned()),
+    ];
+    rows.retain(|(_, value)| !value.is_empty());
+    let mut text: String =
+        rows.iter().map(|(name, value)| format!("{name:<10}{value}\n")).collect();
+    for (index, promise) in promises.iter().enumerate() {
+        let title = if index == 0 { "promises" } else { "" };
+        let holds = promise.void.map_or("can hold".to_owned(), |why| format!("VOID: {why}"));
+        text += &format!("{title:<10}{} {}: {holds}\n", promise.name, promise.what);
+    }
+    text.trim_end().to_owned()
+}

@@ -1,0 +1,169 @@
+//! The record of a cluster, and what a server remembers of it: one line of text each.
+
+use std::{fmt, str::FromStr};
+
+use sterna_model::{ClusterId, Epoch, Nonce, Position, Term};
+
+use crate::StoreError;
+
+/// Where the record stands.
+pub const CLUSTER_KEY: &str = "/v1/-/cluster";
+/// Stands in a store as long as a cluster is being copied into it.
+pub const COPYING_KEY: &str = "/v1/-/copying";
+
+/// Whose store it is, and in which of its lives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cluster {
+    /// Drawn once, when the cluster was made.
+    pub id: ClusterId,
+    /// The life of the store.
+    pub epoch: Epoch,
+    /// How far it has come in it.
+    pub stage: Stage,
+}
+
+/// How far a cluster has come in its epoch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stage {
+    /// Nobody was ever on its roster (safety rule 21).
+    Virgin,
+    /// In use. The commit that enrols the first worker also writes this.
+    Used,
+    /// It was found to lag, and is used with all care until somebody says that it is whole.
+    Recovered,
+    /// It goes on in another store; no server uses this one.
+    Moved,
+}
+
+impl Stage {
+    pub(super) const ALL: [Self; 4] = [Self::Virgin, Self::Used, Self::Recovered, Self::Moved];
+
+    const fn as_str(self) -> &'static str {
+        match self {
+            Self::Virgin => "virgin",
+            Self::Used => "used",
+            Self::Recovered => "recovered",
+            Self::Moved => "moved",
+        }
+    }
+}
+
+impl fmt::Display for Stage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+impl FromStr for Stage {
+    type Err = ClusterError;
+
+    fn from_str(text: &str) -> Result<Self, ClusterError> {
+        let unreadable = || ClusterError::Unreadable { text: text.to_owned() };
+        Self::ALL.into_iter().find(|stage| stage.as_str() == text).ok_or_else(unreadable)
+    }
+}
+
+impl Cluster {
+    /// Reads what stands in the store.
+    ///
+    /// # Errors
+    /// It is damaged, or of a newer sterna.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self, ClusterError> {
+        String::from_utf8_lossy(bytes).parse()
+    }
+}
+
+impl fmt::Display for Cluster {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "1 {} {} {}", self.id, self.epoch.get(), self.stage.as_str())
+    }
+}
+
+impl FromStr for Cluster {
+    type Err = ClusterError;
+
+    fn from_str(text: &str) -> Result<Self, ClusterError> {
+        let read = || {
+            let mut words = text.split(' ');
+            let (version, id) = (words.next()?, words.next()?.parse().ok()?);
+            let epoch = Epoch::new(words.next()?.parse().ok()?);
+            let stage = words.next()?.parse().ok()?;
+            (version == "1" && words.next().is_none()).then_some(Self { id, epoch, stage })
+        };
+        read().ok_or_else(|| ClusterError::Unreadable { text: text.to_owned() })
+    }
+}
+
+/// What a server, or a worker, has seen of a store. It outlives the store's own memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Seen {
+    /// Whose.
+    pub cluster: ClusterId,
+    /// The highest that was seen.
+    pub position: Position,
+    /// The last reign that was followed, by its term and nonce.
+    pub reign: Option<(Term, Nonce)>,
+}
+
+impl fmt::Display for Seen {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "1 {} {}", self.cluster, self.position)?;
+        match self.reign {
+            Some((term, nonce)) => write!(f, " {} {:016x}", term.get(), nonce.get()),
+            None => Ok(()),
+        }
+    }
+}
+
+impl FromStr for Seen {
+    type Err = ClusterError;
+
+    fn from_str(text: &str) -> Result<Self, ClusterError> {
+        let read = || {
+            let mut words = text.split(' ');
+            let (version, cluster) = (words.next()?, words.next()?.parse().ok()?);
+            let position = words.next()?.parse().ok()?;
+            let reign = match words.next() {
+                Some(term) => {
+                    let nonce = u64::from_str_radix(words.next()?, 16).ok()?;
+                    Some((Term::new(term.parse().ok()?), Nonce::new(nonce)))
+                }
+                None => None,
+            };
+            (version == "1" && words.next().is_none()).then_some(Self { cluster, position, reign })
+        };
+        read().ok_or_else(|| ClusterError::Unreadable { text: text.to_owned() })
+    }
+}
+
+/// Why a cluster could not be read, made or recovered.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ClusterError {
+    /// The store itself.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// What stands there is not ours to understand.
+    #[error(
+        "the cluster record {text:?} is damaged or of a newer sterna; run one version everywhere"
+    )]
+    Unreadable {
+        /// What stands there.
+        text: String,
+    },
+    /// A new cluster is made only in an empty store.
+    #[error("the store is not empty, it holds {key}; give the cluster a store of its own")]
+    NotEmpty {
+        /// The first key that was found.
+        key: String,
+    },
+    /// A cluster was being copied here, and that was not finished.
+    #[error(
+        "a cluster was being copied into this store, and that did not come to its end; copy it again \
+         into the same store, or empty it"
+    )]
+    HalfCopied,
+    /// Somebody else was faster.
+    #[error("another server leads, or has opened an epoch; read the cluster record again")]
+    Overtaken,
+}

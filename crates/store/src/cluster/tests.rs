@@ -1,0 +1,115 @@
+use sterna_model::{FenceCounter, Nonce, Term, WallTime};
+
+use super::*;
+use crate::{Memory, leader::REIGN_KEY};
+
+fn id(number: u8) -> ClusterId {
+    ClusterId::from_parts(WallTime::EPOCH, [number; 10])
+}
+
+fn write(number: u8) -> WriteId {
+    WriteId::from_parts(WallTime::EPOCH, [number; 10])
+}
+
+fn stored(number: u8, epoch: u64) -> Cluster {
+    Cluster { id: id(number), epoch: Epoch::new(epoch), stage: Stage::Used }
+}
+
+fn seen(number: u8, position: &str) -> Seen {
+    Seen { cluster: id(number), position: position.parse().unwrap(), reign: None }
+}
+
+#[test]
+fn a_store_behind_what_was_seen_opens_the_next_epoch() {
+    let at = Revision::new(10);
+    let table = [
+        (None, None, Verdict::Blank),
+        // The store has lost its very name.
+        (None, Some(seen(1, "3.1")), Verdict::Lags(Epoch::new(4))),
+        (Some(stored(1, 1)), None, Verdict::Whole),
+        (Some(stored(1, 1)), Some(seen(1, "1.10")), Verdict::Whole),
+        (Some(stored(1, 1)), Some(seen(1, "1.11")), Verdict::Lags(Epoch::new(2))),
+        // Somebody has recovered it already.
+        (Some(stored(1, 2)), Some(seen(1, "1.99")), Verdict::Whole),
+        // A backup from before an earlier recovery: past both.
+        (Some(stored(1, 1)), Some(seen(1, "3.2")), Verdict::Lags(Epoch::new(4))),
+        (Some(Cluster { stage: Stage::Moved, ..stored(1, 1) }), None, Verdict::Moved),
+        (Some(stored(2, 9)), Some(seen(1, "1.1")), Verdict::Foreign(id(2))),
+        (Some(stored(1, 1)), Some(seen(1, "18446744073709551615.1")), Verdict::Exhausted),
+    ];
+    for (row, (stored, seen, verdict)) in table.into_iter().enumerate() {
+        let found = Found { cluster: stored, revision: at, nonce: None };
+        assert_eq!(judge(&found, seen.as_ref()), verdict, "row {row}");
+    }
+}
+
+/// Restored to 10, and counted past what was seen since: another leader reigns in what looks like
+/// the same time.
+#[test]
+fn a_store_that_was_lived_otherwise_lags_though_it_counts_further() {
+    let followed =
+        |nonce| Seen { reign: Some((Term::new(7), Nonce::new(nonce))), ..seen(1, "1.20") };
+    let found = |nonce: Option<u64>| Found {
+        cluster: Some(stored(1, 1)),
+        revision: Revision::new(30),
+        nonce: nonce.map(Nonce::new),
+    };
+    assert_eq!(judge(&found(Some(5)), Some(&followed(5))), Verdict::Whole);
+    assert_eq!(judge(&found(Some(6)), Some(&followed(5))), Verdict::Lags(Epoch::new(2)));
+    assert_eq!(judge(&found(None), Some(&followed(5))), Verdict::Lags(Epoch::new(2)));
+}
+
+#[test]
+fn records_come_back_as_they_were_written() {
+    for stage in Stage::ALL {
+        let cluster = Cluster { stage, ..stored(1, 7) };
+        assert_eq!(cluster.to_string().parse::<Cluster>().unwrap(), cluster);
+    }
+    for reign in [None, Some((Term::new(3), Nonce::new(99)))] {
+        let seen = Seen { reign, ..seen(1, "2.30") };
+        assert_eq!(seen.to_string().parse::<Seen>().unwrap(), seen);
+    }
+    for text in ["", "1", "2 cluster-1 1 used", "1 x 1 used", "1 1 1 1 1"] {
+        let error = text.parse::<Cluster>().unwrap_err().to_string();
+        assert!(error.contains("damaged or of a newer sterna"), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn a_cluster_is_made_once_and_only_in_an_empty_store() {
+    let store = Memory::new();
+    let made = make(&store, id(1), write(1)).await.unwrap();
+    assert_eq!(made.stage, Stage::Virgin);
+    assert_eq!(read(&store, None).await.unwrap().cluster, Some(made));
+    let error = make(&store, id(2), write(2)).await.unwrap_err().to_string();
+    assert_eq!(
+        error,
+        "the store is not empty, it holds /v1/-/cluster; give the cluster a store of its own"
+    );
+}
+
+#[tokio::test]
+async fn only_the_leader_opens_an_epoch_and_only_once() {
+    let reign =
+        |term| Reign { term: Term::new(term), nonce: Nonce::new(1), counter: FenceCounter::ZERO };
+    let store = Memory::new();
+    let made = make(&store, id(1), write(1)).await.unwrap();
+    let begin = Commit::new(write(2)).put(REIGN_KEY, reign(2).to_string());
+    assert!(matches!(store.commit(begin).await.unwrap(), Outcome::Applied(_)));
+    let next = Cluster { epoch: Epoch::new(2), ..made };
+    let deposed = recover(&store, reign(1), Some(&made), next, write(3)).await;
+    assert!(matches!(deposed, Err(ClusterError::Overtaken)), "{deposed:?}");
+    let opened = recover(&store, reign(2), Some(&made), next, write(4)).await.unwrap();
+    assert_eq!(opened.stage, Stage::Recovered);
+    let again = recover(&store, reign(2), Some(&made), next, write(5)).await;
+    assert!(matches!(again, Err(ClusterError::Overtaken)), "{again:?}");
+}
+
+#[tokio::test]
+async fn half_a_copy_is_nobodys_store() {
+    let store = Memory::new();
+    let begun = Commit::new(write(1)).put(COPYING_KEY, "1 x").put("/v1/x", "1");
+    drop(store.commit(begun).await.unwrap());
+    let answer = read(&store, Some(&seen(1, "1.1"))).await;
+    assert!(matches!(answer, Err(ClusterError::HalfCopied)), "{answer:?}");
+}

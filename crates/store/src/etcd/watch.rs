@@ -1,0 +1,144 @@
+//! Following the history: a watch of etcd, begun again elsewhere where it broke.
+
+use std::{collections::VecDeque, sync::Arc, time::Duration};
+
+use futures_util::{StreamExt, stream};
+use sterna_model::Revision;
+use tokio::time::{Instant, sleep};
+use tonic::Streaming;
+
+use super::{
+    gather::Gather,
+    keys::revision,
+    known::Known,
+    link::{CALL_MAX, Link, PAUSE},
+    reader::{check_after, first_of, unavailable},
+    session::Session,
+    trouble::{Next, Trouble},
+    wire::{WatchCreate, WatchRequest, WatchResponse},
+};
+use crate::{Changes, StoreError, Watch};
+
+/// How long a watch goes on trying before it says that it cannot.
+const PATIENCE: Duration = CALL_MAX;
+
+/// A watch and how far it is. It reads from its stream only when it is asked for more, so that a
+/// reader who stops costs no more than what fits into the stream's window.
+struct Position {
+    link: Link,
+    known: Arc<Known>,
+    prefix: String,
+    gather: Gather,
+    /// What the last answer brought and nobody asked for yet.
+    ahead: VecDeque<Changes>,
+    stream: Option<Open>,
+}
+
+/// A stream, and the session that it lives on.
+struct Open {
+    session: Arc<Session>,
+    answers: Streaming<WatchResponse>,
+}
+
+/// Watches from `after`.
+pub(super) async fn watch(
+    link: Link,
+    known: Arc<Known>,
+    prefix: &str,
+    after: Revision,
+) -> Result<Watch, StoreError> {
+    // Asked once here, so that a watch from the future or the forgotten past fails at once.
+    check_after(&link, &known, after).await?;
+    let mut position = Position {
+        link,
+        known,
+        prefix: prefix.to_owned(),
+        gather: Gather::after(after),
+        ahead: VecDeque::new(),
+        stream: None,
+    };
+    // Begun now, so that what is committed from now on is on its way before it is asked for. A
+    // failure is met again, and told, by whoever asks.
+    position.stream = position.open(Instant::now() + CALL_MAX).await.ok();
+    Ok(Watch::new(stream::try_unfold(position, |mut position| async move {
+        Ok(Some((position.next().await?, position)))
+    })))
+}
+
+impl Position {
+    async fn next(&mut self) -> Result<Changes, StoreError> {
+        let mut until = None;
+        loop {
+            if let Some(changes) = self.ahead.pop_front() {
+                return Ok(changes);
+            }
+            let trouble = match self.read(&mut until).await? {
+                Ok(()) => continue,
+                Err(trouble) => trouble,
+            };
+            self.stream = None;
+            self.gather.begin_anew();
+            let until = *until.get_or_insert_with(|| Instant::now() + PATIENCE);
+            if trouble.next() == Next::Nothing || Instant::now() >= until {
+                return Err(unavailable(trouble));
+            }
+            sleep(PAUSE).await;
+        }
+    }
+
+    /// Reads one answer. The outer error ends the watch, the inner one only its stream.
+    async fn read(
+        &mut self,
+        until: &mut Option<Instant>,
+    ) -> Result<Result<(), Trouble>, StoreError> {
+        let mut open = match self.stream.take() {
+            Some(open) => open,
+            None => match self.open(until.unwrap_or_else(|| Instant::now() + PATIENCE)).await {
+                Ok(open) => open,
+                Err(trouble) => return Ok(Err(trouble)),
+            },
+        };
+        let answer = match open.answers.message().await {
+            Ok(Some(answer)) => Ok(answer),
+            Ok(None) => Err(tonic::Status::unavailable("the stream ended").into()),
+            Err(status) => Err(Trouble::from(status)),
+        };
+        open.session.discard_after(&answer);
+        let answer = match answer {
+            Ok(answer) => answer,
+            Err(trouble) => return Ok(Err(trouble)),
+        };
+        if answer.compact_revision > 0 {
+            return Err(StoreError::Compacted { floor: revision(answer.compact_revision) });
+        }
+        if answer.canceled {
+            // Its reason is a whole error in words; what etcd itself says stands at its end.
+            let reason = &answer.cancel_reason;
+            let said = reason.find("etcdserver: ").map_or(&**reason, |at| &reason[at..]);
+            return Ok(Err(tonic::Status::unavailable(said).into()));
+        }
+        *until = None;
+        self.stream = Some(open);
+        let goes_on = answer.fragment;
+        self.ahead.extend(self.gather.take(&self.known.keys, answer.events, goes_on));
+        Ok(Ok(()))
+    }
+
+    async fn open(&self, until: Instant) -> Result<Open, Trouble> {
+        let session = self.link.session(until).await?;
+        let bounds = self.known.keys.bounds(&self.prefix, None);
+        let create = WatchCreate {
+            key: bounds.first,
+            range_end: bounds.end,
+            // At the position and not behind it: what is asked for must not be compacted, and only
+            // what comes behind it is handed on.
+            start_revision: first_of(self.gather.position()),
+            fragment: true,
+        };
+        let request = WatchRequest { create: Some(create) };
+        // Its end would end the watch.
+        let requests = stream::iter([request]).chain(stream::pending());
+        let answers = session.watch(requests).await?;
+        Ok(Open { session, answers })
+    }
+}

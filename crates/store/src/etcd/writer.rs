@@ -1,0 +1,197 @@
+//! Commits: each is one transaction, and is settled inside if its answer is lost.
+
+use tokio::time::{Instant, sleep};
+
+use super::{
+    known::Known,
+    link::{CALL_MAX, Link, PAUSE},
+    plan::{self, Floor, Lost, Verdict},
+    reader,
+    session::Session,
+    trouble::{Fate, Next, Topic, Trouble},
+    wire::{TxnResponse, path},
+};
+use crate::{Commit, Outcome, StoreError};
+use sterna_model::Revision;
+
+/// Commits `commit`, once, however often it has to be sent for that.
+///
+/// After a copy was sent and got no answer, the same commit is sent again: of all copies at most
+/// one applies (see [`plan`]), and whichever answer comes tells of that one. Not so a lost race:
+/// what the second copy lost against may change back before the first one arrives. That is told
+/// as `Unknown`.
+pub(super) async fn commit(
+    link: &Link,
+    known: &Known,
+    commit: &Commit,
+) -> Result<Outcome, StoreError> {
+    let mut attempts =
+        Attempts { until: Instant::now() + CALL_MAX, floor: known.floor(), doubt: None };
+    loop {
+        // Before it is sent: every copy applies later than this.
+        let seen = known.seen();
+        let trouble = match attempts.send(link, known, commit).await {
+            Ok(Verdict::Applied(revision)) => return Ok(Outcome::Applied(revision)),
+            Ok(Verdict::FloorMoved(floor)) => match attempts.begin_anew(floor) {
+                Ok(()) => continue,
+                Err(trouble) => trouble,
+            },
+            Ok(Verdict::Lost(_)) if attempts.doubt.is_some() => Trouble::Outstanding,
+            Ok(Verdict::Lost(lost)) => match explain(link, known, commit, lost).await {
+                Ok(outcome) => return Ok(outcome),
+                Err(trouble) => Attempts::unexplained(trouble),
+            },
+            Ok(Verdict::Nonsense) => Trouble::Nonsense,
+            Err(Failure::Unexplained(trouble)) => Attempts::unexplained(trouble),
+            Err(Failure::Unanswered(trouble)) => {
+                // A commit that writes nothing can have done nothing.
+                if trouble.fate() == Fate::Open && !commit.writes.is_empty() {
+                    attempts.doubt.get_or_insert(seen);
+                }
+                trouble
+            }
+        };
+        if attempts.is_over(&trouble) {
+            return Err(match attempts.doubt {
+                Some(_) => StoreError::Unknown(trouble.into()),
+                None => StoreError::Unavailable(trouble.into()),
+            });
+        }
+        if trouble.next() == Next::Again {
+            sleep(PAUSE).await;
+        }
+    }
+}
+
+/// What has been done for one commit.
+struct Attempts {
+    until: Instant,
+    /// The floor that all copies in doubt expect.
+    floor: Floor,
+    /// Whether a copy got no answer, and which revision the store had reached before.
+    doubt: Option<Revision>,
+}
+
+impl Attempts {
+    async fn send(&self, link: &Link, known: &Known, commit: &Commit) -> Result<Verdict, Failure> {
+        let session = link.session(self.until).await.map_err(Failure::Unanswered)?;
+        let request = plan::transaction(&known.keys, self.floor, commit);
+        let answer: TxnResponse =
+            session.ask(path::TXN, request).await.map_err(Failure::Unanswered)?;
+        let Some(at) = known.note(answer.header.as_ref()) else { return Ok(Verdict::Nonsense) };
+        if answer.succeeded {
+            return Ok(Verdict::Applied(at));
+        }
+        let question = plan::question(&known.keys, at, commit);
+        let answer: TxnResponse =
+            link.ask(path::TXN, question).await.map_err(Failure::Unexplained)?;
+        let verdict = plan::verdict(self.floor, at, commit, &answer);
+        if let Verdict::FloorMoved(floor) = verdict {
+            known.note_floor(floor);
+        }
+        Ok(verdict)
+    }
+
+    /// What to do about a copy that is known not to have applied, if why is not. What it lost
+    /// against may be compacted already: then it is sent again.
+    fn unexplained(trouble: Trouble) -> Trouble {
+        match trouble.topic() {
+            Topic::Compacted => Trouble::Outrun,
+            Topic::Future
+            | Topic::Leader
+            | Topic::Login
+            | Topic::Permission
+            | Topic::NoAuthentication
+            | Topic::TooLarge
+            | Topic::Other => trouble,
+        }
+    }
+
+    /// No copy applied, and none that was sent so far ever will: the floor that they expect is no
+    /// more. But if history is gone beyond where they began, one may have applied before.
+    fn begin_anew(&mut self, floor: Floor) -> Result<(), Trouble> {
+        if self.doubt.is_some_and(|seen| floor.up_to > seen) {
+            return Err(Trouble::Forgotten);
+        }
+        (self.floor, self.doubt) = (floor, None);
+        Ok(())
+    }
+
+    /// A commit in doubt is tried for as long as there is time: it may yet be settled. Of others
+    /// the caller hears when no member can be reached.
+    fn is_over(&self, trouble: &Trouble) -> bool {
+        let is_unreached = matches!(trouble, Trouble::NotConnected { .. });
+        trouble.next() == Next::Nothing
+            || Instant::now() >= self.until
+            || (is_unreached && self.doubt.is_none())
+    }
+}
+
+/// Why an attempt brought no verdict.
+enum Failure {
+    /// The commit itself got no answer.
+    Unanswered(Trouble),
+    /// The commit did not apply, and why could not be found out.
+    Unexplained(Trouble),
+}
+
+/// Finds out which keys were not as expected.
+async fn explain(
+    link: &Link,
+    known: &Known,
+    commit: &Commit,
+    mut lost: Lost,
+) -> Result<Outcome, Trouble> {
+    for key in lost.unread(commit) {
+        let value = reader::at(link, known, &key, lost.at).await?;
+        lost.note(&key, value.ok_or(Trouble::Nonsense)?);
+    }
+    lost.outcome(commit).ok_or(Trouble::Nonsense)
+}
+
+/// A bare conditional put, as anybody would send it, for measuring beside a store.
+pub(super) async fn put_if_at(
+    session: &Session,
+    key: bytes::Bytes,
+    at: i64,
+    value: bytes::Bytes,
+) -> Result<Option<i64>, Trouble> {
+    use super::wire::{Compare, PutRequest, Request, TxnRequest};
+    let request = TxnRequest {
+        compare: vec![Compare::was_put_at(key.clone(), at)],
+        success: vec![Request::Put(PutRequest { key, value }).into()],
+        failure: Vec::new(),
+    };
+    let answer: TxnResponse = session.ask(path::TXN, request).await?;
+    let revision = answer.header.map_or(0, |header| header.revision);
+    Ok(answer.succeeded.then_some(revision))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn attempts(doubt: Option<u64>) -> Attempts {
+        let floor = Floor { up_to: Revision::ZERO, put_at: 0 };
+        Attempts { until: Instant::now(), floor, doubt: doubt.map(Revision::new) }
+    }
+
+    fn raised(up_to: u64) -> Floor {
+        Floor { up_to: Revision::new(up_to), put_at: 99 }
+    }
+
+    #[test]
+    fn a_raised_floor_settles_what_began_above_it() {
+        let mut attempts = attempts(Some(50));
+        assert!(attempts.begin_anew(raised(50)).is_ok());
+        assert_eq!((attempts.doubt, attempts.floor), (None, raised(50)));
+    }
+
+    #[test]
+    fn what_began_below_a_raised_floor_stays_in_doubt() {
+        let mut in_doubt = attempts(Some(50));
+        assert!(matches!(in_doubt.begin_anew(raised(51)), Err(Trouble::Forgotten)));
+        assert_eq!(in_doubt.doubt, Some(Revision::new(50)));
+        assert!(attempts(None).begin_anew(raised(51)).is_ok(), "nothing was in doubt");
+    }
+}

@@ -1,0 +1,73 @@
+//! What an open store says when etcd is there and refuses, and what it does by itself.
+
+use sterna_store::{Commit, Etcd, Outcome, Store, StoreError, etcd::Bare, scan_all};
+
+use crate::{cluster::Cluster, told, write_id};
+
+fn put(number: u64, bytes: usize) -> Commit {
+    Commit::new(write_id(0, number)).put(format!("/{number}"), vec![0; bytes])
+}
+
+#[track_caller]
+fn assert_unavailable(answer: Result<Outcome, StoreError>, says: &str) {
+    match answer {
+        Err(error @ StoreError::Unavailable(_)) => {
+            assert!(told(&error).contains(says), "{says:?} is not said in: {}", told(&error));
+        }
+        other => panic!("expected to hear {says:?}, got {other:?}"),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_cluster_that_takes_less_than_usual_says_what_to_change() {
+    let cluster = Cluster::start(1, &["--max-txn-ops", "20", "--max-request-bytes", "100000"]);
+    let store = Etcd::open(&cluster.url("small")).await.unwrap();
+    let many = (0..40)
+        .fold(Commit::new(write_id(0, 1)), |commit, index| commit.put(format!("/{index}"), "1"));
+    assert_unavailable(store.commit(many).await, "set its --max-txn-ops to 128 or more");
+    let says = "set its --max-request-bytes to 1572864 or more";
+    assert_unavailable(store.commit(put(2, 200_000)).await, says);
+    assert_eq!(scan_all(&store, "").await.unwrap().0, []);
+    drop(store.commit(put(3, 10)).await.unwrap());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_full_database_is_told_and_nothing_of_what_it_refused_is_there() {
+    let cluster = Cluster::start(1, &["--quota-backend-bytes", "16777216"]);
+    let store = Etcd::open(&cluster.url("full")).await.unwrap();
+    let mut number = 0;
+    let error = loop {
+        number += 1;
+        if let Err(error) = store.commit(put(number, 900_000)).await {
+            break error;
+        }
+    };
+    assert_unavailable(Err(error), "the database of etcd is full");
+    let (items, _) = scan_all(&store, "").await.unwrap();
+    assert_eq!(items.len() as u64, number - 1, "what was acknowledged is there, and no more");
+    assert_eq!(store.written(write_id(0, number)).await.unwrap(), None);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn write_ids_go_with_the_history_and_late_copies_with_them() {
+    let cluster = Cluster::start(1, &[]);
+    let store = Etcd::open(&cluster.url("clean")).await.unwrap();
+    let bare = Bare::connect(&cluster.url("clean")).await.unwrap();
+    let mut last = None;
+    for number in 0..2_500 {
+        last = Some(store.commit(Commit::new(write_id(0, number)).put("/a", "1")).await.unwrap());
+    }
+    let Some(Outcome::Applied(last)) = last else { panic!("no conflict") };
+    let kept = write_id(1, 0);
+    let Outcome::Applied(later) = store.commit(Commit::new(kept).put("/b", "1")).await.unwrap()
+    else {
+        panic!("no conflict")
+    };
+    store.compact(last).await.unwrap();
+    // The format, the floor, two keys and the one record that is not compacted.
+    while bare.count().await.unwrap() != 5 {}
+    assert_eq!(store.written(kept).await.unwrap(), Some(later));
+    assert_eq!(store.written(write_id(0, 2_499)).await.unwrap(), None);
+    // A commit after that is judged by the floor as it is now.
+    assert!(matches!(store.commit(put(9_999, 1)).await.unwrap(), Outcome::Applied(_)));
+}
