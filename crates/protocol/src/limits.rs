@@ -167,6 +167,9 @@ impl Book {
 
     /// Retires what nobody goes by any more. `roster` is everybody who may run something.
     pub fn retire<'a>(&mut self, roster: impl Iterator<Item = &'a Lock>) {
+        if self.older.is_empty() {
+            return;
+        }
         let heard = |lock| self.echoed.get(lock).copied().unwrap_or(0);
         let lowest = roster.map(heard).min().unwrap_or(self.newest.version);
         // A worker goes by what it echoed last, so that one, and all after it, may be in use.

@@ -4,7 +4,7 @@ use sterna_model::{BootTime, Incarnation, Lock};
 
 use super::{Arrival, Effect, Fleet, peer::Enrolment};
 use crate::{
-    health::{Health, Permit},
+    health::Health,
     message::{
         Confirmation, Heartbeat, HeartbeatAnswer, Mandate, Order, Refusal, Standing, StreamId,
         VERSION,
@@ -104,8 +104,10 @@ impl Fleet {
         heartbeat: &Heartbeat,
         effects: &mut Vec<Effect>,
     ) {
-        self.book.echo(lock, heartbeat.limits);
         let Some(peer) = self.peers.get_mut(&lock) else { return };
+        if peer.echoed.replace(heartbeat.limits) != Some(heartbeat.limits) {
+            self.book.echo(lock, heartbeat.limits);
+        }
         peer.vitals.hear(now);
         peer.forgive_silence();
         if let Some(age) = heartbeat.checked {
@@ -156,10 +158,20 @@ impl Fleet {
         self.tick_at = now.plus(self.book.newest().judge_every);
         self.judged = now;
         self.consensus.judge();
-        let locks: Vec<Lock> = self.peers.keys().copied().collect();
-        for lock in &locks {
-            self.judge_one(now, *lock, effects);
-            self.pass_time(now, *lock, effects);
+        let terms = self.book.terms();
+        // One walk over everybody; most have nothing to be looked at.
+        let mut due = Vec::new();
+        for (lock, peer) in &mut self.peers {
+            let has_changed = peer.judge(now, &terms, &self.consensus);
+            if has_changed || peer.is_due(now, self.book.newest().heartbeat_every) {
+                due.push((*lock, has_changed));
+            }
+        }
+        for (lock, has_changed) in due {
+            if has_changed {
+                self.tell_health(lock, effects);
+            }
+            self.pass_time(now, lock, effects);
         }
         let enrolled = self.peers.iter().filter(|(_, peer)| peer.enrolment != Enrolment::Struck);
         self.book.retire(enrolled.map(|(lock, _)| lock));
@@ -184,13 +196,14 @@ impl Fleet {
     fn judge_one(&mut self, now: BootTime, lock: Lock, effects: &mut Vec<Effect>) {
         let terms = self.book.terms();
         let Some(peer) = self.peers.get_mut(&lock) else { return };
-        let is_granted = peer
-            .seat
-            .is_some_and(|seat| self.consensus.permits_becoming_healthy(seat).is_granted());
-        let permit = if is_granted { Permit::Given } else { Permit::Withheld };
-        if peer.vitals.judge(now, &terms, permit).is_none() {
-            return;
+        if peer.judge(now, &terms, &self.consensus) {
+            self.tell_health(lock, effects);
         }
+    }
+
+    /// A worker was just judged to be something else.
+    fn tell_health(&mut self, lock: Lock, effects: &mut Vec<Effect>) {
+        let Some(peer) = self.peers.get(&lock) else { return };
         let (incarnation, health) = (peer.incarnation, peer.vitals.health());
         match health {
             Health::MustDie => self.lose(lock, effects),

@@ -393,7 +393,7 @@ impl Fleet {
             return;
         }
         match saying {
-            Saying::Running(held) => self.learn_running(now, incarnation, held, effects),
+            Saying::Running(held) => self.learn_running(incarnation, held, effects),
             Saying::Answers(answers) => self.learn_answers(incarnation.lock, answers, effects),
             Saying::Noted(number) => self.learn_noted(incarnation.lock, number),
             Saying::Heartbeat(_) | Saying::Statuses(_) => {}

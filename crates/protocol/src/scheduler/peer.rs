@@ -2,12 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use sterna_model::{BootTime, Incarnation, Name, RunId, RunSequence};
+use sterna_model::{BootTime, Incarnation, Name, RunId, RunSequence, Span};
 
 use super::{Claim, runs::Entry, unsure::Unsure};
 use crate::{
-    consensus::Seat,
-    health::{Health, Vitals},
+    consensus::{Consensus, Seat},
+    health::{Health, Permit, Vitals},
+    limits::Terms,
     message::{Payload, StreamId},
     planted::{Mistake, is_planted},
     roster::Enrolled,
@@ -51,6 +52,8 @@ pub(super) struct Peer {
     /// The newest status of each run that is being recorded, and whether it is an end.
     pub(super) recording: BTreeMap<RunId, (u64, bool)>,
     pub(super) has_silent_runs: bool,
+    /// The version of the limits that it said last.
+    pub(super) echoed: Option<u64>,
 }
 
 /// Whether the roster names this life.
@@ -104,6 +107,7 @@ impl Peer {
             unanswered: VecDeque::new(),
             recording: BTreeMap::new(),
             has_silent_runs: false,
+            echoed: None,
         }
     }
 
@@ -145,6 +149,24 @@ impl Peer {
             task: entry.task,
             contract: entry.contract,
         })
+    }
+
+    /// Judges its health; gives whether that is another now.
+    pub(super) fn judge(&mut self, now: BootTime, terms: &Terms, consensus: &Consensus) -> bool {
+        let is_granted =
+            self.seat.is_some_and(|seat| consensus.permits_becoming_healthy(seat).is_granted());
+        let permit = if is_granted { Permit::Given } else { Permit::Withheld };
+        self.vitals.judge(now, terms, permit).is_some()
+    }
+
+    /// Whether time alone may do something to what runs there.
+    pub(super) fn is_due(&self, now: BootTime, heartbeat_every: Span) -> bool {
+        let is_silent = self.vitals.heard().is_none_or(|heard| now.since(heard) >= heartbeat_every);
+        is_silent
+            || self.is_lost()
+            || !self.unanswered.is_empty()
+            || !self.unsure.is_empty()
+            || is_planted(Mistake::FreesTheUnsure)
     }
 
     /// Whether nothing is heard of it that could be believed.

@@ -70,6 +70,9 @@ impl Fleet {
         effects: &mut Vec<Effect>,
     ) -> Arrival {
         let lock = incarnation.lock;
+        if self.is_at_home(incarnation, &heartbeat.name) {
+            return Arrival::Known;
+        }
         if self.given_up.get(&lock).is_some_and(|life| incarnation.life <= *life) {
             return Arrival::GivenUp;
         }
@@ -137,6 +140,16 @@ impl Fleet {
                 Arrival::TakesName
             }
         }
+    }
+
+    /// Nearly always: who is seated and not given up holds its name, and nothing changes.
+    fn is_at_home(&self, incarnation: Incarnation, name: &Name) -> bool {
+        self.peers.get(&incarnation.lock).is_some_and(|peer| {
+            peer.incarnation == incarnation
+                && peer.seat.is_some()
+                && peer.name == *name
+                && peer.enrolment != Enrolment::Struck
+        })
     }
 
     /// Who else holds this name.

@@ -223,7 +223,6 @@ impl Fleet {
     /// The first answer to `get_running` in an association, and the only one that counts.
     pub(super) fn learn_running(
         &mut self,
-        now: BootTime,
         from: Incarnation,
         held: Vec<Held>,
         effects: &mut Vec<Effect>,
@@ -250,7 +249,6 @@ impl Fleet {
         }
         self.repeat_kills(lock, effects);
         self.finish_purge(lock, effects);
-        self.open_doors(now, effects);
     }
 
     /// One run that a worker said that it has.

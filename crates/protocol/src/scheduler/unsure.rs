@@ -53,6 +53,10 @@ impl Unsure {
         self.asked.remove(&run);
     }
 
+    pub(super) fn is_empty(&self) -> bool {
+        self.runs.is_empty()
+    }
+
     /// The worker is given up, and is asked nothing more. Its numbers are not used again.
     pub(super) fn give_up(&mut self) {
         self.runs.clear();

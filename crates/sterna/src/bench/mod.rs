@@ -10,9 +10,9 @@ mod etcd;
 #[cfg(feature = "postgres")]
 mod postgres;
 mod report;
+mod store;
 
 pub(crate) use report::median;
-mod store;
 
 /// Measure Sterna on this machine, beside what the machine itself can do
 #[derive(Debug, clap::Args)]

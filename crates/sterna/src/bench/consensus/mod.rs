@@ -1,12 +1,18 @@
 //! `sterna bench consensus`: the worker set of a leader, judged in states that are hard to judge.
 
+mod fleet;
+
 use std::hint::black_box;
 
 use anyhow::Context;
 use serde_json::Value;
-use sterna_model::{DirectoryId, Incarnation, Lock, MachineId, Nonce, Term, WallTime};
-use sterna_protocol::consensus::{Consensus, Held, Seat, SetId, Version};
+use sterna_model::{DirectoryId, Epoch, Incarnation, Lock, MachineId, Nonce, Term, WallTime};
+use sterna_protocol::{
+    consensus::{Consensus, Held, Seat, SetId, Version},
+    message::Mandate,
+};
 
+use self::fleet::Played;
 use super::report::{Report, median, rounded};
 use crate::{clock, out};
 
@@ -60,13 +66,16 @@ fn measure(rounds: u32) -> anyhow::Result<Report> {
     for size in SIZES {
         let mut slowest: f64 = 0.0;
         for (state, name) in STATES {
-            let (leader, seats) = fleet(state, size)?;
+            let (leader, seats) = worker_set(state, size)?;
             let pass = median((0..rounds).map(|_| pass_ms(&leader)));
             report.figures.insert(format!("pass_ms_{size}_{name}"), rounded(pass));
             slowest = slowest.max(pass);
             heartbeat = heartbeat.max(median((0..rounds).map(|_| heartbeat_ns(&leader, &seats))));
             bytes = bytes.max(leader.heap_bytes() as f64 / size as f64);
         }
+        let (pass, beat) = whole(size, rounds)?;
+        report.figures.insert(format!("fleet_pass_ms_{size}"), rounded(pass));
+        report.figures.insert(format!("fleet_heartbeat_ns_{size}"), rounded(beat));
         let floor = median((0..rounds).map(|_| walk_ms(bytes * size as f64)));
         report.figures.insert(format!("pass_ms_{size}"), rounded(slowest));
         report.floor.insert(format!("walk_ms_{size}"), rounded(floor));
@@ -75,6 +84,24 @@ fn measure(rounds: u32) -> anyhow::Result<Report> {
     report.figures.insert("heartbeat_ns".to_owned(), rounded(heartbeat));
     report.figures.insert("bytes_per_worker".to_owned(), rounded(bytes));
     Ok(report)
+}
+
+/// The pass and the heartbeat of the whole leader's side.
+fn whole(size: u64, rounds: u32) -> anyhow::Result<(f64, f64)> {
+    let (term, nonce) = (Term::new(2), Nonce::new(2));
+    let mut earlier = Consensus::starting_at(Term::new(1), nonce, Version::ZERO, u32::MAX);
+    for number in 0..size {
+        earlier.join(&worker(number)?, None);
+    }
+    let mandate = Mandate { epoch: Epoch::new(1), term, nonce };
+    let mut played = Played::new(size, mandate, *earlier.newest())?;
+    let mut beats = Vec::new();
+    let passes = (0..rounds).map(|_| {
+        beats.push(played.heartbeat_ns());
+        played.pass_ms()
+    });
+    let pass = median(passes);
+    Ok((pass, median(beats)))
 }
 
 fn pass_ms(leader: &Consensus) -> f64 {
@@ -115,7 +142,7 @@ fn walk_ms(bytes: f64) -> f64 {
     begun.elapsed().as_secs_f64() * 1e3
 }
 
-fn fleet(state: State, size: u64) -> anyhow::Result<(Consensus, Vec<Seat>)> {
+fn worker_set(state: State, size: u64) -> anyhow::Result<(Consensus, Vec<Seat>)> {
     let (term, nonce) = (Term::new(2), Nonce::new(2));
     let mut leader = Consensus::starting_at(term, nonce, Version::ZERO, u32::MAX);
     // What an earlier leader gave: the whole set, so that no comparison ends early.
@@ -189,11 +216,17 @@ fn table(report: &Report) -> String {
             text += &format!("{:>12}", shown(&report.figures, &format!("pass_ms_{size}_{name}")));
         }
     }
+    text += &format!("\n{:<16}", "whole leader");
+    for size in SIZES {
+        text += &format!("{:>12}", shown(&report.figures, &format!("fleet_pass_ms_{size}")));
+    }
     text += &format!("\n{:<16}", "bare walk");
     for size in SIZES {
         text += &format!("{:>12}", shown(&report.floor, &format!("walk_ms_{size}")));
     }
-    text += &format!("\na heartbeat: {} ns", shown(&report.figures, "heartbeat_ns"));
+    let whole = shown(&report.figures, "fleet_heartbeat_ns_10000");
+    let bare = shown(&report.figures, "heartbeat_ns");
+    text += &format!("\na heartbeat: {bare} ns; of the whole leader {whole} ns");
     text += &format!("\na worker: {} bytes", shown(&report.figures, "bytes_per_worker"));
     text
 }

@@ -1,0 +1,163 @@
+//! The whole of a leader's side with so many workers, each with a run: everybody heard, known and
+//! healthy.
+
+use std::{hint::black_box, sync::Arc};
+
+use anyhow::Context;
+use sterna_model::{
+    BootTime, Contract, Incarnation, Name, Namespace, RunId, Span, WallTime, Work, WorkKey,
+};
+use sterna_protocol::{
+    consensus::SetId,
+    health::Health,
+    limits::{Book, Limits},
+    message::{
+        FromWorker, Heartbeat, HeartbeatAnswer, Held, Mandate, Order, Payload, Saying, StreamId,
+        VERSION,
+    },
+    roster::Origin,
+    scheduler::{Begin, Bump, Effect, Fleet, Input},
+};
+
+use super::worker;
+use crate::clock;
+
+/// A leader and its workers, as far as the leader can tell.
+pub(super) struct Played {
+    fleet: Fleet,
+    now: BootTime,
+    mandate: Mandate,
+    workers: Vec<(Incarnation, Name)>,
+    set: Option<SetId>,
+    facts: Payload,
+}
+
+impl Played {
+    /// Everybody joins, as after a change of leader, and becomes healthy.
+    pub(super) fn new(size: u64, mandate: Mandate, earlier: SetId) -> anyhow::Result<Self> {
+        let now = BootTime::from_millis(0);
+        let begin = Begin {
+            mandate,
+            elected: now,
+            lease_until: BootTime::from_millis(u64::MAX),
+            revision: sterna_model::Revision::ZERO,
+            book: Book::new(Limits::default(), Vec::new()),
+            roster: Vec::new(),
+            claims: Vec::new(),
+            origin: Origin::Continued,
+            bump: Bump::Forbidden,
+        };
+        let facts = Arc::from([]);
+        let fleet = Fleet::new(now, begin);
+        let workers = (0..size).map(|number| {
+            Ok((worker(number)?, Name::new(&format!("w{number}")).context("a name is refused")?))
+        });
+        let workers = workers.collect::<anyhow::Result<Vec<_>>>()?;
+        let mut played = Self { fleet, now, mandate, workers, set: Some(earlier), facts };
+        played.join()?;
+        Ok(played)
+    }
+
+    fn join(&mut self) -> anyhow::Result<()> {
+        for index in 0..self.workers.len() {
+            self.beat(index);
+            let (worker, _) = self.workers[index];
+            self.step(Input::Enrolled(worker));
+            let held = Held {
+                run: RunId::from_parts(WallTime::EPOCH, unique(index)),
+                key: WorkKey {
+                    namespace: Namespace::new("default").context("a namespace is refused")?,
+                    work: Work::Task(self.workers[index].1.clone()),
+                },
+                task: None,
+                contract: Contract::Stop { after: Span::from_secs(600) },
+                status: None,
+            };
+            let frame = self.frame(index, Saying::Running(vec![held]));
+            self.step(Input::Frame(stream(index), frame));
+        }
+        self.set = None;
+        for _ in 0..4 {
+            self.tick();
+            for index in 0..self.workers.len() {
+                self.beat(index);
+            }
+        }
+        let is_healthy =
+            |(worker, _): &(Incarnation, Name)| self.fleet.health(*worker) == Some(Health::Healthy);
+        anyhow::ensure!(self.workers.iter().all(is_healthy), "somebody is not healthy");
+        Ok(())
+    }
+
+    fn frame(&self, index: usize, saying: Saying) -> FromWorker {
+        let incarnation = self.workers[index].0;
+        FromWorker { version: VERSION, incarnation, mandate: Some(self.mandate), saying }
+    }
+
+    fn beat(&mut self, index: usize) {
+        let heartbeat = Heartbeat {
+            name: self.workers[index].1.clone(),
+            stamp: self.now,
+            checked: Some(Span::ZERO),
+            boot: 1,
+            seen: None,
+            limits: 1,
+            set: self.set,
+            wants_drain: false,
+            facts: Arc::clone(&self.facts),
+        };
+        let frame = self.frame(index, Saying::Heartbeat(heartbeat));
+        self.step(Input::Frame(stream(index), frame));
+    }
+
+    fn step(&mut self, input: Input) {
+        let mut effects = Vec::new();
+        self.fleet.step(self.now, input, &mut effects);
+        for effect in effects {
+            if let Effect::Send(_, frame) = effect
+                && let Order::Heartbeat(HeartbeatAnswer::Confirmed(confirmation)) = frame.order
+            {
+                // All have joined, so all are told the same.
+                self.set = confirmation.set.or(self.set);
+            }
+        }
+    }
+
+    fn tick(&mut self) {
+        self.now = self.fleet.deadline();
+        self.step(Input::Tick);
+    }
+
+    /// One whole pass: consensus, health, deadlines and the doors.
+    pub(super) fn pass_ms(&mut self) -> f64 {
+        self.now = self.fleet.deadline();
+        let mut effects = Vec::new();
+        let begun = clock::instant();
+        self.fleet.step(self.now, Input::Tick, &mut effects);
+        let taken = begun.elapsed().as_secs_f64() * 1e3;
+        black_box(effects);
+        taken
+    }
+
+    /// One heartbeat, from the frame to the answer, of workers in an order that no cache foresees.
+    pub(super) fn heartbeat_ns(&mut self) -> f64 {
+        let mut seed = 11;
+        let order: Vec<usize> =
+            self.workers.iter().map(|_| super::below(&mut seed, self.workers.len())).collect();
+        let begun = clock::instant();
+        for index in &order {
+            self.beat(*index);
+        }
+        begun.elapsed().as_secs_f64() * 1e9 / order.len() as f64
+    }
+}
+
+fn stream(index: usize) -> StreamId {
+    StreamId::new(index as u64)
+}
+
+fn unique(index: usize) -> [u8; 10] {
+    let mut unique = [0; 10];
+    unique[2..].copy_from_slice(&(index as u64).to_be_bytes());
+    unique
+}
