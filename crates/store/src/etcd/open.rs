@@ -21,9 +21,20 @@ use super::{
 use crate::{About, BoxError, OpenError, tls};
 
 /// The version of the layout of keys.
-const FORMAT: usize = 1;
+const FORMAT: usize = 2;
 /// The oldest version that is known to do what we ask.
 const VERSION_MIN: [u32; 2] = [3, 4];
+
+/// The store was made by a build before the first release.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "the store under {prefix}/ has layout {found}, and this build reads only {FORMAT}; name another \
+     prefix in the URL, or remove that store with the build that made it"
+)]
+struct OlderFormat {
+    prefix: String,
+    found: usize,
+}
 
 /// A bare connection, made as a store makes its own, for measuring beside one.
 #[derive(Debug)]
@@ -77,7 +88,7 @@ impl Bare {
         Ok(())
     }
 
-    /// How many keys the store has, its own records included.
+    /// How many keys the store has, its own records included but for that of the format.
     ///
     /// # Errors
     /// etcd did not answer, or refused.
@@ -163,15 +174,19 @@ pub(super) async fn prepare(connector: &Connector, opened: &Opened) -> Result<Fa
     };
     let unreadable = |source: &str| OpenError::Server {
         server: target.server.clone(),
-        source: format!("{source} under {} is not of our making", keys.root()).into(),
+        source: format!("{source} under {}/ is not of our making", target.prefix).into(),
     };
     let mut readings = answer.responses.iter().filter_map(|response| response.range.as_ref());
     let format = readings.next().and_then(|reading| reading.kvs.first());
     let format = format.and_then(|kv| std::str::from_utf8(&kv.value).ok()?.parse().ok());
     let found = format.ok_or_else(|| unreadable("the format's record"))?;
     if found > FORMAT {
-        let (server, schema) = (target.server.clone(), keys.root().to_owned());
+        let (server, schema) = (target.server.clone(), format!("{}/", target.prefix));
         return Err(OpenError::NewerSchema { server, schema, found, known: FORMAT });
+    }
+    if found < FORMAT {
+        let source = OlderFormat { prefix: target.prefix.clone(), found }.into();
+        return Err(OpenError::Server { server: target.server.clone(), source });
     }
     let floor = readings.next().and_then(Floor::read);
     let floor = floor.ok_or_else(|| unreadable("the floor's record"))?;
