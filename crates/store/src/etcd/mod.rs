@@ -178,7 +178,10 @@ impl Store for Etcd {
     }
 
     fn written(&self, id: WriteId) -> BoxFuture<'_, Result<Option<Revision>, StoreError>> {
-        reader::written(&self.reads, &self.known, id).boxed()
+        async move {
+            reader::written(&self.reads, &self.known, id).await.map_err(reader::unavailable)
+        }
+        .boxed()
     }
 
     fn compact(&self, up_to: Revision) -> BoxFuture<'_, Result<(), StoreError>> {

@@ -238,6 +238,7 @@ async fn open_error(connector: &Connector, endpoint: &Endpoint, trouble: Trouble
         | Topic::Future
         | Topic::NoAuthentication
         | Topic::TooLarge
+        | Topic::Full
         | Topic::Other => not_connected(connector, endpoint, trouble).await,
     }
 }

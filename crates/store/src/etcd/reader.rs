@@ -90,9 +90,9 @@ pub(super) async fn written(
     link: &Link,
     known: &Known,
     id: WriteId,
-) -> Result<Option<Revision>, StoreError> {
+) -> Result<Option<Revision>, Trouble> {
     let request = RangeRequest { key: known.keys.write(id), ..RangeRequest::default() };
-    let answer: RangeResponse = link.ask(path::RANGE, request).await.map_err(unavailable)?;
+    let answer: RangeResponse = link.ask(path::RANGE, request).await?;
     Ok(answer.kvs.first().map(|kv| revision(kv.mod_revision)))
 }
 
@@ -101,6 +101,13 @@ pub(super) async fn extent(link: &Link, known: &Known) -> Result<(Revision, Floo
     let request = RangeRequest { key: known.keys.floor(), ..RangeRequest::default() };
     let answer: RangeResponse = link.ask(path::RANGE, request).await.map_err(unavailable)?;
     noted(known, &answer)
+}
+
+/// The floor, for those who need to know no more.
+pub(super) async fn floor(link: &Link, known: &Known) -> Result<Floor, Trouble> {
+    let request = RangeRequest { key: known.keys.floor(), ..RangeRequest::default() };
+    let answer: RangeResponse = link.ask(path::RANGE, request).await?;
+    Floor::read(&answer).ok_or(Trouble::Nonsense)
 }
 
 /// What a reading of the floor's record says; also notes it.
@@ -154,6 +161,7 @@ async fn pinned(link: &Link, known: &Known, at: Option<Revision>, trouble: Troub
         | Topic::Permission
         | Topic::NoAuthentication
         | Topic::TooLarge
+        | Topic::Full
         | Topic::Other => unavailable(trouble),
     }
 }

@@ -102,6 +102,8 @@ pub(super) enum Topic {
     Permission,
     NoAuthentication,
     TooLarge,
+    /// No room is left, or none is left behind what was applied.
+    Full,
     Other,
 }
 
@@ -183,8 +185,11 @@ const WORDS: &[(&str, Said)] = &[
         refused(Next::Elsewhere, Topic::Leader, "etcd has no leader; start more than half of its members, and let them reach each other")),
     ("too many requests",
         refused(Next::Again, Topic::Other, "etcd is too slow for what it is asked; ask less, or give it faster disks")),
+    // Said before anything is proposed, but also of what was just applied: a member that finds its
+    // database full by applying a transaction answers with this in place of the transaction's own
+    // answer. Either way its fate is decided when this is said.
     ("mvcc: database space exceeded",
-        refused(Next::Nothing, Topic::Other, "the database of etcd is full; defragment it, raise its --quota-backend-bytes, then `etcdctl alarm disarm`")),
+        open(Next::Nothing, Topic::Full, "the database of etcd is full; defragment it, raise its --quota-backend-bytes, then `etcdctl alarm disarm`")),
     ("request is too large",
         refused(Next::Nothing, Topic::Other, "etcd takes only small requests; set its --max-request-bytes to 1572864 or more")),
     ("too many operations in txn request",
@@ -279,9 +284,15 @@ mod tests {
     }
 
     #[test]
-    fn what_etcd_refuses_was_not_done() {
+    fn what_met_a_full_database_may_have_been_done_and_is_not_sent_again() {
         let full = "etcdserver: mvcc: database space exceeded";
-        assert_eq!(of(Code::ResourceExhausted, full), (Next::Nothing, Fate::NotDone));
+        assert_eq!(of(Code::ResourceExhausted, full), (Next::Nothing, Fate::Open));
+    }
+
+    #[test]
+    fn what_etcd_refuses_was_not_done() {
+        let large = "etcdserver: request is too large";
+        assert_eq!(of(Code::InvalidArgument, large), (Next::Nothing, Fate::NotDone));
         assert_eq!(
             of(Code::Unavailable, "etcdserver: no leader"),
             (Next::Elsewhere, Fate::NotDone)

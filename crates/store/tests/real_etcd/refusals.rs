@@ -1,5 +1,7 @@
 //! What an open store says when etcd is there and refuses, and what it does by itself.
 
+use std::sync::Arc;
+
 use sterna_store::{Commit, Etcd, Outcome, Store, StoreError, etcd::Bare, scan_all};
 
 use crate::{cluster::Cluster, told, write_id};
@@ -46,6 +48,40 @@ async fn a_full_database_is_told_and_nothing_of_what_it_refused_is_there() {
     let (items, _) = scan_all(&store, "").await.unwrap();
     assert_eq!(items.len() as u64, number - 1, "what was acknowledged is there, and no more");
     assert_eq!(store.written(write_id(0, number)).await.unwrap(), None);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn commits_that_a_filling_database_takes_are_never_said_to_be_refused() {
+    let cluster = Cluster::start(1, &["--quota-backend-bytes", "20000000"]);
+    let store = Arc::new(Etcd::open(&cluster.url("filling")).await.unwrap());
+    // So many at a time that some are on their way into the database when it is found to be full.
+    // It may take them all; what comes after that it refuses.
+    let (mut refused, mut next) = (0, 0);
+    while refused == 0 {
+        let wave: Vec<_> = (next..next + 300)
+            .map(|number| {
+                let store = Arc::clone(&store);
+                (number, tokio::spawn(async move { store.commit(put(number, 90_000)).await }))
+            })
+            .collect();
+        next += 300;
+        for (number, commit) in wave {
+            let answer = commit.await.unwrap();
+            let written = store.written(write_id(0, number)).await.unwrap();
+            let item = store.get(&format!("/{number}")).await.unwrap().item;
+            assert_eq!(item.map(|item| item.revision), written, "{number}");
+            match answer {
+                Ok(Outcome::Applied(at)) => assert_eq!(written, Some(at), "{number}"),
+                Ok(Outcome::Conflict(keys)) => panic!("{keys:?} were expected to be nothing"),
+                Err(StoreError::Unknown(_)) => {}
+                refusal => {
+                    assert_eq!(written, None, "{number} applied, and was told {refusal:?}");
+                    assert_unavailable(refusal, "the database of etcd is full");
+                    refused += 1;
+                }
+            }
+        }
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
