@@ -117,6 +117,28 @@ async fn a_store_keeps_what_it_has_whatever_one_does_whose_prefix_begins_its_own
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_scan_asks_for_little_more_than_it_takes_however_large_the_values() {
+    let values = if std::env::var_os("STERNA_LONG").is_some() { 800 } else { 60 };
+    let cluster = Cluster::start(1, &[]);
+    let store = Etcd::open(&cluster.url("large")).await.unwrap();
+    // Small ones first, which let it expect more of them.
+    for number in 0..1_000 {
+        let small = Commit::new(write_id(1, number)).put(format!("/0{number:03}"), "1");
+        drop(store.commit(small).await.unwrap());
+    }
+    assert_eq!(scan_all(&store, "/0").await.unwrap().0.len(), 1_000);
+    for number in 0..values {
+        let large =
+            Commit::new(write_id(0, number)).put(format!("/9{number:03}"), vec![0; 999_000]);
+        drop(store.commit(large).await.unwrap());
+    }
+    let before = cluster.bytes_sent(0);
+    assert_eq!(scan_all(&store, "/").await.unwrap().0.len() as u64, 1_000 + values);
+    let sent = cluster.bytes_sent(0) - before;
+    assert!(sent < values * 2_000_000, "etcd had to send {sent} bytes");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn write_ids_go_with_the_history_and_late_copies_with_them() {
     let cluster = Cluster::start(1, &[]);
     let store = Etcd::open(&cluster.url("clean")).await.unwrap();
