@@ -29,6 +29,8 @@ async fn a_cluster_that_takes_less_than_usual_says_what_to_change() {
     assert_unavailable(store.commit(many).await, "set its --max-txn-ops to 128 or more");
     let says = "set its --max-request-bytes to 1572864 or more";
     assert_unavailable(store.commit(put(2, 200_000)).await, says);
+    // Beyond 512 KiB more than that it is not etcd that refuses but what hands it its requests.
+    assert_unavailable(store.commit(put(4, 999_000)).await, says);
     assert_eq!(scan_all(&store, "").await.unwrap().0, []);
     drop(store.commit(put(3, 10)).await.unwrap());
 }
