@@ -4,20 +4,10 @@ use std::sync::Arc;
 
 use sterna_store::{Commit, Etcd, Outcome, Store, StoreError, etcd::Bare, scan_all};
 
-use crate::{cluster::Cluster, told, write_id};
+use crate::{assert_unavailable, cluster::Cluster, write_id};
 
 fn put(number: u64, bytes: usize) -> Commit {
     Commit::new(write_id(0, number)).put(format!("/{number}"), vec![0; bytes])
-}
-
-#[track_caller]
-fn assert_unavailable(answer: Result<Outcome, StoreError>, says: &str) {
-    match answer {
-        Err(error @ StoreError::Unavailable(_)) => {
-            assert!(told(&error).contains(says), "{says:?} is not said in: {}", told(&error));
-        }
-        other => panic!("expected to hear {says:?}, got {other:?}"),
-    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
