@@ -13,8 +13,8 @@ use super::{
     target::{Endpoint, Target},
     trouble::{Next, Topic, Trouble},
     wire::{
-        Compare, DeleteRangeRequest, PutRequest, RangeRequest, RangeResponse, Request, TxnRequest,
-        TxnResponse, path,
+        Compare, DeleteRangeRequest, PutRequest, RangeRequest, RangeResponse, Request, RequestOp,
+        TxnRequest, TxnResponse, path,
     },
     writer,
 };
@@ -159,15 +159,9 @@ pub(super) async fn prepare(connector: &Connector, opened: &Opened) -> Result<Fa
     let (target, session) = (&connector.target, &opened.session);
     let keys = Keys::under(&target.prefix);
     let format = Bytes::from(FORMAT.to_string());
-    let read = |key| Request::Range(RangeRequest { key, ..RangeRequest::default() }).into();
     let make = Request::Put(PutRequest { key: keys.format(), value: format }).into();
-    let request = TxnRequest {
-        compare: vec![Compare::is_absent(keys.format())],
-        success: vec![make, read(keys.format()), read(keys.floor())],
-        failure: vec![read(keys.format()), read(keys.floor())],
-    };
-    let answer: TxnResponse = match session.ask(path::TXN, request).await {
-        Ok(answer) => answer,
+    let readings = match records(session, &keys, make).await {
+        Ok(readings) => readings,
         Err(trouble) => {
             return Err(open_error(connector, &target.endpoints[opened.member], trouble).await);
         }
@@ -176,7 +170,7 @@ pub(super) async fn prepare(connector: &Connector, opened: &Opened) -> Result<Fa
         server: target.server.clone(),
         source: format!("{source} under {}/ is not of our making", target.prefix).into(),
     };
-    let mut readings = answer.responses.iter().filter_map(|response| response.range.as_ref());
+    let mut readings = readings.iter();
     let format = readings.next().and_then(|reading| reading.kvs.first());
     let format = format.and_then(|kv| std::str::from_utf8(&kv.value).ok()?.parse().ok());
     let found = format.ok_or_else(|| unreadable("the format's record"))?;
@@ -210,6 +204,33 @@ pub(super) async fn prepare(connector: &Connector, opened: &Opened) -> Result<Fa
         is_shared: true,
     };
     Ok(Facts { floor, about, warnings })
+}
+
+/// Reads the records of the format and of the floor, and makes the first if it is not there.
+async fn records(
+    session: &Session,
+    keys: &Keys,
+    make: RequestOp,
+) -> Result<Vec<RangeResponse>, Trouble> {
+    let range = |key| RangeRequest { key, ..RangeRequest::default() };
+    let read = |key| Request::Range(range(key)).into();
+    let request = TxnRequest {
+        compare: vec![Compare::is_absent(keys.format())],
+        success: vec![make, read(keys.format()), read(keys.floor())],
+        failure: vec![read(keys.format()), read(keys.floor())],
+    };
+    let full = match session.ask::<_, TxnResponse>(path::TXN, request).await {
+        Ok(answer) => return Ok(answer.responses.into_iter().filter_map(|it| it.range).collect()),
+        Err(trouble) if trouble.topic() == Topic::Full => trouble,
+        Err(trouble) => return Err(trouble),
+    };
+    // A full database takes nothing that might write, even if it would not. What is there can be
+    // read, and so can the store.
+    let format: RangeResponse = session.ask(path::RANGE, range(keys.format())).await?;
+    if format.kvs.is_empty() {
+        return Err(full);
+    }
+    Ok(vec![format, session.ask(path::RANGE, range(keys.floor())).await?])
 }
 
 fn check_version(server: &str, found: &str) -> Result<(), OpenError> {

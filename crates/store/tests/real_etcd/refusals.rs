@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use sterna_store::{Commit, Etcd, Outcome, Store, StoreError, etcd::Bare, scan_all};
 
-use crate::{assert_unavailable, cluster::Cluster, write_id};
+use crate::{assert_unavailable, cluster::Cluster, told, write_id};
 
 fn put(number: u64, bytes: usize) -> Commit {
     Commit::new(write_id(0, number)).put(format!("/{number}"), vec![0; bytes])
@@ -40,6 +40,11 @@ async fn a_full_database_is_told_and_nothing_of_what_it_refused_is_there() {
     let (items, _) = scan_all(&store, "").await.unwrap();
     assert_eq!(items.len() as u64, number - 1, "what was acknowledged is there, and no more");
     assert_eq!(store.written(write_id(0, number)).await.unwrap(), None);
+    // What it has can be read, also by a process that comes later.
+    let later = Etcd::open(&cluster.url("full")).await.unwrap();
+    assert!(later.get("/1").await.unwrap().item.is_some());
+    let error = Etcd::open(&cluster.url("other")).await.unwrap_err();
+    assert!(told(&error).contains("the database of etcd is full"), "{}", told(&error));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
