@@ -1,11 +1,16 @@
 //! Where in etcd's one space of keys everything of a store lies. Pure.
 //!
 //! ```text
-//!   PREFIX/k<key>        what callers store
-//!   PREFIX/w<write id>   one for each commit that applied; its revision is the commit's
-//!   PREFIX/floor         up to where history is forgotten
-//!   PREFIX/format        the version of this layout
+//!   PREFIX/format         the version of this layout; where it lies never changes
+//!   PREFIX//floor         up to where history is forgotten
+//!   PREFIX//k/<key>       what callers store
+//!   PREFIX//w/<write id>  one for each commit that applied; its revision is the commit's
+//!   PREFIX//b/<key>       what is measured beside the store
 //! ```
+//!
+//! Invariant: no key of one store lies in a room of another. No prefix holds two slashes in a row
+//! or ends with one (`target` sees to it), so what stands before the first pair of them in a key is
+//! the prefix of the one store that it belongs to.
 
 use bytes::Bytes;
 use sterna_model::{Revision, WriteId};
@@ -15,9 +20,17 @@ use crate::Key;
 /// The names of one store.
 #[derive(Clone, Debug)]
 pub(super) struct Keys {
-    /// Ends with a slash.
-    root: String,
+    prefix: String,
 }
+
+/// Ends the prefix in every key but the format's.
+const END: &str = "//";
+/// What callers store.
+const CALLERS: &str = "k/";
+/// Records of commits.
+const WRITES: &str = "w/";
+/// What is put beside the store.
+const BESIDE: &str = "b/";
 
 /// From the first key to before the second.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,17 +42,12 @@ pub(super) struct Bounds {
 impl Keys {
     /// Of the store under this prefix.
     pub(super) fn under(prefix: &str) -> Self {
-        Self { root: format!("{prefix}/") }
-    }
-
-    /// Begins every key of the store.
-    pub(super) fn root(&self) -> &str {
-        &self.root
+        Self { prefix: prefix.to_owned() }
     }
 
     /// A caller's key.
     pub(super) fn of(&self, key: &str) -> Bytes {
-        self.name("k", key.as_bytes())
+        self.name(CALLERS, key.as_bytes())
     }
 
     /// The record of a commit.
@@ -47,7 +55,14 @@ impl Keys {
         let digit = |nibble: u8| char::from_digit(nibble.into(), 16).unwrap_or('0');
         let hex: String =
             id.as_bytes().iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect();
-        self.name("w", hex.as_bytes())
+        self.name(WRITES, hex.as_bytes())
+    }
+
+    /// Whether this is the record of a commit.
+    pub(super) fn is_write(&self, key: &[u8]) -> bool {
+        let id = key.strip_prefix(&*self.name(WRITES, b""));
+        let is_digit = |byte: &u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
+        id.is_some_and(|id| id.len() == 2 * size_of::<WriteId>() && id.iter().all(is_digit))
     }
 
     /// The record of the floor.
@@ -57,12 +72,12 @@ impl Keys {
 
     /// The record of the layout's version.
     pub(super) fn format(&self) -> Bytes {
-        self.name("format", b"")
+        format!("{}/format", self.prefix).into()
     }
 
     /// A place of its own for measuring beside the store.
     pub(super) fn beside(&self, key: &str) -> Bytes {
-        self.name("bench", key.as_bytes())
+        self.name(BESIDE, key.as_bytes())
     }
 
     /// The callers' keys that begin with `prefix` and come after `after`.
@@ -77,7 +92,7 @@ impl Keys {
 
     /// All records of commits, after this one.
     pub(super) fn writes(&self, after: Option<&[u8]>) -> Bounds {
-        let all = self.name("w", b"");
+        let all = self.name(WRITES, b"");
         let end = following(&all);
         let first = after.map_or(all, |after| [after, &[0]].concat().into());
         Bounds { first, end }
@@ -85,12 +100,12 @@ impl Keys {
 
     /// Everything that was put beside the store.
     pub(super) fn all_beside(&self) -> Bounds {
-        let first = self.name("bench", b"");
+        let first = self.name(BESIDE, b"");
         let end = following(&first);
         Bounds { first, end }
     }
 
-    /// Everything of the store.
+    /// Everything of the store but its format.
     pub(super) fn all(&self) -> Bounds {
         let first = self.name("", b"");
         let end = following(&first);
@@ -99,12 +114,12 @@ impl Keys {
 
     /// The caller's name of a key.
     pub(super) fn name_of(&self, key: &[u8]) -> Key {
-        let own = key.get(self.root.len() + 1..).unwrap_or_default();
+        let own = key.get(self.prefix.len() + END.len() + CALLERS.len()..).unwrap_or_default();
         Key::from(&*String::from_utf8_lossy(own))
     }
 
     fn name(&self, room: &str, rest: &[u8]) -> Bytes {
-        [self.root.as_bytes(), room.as_bytes(), rest].concat().into()
+        [self.prefix.as_bytes(), END.as_bytes(), room.as_bytes(), rest].concat().into()
     }
 }
 
@@ -165,6 +180,23 @@ mod tests {
         assert!(keys.write(id).ends_with(b"abababababab"));
         let writes = keys.writes(None);
         assert!(keys.write(id) > writes.first && keys.write(id) < writes.end);
+    }
+
+    #[test]
+    fn no_room_of_a_store_holds_a_key_of_another() {
+        let id = WriteId::from_parts(WallTime::EPOCH, [0xab; 10]);
+        let prefixes = ["a", "a/b", "a/k", "a/w", "a/bench", "a/format", "/a", "a.", "ab"];
+        for (prefix, other) in prefixes.iter().flat_map(|it| prefixes.map(|other| (*it, other))) {
+            let (keys, theirs) = (Keys::under(prefix), Keys::under(other));
+            let rooms = [keys.bounds("", None), keys.writes(None), keys.all_beside(), keys.all()];
+            let own = [theirs.write(id), theirs.floor(), theirs.format(), theirs.beside("x")];
+            for key in own.into_iter().chain(["", "/w", "//k/x", "x"].map(|key| theirs.of(key))) {
+                let is_in = |bounds: &Bounds| key >= bounds.first && key < bounds.end;
+                let is_in = rooms.iter().any(is_in) || keys.format() == key;
+                assert_eq!(is_in, prefix == other, "{key:?} in a room of {prefix}");
+                assert_eq!(keys.is_write(&key), key == keys.write(id), "{key:?} to {prefix}");
+            }
+        }
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! What this process knows of its store, for all who talk to it.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 use sterna_model::Revision;
@@ -10,7 +10,6 @@ use super::{
     plan::Floor,
     wire::Header,
 };
-use crate::Limits;
 
 /// Shared by everything that one open store does.
 #[derive(Debug)]
@@ -21,8 +20,6 @@ pub(super) struct Known {
     seen: AtomicU64,
     /// Whether records of commits may lie below the floor.
     is_cleaning_due: AtomicBool,
-    /// How many items a page is asked for, so that it comes in about as many bytes as a page has.
-    stride: AtomicUsize,
 }
 
 impl Known {
@@ -32,7 +29,6 @@ impl Known {
             floor: Mutex::new(floor),
             seen: AtomicU64::new(0),
             is_cleaning_due: AtomicBool::new(false),
-            stride: AtomicUsize::new(Limits::PORTABLE.page_items_max),
         }
     }
 
@@ -69,15 +65,5 @@ impl Known {
     /// Whether that was said since the last time.
     pub(super) fn take_cleaning(&self) -> bool {
         self.is_cleaning_due.swap(false, Ordering::AcqRel)
-    }
-
-    /// For how many items to ask.
-    pub(super) fn stride(&self) -> usize {
-        self.stride.load(Ordering::Relaxed)
-    }
-
-    /// Notes how many fitted into a page.
-    pub(super) fn note_stride(&self, stride: usize) {
-        self.stride.store(stride.clamp(1, Limits::PORTABLE.page_items_max), Ordering::Relaxed);
     }
 }

@@ -84,14 +84,29 @@ impl Link {
         M: Message + Default + Clone + 'static,
         A: Message + Default + 'static,
     {
+        self.ask_or_change(path, request, |_, _| false).await
+    }
+
+    /// The same, but `change` may make another request of one that failed; it says whether it did.
+    pub(super) async fn ask_or_change<M, A>(
+        &self,
+        path: &'static str,
+        mut request: M,
+        mut change: impl FnMut(&mut M, &Trouble) -> bool,
+    ) -> Result<A, Trouble>
+    where
+        M: Message + Default + Clone + 'static,
+        A: Message + Default + 'static,
+    {
         let until = Instant::now() + CALL_MAX;
         loop {
             let session = self.session(until).await?;
             match session.ask(path, request.clone()).await {
                 Ok(answer) => return Ok(answer),
                 Err(trouble) => {
-                    let is_over = trouble.next() == Next::Nothing || Instant::now() >= until;
-                    if is_over {
+                    let is_changed = change(&mut request, &trouble);
+                    let is_hopeless = trouble.next() == Next::Nothing && !is_changed;
+                    if is_hopeless || Instant::now() >= until {
                         return Err(trouble);
                     }
                     if trouble.next() == Next::Again {

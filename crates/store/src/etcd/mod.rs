@@ -10,7 +10,7 @@
 //! | `plan` | a commit as a transaction, and what its answer means; pure |
 //! | `gather` | whole commits out of the events of a watch; pure |
 //! | `keys`, `wire` | where everything lies, and etcd's words; pure |
-//! | `writer`, `reader`, `watch`, `upkeep` | the drivers |
+//! | `writer`, `reader`, `scan`, `watch`, `upkeep` | the drivers |
 //! | `link`, `session` | a connection that is made again, to the next member, when it is lost |
 //! | `known` | what this process knows of its store |
 //! | `open`, `target` | the URL, the way in |
@@ -33,6 +33,7 @@ mod link;
 mod open;
 mod plan;
 mod reader;
+mod scan;
 mod session;
 mod target;
 #[cfg(test)]
@@ -166,7 +167,7 @@ impl Store for Etcd {
     }
 
     fn scan(&self, scan: Scan) -> BoxFuture<'_, Result<Page, StoreError>> {
-        async move { reader::scan(&self.reads, &self.known, &self.limits(), &scan).await }.boxed()
+        async move { scan::scan(&self.reads, &self.known, &self.limits(), &scan).await }.boxed()
     }
 
     fn watch<'a>(
@@ -178,7 +179,10 @@ impl Store for Etcd {
     }
 
     fn written(&self, id: WriteId) -> BoxFuture<'_, Result<Option<Revision>, StoreError>> {
-        reader::written(&self.reads, &self.known, id).boxed()
+        async move {
+            reader::written(&self.reads, &self.known, id).await.map_err(reader::unavailable)
+        }
+        .boxed()
     }
 
     fn compact(&self, up_to: Revision) -> BoxFuture<'_, Result<(), StoreError>> {

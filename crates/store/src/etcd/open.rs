@@ -13,17 +13,28 @@ use super::{
     target::{Endpoint, Target},
     trouble::{Next, Topic, Trouble},
     wire::{
-        Compare, DeleteRangeRequest, PutRequest, RangeRequest, RangeResponse, Request, TxnRequest,
-        TxnResponse, path,
+        Compare, DeleteRangeRequest, PutRequest, RangeRequest, RangeResponse, Request, RequestOp,
+        TxnRequest, TxnResponse, path,
     },
     writer,
 };
 use crate::{About, BoxError, OpenError, tls};
 
 /// The version of the layout of keys.
-const FORMAT: usize = 1;
+const FORMAT: usize = 2;
 /// The oldest version that is known to do what we ask.
 const VERSION_MIN: [u32; 2] = [3, 4];
+
+/// The store was made by a build before the first release.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "the store under {prefix}/ has layout {found}, and this build reads only {FORMAT}; name another \
+     prefix in the URL, or remove that store with the build that made it"
+)]
+struct OlderFormat {
+    prefix: String,
+    found: usize,
+}
 
 /// A bare connection, made as a store makes its own, for measuring beside one.
 #[derive(Debug)]
@@ -77,7 +88,7 @@ impl Bare {
         Ok(())
     }
 
-    /// How many keys the store has, its own records included.
+    /// How many keys the store has, its own records included but for that of the format.
     ///
     /// # Errors
     /// etcd did not answer, or refused.
@@ -148,30 +159,28 @@ pub(super) async fn prepare(connector: &Connector, opened: &Opened) -> Result<Fa
     let (target, session) = (&connector.target, &opened.session);
     let keys = Keys::under(&target.prefix);
     let format = Bytes::from(FORMAT.to_string());
-    let read = |key| Request::Range(RangeRequest { key, ..RangeRequest::default() }).into();
     let make = Request::Put(PutRequest { key: keys.format(), value: format }).into();
-    let request = TxnRequest {
-        compare: vec![Compare::is_absent(keys.format())],
-        success: vec![make, read(keys.format()), read(keys.floor())],
-        failure: vec![read(keys.format()), read(keys.floor())],
-    };
-    let answer: TxnResponse = match session.ask(path::TXN, request).await {
-        Ok(answer) => answer,
+    let readings = match records(session, &keys, make).await {
+        Ok(readings) => readings,
         Err(trouble) => {
             return Err(open_error(connector, &target.endpoints[opened.member], trouble).await);
         }
     };
     let unreadable = |source: &str| OpenError::Server {
         server: target.server.clone(),
-        source: format!("{source} under {} is not of our making", keys.root()).into(),
+        source: format!("{source} under {}/ is not of our making", target.prefix).into(),
     };
-    let mut readings = answer.responses.iter().filter_map(|response| response.range.as_ref());
+    let mut readings = readings.iter();
     let format = readings.next().and_then(|reading| reading.kvs.first());
     let format = format.and_then(|kv| std::str::from_utf8(&kv.value).ok()?.parse().ok());
     let found = format.ok_or_else(|| unreadable("the format's record"))?;
     if found > FORMAT {
-        let (server, schema) = (target.server.clone(), keys.root().to_owned());
+        let (server, schema) = (target.server.clone(), format!("{}/", target.prefix));
         return Err(OpenError::NewerSchema { server, schema, found, known: FORMAT });
+    }
+    if found < FORMAT {
+        let source = OlderFormat { prefix: target.prefix.clone(), found }.into();
+        return Err(OpenError::Server { server: target.server.clone(), source });
     }
     let floor = readings.next().and_then(Floor::read);
     let floor = floor.ok_or_else(|| unreadable("the floor's record"))?;
@@ -195,6 +204,33 @@ pub(super) async fn prepare(connector: &Connector, opened: &Opened) -> Result<Fa
         is_shared: true,
     };
     Ok(Facts { floor, about, warnings })
+}
+
+/// Reads the records of the format and of the floor, and makes the first if it is not there.
+async fn records(
+    session: &Session,
+    keys: &Keys,
+    make: RequestOp,
+) -> Result<Vec<RangeResponse>, Trouble> {
+    let range = |key| RangeRequest { key, ..RangeRequest::default() };
+    let read = |key| Request::Range(range(key)).into();
+    let request = TxnRequest {
+        compare: vec![Compare::is_absent(keys.format())],
+        success: vec![make, read(keys.format()), read(keys.floor())],
+        failure: vec![read(keys.format()), read(keys.floor())],
+    };
+    let full = match session.ask::<_, TxnResponse>(path::TXN, request).await {
+        Ok(answer) => return Ok(answer.responses.into_iter().filter_map(|it| it.range).collect()),
+        Err(trouble) if trouble.topic() == Topic::Full => trouble,
+        Err(trouble) => return Err(trouble),
+    };
+    // A full database takes nothing that might write, even if it would not. What is there can be
+    // read, and so can the store.
+    let format: RangeResponse = session.ask(path::RANGE, range(keys.format())).await?;
+    if format.kvs.is_empty() {
+        return Err(full);
+    }
+    Ok(vec![format, session.ask(path::RANGE, range(keys.floor())).await?])
 }
 
 fn check_version(server: &str, found: &str) -> Result<(), OpenError> {
@@ -223,6 +259,7 @@ async fn open_error(connector: &Connector, endpoint: &Endpoint, trouble: Trouble
         | Topic::Future
         | Topic::NoAuthentication
         | Topic::TooLarge
+        | Topic::Full
         | Topic::Other => not_connected(connector, endpoint, trouble).await,
     }
 }

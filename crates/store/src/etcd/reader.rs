@@ -1,4 +1,4 @@
-//! Everything that only reads; each call is linearizable.
+//! What only reads, but for scans; each call is linearizable.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use super::{
     trouble::{Topic, Trouble},
     wire::{KeyValue, RangeRequest, RangeResponse, WatchCreate, WatchRequest, path},
 };
-use crate::{Item, Key, Limits, Page, Reading, Scan, StoreError};
+use crate::{Item, Key, Limits, Reading, StoreError};
 
 /// How long etcd may take to say how far it is compacted; it looks ten times a second.
 const FLOOR_WITHIN: Duration = Duration::from_secs(2);
@@ -41,58 +41,14 @@ pub(super) async fn at(
     Ok(answer.kvs.into_iter().next().map(|kv| kv.value))
 }
 
-/// One page of keys.
-pub(super) async fn scan(
-    link: &Link,
-    known: &Known,
-    limits: &Limits,
-    scan: &Scan,
-) -> Result<Page, StoreError> {
-    // What cannot be right at any revision is refused before anything is sent.
-    limits.check_scan(&Scan { at: None, ..scan.clone() }, Revision::ZERO)?;
-    let bounds = known.keys.bounds(&scan.prefix, scan.after.as_deref());
-    let mut request = RangeRequest {
-        key: bounds.first,
-        range_end: bounds.end,
-        revision: scan.at.map_or(0, first_of),
-        ..RangeRequest::default()
-    };
-    let mut limit = known.stride().min(scan.limit);
-    let answer: RangeResponse = loop {
-        request.limit = i64::try_from(limit).unwrap_or(i64::MAX);
-        match link.ask(path::RANGE, request.clone()).await {
-            Ok(answer) => break answer,
-            // Values are larger than they were: ask for fewer.
-            Err(trouble) if trouble.topic() == Topic::TooLarge && limit > 1 => {
-                limit = (limit / 8).max(1);
-            }
-            Err(trouble) => return Err(pinned(link, known, scan.at, trouble).await),
-        }
-    };
-    let now = reached(known, &answer)?;
-    let at = limits.check_scan(scan, now)?;
-    let (found, mut bytes) = (answer.kvs.len(), 0);
-    let mut items = Vec::with_capacity(found);
-    for kv in answer.kvs {
-        if bytes >= limits.page_bytes_max {
-            break;
-        }
-        bytes += kv.key.len() + kv.value.len();
-        items.push(item(known, kv));
-    }
-    let is_cut = items.len() < found;
-    known.note_stride(if is_cut { items.len() } else { limit.saturating_mul(2) });
-    Ok(Page { items, revision: at, more: is_cut || answer.more })
-}
-
 /// The revision that this write made, if it is remembered.
 pub(super) async fn written(
     link: &Link,
     known: &Known,
     id: WriteId,
-) -> Result<Option<Revision>, StoreError> {
+) -> Result<Option<Revision>, Trouble> {
     let request = RangeRequest { key: known.keys.write(id), ..RangeRequest::default() };
-    let answer: RangeResponse = link.ask(path::RANGE, request).await.map_err(unavailable)?;
+    let answer: RangeResponse = link.ask(path::RANGE, request).await?;
     Ok(answer.kvs.first().map(|kv| revision(kv.mod_revision)))
 }
 
@@ -101,6 +57,13 @@ pub(super) async fn extent(link: &Link, known: &Known) -> Result<(Revision, Floo
     let request = RangeRequest { key: known.keys.floor(), ..RangeRequest::default() };
     let answer: RangeResponse = link.ask(path::RANGE, request).await.map_err(unavailable)?;
     noted(known, &answer)
+}
+
+/// The floor, for those who need to know no more.
+pub(super) async fn floor(link: &Link, known: &Known) -> Result<Floor, Trouble> {
+    let request = RangeRequest { key: known.keys.floor(), ..RangeRequest::default() };
+    let answer: RangeResponse = link.ask(path::RANGE, request).await?;
+    Floor::read(&answer).ok_or(Trouble::Nonsense)
 }
 
 /// What a reading of the floor's record says; also notes it.
@@ -137,7 +100,12 @@ pub(super) fn first_of(revision: Revision) -> i64 {
 }
 
 /// What to say of a call at a revision that failed.
-async fn pinned(link: &Link, known: &Known, at: Option<Revision>, trouble: Trouble) -> StoreError {
+pub(super) async fn pinned(
+    link: &Link,
+    known: &Known,
+    at: Option<Revision>,
+    trouble: Trouble,
+) -> StoreError {
     let asked = at.unwrap_or(Revision::ZERO);
     match trouble.topic() {
         Topic::Compacted => StoreError::Compacted { floor: floor_above(link, known, asked).await },
@@ -154,6 +122,7 @@ async fn pinned(link: &Link, known: &Known, at: Option<Revision>, trouble: Troub
         | Topic::Permission
         | Topic::NoAuthentication
         | Topic::TooLarge
+        | Topic::Full
         | Topic::Other => unavailable(trouble),
     }
 }
@@ -181,11 +150,13 @@ async fn floor_above(link: &Link, known: &Known, asked: Revision) -> Revision {
     told.unwrap_or(known.floor().up_to).max(crate::commit::following(asked))
 }
 
-fn reached(known: &Known, answer: &RangeResponse) -> Result<Revision, StoreError> {
+/// Notes and gives the revision that an answer carries.
+pub(super) fn reached(known: &Known, answer: &RangeResponse) -> Result<Revision, StoreError> {
     known.note(answer.header.as_ref()).ok_or_else(|| unavailable(Trouble::Nonsense))
 }
 
-fn item(known: &Known, kv: KeyValue) -> Item {
+/// An item as callers know it.
+pub(super) fn item(known: &Known, kv: KeyValue) -> Item {
     let key = known.keys.name_of(&kv.key);
     Item { key, value: kv.value, revision: revision(kv.mod_revision) }
 }

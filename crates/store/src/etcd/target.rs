@@ -75,7 +75,8 @@ impl Target {
         let prefix = if prefix.is_empty() { PREFIX } else { prefix }.trim_end_matches('/');
         if !is_plain_name(prefix) {
             return Err(wrong(
-                "a prefix is at most 128 of the characters a to z, A to Z, 0 to 9, _, -, . and /",
+                "a prefix is at most 128 of the characters a to z, A to Z, 0 to 9, _, -, . and /, \
+                 and no / follows another",
             ));
         }
         let (mut mode, mut roots) = ("disable", None);
@@ -147,9 +148,12 @@ fn decoded(text: &str) -> Option<String> {
     String::from_utf8(bytes).ok()
 }
 
+/// Two slashes in a row end the prefix in a key. A prefix that held them, or ended with one, might
+/// lie in the rooms of the store whose prefix it begins with.
 fn is_plain_name(name: &str) -> bool {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "_-./".contains(c);
-    (1..=PREFIX_BYTES_MAX).contains(&name.len()) && name.chars().all(is_plain)
+    let is_one_name = !name.contains("//") && !name.ends_with('/');
+    (1..=PREFIX_BYTES_MAX).contains(&name.len()) && name.chars().all(is_plain) && is_one_name
 }
 
 #[cfg(test)]
@@ -202,7 +206,10 @@ mod tests {
             assert!(refused(url).contains("write etcd://USER"), "{url}");
         }
         assert!(refused("etcd://a/what?ever/x y").contains("write etcd://USER"));
-        assert!(refused("etcd://a/x y").contains("a prefix is"));
+        for prefix in ["x y", "x//y", "//x", "/"] {
+            assert!(refused(&format!("etcd://a/{prefix}")).contains("a prefix is"), "{prefix}");
+        }
+        assert_eq!(Target::read("etcd://a//x/y//").unwrap().prefix, "/x/y");
     }
 
     #[test]

@@ -102,6 +102,8 @@ pub(super) enum Topic {
     Permission,
     NoAuthentication,
     TooLarge,
+    /// No room is left, or none is left behind what was applied.
+    Full,
     Other,
 }
 
@@ -183,10 +185,13 @@ const WORDS: &[(&str, Said)] = &[
         refused(Next::Elsewhere, Topic::Leader, "etcd has no leader; start more than half of its members, and let them reach each other")),
     ("too many requests",
         refused(Next::Again, Topic::Other, "etcd is too slow for what it is asked; ask less, or give it faster disks")),
+    // Said before anything is proposed, but also of what was just applied: a member that finds its
+    // database full by applying a transaction answers with this in place of the transaction's own
+    // answer. Either way its fate is decided when this is said.
     ("mvcc: database space exceeded",
-        refused(Next::Nothing, Topic::Other, "the database of etcd is full; defragment it, raise its --quota-backend-bytes, then `etcdctl alarm disarm`")),
+        open(Next::Nothing, Topic::Full, "the database of etcd is full; defragment it, raise its --quota-backend-bytes, then `etcdctl alarm disarm`")),
     ("request is too large",
-        refused(Next::Nothing, Topic::Other, "etcd takes only small requests; set its --max-request-bytes to 1572864 or more")),
+        refused(Next::Nothing, Topic::Other, SMALL_REQUESTS)),
     ("too many operations in txn request",
         refused(Next::Nothing, Topic::Other, "etcd takes only small transactions; set its --max-txn-ops to 128 or more")),
     ("permission denied",
@@ -201,6 +206,8 @@ const WORDS: &[(&str, Said)] = &[
         refused(Next::Nothing, Topic::NoAuthentication, "etcd has no users; leave user and password out of the URL")),
 ];
 
+const SMALL_REQUESTS: &str =
+    "etcd takes only small requests; set its --max-request-bytes to 1572864 or more";
 const LOG_IN: &str = "etcd does not let the user in; correct user and password in the URL";
 
 const fn refused(next: Next, topic: Topic, remedy: &'static str) -> Said {
@@ -224,9 +231,23 @@ fn judge(code: Code, message: &str) -> Said {
         None if code == Code::OutOfRange && message.contains("message length too large") => {
             open(Next::Nothing, Topic::TooLarge, "the answer of etcd is too large")
         }
+        // Said by what hands etcd its requests, which lets none pass that is over its own bound, some
+        // more than etcd's: etcd never saw it. The connection is as good as before.
+        None if is_over_bound(code, message, "received") => {
+            refused(Next::Nothing, Topic::Other, SMALL_REQUESTS)
+        }
+        None if is_over_bound(code, message, "trying to send") => {
+            open(Next::Nothing, Topic::TooLarge, "the answer of etcd is too large")
+        }
         // The connection broke, or something between us and etcd spoke.
         None => open(Next::Elsewhere, Topic::Other, "the connection to etcd was lost"),
     }
+}
+
+/// Whether a message that was dealt with so was over the bound of etcd's side of the connection.
+fn is_over_bound(code: Code, message: &str, dealt_with: &str) -> bool {
+    let rest = message.strip_prefix("grpc: ").and_then(|rest| rest.strip_prefix(dealt_with));
+    code == Code::ResourceExhausted && rest.is_some_and(|rest| rest.contains("larger than max"))
 }
 
 const fn open(next: Next, topic: Topic, remedy: &'static str) -> Said {
@@ -279,15 +300,35 @@ mod tests {
     }
 
     #[test]
-    fn what_etcd_refuses_was_not_done() {
+    fn what_met_a_full_database_may_have_been_done_and_is_not_sent_again() {
         let full = "etcdserver: mvcc: database space exceeded";
-        assert_eq!(of(Code::ResourceExhausted, full), (Next::Nothing, Fate::NotDone));
+        assert_eq!(of(Code::ResourceExhausted, full), (Next::Nothing, Fate::Open));
+    }
+
+    #[test]
+    fn what_etcd_refuses_was_not_done() {
+        let large = "etcdserver: request is too large";
+        assert_eq!(of(Code::InvalidArgument, large), (Next::Nothing, Fate::NotDone));
         assert_eq!(
             of(Code::Unavailable, "etcdserver: no leader"),
             (Next::Elsewhere, Fate::NotDone)
         );
         let crowded = "etcdserver: too many requests";
         assert_eq!(of(Code::ResourceExhausted, crowded), (Next::Again, Fate::NotDone));
+    }
+
+    #[test]
+    fn what_is_too_large_for_the_way_to_etcd_was_not_done() {
+        let of = |message: &str| {
+            let trouble = Trouble::from(Status::resource_exhausted(message));
+            (trouble.next(), trouble.fate(), trouble.topic())
+        };
+        let request = of("grpc: received message larger than max (999090 vs. 624288)");
+        assert_eq!(request, (Next::Nothing, Fate::NotDone, Topic::Other));
+        let answer = of("grpc: trying to send message larger than max (9 vs. 8)");
+        assert_eq!(answer, (Next::Nothing, Fate::Open, Topic::TooLarge));
+        let other = of("some proxy is tired");
+        assert_eq!(other, (Next::Elsewhere, Fate::Open, Topic::Other));
     }
 
     #[test]

@@ -161,7 +161,9 @@ async fn clean(link: &Link, known: &Known) -> Result<(), StoreError> {
         };
         let page: RangeResponse =
             link.ask(path::RANGE, request).await.map_err(reader::unavailable)?;
-        let old: Vec<_> = page.kvs.iter().filter(|kv| kv.mod_revision <= floor).collect();
+        // Whatever else lies there is not ours to remove.
+        let is_old = |kv: &&KeyValue| kv.mod_revision <= floor && known.keys.is_write(&kv.key);
+        let old: Vec<_> = page.kvs.iter().filter(is_old).collect();
         for records in old.chunks(REMOVED_EACH) {
             let removed = link.ask::<_, TxnResponse>(path::TXN, removal(records)).await;
             drop(removed.map_err(reader::unavailable)?);

@@ -43,11 +43,24 @@ pub(super) async fn commit(
             },
             Ok(Verdict::Nonsense) => Trouble::Nonsense,
             Err(Failure::Unexplained(trouble)) => Attempts::unexplained(trouble),
-            Err(Failure::Unanswered(trouble)) => {
-                // A commit that writes nothing can have done nothing.
-                if trouble.fate() == Fate::Open && !commit.writes.is_empty() {
-                    attempts.doubt.get_or_insert(seen);
+            // A commit that writes nothing can have done nothing.
+            Err(Failure::Unanswered(trouble))
+                if commit.writes.is_empty() || trouble.fate() == Fate::NotDone =>
+            {
+                trouble
+            }
+            Err(Failure::Unanswered(trouble)) if trouble.topic() == Topic::Full => {
+                match attempts.settle(link, known, commit, seen).await {
+                    Ok(Some(revision)) => return Ok(Outcome::Applied(revision)),
+                    Ok(None) => trouble,
+                    Err(unsettled) => {
+                        attempts.doubt.get_or_insert(seen);
+                        unsettled
+                    }
                 }
+            }
+            Err(Failure::Unanswered(trouble)) => {
+                attempts.doubt.get_or_insert(seen);
                 trouble
             }
         };
@@ -92,6 +105,32 @@ impl Attempts {
         Ok(verdict)
     }
 
+    /// Finds out whether a copy applied of which etcd said only that its database is full.
+    ///
+    /// It says so of a copy that it never proposes, of one that it refuses when its turn comes, and
+    /// of one that it has just applied. In each case the copy has had its turn: it is not on its
+    /// way any more, and reads are linearizable, so if its record is not there now, the copy did
+    /// not apply and never will. Unless the record was there and is removed already: that is ruled
+    /// out by the floor, which is read behind it. Earlier copies that are in doubt stay in doubt.
+    async fn settle(
+        &self,
+        link: &Link,
+        known: &Known,
+        commit: &Commit,
+        seen: Revision,
+    ) -> Result<Option<Revision>, Trouble> {
+        let written = reader::written(link, known, commit.write_id).await?;
+        if written.is_some() || self.keeps_records(reader::floor(link, known).await?, seen) {
+            return Ok(written);
+        }
+        Err(Trouble::Forgotten)
+    }
+
+    /// Whether, by this floor, the record of a copy must still be there that applied behind `seen`.
+    fn keeps_records(&self, floor: Floor, seen: Revision) -> bool {
+        floor == self.floor || floor.up_to <= seen
+    }
+
     /// What to do about a copy that is known not to have applied, if why is not. What it lost
     /// against may be compacted already: then it is sent again.
     fn unexplained(trouble: Trouble) -> Trouble {
@@ -103,6 +142,7 @@ impl Attempts {
             | Topic::Permission
             | Topic::NoAuthentication
             | Topic::TooLarge
+            | Topic::Full
             | Topic::Other => trouble,
         }
     }
@@ -110,7 +150,7 @@ impl Attempts {
     /// No copy applied, and none that was sent so far ever will: the floor that they expect is no
     /// more. But if history is gone beyond where they began, one may have applied before.
     fn begin_anew(&mut self, floor: Floor) -> Result<(), Trouble> {
-        if self.doubt.is_some_and(|seen| floor.up_to > seen) {
+        if self.doubt.is_some_and(|seen| !self.keeps_records(floor, seen)) {
             return Err(Trouble::Forgotten);
         }
         (self.floor, self.doubt) = (floor, None);
@@ -185,6 +225,14 @@ mod tests {
         let mut attempts = attempts(Some(50));
         assert!(attempts.begin_anew(raised(50)).is_ok());
         assert_eq!((attempts.doubt, attempts.floor), (None, raised(50)));
+    }
+
+    #[test]
+    fn a_record_is_missed_only_above_the_floor_or_below_one_that_was_not_raised() {
+        let attempts = attempts(None);
+        assert!(attempts.keeps_records(raised(50), Revision::new(50)));
+        assert!(!attempts.keeps_records(raised(51), Revision::new(50)));
+        assert!(attempts.keeps_records(attempts.floor, Revision::ZERO));
     }
 
     #[test]

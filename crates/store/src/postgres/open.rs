@@ -3,14 +3,14 @@
 use std::{io, sync::Arc, time::Duration};
 
 use tokio::time::timeout;
-use tokio_postgres::{Client, Error};
+use tokio_postgres::{Client, Error, config::SslMode};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 use super::{
     session::{CONNECT_MAX, Connector, Io},
     sql,
     target::Target,
-    trouble::open_error,
+    trouble::{is_unencrypted, not_let_in, open_error},
 };
 use crate::{About, OpenError, tls};
 
@@ -131,7 +131,27 @@ pub(super) async fn prepare(connector: &Connector) -> Result<Durability, OpenErr
 async fn connect(connector: &Connector) -> Result<(Client, Io), OpenError> {
     let target = &connector.target;
     let connected = timeout(CONNECT_MAX, connector.connect()).await;
-    connected.map_err(|_| timed_out(target))?.map_err(|error| open_error(target, error))
+    match connected.map_err(|_| timed_out(target))? {
+        Ok(connected) => Ok(connected),
+        Err(error) if is_unencrypted(&error) && !offers_tls(connector).await => {
+            Err(not_let_in(target, error))
+        }
+        Err(error) => Err(open_error(target, error)),
+    }
+}
+
+/// Whether the server speaks TLS, whomever it then lets in.
+async fn offers_tls(connector: &Connector) -> bool {
+    let mut config = connector.target.config.clone();
+    config.ssl_mode(SslMode::Require);
+    match timeout(CONNECT_MAX, config.connect(connector.tls.clone())).await {
+        Ok(Ok(_)) => true,
+        Ok(Err(error)) => !matches!(
+            open_error(&connector.target, error),
+            OpenError::NoTls { .. } | OpenError::Unreachable { .. }
+        ),
+        Err(_) => false,
+    }
 }
 
 fn timed_out(target: &Target) -> OpenError {

@@ -119,22 +119,51 @@ pub(super) fn open_error(target: &Target, source: tokio_postgres::Error) -> Open
     let server = target.server.clone();
     let user = target.config.get_user().unwrap_or_default().to_owned();
     let Some(code) = source.code().cloned() else { return broken(server, user, source) };
-    let said = source.as_db_error().map_or("", |error| error.message());
-    // Only the text tells a refused password from a refused lack of encryption.
-    let is_about_tls = said.contains("no encryption") || said.contains("SSL off");
+    let is_unencrypted = is_unencrypted(&source);
     let database = target.database().to_owned();
     let schema = target.schema.clone();
+    if matches!(code.code(), "28P01" | "28000") && !is_unencrypted {
+        return not_let_in(target, source);
+    }
     let source = BoxError::from(source);
     // tidy: not a table
     match code.code() {
-        "28000" if is_about_tls => OpenError::TlsRequired { server, source },
-        "28P01" | "28000" => OpenError::Login { server, user, source },
+        "28000" => OpenError::TlsRequired { server, source },
         "3D000" => OpenError::NoDatabase { server, database, source },
         "42501" => OpenError::NotAllowed { server, user, schema, source },
         "25006" => OpenError::ReadOnlyServer { server },
         "53300" | "57P03" => OpenError::NotReady { server, source },
         _ => OpenError::Server { server, source },
     }
+}
+
+/// Whether the server does not let in whoever comes without TLS as we did, as it says. It says so
+/// too if it has no TLS to offer and knows no line for the user.
+pub(super) fn is_unencrypted(error: &tokio_postgres::Error) -> bool {
+    // Only the text tells a refused password from a refused lack of encryption.
+    let said = error.as_db_error().map_or("", |error| error.message());
+    let is_about_tls = said.contains("no encryption") || said.contains("SSL off");
+    is_about_tls && error.code() == Some(&SqlState::INVALID_AUTHORIZATION_SPECIFICATION)
+}
+
+/// The error for a user who is not let in, whatever else the server could offer.
+pub(super) fn not_let_in(target: &Target, source: tokio_postgres::Error) -> OpenError {
+    let server = target.server.clone();
+    let user = target.config.get_user().unwrap_or_default().to_owned();
+    let said = source.as_db_error().map_or("", |error| error.message());
+    let is_about_lines = said.contains("pg_hba.conf");
+    let source = if is_about_lines { NoLine { source }.into() } else { source.into() };
+    OpenError::Login { server, user, source }
+}
+
+/// No line of the server's own list lets the user in.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "or add a line for this user, database and host to the server's pg_hba.conf, and let it read \
+     that with SELECT pg_reload_conf()"
+)]
+struct NoLine {
+    source: tokio_postgres::Error,
 }
 
 /// What has no code did not come from PostgreSQL itself.

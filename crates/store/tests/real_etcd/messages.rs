@@ -34,10 +34,18 @@ async fn each_reason_has_its_own_message() {
     drop(Etcd::open(&cluster.url("newer")).await.unwrap());
     cluster.tell("put newer/format 99");
     let expected = format!(
-        "etcd://{address}/newer: the schema newer/ has version 99, this build reads up to 1; use \
+        "etcd://{address}/newer: the schema newer/ has version 99, this build reads up to 2; use \
          the newer sterna that wrote it"
     );
     assert_eq!(refused(&cluster.url("newer")).await, expected);
+    cluster.tell("put older/format 1");
+    let error = Etcd::open(&cluster.url("older")).await.unwrap_err();
+    let expected = format!(
+        "cannot open the store on etcd://{address}/older; see the cause: the store under older/ \
+         has layout 1, and this build reads only 2; name another prefix in the URL, or remove that \
+         store with the build that made it"
+    );
+    assert_eq!(told(&error), expected);
     cluster.tell("put strange/format yes");
     let expected = format!("cannot open the store on etcd://{address}/strange; see the cause");
     assert_eq!(refused(&cluster.url("strange")).await, expected);

@@ -62,6 +62,31 @@ async fn each_reason_has_its_own_message() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_user_without_a_line_is_not_sent_to_a_tls_that_is_not_there() {
+    let server = Server::start(&[]);
+    let lines = "host all admin 127.0.0.1/32 scram-sha-256\nhost other all 127.0.0.1/32 reject\n";
+    fs::write(server.data().join("pg_hba.conf"), lines).unwrap();
+    tokio::task::block_in_place(|| {
+        server.down();
+        server.up();
+    });
+    let address = server.address();
+    // It has no line for the one database, and a line that rejects for the other.
+    for (database, mode) in [("postgres", "disable"), ("postgres", "prefer"), ("other", "disable")]
+    {
+        let url = format!("postgres://stranger:x@{address}/{database}?sslmode={mode}");
+        let error = Postgres::open(&url).await.unwrap_err();
+        let expected = format!(
+            "postgres://{address}/{database} does not let stranger in; correct user and password \
+             in the URL"
+        );
+        assert_eq!(error.to_string(), expected, "{mode}");
+        let says = "add a line for this user, database and host to the server's pg_hba.conf";
+        assert!(crate::told(&error).contains(says), "{mode}: {}", crate::told(&error));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn tls_is_checked_as_far_as_the_url_asks() {
     let root = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
     let server = Server::start(&[]);

@@ -2,7 +2,8 @@
 
 use std::{
     fs,
-    net::TcpListener,
+    io::{Read, Write},
+    net::{TcpListener, TcpStream},
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     sync::{
@@ -182,6 +183,18 @@ impl Cluster {
     /// The URL of a store under a prefix of its own.
     pub(crate) fn url(&self, prefix: &str) -> String {
         format!("etcd://{}/{prefix}", self.addresses())
+    }
+
+    /// How many bytes a member has sent to clients since it was started, as it counts them.
+    pub(crate) fn bytes_sent(&self, member: usize) -> u64 {
+        let mut stream = TcpStream::connect(self.address(member)).unwrap();
+        stream.write_all(b"GET /metrics HTTP/1.0\r\n\r\n").unwrap();
+        let mut text = String::new();
+        stream.read_to_string(&mut text).unwrap();
+        let name = "etcd_network_client_grpc_sent_bytes_total ";
+        let number = text.lines().find_map(|line| line.strip_prefix(name)).unwrap();
+        // Written as a fraction, and with an exponent when it is large.
+        format!("{:.0}", number.parse::<f64>().unwrap()).parse().unwrap()
     }
 
     fn pid_file(&self, member: usize) -> PathBuf {
