@@ -2,7 +2,10 @@
 
 use sterna_model::{BootTime, Incarnation, Lock};
 
-use super::{Arrival, Effect, Fleet, peer::Enrolment};
+use super::{
+    Arrival, Effect, Fleet,
+    peer::{Enrolment, Peer},
+};
 use crate::{
     health::Health,
     message::{
@@ -173,7 +176,11 @@ impl Fleet {
             }
             self.pass_time(now, lock, effects);
         }
-        let enrolled = self.peers.iter().filter(|(_, peer)| peer.enrolment != Enrolment::Struck);
+        // Who was declared dead, and has not come back, goes by nothing any more.
+        let counts = |peer: &Peer| {
+            peer.enrolment != Enrolment::Struck && (!peer.is_declared_dead || peer.has_answered)
+        };
+        let enrolled = self.peers.iter().filter(|(_, peer)| counts(peer));
         self.book.retire(enrolled.map(|(lock, _)| lock));
         self.open_doors(now, effects);
     }

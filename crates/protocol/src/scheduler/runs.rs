@@ -321,6 +321,11 @@ impl Fleet {
         {
             peer.doubt(now, run);
         }
+        if peer.is_declared_dead && !peer.has_answered {
+            // Also by an earlier leader, who may not have come to say so of each.
+            self.free_declared(lock, effects);
+        }
+        let Some(peer) = self.peers.get(&lock) else { return };
         if peer.is_lost() || is_planted(Mistake::FreesTheUnsure) {
             self.free_due(now, lock, effects);
         } else {
@@ -328,6 +333,14 @@ impl Fleet {
         }
         self.tell_silent(now, lock, effects);
         self.strike_gone(now, lock, effects);
+    }
+
+    fn free_declared(&mut self, lock: Lock, effects: &mut Vec<Effect>) {
+        let runs = self.peers.get(&lock).map(|peer| peer.runs.keys().copied().collect());
+        let runs: Vec<RunId> = runs.unwrap_or_default();
+        for run in runs {
+            self.settle(lock, run, Settlement::Gone(GoneBy::Declaration), effects);
+        }
     }
 
     /// From when a machine's silence is counted (safety rule 7).
@@ -375,13 +388,10 @@ impl Fleet {
     pub(super) fn declare_dead(&mut self, now: BootTime, lock: Lock, effects: &mut Vec<Effect>) {
         let Some(peer) = self.peers.get_mut(&lock) else { return };
         peer.is_declared_dead = true;
-        let runs: Vec<RunId> = peer.runs.keys().copied().collect();
         if !peer.is_lost() {
             self.lose(lock, effects);
         }
-        for run in runs {
-            self.settle(lock, run, Settlement::Gone(GoneBy::Declaration), effects);
-        }
+        self.free_declared(lock, effects);
         self.open_doors(now, effects);
     }
 

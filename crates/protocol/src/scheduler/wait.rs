@@ -116,7 +116,17 @@ impl Fleet {
         peer.is_declared_dead
             || peer.is_lost()
                 && peer.runs.is_empty()
-                && (peer.is_known || now >= self.gone_at(peer))
+                && (peer.is_known || self.is_fresh(peer) || now >= self.gone_at(peer))
+    }
+
+    /// Whether a machine came in this reign and was never sent anything: then nothing of ours runs
+    /// there, for who runs something was on the roster before.
+    const fn is_fresh(&self, peer: &Peer) -> bool {
+        match self.origin {
+            Origin::Virgin | Origin::Continued => !peer.was_enrolled && !peer.is_known,
+            // The roster may have lost it.
+            Origin::Recovered => false,
+        }
     }
 
     fn is_gone_for_keep(&self, now: BootTime, peer: &Peer) -> bool {
@@ -125,7 +135,7 @@ impl Fleet {
             // Whatever says so may be lost with the store.
             Origin::Recovered => true,
         };
-        let may_keep = !peer.is_known && has_kept;
+        let may_keep = !peer.is_known && !self.is_fresh(peer) && has_kept;
         peer.is_declared_dead || !may_keep && self.is_gone_for_stop(now, peer)
     }
 

@@ -49,7 +49,7 @@ impl Pulse {
     }
 
     pub(super) fn deadline(&self) -> Option<BootTime> {
-        let beat = (!self.asking && !self.is_dying()).then_some(self.beat_at);
+        let beat = (!self.is_dying()).then_some(self.beat_at);
         beat.into_iter().chain([self.check_at]).min()
     }
 }
@@ -61,7 +61,8 @@ impl Worker {
             self.pulse.check_at = now.plus(self.limits.check_every);
             effects.push(Effect::Check);
         }
-        if now < self.pulse.beat_at || self.pulse.asking || self.pulse.is_dying() {
+        // A question that got no answer is asked again: the guardian may be another one by now.
+        if now < self.pulse.beat_at || self.pulse.is_dying() {
             return;
         }
         self.pulse.beat_at = now.plus(self.limits.heartbeat_every);

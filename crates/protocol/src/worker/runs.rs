@@ -1,10 +1,11 @@
 //! What this worker runs: each run decided once, and ended by its deadline.
 
-use sterna_model::{BootTime, Contract, NotifySequence, RunId, TaskIncarnation, WorkKey};
+use sterna_model::{BootTime, Contract, NotifySequence, RunId, Span, TaskIncarnation, WorkKey};
 
 use super::{Effect, Stop, Worker};
 use crate::{
     health::Health,
+    limits::Limits,
     message::{Held, Kill, News, Payload, Run, RunAnswer, RunRefusal, Saying},
     planted::{Mistake, is_planted},
 };
@@ -112,11 +113,25 @@ impl Worker {
         let due: Vec<RunId> =
             self.runs.iter().filter(|(_, entry)| is_due(entry)).map(|(run, _)| *run).collect();
         for run in due {
-            if let Some(entry) = self.runs.get_mut(&run) {
-                entry.phase = Phase::Stopping;
-                effects.push(Effect::Stop(run, Stop::Deadline(self.limits.kill_wait)));
-            }
+            let Some(entry) = self.runs.get_mut(&run) else { continue };
+            entry.phase = Phase::Stopping;
+            let contract = entry.contract;
+            let wait = self.kill_wait_left(now, contract);
+            effects.push(Effect::Stop(run, Stop::Deadline(wait)));
         }
+    }
+
+    /// A stop that begins late must still be over a margin before the leader counts on it: who was
+    /// asleep gives no more time than is left.
+    fn kill_wait_left(&self, now: BootTime, contract: Contract) -> Span {
+        let (Some(after), Some(confirmed)) = (contract.stop_after(), self.confirmed) else {
+            return Span::ZERO;
+        };
+        if is_planted(Mistake::StopsAtTheDeadline) {
+            return self.limits.kill_wait;
+        }
+        let gone_by = confirmed.plus(after.minus(Limits::margin(after)));
+        gone_by.since(now).min(self.limits.kill_wait)
     }
 
     pub(super) fn kill(&self, run: RunId, kill: Kill, effects: &mut Vec<Effect>) {

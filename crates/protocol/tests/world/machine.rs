@@ -246,7 +246,7 @@ impl World {
                     Stop::Asked(Kill::Gracefully) => self.rng.between(100, 3_000),
                     // Mostly to the very end of what is allowed.
                     Stop::Deadline(wait) if self.rng.chance(800) => wait.as_millis(),
-                    Stop::Deadline(wait) => self.rng.between(1, wait.as_millis()),
+                    Stop::Deadline(wait) => self.rng.between(0, wait.as_millis()),
                 };
                 self.table.end_by(run, now + within);
             }
