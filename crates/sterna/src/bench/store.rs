@@ -5,16 +5,13 @@ use std::{
     fs,
     io::{Seek, Write},
     path::{Path, PathBuf},
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::Arc,
     time::{Duration, Instant},
 };
 
 use anyhow::{Context, anyhow, bail};
 use serde_json::json;
-use sterna_model::{Revision, WriteId};
+use sterna_model::Revision;
 use sterna_store::{Commit, Embedded, Expect, Key, Outcome, Store, StoreError};
 use tokio::{
     signal::unix::{Signal, SignalKind, signal},
@@ -264,7 +261,7 @@ impl Subject {
         let floor = Floor::open(place).await?;
         let same = others.iter().filter(|other| other.name.starts_with(kind)).count();
         let name = if same == 0 { kind.to_owned() } else { format!("{kind}-{}", same + 1) };
-        let prefix = format!("/bench/{}/", next_write_id());
+        let prefix = format!("/bench/{}/", clock::write_id());
         let (floors, rounds, watches) = (Vec::new(), Vec::new(), Vec::new());
         Ok(Self { name, store, prefix, floor, floors, rounds, watches })
     }
@@ -345,7 +342,7 @@ impl Subject {
             commits.extend(committer.await??);
         }
         // Tells the watch that nothing more comes.
-        drop(self.store.commit(Commit::new(next_write_id()).put(last, "")).await?);
+        drop(self.store.commit(Commit::new(clock::write_id()).put(last, "")).await?);
         let arrivals = watcher.await??;
         let since = |moment: fn(&Made) -> Duration| {
             let late =
@@ -399,13 +396,13 @@ impl Subject {
     async fn clean_up(&self) -> anyhow::Result<()> {
         // Commits are taken in order: when this one is answered, none of a committer that was left
         // alone is still on its way.
-        let last = Commit::new(next_write_id()).put(format!("{}last", self.prefix), "");
+        let last = Commit::new(clock::write_id()).put(format!("{}last", self.prefix), "");
         drop(self.store.commit(last).await?);
         let (items, _) = sterna_store::scan_all(&*self.store, &self.prefix).await?;
         for items in items.chunks(self.store.limits().operations_max) {
-            let commit = items
-                .iter()
-                .fold(Commit::new(next_write_id()), |commit, item| commit.delete(item.key.clone()));
+            let commit = items.iter().fold(Commit::new(clock::write_id()), |commit, item| {
+                commit.delete(item.key.clone())
+            });
             drop(self.store.commit(commit).await?);
         }
         self.floor.clean_up().await
@@ -453,7 +450,7 @@ async fn commit_loop(
             break;
         }
         let (key, expect) = &mut keys[index % KEYS_EACH];
-        let commit = Commit::new(next_write_id())
+        let commit = Commit::new(clock::write_id())
             .expect(key.clone(), expect.clone())
             .put(key.clone(), vec![b'x'; VALUE_BYTES]);
         match store.commit(commit).await? {
@@ -473,16 +470,6 @@ fn ms(span: Duration) -> f64 {
 
 pub(super) fn key(prefix: &str, committer: usize, index: usize) -> Key {
     format!("{prefix}{committer:04}/{index:04}").into()
-}
-
-/// Unique by the process, the moment and a count; this needs no secret.
-fn next_write_id() -> WriteId {
-    static NEXT: AtomicU64 = AtomicU64::new(0);
-    let count = NEXT.fetch_add(1, Ordering::Relaxed);
-    let mut unique = [0; 10];
-    unique[..4].copy_from_slice(&std::process::id().to_be_bytes());
-    unique[4..].copy_from_slice(&count.to_be_bytes()[2..]);
-    WriteId::from_parts(clock::wall_time(), unique)
 }
 
 /// A directory made for this run and removed with everything in it.

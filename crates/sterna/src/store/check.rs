@@ -11,7 +11,7 @@ use sterna_store::{
     shown,
 };
 
-use super::{lease, open, write_id};
+use super::{lease, open};
 use crate::{bench::median, clock, out};
 
 /// How often each call is timed.
@@ -83,7 +83,7 @@ async fn latency(store: &dyn Store) -> anyhow::Result<(f64, f64)> {
         let start = clock::instant();
         // Removing what is not there is a commit like any other, and leaves nothing, whenever this
         // process is killed.
-        let commit = Commit::new(write_id()).delete("/v1/-/check");
+        let commit = Commit::new(clock::write_id()).delete("/v1/-/check");
         let id = commit.write_id;
         let outcome = store.commit(commit).await.context("the store does not take a commit")?;
         commits.push(ms(start.elapsed()));

@@ -21,7 +21,7 @@ use sterna_store::{
     scan_all, shown,
 };
 
-use super::{lease, open, write_id};
+use super::{lease, open};
 use crate::{clock, exit, out};
 
 /// Copies that are under way at a time.
@@ -139,9 +139,10 @@ async fn move_all(
     progress: &out::Progress,
 ) -> anyhow::Result<(usize, Cluster)> {
     let Some(epoch) = found.epoch.next() else { bail!("this cluster has no epoch left to count") };
-    let copy = write_id().to_string();
-    let begin =
-        Commit::new(write_id()).expect(COPYING_KEY, Expect::Absent).put(COPYING_KEY, copy.clone());
+    let copy = clock::write_id().to_string();
+    let begin = Commit::new(clock::write_id())
+        .expect(COPYING_KEY, Expect::Absent)
+        .put(COPYING_KEY, copy.clone());
     applied(to.commit(begin).await?).context("somebody else copies into the same store")?;
     let items = copied(&**from).await?;
     copy_all(to, &items, progress).await?;
@@ -156,7 +157,7 @@ async fn move_all(
     };
     let moved = Cluster { stage: Stage::Moved, ..found };
     let mark = reign
-        .fenced(Commit::new(write_id()))
+        .fenced(Commit::new(clock::write_id()))
         .expect(CLUSTER_KEY, Expect::Value(found.to_string().into()))
         .put(CLUSTER_KEY, moved.to_string())
         .put(MOVED_KEY, Moved { copy, stage: found.stage, epoch, reign }.to_string());
@@ -190,7 +191,7 @@ async fn copy_all(
 ) -> anyhow::Result<()> {
     let limits = to.limits();
     let mut tasks = tokio::task::JoinSet::new();
-    let mut commit = Commit::new(write_id());
+    let mut commit = Commit::new(clock::write_id());
     let mut done = 0;
     for item in items {
         let next = commit.clone().put(item.key.clone(), item.value.clone());
@@ -198,7 +199,7 @@ async fn copy_all(
             commit = next;
             continue;
         }
-        let full = std::mem::replace(&mut commit, Commit::new(write_id()));
+        let full = std::mem::replace(&mut commit, Commit::new(clock::write_id()));
         done += full.writes.len();
         send(to, full, &mut tasks).await?;
         progress.say(&format!("copied {done} of {} keys", items.len()));
@@ -272,7 +273,7 @@ async fn finish(from: &dyn Store, to: &dyn Store, moved: Cluster) -> anyhow::Res
     let (term, nonce) = (reign.term, reign.nonce);
     let lease = Lease { term, nonce, state: LeaseState::Resigned, holder: HOLDER.to_owned() };
     let named = Cluster { epoch, stage, ..moved };
-    let commit = Commit::new(write_id())
+    let commit = Commit::new(clock::write_id())
         .expect(COPYING_KEY, Expect::Value(copy.into()))
         .expect(CLUSTER_KEY, Expect::Absent)
         .delete(COPYING_KEY)

@@ -3,18 +3,14 @@
 mod check;
 mod copy;
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicU64, Ordering},
-};
+use std::sync::Arc;
 
-use sterna_model::WriteId;
 use sterna_store::{
     Store,
     leader::{LEASE_KEY, Lease},
 };
 
-use crate::{clock, out};
+use crate::out;
 
 /// Look at a store, or move a cluster to another one
 #[derive(Debug, clap::Args)]
@@ -52,14 +48,4 @@ async fn open(url: &str) -> anyhow::Result<Arc<dyn Store>> {
 async fn lease(store: &dyn Store) -> anyhow::Result<Option<Lease>> {
     let item = store.get(LEASE_KEY).await?.item;
     Ok(item.map(|item| Lease::from_bytes(&item.value)).transpose()?)
-}
-
-/// Unique by the process, the moment and a count; this needs no secret.
-fn write_id() -> WriteId {
-    static NEXT: AtomicU64 = AtomicU64::new(0);
-    let count = NEXT.fetch_add(1, Ordering::Relaxed);
-    let mut unique = [0; 10];
-    unique[..4].copy_from_slice(&std::process::id().to_be_bytes());
-    unique[4..].copy_from_slice(&count.to_be_bytes()[2..]);
-    WriteId::from_parts(clock::wall_time(), unique)
 }
