@@ -70,8 +70,8 @@ pub enum Input {
     Closed(StreamId),
     /// A frame arrived.
     Frame(StreamId, FromLeader),
-    /// The guardian has answered [`Effect::AskGuardian`].
-    GuardianAnswered,
+    /// The guardian has answered [`Effect::AskGuardian`] with this number.
+    GuardianAnswered(u64),
     /// A check that began then has ended well.
     Checked(BootTime),
     /// Something worth knowing of a run.
@@ -87,8 +87,9 @@ pub enum Input {
 /// Something that the driver must do, in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// Ask the guardian whether it is well (safety rule 12).
-    AskGuardian,
+    /// Ask the guardian whether it is well (safety rule 12). The answer carries this number; only
+    /// that to the last question counts.
+    AskGuardian(u64),
     /// Run a check: a real subprocess.
     Check,
     /// Send a frame.
@@ -230,7 +231,7 @@ impl Worker {
                 }
             }
             Input::Frame(stream, frame) => self.receive(now, stream, frame, effects),
-            Input::GuardianAnswered => self.beat(now, effects),
+            Input::GuardianAnswered(number) => self.beat(now, number, effects),
             Input::Checked(began) => self.vitals.check(began),
             Input::Progress(run, what) => self.progress(now, run, what, effects),
             Input::Ended(run, how) => self.end(now, run, how, effects),

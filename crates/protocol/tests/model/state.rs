@@ -387,7 +387,7 @@ impl State {
     fn perform_below(&mut self, index: usize, effect: worker::Effect) {
         use worker::{Effect, Input};
         match effect {
-            Effect::AskGuardian => self.step_worker(index, Input::GuardianAnswered),
+            Effect::AskGuardian(number) => self.step_worker(index, Input::GuardianAnswered(number)),
             Effect::Check => self.step_worker(index, Input::Checked(self.at())),
             Effect::Send(stream, frame) => self.push(stream, Frame::Up(frame)),
             Effect::Start(run) => {

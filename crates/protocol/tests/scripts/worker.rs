@@ -1,5 +1,5 @@
 //! The worker's side, played. The guardian and the checks answer at once unless the script says
-//! `guardian off` or `checks off`; heartbeats between two lines are counted, not shown.
+//! `guardian off` or `checks off`; `guardian on 3` answers the third question late. Heartbeats between two lines are counted, not shown.
 
 use sterna_model::{Name, NotifySequence, Revision, RunSequence};
 use sterna_protocol::{
@@ -53,12 +53,12 @@ impl Played {
             self.worker.step(at(self.now), input, &mut effects);
             for effect in effects {
                 match effect {
-                    Effect::AskGuardian if self.has_guardian => {
-                        inputs.push(Input::GuardianAnswered);
+                    Effect::AskGuardian(number) if self.has_guardian => {
+                        inputs.push(Input::GuardianAnswered(number));
                     }
                     Effect::Check if self.has_checks => inputs.push(Input::Checked(at(self.now))),
                     Effect::Confirmed(_) | Effect::Remember(..) | Effect::Check => {}
-                    effect @ (Effect::AskGuardian
+                    effect @ (Effect::AskGuardian(_)
                     | Effect::Send(..)
                     | Effect::Close(_)
                     | Effect::Start(_)
@@ -86,7 +86,8 @@ impl Played {
             }
             "guardian" => {
                 self.has_guardian = words[1] == "on";
-                return self.has_guardian.then_some(Input::GuardianAnswered);
+                let number = words.get(2).map(|word| word.parse().unwrap());
+                return number.map(Input::GuardianAnswered);
             }
             "checks" => {
                 self.has_checks = words[1] == "on";
@@ -232,7 +233,7 @@ fn start(now: u64, words: &[&str]) -> Worker {
 
 fn show(effect: Effect) -> String {
     match effect {
-        Effect::AskGuardian => "ask guardian".to_owned(),
+        Effect::AskGuardian(number) => format!("ask guardian #{number}"),
         Effect::Check => "check".to_owned(),
         Effect::Send(_, frame) => show_saying(frame),
         Effect::Close(stream) => format!("close {stream:?}"),

@@ -201,7 +201,7 @@ impl World {
     fn perform_below(&mut self, index: usize, effect: Effect) {
         let now = self.now;
         match &effect {
-            Effect::AskGuardian | Effect::Check | Effect::Confirmed(_) => {}
+            Effect::AskGuardian(_) | Effect::Check | Effect::Confirmed(_) => {}
             Effect::Send(stream, frame) => {
                 self.say(|| format!("  m{index} says {stream:?} {:?}", frame.saying));
             }
@@ -215,9 +215,9 @@ impl World {
         }
         let machine = &mut self.machines[index];
         match effect {
-            Effect::AskGuardian => {
+            Effect::AskGuardian(number) => {
                 let at = now + self.rng.below(20);
-                machine.timers.push((at, Timer::Input(Input::GuardianAnswered)));
+                machine.timers.push((at, Timer::Input(Input::GuardianAnswered(number))));
             }
             Effect::Check => {
                 let checked = Input::Checked(machine.clock.at(now));
