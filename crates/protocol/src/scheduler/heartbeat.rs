@@ -125,8 +125,11 @@ impl Fleet {
             let facts = heartbeat.facts.clone();
             effects.push(Effect::Facts(peer.incarnation, peer.name.clone(), facts));
         }
-        if heartbeat.wants_drain && !peer.is_draining {
-            effects.push(Effect::WantsDrain(lock));
+        if let Some(wish) = heartbeat.wants_drain
+            && (wish != peer.is_draining || peer.asked_drain.is_some())
+        {
+            peer.asked_drain = Some(wish);
+            effects.push(Effect::WantsDrain(lock, wish));
         }
     }
 
@@ -140,7 +143,7 @@ impl Fleet {
         } else if peer.is_confirmable() {
             peer.confirmed = Some(now);
             let set = peer.seat.and_then(|seat| self.consensus.answer(seat));
-            let is_draining = peer.is_draining;
+            let is_draining = peer.shows_draining();
             let confirmation = Confirmation { stamp, limits, verdict, set, revision, is_draining };
             HeartbeatAnswer::Confirmed(Box::new(confirmation))
         } else {

@@ -27,7 +27,7 @@ mod statuses;
 mod unsure;
 mod wait;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use sterna_model::{
     BootTime, Contract, Incarnation, Lock, Name, Revision, RunId, TaskIncarnation, WorkKey,
@@ -129,7 +129,9 @@ pub enum Input {
     /// Somebody who must know says that nothing on this machine runs any more, and its entry in the
     /// roster says so too.
     DeclaredDead(Lock),
-    /// The worker of this machine gets no new work, or does again.
+    /// The worker of this machine gets no new work, or does again, and what is stored of it says so
+    /// too: its entry in the roster if there is one. Who keeps the marks of machines that are not on
+    /// the roster says them when a reign begins.
     Draining(Lock, bool),
     /// These limits were committed.
     Limits(Limits),
@@ -149,7 +151,8 @@ pub enum Effect {
     /// Commit this entry of the roster, in place of any with the same lock, and answer with
     /// [`Input::Enrolled`].
     Enroll(Enrolled),
-    /// Take the entry with this lock out of the roster, and answer with [`Input::Struck`].
+    /// Take the entry with this lock out of the roster, and answer with [`Input::Struck`]. Its drain
+    /// is not ended by this.
     Strike(Lock),
     /// A run is not, and will not be, running there.
     Settled(RunId, Settlement),
@@ -163,8 +166,9 @@ pub enum Effect {
     Health(Incarnation, Health),
     /// What a worker has: resources, tags, zone, address.
     Facts(Incarnation, Name, Payload),
-    /// A worker asks to be drained.
-    WantsDrain(Lock),
+    /// A worker asks to be drained, or to be drained no longer; store that, and answer with
+    /// [`Input::Draining`]. Said again with each of its heartbeats until then.
+    WantsDrain(Lock, bool),
     /// More may start than before.
     Opened(Doors),
     /// The store lags behind what a worker has seen: this reign is over, and the next one must open
@@ -201,6 +205,8 @@ pub struct Fleet {
     /// Who holds a name.
     names: BTreeMap<Name, Lock>,
     streams: BTreeMap<StreamId, Lock>,
+    /// Machines that get no new work and are not among the peers.
+    draining: BTreeSet<Lock>,
     /// The newest life of those who were given up and struck: they are never confirmed again.
     given_up: BTreeMap<Lock, u64>,
     /// Where each run is.
@@ -230,6 +236,7 @@ impl Fleet {
             peers: BTreeMap::new(),
             names: BTreeMap::new(),
             streams: BTreeMap::new(),
+            draining: BTreeSet::new(),
             given_up: BTreeMap::new(),
             places: BTreeMap::new(),
             consensus: Consensus::new(mandate.term, mandate.nonce),
@@ -318,14 +325,22 @@ impl Fleet {
                 self.recorded(to, run, number, answer, effects);
             }
             Input::DeclaredDead(lock) => self.declare_dead(now, lock, effects),
-            Input::Draining(lock, is_draining) => {
-                if let Some(peer) = self.peers.get_mut(&lock) {
-                    peer.is_draining = is_draining;
-                }
-            }
+            Input::Draining(lock, is_draining) => self.set_draining(lock, is_draining),
             Input::Limits(limits) => self.book.committed(limits),
             Input::Revision(revision) => self.revision = self.revision.max(revision),
             Input::RosterIsComplete => self.trust_roster(now, effects),
+        }
+    }
+
+    /// Kept for a machine that nobody knows, too: it may come, or come back.
+    fn set_draining(&mut self, lock: Lock, is_draining: bool) {
+        match (self.peers.get_mut(&lock), is_draining) {
+            (Some(peer), true | false) => {
+                peer.is_draining = is_draining;
+                peer.asked_drain.take_if(|asked| *asked == is_draining);
+            }
+            (None, true) => drop(self.draining.insert(lock)),
+            (None, false) => drop(self.draining.remove(&lock)),
         }
     }
 

@@ -40,6 +40,8 @@ pub(super) struct Peer {
     /// The last confirmation to any life under this lock (safety rule 7).
     pub(super) confirmed: Option<BootTime>,
     pub(super) is_draining: bool,
+    /// What it wants of that, as long as whoever stores it has not answered.
+    pub(super) asked_drain: Option<bool>,
     pub(super) is_declared_dead: bool,
     /// What it must end before it is believed again (safety rule 24).
     pub(super) purge: BTreeSet<RunId>,
@@ -99,6 +101,7 @@ impl Peer {
             is_known: false,
             confirmed: None,
             is_draining: false,
+            asked_drain: None,
             is_declared_dead: false,
             purge: BTreeSet::new(),
             sequence: RunSequence::ZERO,
@@ -119,6 +122,15 @@ impl Peer {
             boot: self.boot.unwrap_or_default(),
             is_declared_dead: self.is_declared_dead,
             is_draining: self.is_draining,
+        }
+    }
+
+    /// What its worker is told: not that its wish is granted before that is stored. What is so now may
+    /// be changed by an earlier wish that is still on its way.
+    pub(super) const fn shows_draining(&self) -> bool {
+        match self.asked_drain {
+            Some(wish) => !wish,
+            None => self.is_draining,
         }
     }
 

@@ -133,13 +133,19 @@ impl Fleet {
                 Arrival::Reborn
             }
             None => {
-                self.given_up.remove(&lock);
-                let peer = Peer::new(now, incarnation, heartbeat.name.clone());
-                self.peers.insert(lock, peer);
+                self.admit(now, incarnation, heartbeat.name.clone());
                 self.enroll(incarnation, heartbeat, effects);
                 Arrival::TakesName
             }
         }
+    }
+
+    /// A machine that was not known, or not any more.
+    fn admit(&mut self, now: BootTime, incarnation: Incarnation, name: Name) {
+        let lock = incarnation.lock;
+        self.given_up.remove(&lock);
+        let is_draining = self.draining.remove(&lock);
+        self.peers.insert(lock, Peer { is_draining, ..Peer::new(now, incarnation, name) });
     }
 
     /// Nearly always: who is seated and not given up holds its name, and nothing changes.

@@ -166,6 +166,9 @@ impl Fleet {
                 self.streams.remove(&stream);
             }
             self.given_up.insert(lock, peer.incarnation.life);
+            if peer.is_draining {
+                self.draining.insert(lock);
+            }
             self.peers.remove(&lock);
         }
     }

@@ -27,6 +27,14 @@ pub(super) struct Pulse {
     phase: Phase,
 }
 
+/// What the operator of this machine wants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Wish {
+    pub(super) drain: bool,
+    /// The stamp of the first heartbeat that said so: an earlier one's answer does not know of it.
+    pub(super) said: Option<BootTime>,
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Phase {
     Alive,
@@ -91,6 +99,9 @@ impl Worker {
         if !std::mem::take(&mut self.pulse.asking) {
             return;
         }
+        if let Some(wish) = &mut self.wish {
+            wish.said.get_or_insert(now);
+        }
         let heartbeat = Heartbeat {
             name: self.name.clone(),
             stamp: now,
@@ -99,7 +110,7 @@ impl Worker {
             seen: self.seen,
             limits: self.limits.version,
             set: self.set.echo(),
-            wants_drain: self.wants_drain,
+            wants_drain: self.wish.map(|wish| wish.drain),
             facts: self.facts.clone(),
         };
         self.say(Saying::Heartbeat(heartbeat), effects);
@@ -153,6 +164,10 @@ impl Worker {
         self.vitals.hear(*stamp);
         self.vitals.settle();
         self.is_draining = *is_draining;
+        // Granted: from here on the leader's word counts, whoever changes it.
+        self.wish.take_if(|wish| {
+            wish.drain == *is_draining && wish.said.is_some_and(|said| *stamp >= said)
+        });
         if limits.version >= self.limits.version {
             self.limits = *limits;
         }

@@ -27,7 +27,11 @@ use sterna_model::{
     BootTime, Incarnation, Name, NotifySequence, Revision, RunId, RunSequence, Span,
 };
 
-use self::{heartbeat::Pulse, runs::Entry, statuses::Outbox};
+use self::{
+    heartbeat::{Pulse, Wish},
+    runs::Entry,
+    statuses::Outbox,
+};
 use crate::{
     consensus,
     health::{Health, Permit, Vitals},
@@ -80,7 +84,8 @@ pub enum Input {
     Ended(RunId, Payload),
     /// The counter is raised and synced: this is who we are now.
     Reborn(Incarnation),
-    /// The operator of this machine wants it drained, or no longer.
+    /// The operator of this machine wants it drained, or no longer. It is said with every heartbeat
+    /// until the leader says that it is so.
     WantsDrain(bool),
 }
 
@@ -139,7 +144,7 @@ pub struct Worker {
     name: Name,
     boot: u128,
     facts: Payload,
-    wants_drain: bool,
+    wish: Option<Wish>,
     stream: Option<StreamId>,
     /// Whether a heartbeat was sent on it: before, nothing else on it would be heard.
     has_greeted: bool,
@@ -170,7 +175,7 @@ impl Worker {
             name: start.name,
             boot: start.boot,
             facts: start.facts,
-            wants_drain: false,
+            wish: None,
             stream: None,
             has_greeted: false,
             seen: start.seen,
@@ -236,7 +241,7 @@ impl Worker {
             Input::Progress(run, what) => self.progress(now, run, what, effects),
             Input::Ended(run, how) => self.end(now, run, how, effects),
             Input::Reborn(incarnation) => self.be_reborn(now, incarnation, effects),
-            Input::WantsDrain(wants) => self.wants_drain = wants,
+            Input::WantsDrain(drain) => self.wish = Some(Wish { drain, said: None }),
         }
     }
 

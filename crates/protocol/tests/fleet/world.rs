@@ -83,7 +83,7 @@ impl World {
             seen: None,
             limits: 1,
             set: self.sets.get(&(number, life)).copied(),
-            wants_drain: false,
+            wants_drain: None,
             facts: [].into(),
         };
         self.say(number, life, Saying::Heartbeat(heartbeat));
@@ -122,7 +122,7 @@ impl World {
                 | Effect::Silent(_)
                 | Effect::Health(..)
                 | Effect::Facts(..)
-                | Effect::WantsDrain(_)
+                | Effect::WantsDrain(..)
                 | Effect::StoreLags(..) => {}
             }
         }

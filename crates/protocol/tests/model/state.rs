@@ -361,7 +361,7 @@ impl State {
             | Effect::Silent(_)
             | Effect::Health(..)
             | Effect::Facts(..)
-            | Effect::WantsDrain(_)
+            | Effect::WantsDrain(..)
             | Effect::Opened(_) => {}
         }
     }

@@ -277,7 +277,11 @@ impl Leader {
             seen,
             limits: option(words, "limits").map_or(1, |word| word.parse().unwrap()),
             set,
-            wants_drain: words.contains(&"wants-drain"),
+            wants_drain: match (words.contains(&"wants-drain"), words.contains(&"no-drain")) {
+                (true, true | false) => Some(true),
+                (false, true) => Some(false),
+                (false, false) => None,
+            },
             facts: option(words, "facts").unwrap_or_default().as_bytes().into(),
         };
         self.says(worker, words, Saying::Heartbeat(heartbeat))
@@ -367,7 +371,8 @@ fn show(now: u64, effect: Effect) -> String {
         Effect::Close(stream) => format!("close {stream:?}"),
         Effect::Enroll(entry) => {
             let dead = if entry.is_declared_dead { " dead" } else { "" };
-            format!("enroll {}{dead}", show_life(entry.incarnation))
+            let draining = if entry.is_draining { " draining" } else { "" };
+            format!("enroll {}{dead}{draining}", show_life(entry.incarnation))
         }
         Effect::Strike(lock) => format!("strike {}", show_lock(lock)),
         Effect::Settled(run, how) => format!("{} {how:?}", show_run(run)),
@@ -385,7 +390,8 @@ fn show(now: u64, effect: Effect) -> String {
         }
         Effect::Silent(run) => format!("silent {}", show_run(run)),
         Effect::Health(worker, health) => format!("{} is {health:?}", show_life(worker)),
-        Effect::WantsDrain(lock) => format!("{} wants to drain", show_lock(lock)),
+        Effect::WantsDrain(lock, true) => format!("{} wants to drain", show_lock(lock)),
+        Effect::WantsDrain(lock, false) => format!("{} wants no drain", show_lock(lock)),
         Effect::Opened(doors) => show_doors(doors),
         Effect::StoreLags(seen, revision) => format!("store lags {seen:?} {revision}"),
     }

@@ -250,7 +250,11 @@ fn show_saying(frame: FromWorker) -> String {
     match frame.saying {
         Saying::Heartbeat(heartbeat) => {
             let set = heartbeat.set.map_or(String::new(), |set| format!(" v{}", set.version.get()));
-            let drain = if heartbeat.wants_drain { " wants-drain" } else { "" };
+            let drain = match heartbeat.wants_drain {
+                Some(true) => " wants-drain",
+                Some(false) => " no-drain",
+                None => "",
+            };
             let limits = match heartbeat.limits {
                 1 => String::new(),
                 version => format!(" limits {version}"),

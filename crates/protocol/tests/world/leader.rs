@@ -272,7 +272,7 @@ impl World {
             Effect::StoreLags(..) => {
                 self.table.broken.get_or_insert("a store that lags, though none does".to_owned());
             }
-            Effect::Facts(..) | Effect::WantsDrain(_) | Effect::Opened(_) => {}
+            Effect::Facts(..) | Effect::WantsDrain(..) | Effect::Opened(_) => {}
         }
     }
 

@@ -103,7 +103,7 @@ impl Played {
             seen: None,
             limits: 1,
             set: self.set,
-            wants_drain: false,
+            wants_drain: None,
             facts: Arc::clone(&self.facts),
         };
         let frame = self.frame(index, Saying::Heartbeat(heartbeat));
