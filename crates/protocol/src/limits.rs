@@ -165,15 +165,19 @@ impl Book {
         self.echoed.insert(lock, version);
     }
 
-    /// Retires what nobody goes by any more. `roster` is everybody who may run something.
-    pub fn retire<'a>(&mut self, roster: impl Iterator<Item = &'a Lock>) {
+    /// Retires what nobody goes by any more. `roster` is everybody who may run something. Gives the
+    /// oldest version that is left, if any was retired.
+    pub fn retire<'a>(&mut self, roster: impl Iterator<Item = &'a Lock>) -> Option<u64> {
         if self.older.is_empty() {
-            return;
+            return None;
         }
         let heard = |lock| self.echoed.get(lock).copied().unwrap_or(0);
         let lowest = roster.map(heard).min().unwrap_or(self.newest.version);
+        let before = self.older.len();
         // A worker goes by what it echoed last, so that one, and all after it, may be in use.
         self.older.retain(|limits| limits.version >= lowest);
+        let oldest = self.older.first().unwrap_or(&self.newest).version;
+        (self.older.len() < before).then_some(oldest)
     }
 
     /// The largest of a limit among those that may be in use.

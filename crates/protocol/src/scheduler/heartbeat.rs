@@ -179,13 +179,20 @@ impl Fleet {
             }
             self.pass_time(now, lock, effects);
         }
-        // Who was declared dead, and has not come back, goes by nothing any more.
+        self.retire_limits(effects);
+        self.open_doors(now, effects);
+    }
+
+    fn retire_limits(&mut self, effects: &mut Vec<Effect>) {
         let counts = |peer: &Peer| {
-            peer.enrolment != Enrolment::Struck && (!peer.is_declared_dead || peer.has_answered)
+            let may_run = peer.enrolment != Enrolment::Struck || !peer.runs.is_empty();
+            // Who was declared dead, and has not come back, goes by nothing any more.
+            may_run && (!peer.is_declared_dead || peer.has_answered)
         };
         let enrolled = self.peers.iter().filter(|(_, peer)| counts(peer));
-        self.book.retire(enrolled.map(|(lock, _)| lock));
-        self.open_doors(now, effects);
+        if let Some(oldest) = self.book.retire(enrolled.map(|(lock, _)| lock)) {
+            effects.push(Effect::Retired(oldest));
+        }
     }
 
     /// Who slept lets nobody suffer for it (safety rule 10), whatever is read first on waking up.

@@ -171,6 +171,9 @@ pub enum Effect {
     WantsDrain(Lock, bool),
     /// More may start than before.
     Opened(Doors),
+    /// Nobody goes by limits from before this version any more: they may leave the store (safety rule
+    /// 11).
+    Retired(u64),
     /// The store lags behind what a worker has seen: this reign is over, and the next one must open
     /// a recovered epoch (safety rule 25).
     StoreLags(Mandate, Revision),

@@ -168,8 +168,9 @@ impl Worker {
         self.wish.take_if(|wish| {
             wish.drain == *is_draining && wish.said.is_some_and(|said| *stamp >= said)
         });
-        if limits.version >= self.limits.version {
+        if limits.version >= self.limits.version && *limits != self.limits {
             self.limits = *limits;
+            effects.push(Effect::Limits(*limits));
         }
         if let Some(set) = set {
             self.set.take(*set);

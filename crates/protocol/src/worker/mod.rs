@@ -111,6 +111,9 @@ pub enum Effect {
     Confirmed(BootTime),
     /// Keep this on the disk.
     Remember(Mandate, Revision),
+    /// Keep these on the disk: the next life goes by them. A life that went by older ones than were
+    /// echoed might go by what is retired (safety rule 11).
+    Limits(Limits),
     /// Raise the counter, sync it, and answer with [`Input::Reborn`].
     Rebirth,
     /// Tell people.

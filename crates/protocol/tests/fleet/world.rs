@@ -123,6 +123,7 @@ impl World {
                 | Effect::Health(..)
                 | Effect::Facts(..)
                 | Effect::WantsDrain(..)
+                | Effect::Retired(_)
                 | Effect::StoreLags(..) => {}
             }
         }

@@ -362,7 +362,8 @@ impl State {
             | Effect::Health(..)
             | Effect::Facts(..)
             | Effect::WantsDrain(..)
-            | Effect::Opened(_) => {}
+            | Effect::Opened(_)
+            | Effect::Retired(_) => {}
         }
     }
 
@@ -419,6 +420,7 @@ impl State {
             | Effect::Forget(_)
             | Effect::Confirmed(_)
             | Effect::Remember(..)
+            | Effect::Limits(_)
             | Effect::Alarm(_) => {}
         }
     }

@@ -393,6 +393,7 @@ fn show(now: u64, effect: Effect) -> String {
         Effect::WantsDrain(lock, true) => format!("{} wants to drain", show_lock(lock)),
         Effect::WantsDrain(lock, false) => format!("{} wants no drain", show_lock(lock)),
         Effect::Opened(doors) => show_doors(doors),
+        Effect::Retired(version) => format!("retired before {version}"),
         Effect::StoreLags(seen, revision) => format!("store lags {seen:?} {revision}"),
     }
 }

@@ -64,6 +64,7 @@ impl Played {
                     | Effect::Start(_)
                     | Effect::Stop(..)
                     | Effect::Forget(_)
+                    | Effect::Limits(_)
                     | Effect::Rebirth
                     | Effect::Alarm(_)) => {
                         if let Effect::Send(_, frame) = &effect
@@ -241,6 +242,7 @@ fn show(effect: Effect) -> String {
         Effect::Stop(run, how) => format!("stop {} {how:?}", show_run(run)),
         Effect::Forget(run) => format!("forget {}", show_run(run)),
         Effect::Confirmed(_) | Effect::Remember(..) => String::new(),
+        Effect::Limits(limits) => format!("goes by limits {}", limits.version),
         Effect::Rebirth => "rebirth".to_owned(),
         Effect::Alarm(alarm) => format!("alarm {alarm:?}"),
     }

@@ -93,7 +93,7 @@ impl World {
 
     fn book(&self) -> Book {
         match self.store.limits.split_last() {
-            Some((newest, older)) => Book::new(*newest, [&[self.limits], older].concat()),
+            Some((newest, older)) => Book::new(*newest, older.to_vec()),
             None => Book::new(self.limits, Vec::new()),
         }
     }
@@ -219,7 +219,7 @@ impl World {
                 });
                 Input::Dispatch(vec![dispatch])
             }
-            Op::Release(..) => return,
+            Op::Release(..) | Op::Retire(_) => return,
             Op::Record(Report { from, run, number, news, .. }, _) => {
                 if news.is_end() {
                     self.leaders[index].batches.retain(|_, held| *held != run);
@@ -272,6 +272,7 @@ impl World {
             Effect::StoreLags(..) => {
                 self.table.broken.get_or_insert("a store that lags, though none does".to_owned());
             }
+            Effect::Retired(oldest) => self.commit(index, Op::Retire(oldest)),
             Effect::Facts(..) | Effect::WantsDrain(..) | Effect::Opened(_) => {}
         }
     }

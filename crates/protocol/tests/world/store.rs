@@ -35,6 +35,8 @@ pub(crate) enum Fate {
 pub(crate) enum Op {
     Renew(BootTime),
     Limits(Limits),
+    /// Nobody goes by limits from before this version.
+    Retire(u64),
     Enroll(Enrolled),
     Strike(Lock),
     DeclareDead(Lock),
@@ -48,7 +50,7 @@ pub(crate) enum Op {
 pub(crate) struct Store {
     pub(crate) term: u64,
     pub(crate) lease_until: u64,
-    /// The newest last; nobody says here which are retired.
+    /// Those that somebody may go by; the newest last.
     pub(crate) limits: Vec<Limits>,
     pub(crate) revision: u64,
     pub(crate) roster: BTreeMap<Lock, Enrolled>,
@@ -78,7 +80,11 @@ impl Store {
         self.revision += 1;
         match op {
             Op::Renew(_) => self.lease_until = now + LEASE,
-            Op::Limits(limits) => self.limits.push(*limits),
+            Op::Limits(limits) => {
+                let limits = self.limits.last().map_or(*limits, |before| limits.after(before));
+                self.limits.push(limits);
+            }
+            Op::Retire(oldest) => self.limits.retain(|limits| limits.version >= *oldest),
             Op::Enroll(entry) => {
                 self.had_roster = true;
                 self.roster.insert(entry.incarnation.lock, entry.clone());
