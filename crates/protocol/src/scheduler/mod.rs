@@ -120,7 +120,7 @@ pub enum Input {
     Dispatch(Vec<Dispatch>),
     /// End this run.
     Kill(RunId, Kill),
-    /// The entry of [`Effect::Enroll`] stands in the roster.
+    /// The entry of [`Effect::Enroll`] stands in the roster, or [`Effect::Revive`] is done.
     Enrolled(Incarnation),
     /// The entry of [`Effect::Strike`] is out of the roster.
     Struck(Lock),
@@ -149,8 +149,12 @@ pub enum Effect {
     /// End a stream; nothing more is read from it.
     Close(StreamId),
     /// Commit this entry of the roster, in place of any with the same lock, and answer with
-    /// [`Input::Enrolled`].
+    /// [`Input::Enrolled`]. The marks of an entry that stands, `is_declared_dead` and `is_draining`,
+    /// stay as they are stored: somebody may be setting them at this moment.
     Enroll(Enrolled),
+    /// Take the mark `is_declared_dead` off the entry of this life, and answer with
+    /// [`Input::Enrolled`]: everything that it had then has ended.
+    Revive(Incarnation),
     /// Take the entry with this lock out of the roster, and answer with [`Input::Struck`]. Its drain
     /// is not ended by this.
     Strike(Lock),

@@ -65,6 +65,8 @@ pub(super) enum Enrolment {
     Asked,
     /// It does.
     Done,
+    /// It does, as declared dead; the commit that takes that off is under way.
+    Reviving,
     /// It was taken out, or the commit that does so is under way.
     Struck,
 }

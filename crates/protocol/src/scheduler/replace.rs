@@ -228,8 +228,13 @@ impl Fleet {
 
     pub(super) fn be_enrolled(&mut self, incarnation: Incarnation, effects: &mut Vec<Effect>) {
         let Some(peer) = self.peers.get_mut(&incarnation.lock) else { return };
-        if peer.incarnation != incarnation || peer.enrolment != Enrolment::Asked {
+        if peer.incarnation != incarnation {
             return;
+        }
+        match peer.enrolment {
+            Enrolment::Asked => {}
+            Enrolment::Reviving => peer.is_declared_dead = false,
+            Enrolment::Done | Enrolment::Struck => return,
         }
         peer.enrolment = Enrolment::Done;
         if !peer.has_answered && !peer.is_lost() {

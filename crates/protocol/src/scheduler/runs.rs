@@ -388,6 +388,10 @@ impl Fleet {
     pub(super) fn declare_dead(&mut self, now: BootTime, lock: Lock, effects: &mut Vec<Effect>) {
         let Some(peer) = self.peers.get_mut(&lock) else { return };
         peer.is_declared_dead = true;
+        if peer.enrolment == Enrolment::Reviving {
+            // What is under way takes off the earlier mark, not this one.
+            peer.enrolment = Enrolment::Asked;
+        }
         if !peer.is_lost() {
             self.lose(lock, effects);
         }
@@ -395,14 +399,14 @@ impl Fleet {
         self.open_doors(now, effects);
     }
 
-    /// A worker that was declared dead is believed again when it has ended what it had then.
+    /// A worker that was declared dead is believed again when it has ended what it had then. Nothing is
+    /// sent to it before the roster says so: the next leader would not wait for it.
     pub(super) fn finish_purge(&mut self, lock: Lock, effects: &mut Vec<Effect>) {
         let Some(peer) = self.peers.get_mut(&lock) else { return };
-        if peer.is_declared_dead && peer.has_answered && peer.purge.is_empty() {
-            peer.is_declared_dead = false;
-            // Nothing is sent to it before the roster says so: the next leader would not wait.
-            peer.enrolment = Enrolment::Asked;
-            effects.push(Effect::Enroll(peer.entry()));
+        let has_ended = peer.has_answered && peer.purge.is_empty();
+        if peer.is_declared_dead && has_ended && peer.enrolment == Enrolment::Done {
+            peer.enrolment = Enrolment::Reviving;
+            effects.push(Effect::Revive(peer.incarnation));
         }
     }
 }

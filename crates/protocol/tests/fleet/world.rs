@@ -109,6 +109,12 @@ impl World {
                     self.roster.insert(incarnation.lock, entry);
                     self.step(Input::Enrolled(incarnation));
                 }
+                Effect::Revive(incarnation) => {
+                    if let Some(entry) = self.roster.get_mut(&incarnation.lock) {
+                        entry.is_declared_dead = false;
+                    }
+                    self.step(Input::Enrolled(incarnation));
+                }
                 Effect::Strike(lock) => {
                     self.roster.remove(&lock);
                     self.step(Input::Struck(lock));

@@ -332,6 +332,12 @@ impl State {
                 self.roster.insert(incarnation.lock, entry);
                 self.step_leader(Input::Enrolled(incarnation));
             }
+            Effect::Revive(incarnation) => {
+                if let Some(entry) = self.roster.get_mut(&incarnation.lock) {
+                    entry.is_declared_dead = false;
+                }
+                self.step_leader(Input::Enrolled(incarnation));
+            }
             Effect::Strike(lock) => {
                 self.roster.remove(&lock);
                 self.step_leader(Input::Struck(lock));

@@ -374,6 +374,7 @@ fn show(now: u64, effect: Effect) -> String {
             let draining = if entry.is_draining { " draining" } else { "" };
             format!("enroll {}{dead}{draining}", show_life(entry.incarnation))
         }
+        Effect::Revive(life) => format!("revive {}", show_life(life)),
         Effect::Strike(lock) => format!("strike {}", show_lock(lock)),
         Effect::Settled(run, how) => format!("{} {how:?}", show_run(run)),
         Effect::Found(from, held) => {

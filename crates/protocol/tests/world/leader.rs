@@ -207,6 +207,7 @@ impl World {
             Op::Renew(sent) => Input::Lease(sent.plus(Span::from_millis(LEASE - LEASE_MARGIN))),
             Op::Limits(limits) => Input::Limits(limits),
             Op::Enroll(entry) => Input::Enrolled(entry.incarnation),
+            Op::Revive(incarnation) => Input::Enrolled(incarnation),
             Op::Strike(lock) => Input::Struck(lock),
             Op::DeclareDead(lock) => Input::DeclaredDead(lock),
             Op::Claim(dispatch) => {
@@ -256,6 +257,7 @@ impl World {
             }
             Effect::Close(stream) => self.net.close_above(self.now, stream, &mut self.rng),
             Effect::Enroll(entry) => self.commit(index, Op::Enroll(entry)),
+            Effect::Revive(incarnation) => self.commit(index, Op::Revive(incarnation)),
             Effect::Strike(lock) => self.commit(index, Op::Strike(lock)),
             Effect::Settled(run, settlement) => self.settled(index, run, settlement),
             Effect::Found(from, held) => self.found(index, from, held),

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use sterna_model::{BootTime, Lock, Revision, RunId, Term, WorkKey};
+use sterna_model::{BootTime, Incarnation, Lock, Revision, RunId, Term, WorkKey};
 use sterna_protocol::{
     limits::Limits,
     roster::Enrolled,
@@ -38,6 +38,7 @@ pub(crate) enum Op {
     /// Nobody goes by limits from before this version.
     Retire(u64),
     Enroll(Enrolled),
+    Revive(Incarnation),
     Strike(Lock),
     DeclareDead(Lock),
     Claim(Dispatch),
@@ -87,7 +88,20 @@ impl Store {
             Op::Retire(oldest) => self.limits.retain(|limits| limits.version >= *oldest),
             Op::Enroll(entry) => {
                 self.had_roster = true;
-                self.roster.insert(entry.incarnation.lock, entry.clone());
+                let lock = entry.incarnation.lock;
+                let mut entry = entry.clone();
+                // The marks are not the leader's to set: somebody may be setting them now.
+                if let Some(before) = self.roster.get(&lock) {
+                    entry.is_declared_dead = before.is_declared_dead;
+                    entry.is_draining = before.is_draining;
+                }
+                self.roster.insert(lock, entry);
+            }
+            Op::Revive(life) => {
+                let entry = self.roster.get_mut(&life.lock);
+                if let Some(entry) = entry.filter(|entry| entry.incarnation == *life) {
+                    entry.is_declared_dead = false;
+                }
             }
             Op::Strike(lock) => {
                 self.roster.remove(lock);
