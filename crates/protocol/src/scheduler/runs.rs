@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use sterna_model::{
-    BootTime, Contract, Incarnation, Lock, Name, RunId, Span, TaskIncarnation, WorkKey,
+    BootTime, Contract, Incarnation, Lock, Name, RunId, Span, TaskIncarnation, Work, WorkKey,
 };
 
 use super::{
@@ -12,6 +12,7 @@ use super::{
 };
 use crate::{
     health::Health,
+    limits::Limits,
     message::{Held, Kill, Order, Run, RunAnswer, RunRefusal},
     planted::{Mistake, is_planted},
 };
@@ -39,6 +40,12 @@ pub enum NotSent {
     NotHealthy,
     /// It is draining.
     Draining,
+    /// It may outlast what the limits count on, `stop_after_max`, for batches `batch_stop_after_max` or
+    /// `has_kept_batches`: limits that allow for it must be committed first (safety rule 11).
+    AboveMark,
+    /// Its `stop_after` is below the shortest: it would be stopped before its worker is given up
+    /// (safety rule 11).
+    BelowLoss,
     /// The numbers of this association are used up.
     NoMoreNumbers,
     /// This server does not lead any more, or not now.
@@ -165,6 +172,7 @@ impl Fleet {
     /// Puts a run into the table, before it is sent, and gives it its number.
     fn number(&mut self, now: BootTime, dispatch: Dispatch) -> Result<Run, NotSent> {
         let Dispatch { to, run, key, task, contract, work } = dispatch;
+        self.contract_objection(&key, contract).map_or(Ok(()), Err)?;
         let peer = self.sendable(to)?;
         let sequence = peer.sequence.next().ok_or(NotSent::NoMoreNumbers)?;
         peer.sequence = sequence;
@@ -173,6 +181,30 @@ impl Fleet {
         let notify = peer.unsure.sequence();
         self.places.insert(run, to.lock);
         Ok(Run { sequence, notify, run, key, task, contract, work })
+    }
+
+    /// Why a run of this key may not be sent under this contract to anybody, as the limits are; to be
+    /// asked before a claim is committed.
+    pub fn contract_objection(&self, key: &WorkKey, contract: Contract) -> Option<NotSent> {
+        let limits = self.book.newest();
+        let is_batch = match key.work {
+            Work::Node { .. } => true,
+            Work::Task(_) | Work::Instance { .. } => false,
+        };
+        let mark = if is_batch { limits.batch_stop_after_max } else { limits.stop_after_max };
+        let is_above = match contract {
+            Contract::Stop { after } => after > mark || after > limits.stop_after_max,
+            // Of other work claims tell where it is kept.
+            Contract::Keep => is_batch && !limits.has_kept_batches,
+            Contract::Replace { .. } => false,
+        };
+        let shortest = self.book.largest(Limits::stop_after_min);
+        let is_below = contract.stop_after().is_some_and(|after| after < shortest);
+        match (is_above, is_below) {
+            (true, true | false) => Some(NotSent::AboveMark),
+            (false, true) => Some(NotSent::BelowLoss),
+            (false, false) => None,
+        }
     }
 
     /// The worker, if a run may be sent to it.

@@ -292,11 +292,12 @@ fn contract_of(word: &str) -> sterna_model::Contract {
     contract(word)
 }
 
-/// The limits, with what a line says of them: `[lose S] [batch S] [kept-batches]`.
+/// The limits, with what a line says of them: `[lose S] [batch S] [any S] [kept-batches]`.
 fn of(words: &[&str], usual: Limits) -> Limits {
     Limits {
         lose_after: option(words, "lose").map_or(usual.lose_after, seconds),
         batch_stop_after_max: option(words, "batch").map_or(usual.batch_stop_after_max, seconds),
+        stop_after_max: option(words, "any").map_or(usual.stop_after_max, seconds),
         has_kept_batches: usual.has_kept_batches || words.contains(&"kept-batches"),
         ..usual
     }
