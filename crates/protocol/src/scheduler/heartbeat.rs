@@ -117,8 +117,12 @@ impl Fleet {
             let began = now.as_millis().saturating_sub(age.as_millis());
             peer.vitals.check(BootTime::from_millis(began));
         }
-        if let Some(seat) = peer.seat {
-            self.consensus.hear(seat, heartbeat.set.as_ref());
+        match peer.seat {
+            Some(seat) => drop(self.consensus.hear(seat, heartbeat.set.as_ref())),
+            None => {
+                peer.came_with = heartbeat.set.map(Box::new);
+                peer.take_seat(&mut self.consensus);
+            }
         }
         if peer.facts.as_ref() != Some(&heartbeat.facts) {
             peer.facts = Some(heartbeat.facts.clone());

@@ -6,7 +6,7 @@ use sterna_model::{BootTime, Incarnation, Name, RunId, RunSequence, Span};
 
 use super::{Claim, runs::Entry, unsure::Unsure};
 use crate::{
-    consensus::{Consensus, Seat},
+    consensus::{Consensus, Seat, SetId},
     health::{Health, Permit, Vitals},
     limits::Terms,
     message::{Payload, StreamId},
@@ -26,8 +26,10 @@ pub(super) struct Peer {
     pub(super) stream: Option<StreamId>,
     /// The last one that it was heard on; earlier ones do not count any more (safety rule 4).
     pub(super) newest_stream: Option<StreamId>,
-    /// Its place in the consensus; `None` before its first heartbeat in this reign, and after loss.
+    /// Its place in the consensus; `None` before its first confirmation in this reign, and after loss.
     pub(super) seat: Option<Seat>,
+    /// The set that it holds from an earlier leader, until it has a seat.
+    pub(super) came_with: Option<Box<SetId>>,
     pub(super) vitals: Vitals,
     pub(super) enrolment: Enrolment,
     /// Whether `get_running` was answered in this association.
@@ -96,6 +98,7 @@ impl Peer {
             stream: None,
             newest_stream: None,
             seat: None,
+            came_with: None,
             vitals: Vitals::new(now),
             enrolment: Enrolment::Asked,
             has_answered: false,
@@ -142,6 +145,7 @@ impl Peer {
         // They are told under a life.
         self.facts = None;
         self.seat = None;
+        self.came_with = None;
         self.vitals = Vitals::new(now);
         self.has_answered = false;
         self.purge.clear();
@@ -151,6 +155,15 @@ impl Peer {
         self.recording.clear();
         for entry in self.runs.values_mut() {
             entry.presume();
+        }
+    }
+
+    /// Takes its place in the consensus as soon as it can be confirmed. Not before: who is only welcome
+    /// is not told the set, and everybody would wait for its echo.
+    pub(super) fn take_seat(&mut self, consensus: &mut Consensus) {
+        if self.seat.is_none() && self.is_heard() && self.is_confirmable() {
+            let initial = self.came_with.take().map(|set| *set);
+            self.seat = Some(consensus.join(&self.incarnation, initial));
         }
     }
 
@@ -181,6 +194,11 @@ impl Peer {
             || !self.unanswered.is_empty()
             || !self.unsure.is_empty()
             || is_planted(Mistake::FreesTheUnsure)
+    }
+
+    /// Whether this life was heard in this reign.
+    pub(super) const fn is_heard(&self) -> bool {
+        self.vitals.heard().is_some()
     }
 
     /// Whether nothing is heard of it that could be believed.

@@ -113,7 +113,6 @@ impl Fleet {
         self.take_name(lock, &heartbeat.name);
         match own {
             Some(Arrival::Known) => {
-                self.seat(incarnation, heartbeat);
                 let peer = self.peers.get(&lock);
                 // Known by a claim alone.
                 if peer.is_some_and(|peer| peer.enrolment == Enrolment::Struck) {
@@ -148,11 +147,12 @@ impl Fleet {
         self.peers.insert(lock, Peer { is_draining, ..Peer::new(now, incarnation, name) });
     }
 
-    /// Nearly always: who is seated and not given up holds its name, and nothing changes.
+    /// Nearly always: who was heard and is not given up holds its name, and nothing changes.
     fn is_at_home(&self, incarnation: Incarnation, name: &Name) -> bool {
         self.peers.get(&incarnation.lock).is_some_and(|peer| {
             peer.incarnation == incarnation
-                && peer.seat.is_some()
+                && peer.is_heard()
+                && !peer.is_lost()
                 && peer.name == *name
                 && peer.enrolment != Enrolment::Struck
         })
@@ -165,7 +165,7 @@ impl Fleet {
     fn other_holder(&self, lock: Lock, name: &Name) -> Option<Lock> {
         let holder = *self.names.get(name)?;
         let is_enrolled_so = self.peers.get(&lock).is_some_and(|peer| peer.name == *name);
-        let is_here = self.peers.get(&holder).is_some_and(|peer| peer.seat.is_some());
+        let is_here = self.peers.get(&holder).is_some_and(Peer::is_heard);
         (holder != lock && (is_here || !is_enrolled_so)).then_some(holder)
     }
 
@@ -208,22 +208,12 @@ impl Fleet {
         heartbeat: &Heartbeat,
         effects: &mut Vec<Effect>,
     ) {
-        self.seat(incarnation, heartbeat);
         let Some(peer) = self.peers.get_mut(&incarnation.lock) else { return };
         peer.name = heartbeat.name.clone();
         peer.has_rebooted = peer.boot.is_some_and(|boot| boot != heartbeat.boot);
         peer.boot = Some(heartbeat.boot);
         peer.enrolment = Enrolment::Asked;
         effects.push(Effect::Enroll(peer.entry()));
-    }
-
-    /// Lets a worker into the consensus at its first heartbeat in this reign.
-    fn seat(&mut self, incarnation: Incarnation, heartbeat: &Heartbeat) {
-        if let Some(peer) = self.peers.get_mut(&incarnation.lock)
-            && peer.seat.is_none()
-        {
-            peer.seat = Some(self.consensus.join(&incarnation, heartbeat.set));
-        }
     }
 
     pub(super) fn be_enrolled(&mut self, incarnation: Incarnation, effects: &mut Vec<Effect>) {
@@ -237,6 +227,7 @@ impl Fleet {
             Enrolment::Done | Enrolment::Struck => return,
         }
         peer.enrolment = Enrolment::Done;
+        peer.take_seat(&mut self.consensus);
         if !peer.has_answered && !peer.is_lost() {
             self.send_to(incarnation.lock, Order::GetRunning, effects);
         }

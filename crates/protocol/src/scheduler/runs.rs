@@ -281,6 +281,9 @@ impl Fleet {
         }
         self.repeat_kills(lock, effects);
         self.finish_purge(lock, effects);
+        if let Some(peer) = self.peers.get_mut(&lock) {
+            peer.take_seat(&mut self.consensus);
+        }
     }
 
     /// One run that a worker said that it has.
