@@ -220,6 +220,8 @@ pub struct Fleet {
     places: BTreeMap<RunId, Lock>,
     consensus: Consensus,
     doors: Doors,
+    /// Who was declared dead while this leader was mute.
+    declared: BTreeSet<Lock>,
     /// Set when the store was found to lag: nothing is said any more.
     is_over: bool,
     judged: BootTime,
@@ -248,6 +250,7 @@ impl Fleet {
             places: BTreeMap::new(),
             consensus: Consensus::new(mandate.term, mandate.nonce),
             doors: Doors::default(),
+            declared: BTreeSet::new(),
             is_over: false,
             judged: now,
         };
@@ -271,54 +274,63 @@ impl Fleet {
 
     /// Takes one input at `now` and adds to `effects` what the driver must do, in order.
     ///
-    /// An early or repeated tick changes nothing. After the lease has ended nothing does, except
-    /// that a renewal of it ends the silence.
+    /// An early or repeated tick changes nothing. After the lease has ended nothing is said or
+    /// concluded; what is told then is remembered, until a renewal of the lease ends the silence.
     pub fn step(&mut self, now: BootTime, input: Input, effects: &mut Vec<Effect>) {
         let was_mute = self.is_mute(now);
         if let Input::Lease(until) = input {
             self.lease_until = self.lease_until.max(until);
         }
         if !self.is_mute(now) {
+            self.excuse(now);
             if was_mute {
-                self.repeat_all_kills(effects);
+                self.speak_again(now, effects);
             }
             return self.act(now, input, effects);
         }
+        if let Input::Dispatch(runs) = input {
+            let not_sent =
+                |run: Dispatch| Effect::Settled(run.run, Settlement::NotSent(NotSent::NotLeading));
+            return effects.extend(runs.into_iter().map(not_sent));
+        }
+        self.remember(now, input);
+    }
+
+    /// What a mute leader does with an input. It has nowhere to say anything: whatever follows from
+    /// this, follows when it leads again.
+    fn remember(&mut self, now: BootTime, input: Input) {
         match input {
-            // Who is mute neither answers nor concludes.
             Input::Tick => self.tick_at = now.plus(self.book.newest().judge_every),
-            Input::Frame(..) => {}
-            Input::Dispatch(runs) => {
-                let not_sent = |run: Dispatch| {
-                    Effect::Settled(run.run, Settlement::NotSent(NotSent::NotLeading))
-                };
-                effects.extend(runs.into_iter().map(not_sent));
+            // Said again, or asked about; and a dispatch was refused.
+            Input::Frame(..) | Input::Lease(_) | Input::Dispatch(_) => {}
+            Input::Closed(stream) => self.close(now, stream),
+            Input::Kill(run, kill) => drop(self.note_kill(run, kill)),
+            Input::Enrolled(incarnation) => drop(self.note_enrolled(incarnation)),
+            Input::Struck(lock) => self.be_struck(lock),
+            Input::Recorded(to, run, number, answer) => {
+                self.note_recorded(to, run, number, answer);
             }
-            // What is merely remembered is remembered, and nothing is said.
-            input @ (Input::Lease(_)
-            | Input::Closed(_)
-            | Input::Kill(..)
-            | Input::Enrolled(_)
-            | Input::Struck(_)
-            | Input::Recorded(..)
-            | Input::DeclaredDead(_)
-            | Input::Draining(..)
-            | Input::Limits(_)
-            | Input::Revision(_)
-            | Input::RosterIsComplete) => {
-                let said = effects.len();
-                self.act(now, input, effects);
-                let mut index = 0;
-                effects.retain(|effect| {
-                    index += 1;
-                    index <= said || !matches!(effect, Effect::Send(..))
-                });
-            }
+            Input::DeclaredDead(lock) => drop(self.declared.insert(lock)),
+            Input::Draining(lock, is_draining) => self.set_draining(lock, is_draining),
+            Input::Limits(limits) => self.book.committed(limits),
+            Input::Revision(revision) => self.revision = self.revision.max(revision),
+            Input::RosterIsComplete => self.trust_roster(),
         }
     }
 
+    /// What was told to this leader while it was mute has its consequences now.
+    fn speak_again(&mut self, now: BootTime, effects: &mut Vec<Effect>) {
+        for lock in self.peers.keys().copied().collect::<Vec<_>>() {
+            self.repeat_kills(lock, effects);
+            self.finish_purge(lock, effects);
+        }
+        for lock in std::mem::take(&mut self.declared) {
+            self.declare_dead(now, lock, effects);
+        }
+        self.open_doors(now, effects);
+    }
+
     fn act(&mut self, now: BootTime, input: Input, effects: &mut Vec<Effect>) {
-        self.excuse(now);
         match input {
             Input::Lease(_) => {}
             Input::Tick => self.tick(now, effects),
@@ -335,7 +347,10 @@ impl Fleet {
             Input::Draining(lock, is_draining) => self.set_draining(lock, is_draining),
             Input::Limits(limits) => self.book.committed(limits),
             Input::Revision(revision) => self.revision = self.revision.max(revision),
-            Input::RosterIsComplete => self.trust_roster(now, effects),
+            Input::RosterIsComplete => {
+                self.trust_roster();
+                self.open_doors(now, effects);
+            }
         }
     }
 

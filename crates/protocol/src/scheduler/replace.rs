@@ -217,19 +217,24 @@ impl Fleet {
     }
 
     pub(super) fn be_enrolled(&mut self, incarnation: Incarnation, effects: &mut Vec<Effect>) {
-        let Some(peer) = self.peers.get_mut(&incarnation.lock) else { return };
+        if let Some(lock) = self.note_enrolled(incarnation) {
+            self.send_to(lock, Order::GetRunning, effects);
+        }
+    }
+
+    /// Gives whom to ask what it runs; else that is asked with its next heartbeat.
+    pub(super) fn note_enrolled(&mut self, incarnation: Incarnation) -> Option<Lock> {
+        let peer = self.peers.get_mut(&incarnation.lock)?;
         if peer.incarnation != incarnation {
-            return;
+            return None;
         }
         match peer.enrolment {
             Enrolment::Asked => {}
             Enrolment::Reviving => peer.is_declared_dead = false,
-            Enrolment::Done | Enrolment::Struck => return,
+            Enrolment::Done | Enrolment::Struck => return None,
         }
         peer.enrolment = Enrolment::Done;
         peer.take_seat(&mut self.consensus);
-        if !peer.has_answered && !peer.is_lost() {
-            self.send_to(incarnation.lock, Order::GetRunning, effects);
-        }
+        (!peer.has_answered && !peer.is_lost()).then_some(incarnation.lock)
     }
 }

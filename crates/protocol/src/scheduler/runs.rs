@@ -223,21 +223,19 @@ impl Fleet {
     /// A wish that is kept: it is said again on every new stream, and when this leader may speak
     /// again, until the run is settled.
     pub(super) fn kill(&mut self, run: RunId, kill: Kill, effects: &mut Vec<Effect>) {
-        let Some(lock) = self.place(run) else { return };
-        let entry = self.peers.get_mut(&lock).and_then(|peer| peer.runs.get_mut(&run));
-        if let Some(entry) = entry {
-            // A gentler wish does not soften an earlier one.
-            let kill = entry.kill.map_or(kill, |earlier| earlier.max(kill));
-            entry.kill = Some(kill);
+        if let Some((lock, kill)) = self.note_kill(run, kill) {
             self.send_to(lock, Order::Kill(run, kill), effects);
         }
     }
 
-    /// What was wished while this leader was mute was not said.
-    pub(super) fn repeat_all_kills(&self, effects: &mut Vec<Effect>) {
-        for lock in self.peers.keys() {
-            self.repeat_kills(*lock, effects);
-        }
+    /// Gives whom to tell, and what.
+    pub(super) fn note_kill(&mut self, run: RunId, kill: Kill) -> Option<(Lock, Kill)> {
+        let lock = self.place(run)?;
+        let entry = self.peers.get_mut(&lock)?.runs.get_mut(&run)?;
+        // A gentler wish does not soften an earlier one.
+        let kill = entry.kill.map_or(kill, |earlier| earlier.max(kill));
+        entry.kill = Some(kill);
+        Some((lock, kill))
     }
 
     pub(super) fn repeat_kills(&self, lock: Lock, effects: &mut Vec<Effect>) {

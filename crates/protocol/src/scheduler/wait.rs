@@ -41,7 +41,7 @@ impl Fleet {
         self.elected.plus(wait)
     }
 
-    pub(super) fn trust_roster(&mut self, now: BootTime, effects: &mut Vec<Effect>) {
+    pub(super) fn trust_roster(&mut self) {
         match self.origin {
             Origin::Recovered => {
                 self.origin = Origin::Continued;
@@ -50,7 +50,6 @@ impl Fleet {
             }
             Origin::Virgin | Origin::Continued => {}
         }
-        self.open_doors(now, effects);
     }
 
     /// Opens what may be opened now.
