@@ -1,10 +1,15 @@
 //! One machine lock, as the leader sees it: its newest worker, and what may run there.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::BTreeSet;
 
 use sterna_model::{BootTime, Incarnation, Name, RunId, RunSequence, Span};
 
-use super::{Claim, runs::Entry, unsure::Unsure};
+use super::{
+    Claim,
+    runs::{Entry, Phase},
+    table::Table,
+    unsure::Unsure,
+};
 use crate::{
     consensus::{Consensus, Seat, SetId},
     health::{Health, Permit, Vitals},
@@ -50,14 +55,16 @@ pub(super) struct Peer {
     /// Of the last run that was sent in this association.
     pub(super) sequence: RunSequence,
     pub(super) unsure: Unsure,
-    pub(super) runs: BTreeMap<RunId, Entry>,
-    /// Runs that were sent and not answered, oldest first, and when they become unsure.
-    pub(super) unanswered: VecDeque<(BootTime, RunId)>,
+    runs: Table<Entry>,
+    /// When the first of the runs that were sent and not answered becomes unsure, or earlier.
+    pub(super) unsure_at: Option<BootTime>,
     /// The newest status of each run that is being recorded, and whether it is an end.
-    pub(super) recording: BTreeMap<RunId, (u64, bool)>,
+    pub(super) recording: Table<(u64, bool)>,
+    /// The shortest silence after which another copy of one of its runs may start, or shorter.
+    pub(super) silent_after: Option<Span>,
     pub(super) has_silent_runs: bool,
     /// The version of the limits that it said last.
-    pub(super) echoed: Option<u64>,
+    pub(super) echoed: u64,
 }
 
 /// Whether the roster names this life.
@@ -87,6 +94,12 @@ impl Peer {
         }
     }
 
+    /// One that only a claim names: believed to be running something all the same.
+    pub(super) fn claimed(now: BootTime, holder: Incarnation, name: Name) -> Self {
+        let peer = Self::new(now, holder, name);
+        Self { enrolment: Enrolment::Struck, was_enrolled: true, ..peer }
+    }
+
     /// One that was not known before.
     pub(super) fn new(now: BootTime, incarnation: Incarnation, name: Name) -> Self {
         Self {
@@ -111,11 +124,12 @@ impl Peer {
             purge: BTreeSet::new(),
             sequence: RunSequence::ZERO,
             unsure: Unsure::NOTHING,
-            runs: BTreeMap::new(),
-            unanswered: VecDeque::new(),
-            recording: BTreeMap::new(),
+            runs: Table::EMPTY,
+            unsure_at: None,
+            recording: Table::EMPTY,
+            silent_after: None,
             has_silent_runs: false,
-            echoed: None,
+            echoed: 0,
         }
     }
 
@@ -150,12 +164,12 @@ impl Peer {
         self.has_answered = false;
         self.purge.clear();
         self.sequence = RunSequence::ZERO;
-        self.unsure = Unsure::NOTHING;
-        self.unanswered.clear();
         self.recording.clear();
-        for entry in self.runs.values_mut() {
-            entry.presume();
+        for (_, entry) in self.runs.iter_mut() {
+            entry.phase = Phase::Presumed;
         }
+        self.unsure = Unsure::NOTHING;
+        self.unsure_at = None;
     }
 
     /// Takes its place in the consensus as soon as it can be confirmed. Not before: who is only welcome
@@ -171,34 +185,76 @@ impl Peer {
     pub(super) fn held(&self) -> impl Iterator<Item = Claim> {
         self.runs.iter().map(|(run, entry)| Claim {
             holder: self.incarnation,
-            run: *run,
+            run,
             key: entry.key.clone(),
             task: entry.task,
             contract: entry.contract,
         })
     }
 
+    pub(super) const fn runs(&self) -> &Table<Entry> {
+        &self.runs
+    }
+
+    pub(super) fn run_mut(&mut self, run: RunId) -> Option<&mut Entry> {
+        self.runs.get_mut(run)
+    }
+
+    pub(super) fn runs_mut(&mut self) -> impl Iterator<Item = (RunId, &mut Entry)> {
+        self.runs.iter_mut()
+    }
+
+    pub(super) fn put_run(&mut self, run: RunId, entry: Entry) {
+        if let Some(after) = entry.silence() {
+            self.silent_after = Some(self.silent_after.map_or(after, |least| least.min(after)));
+        }
+        self.runs.insert(run, entry);
+    }
+
+    pub(super) fn take_run(&mut self, run: RunId) -> Option<Entry> {
+        let entry = self.runs.remove(run)?;
+        self.unsure.count_change(entry.phase, None);
+        Some(entry)
+    }
+
+    /// The one way in which a run's phase changes within an association.
+    pub(super) fn turn(&mut self, run: RunId, phase: Phase) {
+        if let Some(entry) = self.runs.get_mut(run) {
+            let before = std::mem::replace(&mut entry.phase, phase);
+            self.unsure.count_change(before, Some(phase));
+        }
+    }
+
     /// Judges its health; gives whether that is another now.
     pub(super) fn judge(&mut self, now: BootTime, terms: &Terms, consensus: &Consensus) -> bool {
-        let is_granted =
-            self.seat.is_some_and(|seat| consensus.permits_becoming_healthy(seat).is_granted());
-        let permit = if is_granted { Permit::Given } else { Permit::Withheld };
+        let permit = self.permit(consensus);
         self.vitals.judge(now, terms, permit).is_some()
     }
 
-    /// Whether time alone may do something to what runs there.
-    pub(super) fn is_due(&self, now: BootTime, heartbeat_every: Span) -> bool {
-        let is_silent = self.vitals.heard().is_none_or(|heard| now.since(heard) >= heartbeat_every);
-        is_silent
-            || self.is_lost()
-            || !self.unanswered.is_empty()
-            || !self.unsure.is_empty()
-            || is_planted(Mistake::FreesTheUnsure)
+    /// How it would be judged.
+    pub(super) fn judged(&self, now: BootTime, terms: &Terms, consensus: &Consensus) -> Health {
+        self.vitals.judged(now, terms, self.permit(consensus)).health
+    }
+
+    fn permit(&self, consensus: &Consensus) -> Permit {
+        // Nobody is asked again about who has been healthy; that spares a look at a distant table.
+        let is_granted = self.vitals.has_been_healthy()
+            || self.seat.is_some_and(|seat| consensus.permits_becoming_healthy(seat).is_granted());
+        if is_granted { Permit::Given } else { Permit::Withheld }
     }
 
     /// Whether this life was heard in this reign.
     pub(super) const fn is_heard(&self) -> bool {
         self.vitals.heard().is_some()
+    }
+
+    /// Nearly always: who was heard and is not given up holds its name, and nothing changes.
+    pub(super) fn is_at_home(&self, incarnation: Incarnation, name: &Name) -> bool {
+        self.incarnation == incarnation
+            && self.is_heard()
+            && !self.is_lost()
+            && self.enrolment != Enrolment::Struck
+            && self.name == *name
     }
 
     /// Whether nothing is heard of it that could be believed.
@@ -212,5 +268,16 @@ impl Peer {
             && (self.has_answered || is_planted(Mistake::ConfirmsTooEarly))
             && self.purge.is_empty()
             && !self.is_lost()
+    }
+
+    pub(super) fn heap_bytes(&self) -> usize {
+        let keys = self.runs.iter().map(|(_, entry)| entry.heap_bytes());
+        self.name.as_str().len()
+            + self.facts.as_ref().map_or(0, |facts| facts.len() + 2 * size_of::<usize>())
+            + self.came_with.as_ref().map_or(0, |_| size_of::<SetId>())
+            + self.purge.len() * 2 * size_of::<RunId>()
+            + self.runs.heap_bytes()
+            + keys.sum::<usize>()
+            + self.recording.heap_bytes()
     }
 }

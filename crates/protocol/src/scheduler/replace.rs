@@ -70,9 +70,6 @@ impl Fleet {
         effects: &mut Vec<Effect>,
     ) -> Arrival {
         let lock = incarnation.lock;
-        if self.is_at_home(incarnation, &heartbeat.name) {
-            return Arrival::Known;
-        }
         if self.given_up.get(&lock).is_some_and(|life| incarnation.life <= *life) {
             return Arrival::GivenUp;
         }
@@ -110,6 +107,9 @@ impl Fleet {
             )
             | None => {}
         }
+        if own.is_none() {
+            self.admit(now, incarnation, heartbeat.name.clone());
+        }
         self.take_name(lock, &heartbeat.name);
         match own {
             Some(Arrival::Known) => {
@@ -132,7 +132,6 @@ impl Fleet {
                 Arrival::Reborn
             }
             None => {
-                self.admit(now, incarnation, heartbeat.name.clone());
                 self.enroll(incarnation, heartbeat, effects);
                 Arrival::TakesName
             }
@@ -143,19 +142,9 @@ impl Fleet {
     fn admit(&mut self, now: BootTime, incarnation: Incarnation, name: Name) {
         let lock = incarnation.lock;
         self.given_up.remove(&lock);
-        let is_draining = self.draining.remove(&lock);
-        self.peers.insert(lock, Peer { is_draining, ..Peer::new(now, incarnation, name) });
-    }
-
-    /// Nearly always: who was heard and is not given up holds its name, and nothing changes.
-    fn is_at_home(&self, incarnation: Incarnation, name: &Name) -> bool {
-        self.peers.get(&incarnation.lock).is_some_and(|peer| {
-            peer.incarnation == incarnation
-                && peer.is_heard()
-                && !peer.is_lost()
-                && peer.name == *name
-                && peer.enrolment != Enrolment::Struck
-        })
+        let mut peer = Peer::new(now, incarnation, name);
+        peer.is_draining = self.draining.remove(&lock);
+        self.peers.insert(lock, peer);
     }
 
     /// Who else holds this name.
@@ -163,21 +152,22 @@ impl Fleet {
     /// The roster may name two machines with one name, of which one was given up by an earlier
     /// leader. Of these the first to come has it.
     fn other_holder(&self, lock: Lock, name: &Name) -> Option<Lock> {
-        let holder = *self.names.get(name)?;
+        let holder = self.peers.at(*self.names.get(name)?)?;
         let is_enrolled_so = self.peers.get(&lock).is_some_and(|peer| peer.name == *name);
-        let is_here = self.peers.get(&holder).is_some_and(Peer::is_heard);
-        (holder != lock && (is_here || !is_enrolled_so)).then_some(holder)
+        let other = holder.incarnation.lock;
+        (other != lock && (holder.is_heard() || !is_enrolled_so)).then_some(other)
     }
 
     fn take_name(&mut self, lock: Lock, name: &Name) {
-        if let Some(peer) = self.peers.get(&lock)
+        let Some(slot) = self.peers.find(&lock) else { return };
+        if let Some(peer) = self.peers.at(slot)
             && peer.name != *name
             // It may have gone to another meanwhile.
-            && self.names.get(&peer.name) == Some(&lock)
+            && self.names.get(&peer.name) == Some(&slot)
         {
             self.names.remove(&peer.name);
         }
-        self.names.insert(name.clone(), lock);
+        self.names.insert(name.clone(), slot);
     }
 
     /// The next life under a lock.
@@ -194,7 +184,7 @@ impl Fleet {
         }
         peer.be_reborn(now, incarnation);
         if is_planted(Mistake::ForgetsAtRebirth) {
-            for run in peer.runs.keys().copied().collect::<Vec<_>>() {
+            for run in peer.runs().iter().map(|(run, _)| run).collect::<Vec<_>>() {
                 self.settle(incarnation.lock, run, Settlement::Gone(GoneBy::Absence), effects);
             }
         }

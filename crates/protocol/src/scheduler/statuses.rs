@@ -36,17 +36,13 @@ impl Fleet {
     ) {
         let Some(peer) = self.peers.get_mut(&from.lock) else { return };
         let Status { number, run, news } = status;
-        if peer.recording.get(&run).is_some_and(|(recorded, _)| number <= *recorded) {
+        if peer.recording.get(run).is_some_and(|(recorded, _)| number <= *recorded) {
             return;
         }
         peer.recording.insert(run, (number, news.is_end()));
+        let is_awaited = peer.runs().contains(run);
         // Whatever it says, the run was decided.
-        peer.unsure.remove(run);
-        let entry = peer.runs.get_mut(&run);
-        let is_awaited = entry.is_some();
-        if let Some(entry) = entry {
-            entry.phase = Phase::Running;
-        }
+        peer.turn(run, Phase::Running);
         effects.push(Effect::Reported(Report { from, run, number, news, is_awaited }));
     }
 
@@ -77,9 +73,9 @@ impl Fleet {
         if peer.incarnation != to {
             return false;
         }
-        let recorded = peer.recording.get(&run).copied().filter(|(newest, _)| *newest == number);
+        let recorded = peer.recording.get(run).copied().filter(|(newest, _)| *newest == number);
         if recorded.is_some() {
-            peer.recording.remove(&run);
+            peer.recording.remove(run);
         }
         match (recorded, answer) {
             (Some((_, true)), StatusAnswer::Recorded | StatusAnswer::Ignored) => {
