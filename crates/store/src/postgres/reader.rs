@@ -11,8 +11,9 @@ use super::{
 };
 use crate::{BoxError, Change, Changes, Item, Key, Limits, Page, Reading, Scan, StoreError};
 
-/// Rows that one look at the history brings at most; more than any commit has changes.
-const ROWS_MAX: i64 = 1_000;
+/// Rows that one look at the history is for; more than any commit has changes. One row more is
+/// brought if there is one, which shows that there are more.
+const ROWS_MAX: u32 = 1_000;
 
 /// One key as it is now.
 pub(super) async fn get(link: &Link, key: &str) -> Result<Reading, StoreError> {
@@ -87,7 +88,7 @@ pub(super) async fn look(
     let (first, end) = bounds(prefix, None);
     let bytes_max = i64::try_from(limits.page_bytes_max).unwrap_or(i64::MAX);
     let params: [&(dyn tokio_postgres::types::ToSql + Sync); 5] =
-        [&signed(after), &first, &end, &ROWS_MAX, &bytes_max];
+        [&signed(after), &first, &end, &i64::from(ROWS_MAX), &bytes_max];
     let rows = link.ask(|it| &it.changes, &params).await?;
     let (now, floor) = now_and_floor(one(&rows)?)?;
     Limits::check_reached(after, now)?;
@@ -104,7 +105,7 @@ pub(super) async fn look(
             Some(_) | None => found.push(Changes { revision, changes: vec![change] }),
         }
     }
-    if seen == there {
+    if seen == there && there <= u64::from(ROWS_MAX) {
         return Ok(Look { found, up_to: now, is_whole: true });
     }
     // The last commit may have been cut in two. It is not the only one: a commit has fewer
