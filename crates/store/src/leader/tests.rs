@@ -463,6 +463,21 @@ async fn a_raised_counter_is_seen_at_once() {
 }
 
 #[tokio::test]
+async fn who_resigns_says_since_when_it_was_mute() {
+    let store = std::sync::Arc::new(crate::Memory::new());
+    let mut leader = Candidate::start(store.clone(), Timing::default(), "one");
+    let reign = leader.elected().await;
+    let (_, until) = leader.until().unwrap();
+    let (ended, mute) = leader.resign().await.unwrap();
+    assert_eq!(ended, reign);
+    assert!(mute < until, "it led to the end of its lease: {mute:?}, {until:?}");
+    let mut next = Candidate::start(store.clone(), Timing::default(), "two");
+    next.elected().await;
+    // One that never led has nothing to say.
+    assert_eq!(Candidate::start(store, Timing::default(), "three").resign().await, None);
+}
+
+#[tokio::test]
 async fn a_lease_of_a_newer_sterna_is_not_taken_over_and_people_are_told() {
     use crate::Store;
 
