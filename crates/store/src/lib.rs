@@ -26,6 +26,8 @@
 
 #[cfg(any(feature = "postgres", feature = "etcd"))]
 mod backoff;
+#[cfg(any(feature = "postgres", feature = "etcd"))]
+mod bound;
 pub mod cluster;
 mod commit;
 #[cfg(any(test, feature = "conformance"))]

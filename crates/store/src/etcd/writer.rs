@@ -1,6 +1,6 @@
 //! Commits: each is one transaction, and is settled inside if its answer is lost.
 
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout_at};
 
 use super::{
     known::Known,
@@ -23,10 +23,10 @@ use sterna_model::Revision;
 pub(super) async fn commit(
     link: &Link,
     known: &Known,
+    until: Instant,
     commit: &Commit,
 ) -> Result<Outcome, StoreError> {
-    let mut attempts =
-        Attempts { until: Instant::now() + CALL_MAX, floor: known.floor(), doubt: None };
+    let mut attempts = Attempts { until, floor: known.floor(), doubt: None };
     loop {
         // Before it is sent: every copy applies later than this.
         let seen = known.seen();
@@ -37,10 +37,13 @@ pub(super) async fn commit(
                 Err(trouble) => trouble,
             },
             Ok(Verdict::Lost(_)) if attempts.doubt.is_some() => Trouble::Outstanding,
-            Ok(Verdict::Lost(lost)) => match explain(link, known, commit, lost).await {
-                Ok(outcome) => return Ok(outcome),
-                Err(trouble) => Attempts::unexplained(trouble),
-            },
+            Ok(Verdict::Lost(lost)) => {
+                let explained = timeout_at(until, explain(link, known, commit, lost)).await;
+                match explained.unwrap_or(Err(Trouble::Silent { limit: CALL_MAX })) {
+                    Ok(outcome) => return Ok(outcome),
+                    Err(trouble) => Attempts::unexplained(trouble),
+                }
+            }
             Ok(Verdict::Nonsense) => Trouble::Nonsense,
             Err(Failure::Unexplained(trouble)) => Attempts::unexplained(trouble),
             // A commit that writes nothing can have done nothing.

@@ -114,8 +114,8 @@ impl Writer {
     ) -> Result<Vec<Outcome>, Failure> {
         let session = self.link.session(until).await.map_err(Failure::NoSession)?;
         let needs = Needs::of(group);
-        let limit = ATTEMPT_MAX.min(until.saturating_duration_since(Instant::now()));
-        let found = within(limit, &session, read(&session, &needs)).await?;
+        let limit = || ATTEMPT_MAX.min(until.saturating_duration_since(Instant::now()));
+        let found = within(limit(), &session, read(&session, &needs)).await?;
         let before = found.revision;
         if !doubt.can_be_settled(found.floor) {
             session.discard();
@@ -124,13 +124,12 @@ impl Writer {
         let verdict = group::decide(group, found);
         if verdict.plan.commits.is_empty() {
             // Judged under the lock, so it stands whether or not this is answered.
-            drop(within(limit, &session, session.client.batch_execute("ROLLBACK")).await);
+            drop(within(limit(), &session, session.client.batch_execute("ROLLBACK")).await);
             return Ok(verdict.outcomes);
         }
         let earlier = doubt.copy();
         doubt.begin(before, &verdict);
-        let limit = ATTEMPT_MAX.min(until.saturating_duration_since(Instant::now()));
-        match store(&session, limit, &verdict).await {
+        match store(&session, limit(), &verdict).await {
             Stored::Committed => {
                 // Noted before the hint, which sends watches to look here.
                 self.recent.lock().note(before, &verdict.plan);

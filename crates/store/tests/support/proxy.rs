@@ -1,8 +1,11 @@
 //! A stretch of network that cuts connections and holds bytes back, to order.
 
-use std::sync::{
-    Arc, Mutex,
-    atomic::{AtomicBool, Ordering},
+use std::{
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
 };
 
 use sterna_store::conformance::Rng;
@@ -16,6 +19,9 @@ use tokio::{
     task::JoinSet,
 };
 
+/// How late, when it is slow: less than any attempt waits.
+const LATE_BY: Duration = Duration::from_secs(1);
+
 /// What befalls the bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Weather {
@@ -28,6 +34,8 @@ pub(crate) enum Weather {
     SilentAfterCommit,
     /// As `Silent`, from the moment before a marked commit would have gone through, which is lost.
     SilentBeforeCommit,
+    /// Each piece of an answer arrives late.
+    Slow,
     /// Every connection is cut after a random number of pieces, in the middle of whatever it does.
     Cutting,
 }
@@ -143,7 +151,11 @@ impl Lane {
                     }
                     is_late = true;
                 }
+                Weather::Slow if way == Way::ToClient => {
+                    tokio::time::sleep(LATE_BY).await; // why: a network that takes its time
+                }
                 Weather::Fair
+                | Weather::Slow
                 | Weather::Cutting
                 | Weather::SilentBeforeCommit
                 | Weather::SilentAfterCommit => {}
