@@ -7,6 +7,8 @@
 mod answers;
 mod contract;
 mod crashes;
+#[path = "../support/killed.rs"]
+mod killed;
 #[path = "../support/ledger.rs"]
 mod ledger;
 mod messages;
@@ -25,3 +27,9 @@ use self::answers::{assert_silent, assert_unavailable, told, write_id};
 
 /// By when every call must have been answered: the bound of all calls, and some for a busy machine.
 const ANSWERED_BY: Duration = Duration::from_secs(18);
+
+#[test]
+fn a_killed_test_leaves_no_server() {
+    let start = || server::Server::start(&[]);
+    killed::assert_nothing_is_left("a_killed_test_leaves_no_server", start, server::Server::folder);
+}

@@ -4,6 +4,7 @@ use std::{
     fs,
     io::{Read, Write},
     net::{TcpListener, TcpStream},
+    os::unix::process::CommandExt,
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     sync::{
@@ -56,8 +57,10 @@ impl Cluster {
             folder.display()
         );
         let mut undertaker = Command::new("sh");
-        undertaker.args(["-c", &script]).stdin(Stdio::piped()).stderr(Stdio::null());
-        let undertaker = undertaker.spawn().unwrap();
+        undertaker.args(["-c", &script]).stdin(Stdio::piped());
+        undertaker.stdout(Stdio::null()).stderr(Stdio::null());
+        // In a group of its own: it must outlive the test when that is killed with all of its.
+        let undertaker = undertaker.process_group(0).spawn().unwrap();
         let member =
             || Member { client: free_port(), peer: free_port(), process: Mutex::new(None) };
         let members = (0..members).map(|_| member()).collect();

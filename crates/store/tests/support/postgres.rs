@@ -56,7 +56,11 @@ impl Server {
             binaries.display(),
             folder.display()
         );
-        let undertaker = as_owner("sh", owner).args(["-c", &script]).stdin(Stdio::piped()).spawn();
+        let mut undertaker = as_owner("sh", owner);
+        undertaker.args(["-c", &script]).stdin(Stdio::piped());
+        undertaker.stdout(Stdio::null()).stderr(Stdio::null());
+        // In a group of its own: it must outlive the test when that is killed with all of its.
+        let undertaker = undertaker.process_group(0).spawn();
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let undertaker = undertaker.unwrap();
         let server = Self { folder, binaries, port, owner, small_disk, undertaker };
@@ -182,6 +186,11 @@ impl Server {
     pub(crate) fn promote(&self) {
         let mut command = self.tool("pg_ctl");
         run(command.args(["promote", "--silent", "--wait", "-D"]).arg(self.data()));
+    }
+
+    /// Where everything of it is.
+    pub(crate) fn folder(&self) -> &Path {
+        &self.folder
     }
 
     /// Where its files are.
