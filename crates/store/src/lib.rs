@@ -42,6 +42,8 @@ mod limits;
 pub mod memory;
 #[cfg(feature = "postgres")]
 pub mod postgres;
+#[cfg(any(feature = "postgres", feature = "etcd"))]
+mod reached;
 mod store;
 #[cfg(any(feature = "postgres", feature = "etcd"))]
 mod tls;
@@ -54,7 +56,7 @@ pub use self::postgres::Postgres;
 pub use self::{
     commit::{Commit, Expect, Key, Outcome, Write},
     embedded::Embedded,
-    error::{BoxError, OpenError, StoreError},
+    error::{BoxError, OpenError, StoreError, WentBack},
     limits::{Limits, Refusal},
     memory::Memory,
     store::{About, Change, Changes, Item, Page, Reading, Scan, Store, Watch, scan_all},

@@ -191,9 +191,7 @@ impl Store for Etcd {
     }
 
     fn written(&self, id: WriteId) -> BoxFuture<'_, Result<Option<Revision>, StoreError>> {
-        let call = async move {
-            reader::written(&self.reads, &self.known, id).await.map_err(reader::unavailable)
-        };
+        let call = reader::written(&self.reads, &self.known, id);
         bound::asked(ANSWER_MAX, OVERDUE, call).boxed()
     }
 

@@ -12,7 +12,7 @@ use super::{
     target::Target,
     trouble::{is_unencrypted, not_let_in, open_error},
 };
-use crate::{About, OpenError, tls};
+use crate::{About, OpenError, reached::Reached, tls};
 
 /// The oldest server that is known to do what we ask.
 const VERSION_MIN: i32 = 13;
@@ -238,7 +238,8 @@ pub(super) fn connector(url: &str) -> Result<Connector, OpenError> {
     let target = Target::read(url)?;
     let tls = MakeRustlsConnect::new(tls::config(&target.trust)?);
     let (hints, _) = tokio::sync::watch::channel(sterna_model::Revision::ZERO);
-    Ok(Connector { target: Arc::new(target), tls, hints: Arc::new(hints) })
+    let reached = Arc::new(Reached::new());
+    Ok(Connector { target: Arc::new(target), tls, hints: Arc::new(hints), reached })
 }
 
 #[cfg(test)]

@@ -6,10 +6,10 @@ use tokio_postgres::{Error, Row};
 use uuid::Uuid;
 
 use super::{
-    columns::{bounds, number, revision, signed},
+    columns::{bounds, number, revision, signed, unreadable},
     link::Link,
 };
-use crate::{BoxError, Change, Changes, Item, Key, Limits, Page, Reading, Scan, StoreError};
+use crate::{Change, Changes, Item, Key, Limits, Page, Reading, Scan, StoreError};
 
 /// Rows that one look at the history is for; more than any commit has changes. One row more is
 /// brought if there is one, which shows that there are more.
@@ -61,8 +61,8 @@ pub(super) async fn scan(link: &Link, limits: &Limits, scan: &Scan) -> Result<Pa
 pub(super) async fn written(link: &Link, id: WriteId) -> Result<Option<Revision>, StoreError> {
     let rows = link.ask(|it| &it.written, &[&Uuid::from_bytes(*id.as_bytes())]).await?;
     let row = one(&rows)?;
-    match row.try_get::<_, Option<i64>>(0).map_err(unreadable)? {
-        Some(_) => Ok(Some(revision(row, 0).map_err(unreadable)?)),
+    match row.try_get::<_, Option<i64>>(1).map_err(unreadable)? {
+        Some(_) => Ok(Some(revision(row, 1).map_err(unreadable)?)),
         None => Ok(None),
     }
 }
@@ -147,10 +147,4 @@ fn text(key: &[u8]) -> Key {
 fn one(rows: &[Row]) -> Result<&Row, StoreError> {
     let missing = || StoreError::Corrupt { what: "the counter's row is missing".into() };
     rows.first().ok_or_else(missing)
-}
-
-fn unreadable(error: Error) -> StoreError {
-    StoreError::Corrupt {
-        what: format!("a column is not of our making: {}", BoxError::from(error)),
-    }
 }

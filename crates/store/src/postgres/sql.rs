@@ -100,8 +100,9 @@ pub(super) const SCAN: &str = "
 
 /// Where a write id was seen, if it is still remembered.
 pub(super) const WRITTEN: &str = "
-    SELECT max(c.revision) FROM {s}.commits c
-    WHERE c.write_id = $1 AND c.revision > (SELECT floor FROM {s}.counter)";
+    SELECT o.revision, (SELECT max(c.revision) FROM {s}.commits c
+        WHERE c.write_id = $1 AND c.revision > o.floor)
+    FROM {s}.counter o";
 
 /// The changes of the keys from `$2` to before `$3` after revision `$1`, `$4` rows or `$5` bytes
 /// of them; always at least one row.
@@ -127,7 +128,7 @@ pub(super) const POLL: &str = "
 
 /// The last commit that may go so that at most `$1` bytes of history stay.
 pub(super) const OLDEST: &str = "
-    SELECT c.revision FROM {s}.counter o, {s}.commits c
+    SELECT o.revision, c.revision FROM {s}.counter o, {s}.commits c
     WHERE c.revision > o.floor AND c.bytes >= o.bytes - $1::bigint
     ORDER BY c.revision LIMIT 1";
 

@@ -18,6 +18,8 @@ mod network;
 #[path = "../support/proxy.rs"]
 mod proxy;
 mod refusals;
+#[path = "../support/restored.rs"]
+mod restored;
 #[path = "../support/two.rs"]
 mod two;
 
@@ -27,6 +29,13 @@ use self::answers::{assert_silent, assert_unavailable, told, write_id};
 
 /// By when every call must have been answered: the bound of all calls, and some for a busy machine.
 const ANSWERED_BY: Duration = Duration::from_secs(18);
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn an_older_backup_under_an_open_store_is_noticed() {
+    let cluster = cluster::Cluster::start(1, &[]);
+    let open = || async { sterna_store::Etcd::open(&cluster.url("restored")).await.unwrap() };
+    restored::assert_noticed(open, || cluster.back_up(), || cluster.restore()).await;
+}
 
 #[test]
 fn a_killed_test_leaves_no_member() {

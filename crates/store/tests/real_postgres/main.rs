@@ -16,6 +16,8 @@ mod network;
 #[path = "../support/proxy.rs"]
 mod proxy;
 mod refusals;
+#[path = "../support/restored.rs"]
+mod restored;
 #[path = "../support/postgres.rs"]
 mod server;
 #[path = "../support/two.rs"]
@@ -27,6 +29,13 @@ use self::answers::{assert_silent, assert_unavailable, told, write_id};
 
 /// By when every call must have been answered: the bound of all calls, and some for a busy machine.
 const ANSWERED_BY: Duration = Duration::from_secs(18);
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn an_older_backup_under_an_open_store_is_noticed() {
+    let server = server::Server::start(&[]);
+    let open = || async { sterna_store::Postgres::open(&server.url("restored")).await.unwrap() };
+    restored::assert_noticed(open, || server.back_up(), || server.restore()).await;
+}
 
 #[test]
 fn a_killed_test_leaves_no_server() {

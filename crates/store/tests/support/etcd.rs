@@ -118,6 +118,27 @@ impl Cluster {
         }
     }
 
+    /// Keeps a copy of all files of the only member.
+    pub(crate) fn back_up(&self) {
+        self.replace(&["m0", "backup"]);
+    }
+
+    /// Puts that copy in the place of what it has.
+    pub(crate) fn restore(&self) {
+        self.replace(&["backup", "m0"]);
+    }
+
+    fn replace(&self, files: &[&str; 2]) {
+        self.kill(0);
+        let [from, to] = files.map(|name| self.folder.join(name));
+        if to.exists() {
+            fs::remove_dir_all(&to).unwrap();
+        }
+        assert!(Command::new("cp").arg("-a").args([from, to]).status().unwrap().success());
+        self.launch(0);
+        self.until_healthy();
+    }
+
     /// Sends a signal to a member, by name.
     pub(crate) fn signal(&self, member: usize, signal: &str) {
         let process = self.members[member].process.lock().unwrap();

@@ -175,6 +175,21 @@ impl Server {
         run(command.args(["stop", "--silent", "-m", "fast", "-D"]).arg(self.data()));
     }
 
+    /// Keeps a copy of all its files.
+    pub(crate) fn back_up(&self) {
+        self.down();
+        run(Command::new("cp").arg("-a").args([self.data(), self.folder.join("backup")]));
+        self.up();
+    }
+
+    /// Puts that copy in the place of what it has.
+    pub(crate) fn restore(&self) {
+        self.down();
+        fs::remove_dir_all(self.data()).unwrap();
+        run(Command::new("cp").arg("-a").args([self.folder.join("backup"), self.data()]));
+        self.up();
+    }
+
     /// Lets it come back as a standby, which is in recovery and takes no writes.
     pub(crate) fn demote(&self) {
         self.down();
