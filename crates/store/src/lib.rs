@@ -59,6 +59,6 @@ pub use self::{
     error::{BoxError, OpenError, StoreError, WentBack},
     limits::{Limits, Refusal},
     memory::Memory,
-    store::{About, Change, Changes, Item, Page, Reading, Scan, Store, Watch, scan_all},
+    store::{About, Change, Changes, Failover, Item, Page, Reading, Scan, Store, Watch, scan_all},
     url::{open, shown},
 };

@@ -16,6 +16,7 @@
 //! | `writer`, `reader`, `watch`, `upkeep` | the drivers |
 //! | `link`, `session` | a connection that is made again when it is lost |
 //! | `open`, `target` | the URL, the way in, the schema |
+//! | `durability` | how the server keeps what it acknowledges, and who else has it; pure |
 //! | `trouble` | what went wrong, and what to do about it |
 //!
 //! Invariant: revisions come from one counter row that is locked until commit, so they become
@@ -31,6 +32,7 @@
 //! It does not know leaders or terms: what keeps a deposed one from writing is expectations.
 
 mod columns;
+mod durability;
 mod group;
 mod link;
 mod open;
@@ -57,7 +59,10 @@ use tokio::{
     time::Instant,
 };
 
-pub use self::open::{Bare, Durability};
+pub use self::{
+    durability::{Confirms, Durability, Standby},
+    open::Bare,
+};
 use self::{
     link::{CALL_MAX, Link},
     recent::Recent,

@@ -159,6 +159,15 @@ pub(super) const FACTS: &str = "
         current_setting('synchronous_standby_names'),
         current_user::text";
 
+/// Who follows the server, and what each has of a commit that was acknowledged. Backups and those
+/// who only subscribe to changes can never take over. Who may not look gets rows without details.
+pub(super) const STANDBYS: &str = "
+    SELECT coalesce(r.application_name, 'one that is not named to us'), r.sync_state
+    FROM pg_stat_replication r
+    WHERE coalesce(r.state, 'streaming') IN ('streaming', 'catchup') AND NOT EXISTS (
+        SELECT FROM pg_replication_slots s WHERE s.active_pid = r.pid AND s.slot_type = 'logical')
+    ORDER BY 1";
+
 /// One after another makes a schema of the newest version; `migrations[n]` leads to version n + 1.
 pub(super) const MIGRATIONS: &[&str] = &["
     CREATE TABLE {s}.meta (version integer NOT NULL);

@@ -20,6 +20,7 @@ mod refusals;
 mod restored;
 #[path = "../support/postgres.rs"]
 mod server;
+mod standbys;
 #[path = "../support/two.rs"]
 mod two;
 
