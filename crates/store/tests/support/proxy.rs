@@ -59,6 +59,18 @@ enum Way {
 impl Proxy {
     /// Stands before the server at this address. Bytes with this mark in them are of a commit.
     pub(crate) async fn before(server: &str, mark: &'static str, seed: u64) -> Self {
+        Self::before_other(server, mark, seed, Vec::new()).await
+    }
+
+    /// Stands before the server at this address and lets it seem another one: it says the second of
+    /// each two wherever it said the first, which is as long.
+    pub(crate) async fn before_other(
+        server: &str,
+        mark: &'static str,
+        seed: u64,
+        said: Vec<[Vec<u8>; 2]>,
+    ) -> Self {
+        let said = Arc::new(said);
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap().to_string();
         let weather = Arc::new(watch::channel(Weather::Fair).0);
@@ -74,8 +86,8 @@ impl Proxy {
                 // A server that is down cuts whoever comes to it.
                 let Ok(server) = TcpStream::connect(&server).await else { continue };
                 let pieces = 50 + rng.lock().unwrap().below(400);
-                let (weather, met) = (Arc::clone(&sky), Arc::clone(&seen));
-                connections.spawn(carry(client, server, Lane { mark, weather, met }, pieces));
+                let (weather, met, said) = (Arc::clone(&sky), Arc::clone(&seen), Arc::clone(&said));
+                connections.spawn(carry(client, server, Lane { mark, weather, met, said }, pieces));
             }
         });
         Self { address, weather, met, _tasks: tasks }
@@ -114,6 +126,7 @@ struct Lane {
     mark: &'static str,
     weather: Arc<watch::Sender<Weather>>,
     met: Arc<AtomicBool>,
+    said: Arc<Vec<[Vec<u8>; 2]>>,
 }
 
 impl Lane {
@@ -160,9 +173,21 @@ impl Lane {
                 | Weather::SilentBeforeCommit
                 | Weather::SilentAfterCommit => {}
             }
+            if way == Way::ToClient {
+                self.said.iter().for_each(|[from, to]| replace(&mut piece[..length], from, to));
+            }
             if to.write_all(&piece[..length]).await.is_err() {
                 return;
             }
+        }
+    }
+}
+
+/// Puts `to` wherever `from` stands, which is as long.
+fn replace(bytes: &mut [u8], from: &[u8], to: &[u8]) {
+    for at in 0..=bytes.len().saturating_sub(from.len()) {
+        if bytes[at..].starts_with(from) {
+            bytes[at..at + from.len()].copy_from_slice(to);
         }
     }
 }
