@@ -10,7 +10,7 @@ use std::{
 use futures_util::{FutureExt, future::BoxFuture};
 use parking_lot::Mutex;
 use sterna_model::{Revision, WriteId};
-use sterna_store::{About, Commit, Limits, Outcome, Page, Reading, Scan, Store, StoreError, Watch};
+use sterna_store::{About, Commit, Failover, Limits, Outcome, Page, Reading, Scan, Store, StoreError, Watch};
 
 use crate::store::{Ask, Told};
 
@@ -71,6 +71,7 @@ impl Store for Desk {
             settings: Vec::new(),
             is_durable: true,
             is_shared: true,
+            failover: Failover::Never,
         }
     }
 

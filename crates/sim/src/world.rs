@@ -40,7 +40,7 @@ pub(crate) enum Who {
 pub(crate) enum FromGuardian {
     Adopted(Vec<(RunId, Phase)>),
     Tell(RunId, Fate),
-    Pong,
+    Pong(u64),
     Gone,
 }
 

@@ -325,7 +325,13 @@ impl Worker {
         }
         let revision = match self.seen {
             Some((seen, revision)) if seen.epoch == mandate.epoch => revision,
-            Some(_) | None => Revision::ZERO,
+            Some(_) => {
+                // Another life of the store counts its terms anew, perhaps from below: what was held
+                // would be newer than anything that it gives.
+                self.set = consensus::Held::default();
+                Revision::ZERO
+            }
+            None => Revision::ZERO,
         };
         self.seen = Some((mandate, revision));
         self.mandate = Some(mandate);

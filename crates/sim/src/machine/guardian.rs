@@ -4,11 +4,11 @@ use std::collections::BTreeSet;
 
 use sterna_executor::{
     container::Exit,
-    guardian::{Effect, Guardian, Input, SocketId, Spawn},
+    guardian::{Effect, Found, Guardian, Input, Role, SocketId},
 };
 use sterna_model::{RunId, Term};
 
-use super::GuardianProcess;
+use super::{GuardianProcess, MAIN};
 use crate::{
     check::Fact,
     clock::Moment,
@@ -25,16 +25,11 @@ impl World {
             return;
         }
         let pid = self.new_pid();
-        let found: Vec<(RunId, Option<Spawn>)> = self
-            .table
-            .on(machine)
-            .into_iter()
-            .map(|run| (run, self.machines[machine].disk.spawns.get(&run).copied()))
-            .collect();
+        let found = self.found(machine);
         let one = &mut self.machines[machine];
         let now = one.clock.at(self.now);
         let kill_wait = one.disk.limits.kill_wait;
-        let core = Guardian::new(now, kill_wait, one.disk.confirmed, found);
+        let core = Guardian::new(now, kill_wait, one.disk.kept, found);
         one.guardian = Some(GuardianProcess {
             pid,
             stopped_until: 0,
@@ -52,6 +47,18 @@ impl World {
             }
         }
         self.arm_guardian(machine);
+    }
+
+    fn found(&self, machine: usize) -> Vec<(RunId, Option<Found>)> {
+        let disk = &self.machines[machine].disk;
+        let live = self.table.on(machine).into_iter().map(|run| {
+            let spawn = disk.spawns.get(&run).copied();
+            let is_stopping = disk.stopping.contains(&run);
+            let part = Some((MAIN, Role::Main));
+            (run, spawn.map(|spawn| Found::Live { spawn, is_stopping, part }))
+        });
+        let over = disk.ends.iter().map(|(run, fates)| (*run, Some(Found::Over(fates.clone()))));
+        over.chain(live).collect()
     }
 
     /// Its process is gone; containers live on, but for those that wait for its go byte.
@@ -77,7 +84,7 @@ impl World {
                 if let (
                     Some(process),
                     Some((pid, _)),
-                    sterna_executor::guardian::Request::Adopt(_),
+                    sterna_executor::guardian::Request::Adopt(..),
                 ) = (&mut self.machines[machine].guardian, worker, &request)
                 {
                     process.worker = Some((socket, pid));
@@ -87,12 +94,12 @@ impl World {
             Message::ToGuardian(socket, ToGuardian::Gone) => {
                 self.step_guardian(machine, Input::Closed(socket));
             }
-            Message::Cloned(run) => self.step_guardian(machine, Input::Cloned(run)),
+            Message::Cloned(run) => self.step_guardian(machine, Input::Cloned(run, MAIN)),
             Message::Exited(run, result) => {
                 if let Some(result) = result {
                     self.machines[machine].results.insert(run, result);
                 }
-                self.step_guardian(machine, Input::Exited(run, Exit::Code(0)));
+                self.step_guardian(machine, Input::Exited(run, MAIN, Exit::Code(0)));
             }
             Message::Empty(run) => self.step_guardian(machine, Input::Empty(run)),
             Message::Told(..)
@@ -154,9 +161,11 @@ impl World {
             Effect::Tell(socket, run, fate) => {
                 self.tell_worker(machine, socket, FromGuardian::Tell(run, fate));
             }
-            Effect::Pong(socket, _) => self.tell_worker(machine, socket, FromGuardian::Pong),
-            Effect::Keep(stamp) => self.machines[machine].disk.confirmed = Some(stamp),
-            Effect::Clone(run) => {
+            Effect::Pong(socket, number) => {
+                self.tell_worker(machine, socket, FromGuardian::Pong(number));
+            }
+            Effect::Keep(kept) => self.machines[machine].disk.kept = kept,
+            Effect::Clone(run, _) => {
                 // The marker must not be there.
                 if self.machines[machine].disk.markers.insert(run) {
                     if let Some(process) = &mut self.machines[machine].guardian {
@@ -168,13 +177,14 @@ impl World {
                     self.later(1, who, pid, Message::Empty(run));
                 }
             }
-            Effect::Go(run) => {
+            Effect::Go(run, _) => {
                 if let Some(process) = &mut self.machines[machine].guardian {
                     process.waiting.remove(&run);
                 }
                 self.exec(machine, run);
+                self.step_guardian(machine, Input::Execed(run, MAIN));
             }
-            Effect::Abort(run) => {
+            Effect::Abort(run, _) => {
                 self.coverage.turn("aborted");
                 if let Some(process) = &mut self.machines[machine].guardian {
                     process.waiting.remove(&run);
@@ -183,17 +193,27 @@ impl World {
             }
             Effect::Terminate(run) => {
                 self.coverage.turn("terminated");
+                self.machines[machine].disk.stopping.insert(run);
                 self.signal(run, Signal::Terminate);
             }
             Effect::Kill(run) => {
                 self.coverage.turn("killed");
+                self.machines[machine].disk.stopping.insert(run);
                 if self.table.get(run).is_some() {
                     self.signal(run, Signal::Kill);
                 } else {
                     self.later(1, who, pid, Message::Empty(run));
                 }
             }
+            Effect::Release(run) => {
+                self.machines[machine].disk.ends.remove(&run);
+            }
             Effect::Exit => {
+                let one = &mut self.machines[machine];
+                if let Some(process) = &one.guardian {
+                    let ends = process.core.ends();
+                    one.disk.ends.extend(ends.map(|(run, fates)| (run, fates.to_vec())));
+                }
                 self.say(|| format!("m{machine}: the guardian ends"));
                 self.kill_guardian(machine);
             }

@@ -13,8 +13,8 @@ mod worker;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use sterna_executor::guardian::{Guardian, SocketId, Spawn};
-use sterna_model::{BootTime, Lock, Name, Revision, RunId, Term};
+use sterna_executor::guardian::{Fate, Guardian, Kept, Part, SocketId, Spawn};
+use sterna_model::{Lock, Name, Revision, RunId, Term};
 use sterna_protocol::{
     limits::Limits,
     message::{Held, Mandate, Run, StreamId},
@@ -26,6 +26,9 @@ use crate::{
     words::{self, Pace},
     world::Pid,
 };
+
+/// Runs have one command here.
+const MAIN: Part = Part::new(0);
 
 pub(crate) struct Machine {
     pub(crate) name: Name,
@@ -64,8 +67,12 @@ pub(crate) struct Disk {
     /// The run table, with what was not acknowledged.
     held: BTreeMap<RunId, Held>,
     /// The mapped file of the guardian (safety rule 14).
-    confirmed: Option<BootTime>,
+    kept: Kept,
     spawns: BTreeMap<RunId, Spawn>,
+    /// Runs whose end was begun.
+    stopping: BTreeSet<RunId>,
+    /// Ends that a guardian has left for the next one.
+    ends: BTreeMap<RunId, Vec<Fate>>,
     /// Made exclusively before each clone (safety rule 13).
     markers: BTreeSet<RunId>,
     /// What was to be started, for the process table.
@@ -84,7 +91,6 @@ pub(crate) struct WorkerProcess {
     stream: Option<StreamId>,
     tick_at: Option<Moment>,
     wants_drain: bool,
-    pings: u64,
 }
 
 pub(crate) struct GuardianProcess {
@@ -111,8 +117,10 @@ impl Machine {
                 seen: None,
                 limits: pace.limits,
                 held: BTreeMap::new(),
-                confirmed: None,
+                kept: Kept::default(),
                 spawns: BTreeMap::new(),
+                stopping: BTreeSet::new(),
+                ends: BTreeMap::new(),
                 markers: BTreeSet::new(),
                 orders: BTreeMap::new(),
             },
@@ -167,8 +175,10 @@ impl Machine {
     pub(crate) fn reboot(&mut self, rng: &mut crate::rng::Rng) {
         self.boot += 1;
         self.clock.reboot(rng);
-        self.disk.confirmed = None;
+        self.disk.kept = Kept::default();
         self.disk.spawns.clear();
+        self.disk.stopping.clear();
+        self.disk.ends.clear();
         self.disk.held.retain(|_, held| held.status.is_some());
     }
 

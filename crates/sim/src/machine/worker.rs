@@ -1,13 +1,13 @@
 //! A worker's process: the protocol's core, its link, and its guardian's socket.
 
-use sterna_executor::guardian::{Fate, Phase, Request, SocketId};
+use sterna_executor::guardian::{Fate, Phase, Process, Request, Role, SocketId};
 use sterna_model::{Incarnation, RunId, Span};
 use sterna_protocol::{
     message::{FromLeader, FromWorker, Held, Kill, News, Order, Run, Status, StreamId},
     worker::{Alarm, Effect, Input, Start, Stop, Worker},
 };
 
-use super::WorkerProcess;
+use super::{MAIN, WorkerProcess};
 use crate::{
     check::Fact,
     clock::Moment,
@@ -38,7 +38,6 @@ impl World {
             stream: None,
             tick_at: None,
             wants_drain: false,
-            pings: 0,
         });
         self.say(|| format!("m{machine} starts a worker"));
         self.connect_guardian(machine);
@@ -70,9 +69,10 @@ impl World {
         let socket = SocketId::new(one.sockets);
         let incarnation = Incarnation { lock: one.lock, life: one.disk.life };
         let Some(process) = &mut one.worker else { return };
+        let pid = Process::new(process.pid.0);
         process.socket = Some(socket);
         process.adopting = one.disk.held.keys().copied().collect();
-        self.ask_guardian(machine, Request::Adopt(incarnation));
+        self.ask_guardian(machine, Request::Adopt(incarnation, pid));
         let kill_wait = self.machines[machine].disk.limits.kill_wait;
         self.ask_guardian(machine, Request::KillWait(kill_wait));
     }
@@ -123,13 +123,10 @@ impl World {
         match said {
             FromGuardian::Adopted(held) => self.adopted(machine, &held),
             FromGuardian::Tell(run, Fate::Empty) => self.run_over(machine, run),
-            FromGuardian::Tell(run, Fate::Exited(_)) => {
-                // What it has left behind goes too.
-                self.ask_guardian(machine, Request::Stop(run, Span::ZERO));
+            FromGuardian::Tell(_, Fate::Exited(..) | Fate::Started(_) | Fate::NotStarted(..)) => {}
+            FromGuardian::Pong(number) => {
+                self.step_worker(machine, Input::GuardianAnswered(number));
             }
-            FromGuardian::Tell(_, Fate::Started) => {}
-            FromGuardian::Tell(run, Fate::NotStarted(_)) => self.run_over(machine, run),
-            FromGuardian::Pong => self.step_worker(machine, Input::GuardianAnswered),
             FromGuardian::Gone => {
                 // It was killed alone: another takes its place.
                 if let Some(process) = &mut self.machines[machine].worker {
@@ -171,7 +168,7 @@ impl World {
             boot: one.boot,
             facts: words::nothing(),
             seen: one.disk.seen,
-            confirmed: one.disk.confirmed,
+            confirmed: one.disk.kept.confirmed,
             held: one.disk.held.values().cloned().collect(),
             limits: one.disk.limits,
         };
@@ -234,13 +231,7 @@ impl World {
         let Some((pid, _)) = self.machines[machine].worker_process() else { return };
         let who = Who::Worker(machine);
         match effect {
-            Effect::AskGuardian => {
-                if let Some(process) = &mut self.machines[machine].worker {
-                    process.pings += 1;
-                    let number = process.pings;
-                    self.ask_guardian(machine, Request::Ping(number));
-                }
-            }
+            Effect::AskGuardian(number) => self.ask_guardian(machine, Request::Ping(number)),
             Effect::Check => {
                 let began = self.machines[machine].clock.at(self.now);
                 let after = self.rng.between(20, 300);
@@ -267,6 +258,10 @@ impl World {
             Effect::Confirmed(stamp) => self.ask_guardian(machine, Request::Confirmed(stamp)),
             Effect::Remember(mandate, revision) => {
                 self.machines[machine].disk.seen = Some((mandate, revision));
+            }
+            Effect::Limits(limits) => {
+                self.machines[machine].disk.limits = limits;
+                self.ask_guardian(machine, Request::KillWait(limits.kill_wait));
             }
             Effect::Rebirth => {
                 self.say(|| format!("m{machine} gives up its identity"));
@@ -303,7 +298,7 @@ impl World {
         let spawn = sterna_executor::guardian::Spawn { stop_after, on_worker_exit };
         one.disk.spawns.insert(id, spawn);
         one.disk.orders.insert(id, run);
-        self.ask_guardian(machine, Request::Spawn(id, spawn));
+        self.ask_guardian(machine, Request::Spawn(id, spawn, MAIN, Role::Main));
     }
 
     fn forget(&mut self, machine: usize, run: RunId) {
@@ -348,26 +343,7 @@ impl World {
                 terms.entry(run.run).or_insert(term);
             }
         }
-        let limits = match &frame.order {
-            Order::Heartbeat(sterna_protocol::message::HeartbeatAnswer::Confirmed(said)) => {
-                Some(said.limits)
-            }
-            Order::Heartbeat(_)
-            | Order::Statuses(_)
-            | Order::GetRunning
-            | Order::Run(_)
-            | Order::NotifyIfNotRunning(..)
-            | Order::Kill(..)
-            | Order::Die => None,
-        };
         self.step_worker(machine, Input::Frame(stream, frame));
-        // What it goes by outlives it.
-        if let Some(limits) = limits
-            && limits.version > self.machines[machine].disk.limits.version
-        {
-            self.machines[machine].disk.limits = limits;
-            self.ask_guardian(machine, Request::KillWait(limits.kill_wait));
-        }
     }
 
     fn send_up(&mut self, machine: usize, stream: StreamId, frame: FromWorker) {
@@ -433,12 +409,5 @@ impl World {
         let Some(process) = &mut self.machines[machine].worker else { return };
         process.wants_drain = wants;
         self.step_worker(machine, Input::WantsDrain(wants));
-        if !wants {
-            // The operator says so to the servers, too.
-            let lock = self.machines[machine].lock;
-            if let Some(server) = self.leading() {
-                self.submit(server, crate::server::Op::Drain(lock, false));
-            }
-        }
     }
 }

@@ -72,7 +72,9 @@ impl World {
                 }
             }
             Effect::Health(who, health) => self.health_changed(server, who, health),
-            Effect::WantsDrain(lock) => self.submit(server, Op::Drain(lock, true)),
+            Effect::WantsDrain(lock, wants) => self.submit(server, Op::Drain(lock, wants)),
+            Effect::Revive(life) => self.submit(server, Op::Revive(life)),
+            Effect::Retired(oldest) => self.submit(server, Op::Retire(oldest)),
             Effect::StoreLags(mandate, revision) => {
                 // The next reign opens a recovered epoch: this is written down before it begins.
                 self.coverage.turn("store-lags");
@@ -197,6 +199,7 @@ impl World {
     pub(crate) fn op_committed(&mut self, server: usize, op: Op) {
         let input = match op {
             Op::Enroll(entry) => Input::Enrolled(entry.incarnation),
+            Op::Revive(life) => Input::Enrolled(life),
             Op::Strike(lock) => Input::Struck(lock),
             Op::DeclareDead(lock) => {
                 self.release_machine(lock);
@@ -220,7 +223,9 @@ impl World {
                 }
                 Input::Dispatch(vec![dispatch])
             }
-            Op::Return(..) | Op::Lose(..) | Op::Adopt(..) | Op::End(..) => return,
+            Op::Return(..) | Op::Lose(..) | Op::Adopt(..) | Op::End(..) | Op::Retire(_) => {
+                return;
+            }
             Op::Report(_, Report { from, run, number, news, .. }) => {
                 if news.is_end()
                     && let Some(office) = self.office_mut(server)

@@ -25,10 +25,14 @@ const RETURNS_MAX: u32 = 3;
 #[derive(Clone, Debug)]
 pub(crate) enum Op {
     Enroll(Enrolled),
+    /// It has ended what it had when it was declared dead.
+    Revive(Incarnation),
     Strike(Lock),
     DeclareDead(Lock),
     Drain(Lock, bool),
     Limits(Limits),
+    /// Nobody goes by limits from before this version.
+    Retire(u64),
     /// Somebody who must know says that the roster is complete.
     Whole,
     /// A client wants this.
@@ -112,8 +116,20 @@ pub(crate) fn apply(op: &Op, view: &mut View<'_>) {
             if view.cluster.stage == Stage::Virgin {
                 view.stage = Some(Stage::Used);
             }
-            view.put(roster_key(entry.incarnation.lock), Record::Enrolled(entry.clone()));
+            let key = roster_key(entry.incarnation.lock);
+            let mut entry = entry.clone();
+            // The marks of an entry that stands stay as they are.
+            if let Some(Record::Enrolled(stands)) = view.get(&key) {
+                entry.is_declared_dead = stands.is_declared_dead;
+                entry.is_draining = stands.is_draining;
+            }
+            view.put(key, Record::Enrolled(entry));
         }
+        Op::Revive(life) => view.change_entry(life.lock, |entry| {
+            if entry.incarnation == *life {
+                entry.is_declared_dead = false;
+            }
+        }),
         Op::Strike(lock) => view.remove(roster_key(*lock)),
         Op::DeclareDead(lock) => view.change_entry(*lock, |entry| entry.is_declared_dead = true),
         Op::Drain(lock, is_draining) => {
@@ -130,6 +146,13 @@ pub(crate) fn apply(op: &Op, view: &mut View<'_>) {
             let limits = all.last().map_or(*limits, |before| limits.after(before));
             all.push(limits);
             view.put(key, Record::Limits(all));
+        }
+        Op::Retire(oldest) => {
+            let key = Key::from(LIMITS);
+            if let Some(Record::Limits(mut all)) = view.get(&key) {
+                all.retain(|limits| limits.version >= *oldest);
+                view.put(key, Record::Limits(all));
+            }
         }
         Op::Whole => view.stage = Some(Stage::Used),
         Op::Create(key, incarnation, contract) => {
