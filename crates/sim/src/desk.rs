@@ -10,7 +10,9 @@ use std::{
 use futures_util::{FutureExt, future::BoxFuture};
 use parking_lot::Mutex;
 use sterna_model::{Revision, WriteId};
-use sterna_store::{About, Commit, Failover, Limits, Outcome, Page, Reading, Scan, Store, StoreError, Watch};
+use sterna_store::{
+    About, Commit, Failover, Limits, Outcome, Page, Reading, Scan, Store, StoreError, Watch,
+};
 
 use crate::store::{Ask, Told};
 

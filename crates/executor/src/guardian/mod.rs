@@ -32,7 +32,10 @@ mod tests;
 
 use std::collections::BTreeMap;
 
-use sterna_model::{BootTime, Incarnation, RunId, Span};
+use sterna_model::{
+    BootTime, Incarnation, RunId, Span,
+    planted::{Mistake, is_planted},
+};
 
 use self::{parts::Parts, runs::Held};
 pub use self::{
@@ -321,6 +324,9 @@ impl Guardian {
     /// The worker is gone. What is not to outlive it ends now.
     fn be_left(&mut self, now: BootTime, effects: &mut Vec<Effect>) {
         let kill_wait = self.kill_wait;
+        if is_planted(Mistake::IgnoresWorkerExit) {
+            return;
+        }
         for (run, held) in &mut self.runs {
             match held.on_worker_exit() {
                 OnWorkerExit::Stop => held.stop(now, *run, kill_wait, effects),
