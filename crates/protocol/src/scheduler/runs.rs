@@ -211,7 +211,7 @@ impl Fleet {
     /// The worker, if a run may be sent to it.
     fn sendable(&mut self, to: Incarnation) -> Result<&mut Peer, NotSent> {
         let peer = self.peers.get_mut(&to.lock).filter(|peer| peer.incarnation == to);
-        let peer = peer.filter(|peer| peer.stream.is_some()).ok_or(NotSent::NotHere)?;
+        let peer = peer.filter(|peer| peer.stream().is_some()).ok_or(NotSent::NotHere)?;
         match peer.vitals.health() {
             Health::Healthy if peer.is_confirmable() => {}
             Health::Healthy | Health::New | Health::Unhealthy | Health::MustDie => {
