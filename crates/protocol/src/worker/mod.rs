@@ -325,7 +325,15 @@ impl Worker {
         }
         let revision = match self.seen {
             Some((seen, revision)) if seen.epoch == mandate.epoch => revision,
-            Some(_) | None => Revision::ZERO,
+            Some(_) => {
+                // A restored store counts from where it was: what is held of the epoch before would
+                // pass for newer than anything that this leader says.
+                self.set = consensus::Held::default();
+                self.limits.version = 0;
+                effects.push(Effect::Limits(self.limits));
+                Revision::ZERO
+            }
+            None => Revision::ZERO,
         };
         self.seen = Some((mandate, revision));
         self.mandate = Some(mandate);
