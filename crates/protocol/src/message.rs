@@ -38,6 +38,11 @@ impl StreamId {
     pub const fn new(number: u64) -> Self {
         Self(number)
     }
+
+    /// Its number.
+    pub const fn get(self) -> u64 {
+        self.0
+    }
 }
 
 impl fmt::Debug for StreamId {

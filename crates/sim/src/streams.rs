@@ -2,7 +2,10 @@
 
 use sterna_protocol::message::StreamId;
 
-use crate::world::{Event, Message, Who, World};
+use crate::{
+    plan::Way,
+    world::{Event, Message, Who, World},
+};
 
 impl World {
     /// A machine's streams break: some of what is on its way is lost.
@@ -15,6 +18,15 @@ impl World {
             let (below, above) = (self.rng.between(1, 8_000), self.rng.between(1, 20_000));
             self.queue.push(broken + below, Event::ClosedBelow(id));
             self.queue.push(broken + above, Event::ClosedAbove(id));
+        }
+    }
+
+    /// A machine is cut off, if faults still happen.
+    pub(crate) fn cut_off(&mut self, machine: usize, lasts: u64) {
+        if !self.is_calm {
+            self.say(|| format!("!! m{machine} is cut off again for {lasts} ms"));
+            self.net.block(machine, Way::Both, self.now + lasts);
+            self.break_streams(machine);
         }
     }
 

@@ -81,6 +81,8 @@ pub(crate) enum Event {
     },
     /// Something happens in a container, whoever looks.
     Container(RunId, Happening),
+    /// A machine that has just come is cut off again.
+    CutOff(usize, u64),
     /// Somebody creates a task.
     Client,
     /// The operator of a machine wants it drained no longer.
@@ -266,6 +268,7 @@ impl World {
                 self.serve(server, pid, call, &ask, term, answer);
             }
             Event::Container(run, what) => self.container(run, what),
+            Event::CutOff(machine, lasts) => self.cut_off(machine, lasts),
             Event::Client => self.create_task(),
             Event::DrainOver(machine) => self.want_drain(machine, false),
             Event::Calm => self.be_calm(),

@@ -19,9 +19,17 @@ pub struct Seat {
 pub(super) struct Member {
     arrival: u64,
     pub(super) token: Token,
-    /// What it came with: the id from an earlier leader, if any.
-    pub(super) initial: Option<SetId>,
+    initial: Initial,
     pub(super) place: Place,
+}
+
+/// What a worker came with: the id from an earlier leader, if any. After a change of leader nearly all
+/// come with the same, which is kept once.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Initial {
+    None,
+    First,
+    Other(Box<SetId>),
 }
 
 /// Where a worker stands.
@@ -61,15 +69,23 @@ pub(super) struct Members {
     rows: Vec<Member>,
     vacant: Vec<usize>,
     arrivals: u64,
+    /// The first id that anybody came with.
+    first: Option<SetId>,
 }
 
 impl Members {
-    pub(super) const EMPTY: Self = Self { rows: Vec::new(), vacant: Vec::new(), arrivals: 0 };
+    pub(super) const EMPTY: Self =
+        Self { rows: Vec::new(), vacant: Vec::new(), arrivals: 0, first: None };
 
     /// Gives a seat outside of the set.
     pub(super) fn seat(&mut self, token: Token, initial: Option<SetId>) -> Seat {
         let arrival = self.arrivals;
         self.arrivals += 1;
+        let initial = match initial {
+            None => Initial::None,
+            Some(id) if *self.first.get_or_insert(id) == id => Initial::First,
+            Some(id) => Initial::Other(Box::new(id)),
+        };
         let member = Member { arrival, token, initial, place: Place::Queued };
         let index = match self.vacant.pop() {
             Some(index) => {
@@ -87,6 +103,7 @@ impl Members {
     pub(super) fn vacate(&mut self, seat: Seat) {
         if let Some(member) = self.get_mut(seat) {
             member.place = Place::Vacant;
+            member.initial = Initial::None;
             self.vacant.push(seat.index);
         }
     }
@@ -100,6 +117,15 @@ impl Members {
     pub(super) fn get_mut(&mut self, seat: Seat) -> Option<&mut Member> {
         let member = self.rows.get_mut(seat.index)?;
         (member.arrival == seat.arrival && member.place != Place::Vacant).then_some(member)
+    }
+
+    /// What a worker came with.
+    pub(super) fn initial(&self, seat: Seat) -> Option<SetId> {
+        match &self.get(seat)?.initial {
+            Initial::None => None,
+            Initial::First => self.first,
+            Initial::Other(id) => Some(**id),
+        }
     }
 
     pub(super) fn inside(&self, seat: Seat) -> Option<&Inside> {
@@ -117,6 +143,9 @@ impl Members {
     }
 
     pub(super) fn heap_bytes(&self) -> usize {
-        self.rows.capacity() * size_of::<Member>() + self.vacant.capacity() * size_of::<usize>()
+        let is_other = |member: &&Member| matches!(member.initial, Initial::Other(_));
+        self.rows.capacity() * size_of::<Member>()
+            + self.vacant.capacity() * size_of::<usize>()
+            + self.rows.iter().filter(is_other).count() * size_of::<SetId>()
     }
 }

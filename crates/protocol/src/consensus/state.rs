@@ -173,8 +173,8 @@ impl Consensus {
     /// with. It is for a new leader's initial wait, and its answer alone does not end it.
     pub fn agreement(&self) -> Agreement {
         let inside = self.history.order().iter().filter_map(|seat| {
-            let member = self.members.get(*seat)?;
-            Some((*seat, member.initial))
+            self.members.get(*seat)?;
+            Some((*seat, self.members.initial(*seat)))
         });
         verdict::agreement(inside, self.newest.hash)
     }

@@ -44,7 +44,7 @@ impl Fleet {
         self.tick_at = now.plus(self.book.newest().judge_every);
         self.judged = now;
         self.consensus.judge();
-        debug_assert!(self.peers.iter().all(|(lock, peer)| !self.is_overlooked(now, *lock, peer)));
+        debug_assert!(self.peers.iter().all(|peer| !self.is_overlooked(now, peer)));
         for slot in self.peers.due(now) {
             self.visit(now, slot, effects);
         }
@@ -53,8 +53,8 @@ impl Fleet {
     }
 
     /// Whether something is due to a machine that this pass would not visit.
-    fn is_overlooked(&self, now: BootTime, lock: Lock, peer: &Peer) -> bool {
-        let is_visited = self.peers.is_due(&lock, now);
+    fn is_overlooked(&self, now: BootTime, peer: &Peer) -> bool {
+        let is_visited = self.peers.is_due(&peer.incarnation.lock, now);
         let health = peer.judged(now, &self.terms, &self.consensus);
         let heard = peer.vitals.heard().unwrap_or(self.elected);
         let is_silent = |entry: &Entry| {
@@ -113,7 +113,7 @@ impl Fleet {
             // Who was declared dead, and has not come back, goes by nothing any more.
             may_run && (!peer.is_declared_dead || peer.has_answered)
         };
-        let echoes = self.peers.iter().map(|(_, peer)| peer).filter(counts);
+        let echoes = self.peers.iter().filter(counts);
         if let Some(oldest) = self.book.retire(echoes.map(|peer| peer.echoed)) {
             effects.push(Effect::Retired(oldest));
             self.follow_limits();

@@ -30,7 +30,7 @@ impl Fleet {
         }
         let slot = self.locate(stream, &incarnation.lock);
         let peer = slot.and_then(|slot| self.peers.at(slot));
-        if peer.is_some_and(|peer| peer.newest_stream > Some(stream)) {
+        if peer.is_some_and(|peer| peer.has_left(stream)) {
             // Unread frames of a stream that was followed by another do not count.
             return;
         }
@@ -63,9 +63,10 @@ impl Fleet {
 
     /// Where a machine is kept. Its stream is found sooner than its lock.
     fn locate(&self, stream: StreamId, lock: &Lock) -> Option<Slot> {
-        let is_it =
-            |slot: &&Slot| self.peers.at(**slot).is_some_and(|peer| peer.incarnation.lock == *lock);
-        self.streams.get(&stream).filter(is_it).copied().or_else(|| self.peers.find(lock))
+        let slot = self.peers.on(stream);
+        let peer = slot.and_then(|slot| self.peers.at(slot));
+        let is_it = peer.is_some_and(|peer| peer.incarnation.lock == *lock);
+        if is_it { slot } else { self.peers.find(lock) }
     }
 
     /// Whether the store has lost something that a worker has seen (safety rule 25). While the
@@ -87,30 +88,26 @@ impl Fleet {
         stream: StreamId,
         effects: &mut Vec<Effect>,
     ) {
-        let Some(peer) = self.peers.at_mut(slot) else { return };
-        peer.newest_stream = Some(stream);
-        let old = peer.stream.replace(stream);
+        let old = self.peers.connect(slot, Some(stream));
         if old == Some(stream) {
             return;
         }
+        let Some(peer) = self.peers.at_mut(slot) else { return };
         if let Some(old) = old {
-            self.streams.remove(&old);
             effects.push(Effect::Close(old));
             peer.doubt_all(now);
         }
         let lock = peer.incarnation.lock;
-        self.streams.insert(stream, slot);
         self.repeat_kills(lock, effects);
     }
 
     pub(super) fn close(&mut self, now: BootTime, stream: StreamId) {
-        let Some(slot) = self.streams.remove(&stream) else { return };
-        let Some(peer) = self.peers.at_mut(slot) else { return };
-        if peer.stream == Some(stream) {
-            peer.stream = None;
+        let Some(slot) = self.peers.on(stream) else { return };
+        self.peers.connect(slot, None);
+        if let Some(peer) = self.peers.at_mut(slot) {
             peer.doubt_all(now);
-            self.put_off(slot);
         }
+        self.put_off(slot);
     }
 
     fn note_vitals(
@@ -169,7 +166,7 @@ impl Fleet {
             HeartbeatAnswer::Welcome
         };
         let asks = peer.enrolment == Enrolment::Done && !peer.has_answered && !peer.is_lost();
-        let (incarnation, Some(stream)) = (peer.incarnation, peer.stream) else { return };
+        let (incarnation, Some(stream)) = (peer.incarnation, peer.stream()) else { return };
         self.send(stream, incarnation, Order::Heartbeat(answer), effects);
         if asks {
             self.send(stream, incarnation, Order::GetRunning, effects);

@@ -111,8 +111,8 @@ pub enum Effect {
     /// End a stream; nothing more is read from it.
     Close(StreamId),
     /// Commit this entry of the roster, in place of any with the same lock, and answer with
-    /// [`Input::Enrolled`]. The marks of an entry that stands, `is_declared_dead` and `is_draining`,
-    /// stay as they are stored: somebody may be setting them at this moment.
+    /// [`Input::Enrolled`]. The marks in it, `is_declared_dead` and `is_draining`, are as this leader
+    /// knows them. What is stored of them counts and stays: somebody may be setting them now.
     Enroll(Enrolled),
     /// Take the mark `is_declared_dead` off the entry of this life, and answer with
     /// [`Input::Enrolled`]: everything that it had then has ended.

@@ -9,7 +9,7 @@
 //!   replace.rs     who is this; the table of arrivals: who may take whose place; enrol
 //!   wait.rs        for whom this leader waits
 //!   interface.rs   what goes in, and what comes out
-//!   peer.rs, peers.rs, table.rs   what is known of each machine, and where it is kept
+//!   peer.rs, peers.rs, index.rs, table.rs   what is known of each machine, and where it is kept
 //! ```
 //!
 //! The worker's side, in `worker`, has the first three files too.
@@ -24,6 +24,7 @@
 
 mod due;
 mod heartbeat;
+mod index;
 mod interface;
 mod peer;
 mod peers;
@@ -71,7 +72,6 @@ pub struct Fleet {
     peers: Peers,
     /// Who holds a name.
     names: BTreeMap<Name, Slot>,
-    streams: BTreeMap<StreamId, Slot>,
     /// Machines that get no new work and are not among the peers.
     draining: BTreeSet<Lock>,
     /// The newest life of those who were given up and struck: they are never confirmed again.
@@ -105,7 +105,6 @@ impl Fleet {
             origin: begin.origin,
             peers: Peers::EMPTY,
             names: BTreeMap::new(),
-            streams: BTreeMap::new(),
             draining: BTreeSet::new(),
             given_up: BTreeMap::new(),
             places: BTreeMap::new(),
@@ -269,7 +268,6 @@ impl Fleet {
             + self.consensus.heap_bytes()
             + names
             + tree_bytes::<Name, Slot>(self.names.len())
-            + tree_bytes::<StreamId, Slot>(self.streams.len())
             + tree_bytes::<RunId, Slot>(self.places.len())
             + tree_bytes::<Lock, u64>(self.given_up.len() + self.draining.len())
     }
@@ -302,7 +300,7 @@ impl Fleet {
         let Some(peer) = self.peers.get(&incarnation.lock) else { return };
         let is_ours = mandate == Some(self.mandate)
             && peer.incarnation == incarnation
-            && peer.stream == Some(stream);
+            && peer.stream() == Some(stream);
         if !is_ours {
             return;
         }
@@ -322,7 +320,7 @@ impl Fleet {
     /// Sends to a worker that this leader has a stream with.
     fn send_to(&self, lock: Lock, order: Order, effects: &mut Vec<Effect>) {
         if let Some(peer) = self.peers.get(&lock)
-            && let Some(stream) = peer.stream
+            && let Some(stream) = peer.stream()
         {
             self.send(stream, peer.incarnation, order, effects);
         }

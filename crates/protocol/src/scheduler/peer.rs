@@ -24,13 +24,13 @@ pub(super) struct Peer {
     pub(super) incarnation: Incarnation,
     pub(super) name: Name,
     /// The boot of its machine, once it was heard or read.
-    pub(super) boot: Option<u128>,
+    boot: Option<[u8; 16]>,
     /// Whether that is another than in the life before.
     pub(super) has_rebooted: bool,
     pub(super) facts: Option<Payload>,
-    pub(super) stream: Option<StreamId>,
-    /// The last one that it was heard on; earlier ones do not count any more (safety rule 4).
-    pub(super) newest_stream: Option<StreamId>,
+    /// The last stream that it was heard on; earlier ones do not count any more (safety rule 4).
+    newest_stream: Option<StreamId>,
+    is_connected: bool,
     /// Its place in the consensus; `None` before its first confirmation in this reign, and after loss.
     pub(super) seat: Option<Seat>,
     /// The set that it holds from an earlier leader, until it has a seat.
@@ -85,7 +85,7 @@ impl Peer {
     pub(super) fn awaited(now: BootTime, entry: Enrolled) -> Self {
         let Enrolled { incarnation, name, boot, is_declared_dead, is_draining } = entry;
         Self {
-            boot: Some(boot),
+            boot: Some(boot.to_ne_bytes()),
             is_declared_dead,
             is_draining,
             enrolment: Enrolment::Done,
@@ -108,8 +108,8 @@ impl Peer {
             boot: None,
             has_rebooted: false,
             facts: None,
-            stream: None,
             newest_stream: None,
+            is_connected: false,
             seat: None,
             came_with: None,
             vitals: Vitals::new(now),
@@ -138,10 +138,30 @@ impl Peer {
         Enrolled {
             incarnation: self.incarnation,
             name: self.name.clone(),
-            boot: self.boot.unwrap_or_default(),
+            boot: u128::from_ne_bytes(self.boot.unwrap_or_default()),
             is_declared_dead: self.is_declared_dead,
             is_draining: self.is_draining,
         }
+    }
+
+    /// The stream to its worker.
+    pub(super) fn stream(&self) -> Option<StreamId> {
+        self.newest_stream.filter(|_| self.is_connected)
+    }
+
+    /// Whether it was heard on a later stream than this.
+    pub(super) fn has_left(&self, stream: StreamId) -> bool {
+        self.newest_stream > Some(stream)
+    }
+
+    /// Takes another stream, or none; gives the one that it had. Only for [`Peers::connect`].
+    ///
+    /// [`Peers::connect`]: super::peers::Peers::connect
+    pub(super) fn connect(&mut self, stream: Option<StreamId>) -> Option<StreamId> {
+        let old = self.stream();
+        self.newest_stream = stream.or(self.newest_stream);
+        self.is_connected = stream.is_some();
+        old
     }
 
     /// What its worker is told: not that its wish is granted before that is stored. What is so now may
@@ -151,6 +171,13 @@ impl Peer {
             Some(wish) => !wish,
             None => self.is_draining,
         }
+    }
+
+    /// Its life tells which boot of its machine this is.
+    pub(super) fn note_boot(&mut self, boot: u128) {
+        let boot = boot.to_ne_bytes();
+        self.has_rebooted = self.boot.is_some_and(|before| before != boot);
+        self.boot = Some(boot);
     }
 
     /// The next life under this lock: a new association, with the runs of the old one.

@@ -200,8 +200,7 @@ impl Fleet {
     ) {
         let Some(peer) = self.peers.get_mut(&incarnation.lock) else { return };
         peer.name = heartbeat.name.clone();
-        peer.has_rebooted = peer.boot.is_some_and(|boot| boot != heartbeat.boot);
-        peer.boot = Some(heartbeat.boot);
+        peer.note_boot(heartbeat.boot);
         peer.enrolment = Enrolment::Asked;
         if is_planted(Mistake::EnrolsNobody) {
             peer.enrolment = Enrolment::Done;

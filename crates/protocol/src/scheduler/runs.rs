@@ -40,6 +40,8 @@ pub enum NotSent {
     NotHealthy,
     /// It is draining.
     Draining,
+    /// Work of its kind does not start yet: somebody may be missing who runs it (safety rule 20).
+    NotOpen,
     /// It may outlast what the limits count on, `stop_after_max`, for batches `batch_stop_after_max` or
     /// `has_kept_batches`: limits that allow for it must be committed first (safety rule 11).
     AboveMark,
@@ -184,13 +186,20 @@ impl Fleet {
         Ok(Run { sequence, notify, run, key, task, contract, work })
     }
 
-    /// Why a run of this key may not be sent under this contract to anybody, as the limits are; to be
-    /// asked before a claim is committed.
+    /// Why no run of this key may be sent under this contract now, to anybody; to be asked before a
+    /// claim is committed.
     pub fn contract_objection(&self, key: &WorkKey, contract: Contract) -> Option<NotSent> {
         let limits = self.book.newest();
         let is_batch = match key.work {
             Work::Node { .. } => true,
             Work::Task(_) | Work::Instance { .. } => false,
+        };
+        let is_open = match (is_batch, contract) {
+            (true, Contract::Stop { .. }) => self.doors.stop_batches,
+            (true, Contract::Keep | Contract::Replace { .. }) => self.doors.keep_batches,
+            (false, Contract::Stop { .. } | Contract::Keep | Contract::Replace { .. }) => {
+                self.doors.unclaimed
+            }
         };
         let mark = if is_batch { limits.batch_stop_after_max } else { limits.stop_after_max };
         let is_above = match contract {
@@ -201,17 +210,18 @@ impl Fleet {
         };
         let shortest = self.book.largest(Limits::stop_after_min);
         let is_below = contract.stop_after().is_some_and(|after| after < shortest);
-        match (is_above, is_below) {
-            (true, true | false) => Some(NotSent::AboveMark),
-            (false, true) => Some(NotSent::BelowLoss),
-            (false, false) => None,
-        }
+        let reasons = [
+            (!is_open, NotSent::NotOpen),
+            (is_above, NotSent::AboveMark),
+            (is_below, NotSent::BelowLoss),
+        ];
+        reasons.into_iter().find(|(holds, _)| *holds).map(|(_, why)| why)
     }
 
     /// The worker, if a run may be sent to it.
     fn sendable(&mut self, to: Incarnation) -> Result<&mut Peer, NotSent> {
         let peer = self.peers.get_mut(&to.lock).filter(|peer| peer.incarnation == to);
-        let peer = peer.filter(|peer| peer.stream.is_some()).ok_or(NotSent::NotHere)?;
+        let peer = peer.filter(|peer| peer.stream().is_some()).ok_or(NotSent::NotHere)?;
         match peer.vitals.health() {
             Health::Healthy if peer.is_confirmable() => {}
             Health::Healthy | Health::New | Health::Unhealthy | Health::MustDie => {
@@ -345,9 +355,12 @@ impl Fleet {
     }
 
     pub(super) fn remove(&mut self, lock: Lock, run: RunId) -> bool {
-        let Some(peer) = self.peers.get_mut(&lock) else { return false };
-        self.places.remove(&run);
-        peer.take_run(run).is_some()
+        let Some(slot) = self.peers.find(&lock) else { return false };
+        // Another machine may have said meanwhile that it has this run.
+        if self.places.get(&run) == Some(&slot) {
+            self.places.remove(&run);
+        }
+        self.peers.get_mut(&lock).is_some_and(|peer| peer.take_run(run).is_some())
     }
 
     pub(super) fn declare_dead(&mut self, now: BootTime, lock: Lock, effects: &mut Vec<Effect>) {

@@ -13,7 +13,7 @@ impl Fleet {
         effects: &mut Vec<Effect>,
     ) {
         let Some(peer) = self.peers.get(&from.lock) else { return };
-        if peer.incarnation != from || peer.stream != Some(stream) {
+        if peer.incarnation != from || peer.stream() != Some(stream) {
             return;
         }
         // What it runs is not known yet, or it takes another for the leader.

@@ -127,7 +127,7 @@ impl Fleet {
     pub(super) fn ask_unsure(&mut self, now: BootTime, lock: Lock, effects: &mut Vec<Effect>) {
         let Some(peer) = self.peers.get_mut(&lock) else { return };
         // Only who can hear, and has said what it runs.
-        if peer.stream.is_none() || !peer.is_confirmable() {
+        if peer.stream().is_none() || !peer.is_confirmable() {
             return;
         }
         if let Some((number, runs)) = peer.question(now) {

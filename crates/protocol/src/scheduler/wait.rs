@@ -19,14 +19,12 @@ impl Fleet {
             return Vec::new();
         }
         let is_missing = |peer: &Peer| !self.is_present(peer) && !self.is_gone_for_keep(now, peer);
-        let missing = self.peers.iter().filter(|(_, peer)| is_missing(peer));
-        missing
-            .map(|(lock, peer)| Awaited {
-                lock: *lock,
-                name: peer.name.clone(),
-                until: self.gone_at(peer),
-            })
-            .collect()
+        let missing = self.peers.iter().filter(|peer| is_missing(peer)).map(|peer| Awaited {
+            lock: peer.incarnation.lock,
+            name: peer.name.clone(),
+            until: self.gone_at(peer),
+        });
+        missing.collect()
     }
 
     /// When everything under `stop` that may run anywhere has ended by itself: the safe wait, from
@@ -60,7 +58,7 @@ impl Fleet {
         }
         let presence = |is_gone: fn(&Self, BootTime, &Peer) -> bool| {
             let is_here = |peer: &Peer| self.is_present(peer) || is_gone(self, now, peer);
-            let is_complete = self.peers.iter().all(|(_, peer)| is_here(peer));
+            let is_complete = self.peers.iter().all(is_here);
             let is_complete = is_complete || is_planted(Mistake::IgnoresRoster);
             if is_complete || is_planted(Mistake::OpensAllDoors) {
                 Presence::Complete
@@ -163,9 +161,6 @@ impl Fleet {
         if peer.enrolment == Enrolment::Struck && peer.is_lost() && peer.runs().is_empty() {
             if self.names.get(&peer.name) == Some(&slot) {
                 self.names.remove(&peer.name);
-            }
-            if let Some(stream) = peer.stream {
-                self.streams.remove(&stream);
             }
             self.given_up.insert(lock, peer.incarnation.life);
             if peer.is_draining {

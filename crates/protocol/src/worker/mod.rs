@@ -326,9 +326,11 @@ impl Worker {
         let revision = match self.seen {
             Some((seen, revision)) if seen.epoch == mandate.epoch => revision,
             Some(_) => {
-                // Another life of the store counts its terms anew, perhaps from below: what was held
-                // would be newer than anything that it gives.
+                // A restored store counts from where it was: what is held of the epoch before would
+                // pass for newer than anything that this leader says.
                 self.set = consensus::Held::default();
+                self.limits.version = 0;
+                effects.push(Effect::Limits(self.limits));
                 Revision::ZERO
             }
             None => Revision::ZERO,

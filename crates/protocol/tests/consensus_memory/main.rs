@@ -1,7 +1,10 @@
-//! What the consensus holds, counted by the allocator: linear, and nothing for a heartbeat.
+//! What the consensus and the whole leader's side hold, counted by the allocator: linear, and of the
+//! consensus nothing for a heartbeat.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on says where")]
 #![expect(unsafe_code, reason = "an allocator that counts cannot be written without it")]
+
+mod fleet;
 
 use std::{
     alloc::{GlobalAlloc, Layout, System},

@@ -398,6 +398,12 @@ impl World {
         }
         self.say(|| format!("m{machine} opens {stream:?} to s{}", leader.0));
         self.queue.push(self.now + 1_000, Event::Patience(stream));
+        // What is asked first is most easily lost.
+        if !self.is_calm && self.rng.chance(40) {
+            let at = self.now + self.rng.between(20, 300);
+            let lasts = self.rng.between(1_000, 60_000);
+            self.queue.push(at, Event::CutOff(machine, lasts));
+        }
         self.step_worker(machine, Input::Opened(stream));
     }
 

@@ -132,6 +132,13 @@ impl Played {
         self.step(Input::Tick);
     }
 
+    /// One whole pass after somebody has changed the limits: everybody is looked at.
+    pub(super) fn pass_all_ms(&mut self) -> f64 {
+        let limits = *self.fleet.limits();
+        self.step(Input::Limits(Limits { version: limits.version + 1, ..limits }));
+        self.pass_ms()
+    }
+
     /// One whole pass: consensus, health, deadlines and the doors.
     pub(super) fn pass_ms(&mut self) -> f64 {
         self.now = self.fleet.deadline();

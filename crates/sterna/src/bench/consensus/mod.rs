@@ -22,7 +22,8 @@ const SIZES: [u64; 2] = [10_000, 100_000];
 ///
 /// One pass finds out who requires whom, who may become healthy, and whether those who came back
 /// agree; with 10,000 and 100,000 workers, in milliseconds, the slowest of four states: settled, one
-/// long chain, nobody aware of anybody later, and churn. Beside it a bare walk over the same bytes.
+/// long chain, nobody aware of anybody later, and churn. Beside it a bare walk over the same bytes, and
+/// a pass of the whole leader's side: as it is when nothing is due, and when everybody is looked at.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// How often everything is measured; the middle one counts
@@ -73,10 +74,11 @@ fn measure(rounds: u32) -> anyhow::Result<Report> {
             heartbeat = heartbeat.max(median((0..rounds).map(|_| heartbeat_ns(&leader, &seats))));
             bytes = bytes.max(leader.heap_bytes() as f64 / size as f64);
         }
-        let (pass, beat, held) = whole(size, rounds)?;
-        fleet_bytes = fleet_bytes.max(held);
-        report.figures.insert(format!("fleet_pass_ms_{size}"), rounded(pass));
-        report.figures.insert(format!("fleet_heartbeat_ns_{size}"), rounded(beat));
+        let whole = whole(size, rounds)?;
+        fleet_bytes = fleet_bytes.max(whole.bytes);
+        report.figures.insert(format!("fleet_pass_ms_{size}"), rounded(whole.pass_ms));
+        report.figures.insert(format!("fleet_pass_ms_{size}_all"), rounded(whole.pass_all_ms));
+        report.figures.insert(format!("fleet_heartbeat_ns_{size}"), rounded(whole.heartbeat_ns));
         let floor = median((0..rounds).map(|_| walk_ms(bytes * size as f64)));
         report.figures.insert(format!("pass_ms_{size}"), rounded(slowest));
         report.floor.insert(format!("walk_ms_{size}"), rounded(floor));
@@ -88,8 +90,15 @@ fn measure(rounds: u32) -> anyhow::Result<Report> {
     Ok(report)
 }
 
-/// The pass and the heartbeat of the whole leader's side, and what it holds of a worker.
-fn whole(size: u64, rounds: u32) -> anyhow::Result<(f64, f64, f64)> {
+/// What the whole leader's side costs.
+struct Whole {
+    pass_ms: f64,
+    pass_all_ms: f64,
+    heartbeat_ns: f64,
+    bytes: f64,
+}
+
+fn whole(size: u64, rounds: u32) -> anyhow::Result<Whole> {
     let (term, nonce) = (Term::new(2), Nonce::new(2));
     let mut earlier = Consensus::starting_at(Term::new(1), nonce, Version::ZERO, u32::MAX);
     for number in 0..size {
@@ -102,8 +111,10 @@ fn whole(size: u64, rounds: u32) -> anyhow::Result<(f64, f64, f64)> {
         beats.push(played.heartbeat_ns());
         played.pass_ms()
     });
-    let pass = median(passes);
-    Ok((pass, median(beats), played.bytes_per_worker()))
+    let pass_ms = median(passes);
+    let bytes = played.bytes_per_worker();
+    let pass_all_ms = median((0..rounds).map(|_| played.pass_all_ms()));
+    Ok(Whole { pass_ms, pass_all_ms, heartbeat_ns: median(beats), bytes })
 }
 
 fn pass_ms(leader: &Consensus) -> f64 {
@@ -222,11 +233,15 @@ fn table(report: &Report) -> String {
     for size in SIZES {
         text += &format!("{:>12}", shown(&report.figures, &format!("fleet_pass_ms_{size}")));
     }
+    text += &format!("\n{:<16}", "  all looked at");
+    for size in SIZES {
+        text += &format!("{:>12}", shown(&report.figures, &format!("fleet_pass_ms_{size}_all")));
+    }
     text += &format!("\n{:<16}", "bare walk");
     for size in SIZES {
         text += &format!("{:>12}", shown(&report.floor, &format!("walk_ms_{size}")));
     }
-    text += &format!("\n\n{:<16}", "ns per heartbeat");
+    text += &format!("\n\n{:<16}", "a heartbeat, ns");
     for size in SIZES {
         let whole = shown(&report.figures, &format!("fleet_heartbeat_ns_{size}"));
         text += &format!("{whole:>12}");

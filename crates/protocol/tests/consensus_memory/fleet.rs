@@ -1,0 +1,91 @@
+//! A leader with so many workers, each with a run.
+
+use sterna_model::{
+    BootTime, Contract, Epoch, Name, Namespace, Nonce, Revision, RunId, Span, Term, WallTime, Work,
+    WorkKey,
+};
+use sterna_protocol::{
+    limits::{Book, Limits},
+    message::{FromWorker, Heartbeat, Held, Mandate, Saying, StreamId, VERSION},
+    roster::Origin,
+    scheduler::{Begin, Bump, Fleet, Input},
+};
+
+use super::{HELD, worker};
+
+const MANDATE: Mandate = Mandate { epoch: Epoch::new(1), term: Term::new(1), nonce: Nonce::new(1) };
+const NOW: BootTime = BootTime::from_millis(1_000);
+
+fn leader() -> Fleet {
+    let begin = Begin {
+        mandate: MANDATE,
+        elected: NOW,
+        lease_until: BootTime::from_millis(u64::MAX),
+        revision: Revision::ZERO,
+        book: Book::new(Limits::default(), Vec::new()),
+        roster: Vec::new(),
+        claims: Vec::new(),
+        origin: Origin::Virgin,
+        bump: Bump::Forbidden,
+    };
+    Fleet::new(NOW, begin)
+}
+
+fn heartbeat(number: u64) -> Heartbeat {
+    Heartbeat {
+        name: Name::new(&format!("worker-{number}")).unwrap(),
+        stamp: NOW,
+        checked: Some(Span::ZERO),
+        boot: 1,
+        seen: None,
+        limits: 1,
+        set: None,
+        wants_drain: None,
+        facts: number.to_be_bytes().into(),
+    }
+}
+
+fn run(number: u64) -> Held {
+    let mut unique = [0; 10];
+    unique[2..].copy_from_slice(&number.to_be_bytes());
+    let namespace = Namespace::new("default").unwrap();
+    Held {
+        run: RunId::from_parts(WallTime::EPOCH, unique),
+        key: WorkKey { namespace, work: Work::Task(Name::new(&format!("t{number}")).unwrap()) },
+        task: None,
+        contract: Contract::Keep,
+        status: None,
+    }
+}
+
+/// Everybody is heard, enrolled, and has said that it has a run.
+fn join(fleet: &mut Fleet, number: u64) {
+    let incarnation = worker(number);
+    let (version, mandate) = (VERSION, Some(MANDATE));
+    let mut effects = Vec::new();
+    let says = |saying| {
+        let frame = FromWorker { version, incarnation, mandate, saying };
+        Input::Frame(StreamId::new(number), frame)
+    };
+    fleet.step(NOW, says(Saying::Heartbeat(heartbeat(number))), &mut effects);
+    fleet.step(NOW, Input::Enrolled(incarnation), &mut effects);
+    fleet.step(NOW, says(Saying::Running(vec![run(number)])), &mut effects);
+    assert_eq!(fleet.held(incarnation.lock).count(), 1);
+}
+
+#[test]
+fn a_leader_holds_less_than_one_kibibyte_for_a_worker_with_a_run() {
+    for count in [1_000, 10_000, 30_000] {
+        let before = HELD.get();
+        let mut fleet = leader();
+        for number in 0..count {
+            join(&mut fleet, number);
+        }
+        let held = HELD.get().wrapping_sub(before);
+        let said = fleet.heap_bytes();
+        // Of trees it knows only how large they are at most.
+        assert!((held..held + held / 6).contains(&said), "{said} said, {held} held for {count}");
+        let bytes = said / usize::try_from(count).unwrap();
+        assert!(bytes < 1024, "{bytes} bytes for each of {count}");
+    }
+}
