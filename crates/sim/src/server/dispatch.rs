@@ -49,6 +49,18 @@ impl Office {
         })
     }
 
+    /// Whether the record takes this life of a task for one that was not started.
+    pub(crate) fn is_pending(&self, key: &WorkKey, task: Option<TaskIncarnation>) -> bool {
+        match self.records.get(&work_key(key)) {
+            Some(Record::Task(known)) => {
+                Some(known.incarnation) == task
+                    && known.state == TaskState::Pending
+                    && !self.busy.contains_key(key)
+            }
+            Some(Record::Instance(_) | Record::Enrolled(_) | Record::Limits(_)) | None => false,
+        }
+    }
+
     /// How much of a machine nobody has.
     fn free(&self, lock: Lock) -> u64 {
         let held: u64 = self.fleet.held(lock).map(|claim| words::size(&claim.key)).sum();

@@ -177,8 +177,16 @@ impl World {
                 }
                 is_free
             }
-            // Its end, when it comes, is history.
-            Work::Task(_) => false,
+            // One that is taken for pending is adopted; else its end, when it comes, is history.
+            Work::Task(_) => {
+                let is_free = office.is_pending(&held.key, held.task);
+                if is_free {
+                    office.busy.insert(held.key.clone(), from.lock);
+                    let claim = ops::found_claim(from, &held);
+                    self.submit(server, Op::Adopt(held.key.clone(), claim));
+                }
+                is_free
+            }
         };
         if !is_free {
             self.step_fleet(server, Input::Kill(held.run, Kill::Now));
@@ -229,9 +237,13 @@ impl World {
                 }
                 Input::Dispatch(vec![dispatch])
             }
-            Op::Return(..) | Op::Lose(..) | Op::Adopt(..) | Op::End(..) | Op::Retire(_) => {
+            Op::Adopt(key, _) => {
+                if let Some(office) = self.office_mut(server) {
+                    office.busy.remove(&key);
+                }
                 return;
             }
+            Op::Return(..) | Op::Lose(..) | Op::End(..) | Op::Retire(_) => return,
             Op::Report(_, Report { from, run, number, news, .. }) => {
                 if news.is_end()
                     && let Some(office) = self.office_mut(server)

@@ -18,7 +18,7 @@ use sterna_protocol::limits::Limits;
 use sterna_store::{
     Commit, Expect, Outcome, StoreError,
     cluster::{CLUSTER_KEY, Cluster, Seen, Stage},
-    leader::{self, Attempt, Election, Ended, LEASE_KEY, Lease},
+    leader::{self, Attempt, Election, Ended, LEASE_KEY, Lease, REIGN_KEY, Reign},
 };
 
 use self::office::{Office, Taking};
@@ -277,6 +277,7 @@ impl World {
     fn be_told(&mut self, server: usize, call: CallId, told: Told) {
         match (call, told) {
             (CallId::LeaseRead, Told::Get(Ok(reading))) => {
+                self.look_on(server, reading.revision);
                 let lease = match reading.item {
                     None => Ok(None),
                     Some(item) => {
@@ -311,6 +312,21 @@ impl World {
             (CallId::Election(_) | CallId::Group(_), _) => {}
         }
         self.arm_server(server);
+    }
+
+    /// Who follows notes how far the store has come, too; what goes back is not noted.
+    fn look_on(&mut self, server: usize, revision: Revision) {
+        let text = |key: &str| {
+            let item = self.store.model().get(key).item?;
+            Some(String::from_utf8_lossy(&item.value).into_owned())
+        };
+        let cluster = text(CLUSTER_KEY).and_then(|text| text.parse::<Cluster>().ok());
+        let reign = text(REIGN_KEY).and_then(|text| text.parse::<Reign>().ok());
+        let (Some(cluster), Some(reign)) = (cluster, reign) else { return };
+        let position = Position { epoch: cluster.epoch, revision };
+        if self.servers[server].seen.is_none_or(|seen| seen.position < position) {
+            self.write_down(server, position, (reign.term, reign.nonce));
+        }
     }
 
     /// What was written down of the store is at least this.

@@ -168,7 +168,14 @@ pub(crate) fn apply(op: &Op, view: &mut View<'_>) {
         Op::Claim(dispatch) => claim(dispatch, view),
         Op::Return(key, run) => give_back(key, *run, view),
         Op::Lose(key, run) => lose(key, *run, view),
-        Op::Adopt(key, claim) => view.change_slots(key, |slots| slots.push(claim.clone())),
+        Op::Adopt(key, claim) => match claim.task {
+            Some(_) => view.change_task(key, |task| {
+                if task.state == TaskState::Pending {
+                    task.state = TaskState::Claimed(claim.clone());
+                }
+            }),
+            None => view.change_slots(key, |slots| slots.push(claim.clone())),
+        },
         Op::Report(Some(key), report) => record(key, report, view),
         Op::Report(None, _) => {}
         Op::End(key, end) => {
