@@ -34,10 +34,21 @@ pub enum Fate {
     Started(Part),
     /// A command never began, for this reason.
     NotStarted(Part, String),
+    /// It is being stopped, though nobody asked for it.
+    Stopping(Why),
     /// The first process of a command has ended.
     Exited(Part, Exit),
     /// Nothing of the run is left.
     Empty,
+}
+
+/// Why a guardian stops a run by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Why {
+    /// Its deadline has passed.
+    Deadline,
+    /// Its worker is gone.
+    WorkerGone,
 }
 
 /// What an earlier guardian has left of a run.
@@ -90,7 +101,8 @@ impl Held {
             Some(Found::Over(fates)) => Self { phase: Phase::Empty, fates, ..Self::new(unknown) },
             Some(Found::Live { spawn, is_stopping, part }) => {
                 let mut held = Self { phase: Phase::Live, ..Self::new(spawn) };
-                held.kill_at = is_stopping.then_some(now);
+                // What was never let go has ended by itself.
+                held.kill_at = (is_stopping || part.is_none()).then_some(now);
                 if let Some((part, role)) = part {
                     held.parts.insert(part, role, Progress::Going);
                     held.fates.push(Fate::Started(part));
@@ -102,10 +114,6 @@ impl Held {
 
     pub(super) const fn phase(&self) -> Phase {
         self.phase
-    }
-
-    pub(super) const fn on_worker_exit(&self) -> OnWorkerExit {
-        self.spawn.on_worker_exit
     }
 
     pub(super) const fn is_over(&self) -> bool {
@@ -154,6 +162,7 @@ impl Held {
     ) {
         match self.phase {
             Phase::Live if self.stop_at(confirmed).is_some_and(|stop| now >= stop) => {
+                self.fates.push(Fate::Stopping(Why::Deadline));
                 self.stop(now, run, kill_wait, effects);
             }
             Phase::Live | Phase::Stopping => self.kill_due(now, run, effects),
@@ -176,6 +185,26 @@ impl Held {
                     self.note(role, Fate::NotStarted(part, why));
                 }
             }
+        }
+    }
+
+    /// Its worker is gone.
+    pub(super) fn be_left(
+        &mut self,
+        now: BootTime,
+        run: RunId,
+        kill_wait: Span,
+        effects: &mut Vec<Effect>,
+    ) {
+        match (self.spawn.on_worker_exit, self.phase) {
+            (OnWorkerExit::Stop, Phase::Cloning | Phase::Live) => {
+                self.fates.push(Fate::Stopping(Why::WorkerGone));
+                self.stop(now, run, kill_wait, effects);
+            }
+            (OnWorkerExit::Stop, Phase::Stopping) => self.stop(now, run, kill_wait, effects),
+            (OnWorkerExit::Stop, Phase::Empty)
+            | (OnWorkerExit::Keep, Phase::Cloning | Phase::Live | Phase::Stopping | Phase::Empty) =>
+                {}
         }
     }
 
@@ -266,6 +295,7 @@ impl Held {
                 self.parts.advance(part, Progress::Over);
                 self.follow(run, role, effects);
             }
+            Fate::Stopping(_) => {}
             Fate::Empty => self.empty(),
         }
     }
