@@ -60,10 +60,16 @@ impl Cgroups {
 
     /// The groups that such a run has.
     pub(crate) fn group(&self, name: &str, limits: &Limits) -> Group {
-        let hold = match (self.isolation, &self.two, self.one.get(&Controller::Freezer)) {
-            (Isolation::Cgroup2, Some(base), _) => Hold::Cgroup2(base.join(name)),
-            (Isolation::Freezer, _, Some(base)) => Hold::Freezer(base.join(name)),
-            (Isolation::Cgroup2 | Isolation::Freezer | Isolation::Tree, _, _) => Hold::Tree,
+        let path = match self.isolation {
+            Isolation::Cgroup2 => self.two.as_ref(),
+            Isolation::Freezer => self.one.get(&Controller::Freezer),
+            Isolation::Tree => None,
+        };
+        let path = path.map(|base| base.join(name));
+        let hold = match self.isolation {
+            Isolation::Cgroup2 => path.map_or(Hold::Tree, Hold::Cgroup2),
+            Isolation::Freezer => path.map_or(Hold::Tree, Hold::Freezer),
+            Isolation::Tree => Hold::Tree,
         };
         let wanted = [
             (Controller::Cpu, limits.cpu.is_some()),

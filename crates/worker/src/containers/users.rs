@@ -30,16 +30,15 @@ fn who(user: &str, group: Option<&str>, users: &str, groups: &str) -> Result<Who
     let entry = users.lines().map(|line| line.split(':').collect::<Vec<_>>());
     let mut entry = entry.filter(|fields| fields.len() >= 7);
     let found = entry.find(|fields| fields[0] == user || fields[2] == user);
-    let number = user.parse::<u32>().ok();
-    let (id, own_group, name, home) = match (&found, number) {
-        (Some(fields), _) => (
+    let (id, own_group, name, home) = match &found {
+        Some(fields) => (
             fields[2].parse().ok(),
             fields[3].parse().ok(),
             Some(fields[0].to_owned()),
             Some(fields[5].to_owned()),
         ),
-        (None, Some(number)) => (Some(number), Some(number), None, None),
-        (None, None) => (None, None, None, None),
+        // A number needs no name.
+        None => (user.parse().ok(), user.parse().ok(), None, None),
     };
     let (Some(id), Some(own_group)) = (id, own_group) else {
         return Err(format!("user unknown: no '{user}' in /etc/passwd; make it, or give a number"));

@@ -204,15 +204,20 @@ impl Driven {
             return self.holding.signal_all(signal);
         };
         let process = command.main.as_ref().unwrap_or(&command.pidfd);
-        match (to, &self.holding) {
-            (To::Process, _) => drop(pidfd_send_signal(process, signal)),
-            // In a tree the group is that of the command, whose number is not known for sure.
-            (To::Group, Holding::Cgroup2 { .. } | Holding::Freezer { .. }) => {
-                if let Some(group) = Pid::from_raw(command.pid) {
-                    let _ = kill_process_group(group, signal);
-                }
+        // In a tree the group is that of the command, whose number is not known for sure.
+        let group = match &self.holding {
+            Holding::Cgroup2 { .. } | Holding::Freezer { .. } => Pid::from_raw(command.pid),
+            Holding::Tree { .. } => None,
+        };
+        // Who has ended meanwhile needs no signal.
+        match (to, group) {
+            (To::Process, Some(_) | None) => {
+                let _ = pidfd_send_signal(process, signal);
             }
-            (To::Group, Holding::Tree { .. }) | (To::All, _) => self.holding.signal_all(signal),
+            (To::Group, Some(group)) => {
+                let _ = kill_process_group(group, signal);
+            }
+            (To::Group, None) | (To::All, Some(_) | None) => self.holding.signal_all(signal),
         }
     }
 
