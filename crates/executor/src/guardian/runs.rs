@@ -161,11 +161,15 @@ impl Held {
         effects: &mut Vec<Effect>,
     ) {
         match self.phase {
-            Phase::Live if self.stop_at(confirmed).is_some_and(|stop| now >= stop) => {
-                self.fates.push(Fate::Stopping(Why::Deadline));
-                self.stop(now, run, kill_wait, effects);
-            }
-            Phase::Live | Phase::Stopping => self.kill_due(now, run, effects),
+            Phase::Live => match self.stop_at(confirmed).filter(|stop| now >= *stop) {
+                Some(stop) => {
+                    self.fates.push(Fate::Stopping(Why::Deadline));
+                    // Who was asleep gives no more time than is left.
+                    self.stop(now, run, stop.plus(kill_wait).since(now), effects);
+                }
+                None => self.kill_due(now, run, effects),
+            },
+            Phase::Stopping => self.kill_due(now, run, effects),
             Phase::Cloning | Phase::Empty => {}
         }
     }

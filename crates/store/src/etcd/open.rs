@@ -18,7 +18,7 @@ use super::{
     },
     writer,
 };
-use crate::{About, BoxError, OpenError, tls};
+use crate::{About, BoxError, Failover, OpenError, tls};
 
 /// The version of the layout of keys.
 const FORMAT: usize = 2;
@@ -202,6 +202,7 @@ pub(super) async fn prepare(connector: &Connector, opened: &Opened) -> Result<Fa
         // etcd acknowledges what a majority of its members has synced; it has no other way.
         is_durable: true,
         is_shared: true,
+        failover: Failover::Keeps("more than half of the members have every commit".to_owned()),
     };
     Ok(Facts { floor, about, warnings })
 }

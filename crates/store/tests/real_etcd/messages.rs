@@ -4,7 +4,7 @@ use std::fs;
 
 use sterna_store::{Commit, Etcd, Outcome, Store};
 
-use crate::{cluster::Cluster, told, write_id};
+use crate::{cluster::Cluster, proxy::Proxy, told, write_id};
 
 async fn refused(url: &str) -> String {
     match Etcd::open(url).await {
@@ -49,6 +49,26 @@ async fn each_reason_has_its_own_message() {
     cluster.tell("put strange/format yes");
     let expected = format!("cannot open the store on etcd://{address}/strange; see the cause");
     assert_eq!(refused(&cluster.url("strange")).await, expected);
+}
+
+/// No etcd that old can be had any more, so a proxy changes what a real one says of itself.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_cluster_that_is_too_old_is_refused() {
+    let cluster = Cluster::start(1, &[]);
+    let version = Etcd::open(&cluster.url("new")).await.unwrap().about().engine;
+    let version = version.strip_prefix("etcd ").unwrap().to_owned();
+    let older = version.replacen(&version[..3], "3.3", 1);
+    let said = vec![[version.into_bytes(), older.clone().into_bytes()]];
+    let proxy = Proxy::before_other(&cluster.address(0), "the marked one", 1, said).await;
+    let address = proxy.address();
+    let expected = format!(
+        "etcd://{address}/old runs version {older}, and 3.4 or later is needed; upgrade the server"
+    );
+    assert_eq!(refused(&format!("etcd://{address}/old")).await, expected);
+    // Nothing was made there.
+    let address = cluster.address(0);
+    let (is_good, left) = cluster.ctl(&["get", "--prefix", "old", "--endpoints", &address]);
+    assert!(is_good && left.trim().is_empty(), "{left}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]

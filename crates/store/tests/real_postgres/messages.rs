@@ -4,7 +4,10 @@ use std::fs;
 
 use sterna_store::Postgres;
 
-use crate::server::{ADMIN, Server};
+use crate::{
+    proxy::Proxy,
+    server::{ADMIN, Server, url_at},
+};
 
 async fn refused(url: &str) -> String {
     match Postgres::open(url).await {
@@ -139,6 +142,32 @@ async fn tls_is_checked_as_far_as_the_url_asks() {
     );
     let options = format!("sslmode=verify-full&sslrootcert={}", empty.display());
     assert_eq!(refused(&url("127.0.0.1", &options)).await, expected);
+}
+
+/// No server that old can be had any more, so a proxy changes what a real one says of itself.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_server_that_is_too_old_is_refused() {
+    let server = Server::start(&[]);
+    let asked =
+        "SELECT current_setting('server_version_num')::int, current_setting('server_version')";
+    let row = server.admin().await.query_one(asked, &[]).await.unwrap();
+    let (number, name): (i32, String) = (row.get(0), row.get(1));
+    let older = format!("12.{}", name.split_once('.').unwrap().1);
+    let said = vec![
+        [number.to_be_bytes().to_vec(), 120_019_i32.to_be_bytes().to_vec()],
+        [name.into_bytes(), older.clone().into_bytes()],
+    ];
+    let proxy = Proxy::before_other(&server.address(), "COMMIT", 1, said).await;
+    let address = proxy.address();
+    let expected = format!(
+        "postgres://{address}/postgres runs version {older}, and 13 or later is needed; upgrade the \
+         server"
+    );
+    assert_eq!(refused(&url_at(address, "old")).await, expected);
+    // Nothing was made there.
+    let made = "SELECT count(*) FROM pg_namespace WHERE nspname = 'old'";
+    let row = server.admin().await.query_one(made, &[]).await.unwrap();
+    assert_eq!(row.get::<_, i64>(0), 0);
 }
 
 #[tokio::test]
