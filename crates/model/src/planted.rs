@@ -61,6 +61,34 @@ mistakes! {
     ClaimsAfterSend,
     /// An instance gets a third copy (safety rule 22).
     StartsAThird,
+    /// Deadlines have no margin (safety rule 10).
+    HasNoMargin,
+    /// A worker forgets what it runs when it is reborn.
+    ForgetsAtOwnRebirth,
+    /// A new leader does not ask who is on the roster (safety rule 20).
+    IgnoresRoster,
+    /// A leader counts all deadlines from its election (safety rule 7).
+    CountsFromElection,
+    /// A leader puts nobody on the roster (safety rule 19).
+    EnrolsNobody,
+    /// Marks of what was ever started fall with the limits (safety rule 11).
+    LetsMarksFall,
+    /// Settling does not raise the fence counter (safety rule 18).
+    RaisesNoFence,
+    /// A guardian keeps no deadlines (safety rule 12).
+    KeepsNoDeadline,
+    /// A guardian lets everything outlive its worker.
+    IgnoresWorkerExit,
+    /// A guardian does not know which ends an earlier one has begun (safety rules 8 and 14).
+    ForgetsStops,
+    /// A worker begins its life without what its guardian holds (safety rule 15).
+    AdoptsNothing,
+    /// A worker that starts again does not raise its counter.
+    ReusesItsLife,
+    /// A leader does not count what is on its way to a worker.
+    OversellsWorkers,
+    /// A client is told of its task before it is committed.
+    AcknowledgesUnwritten,
 }
 
 thread_local! {

@@ -273,8 +273,20 @@ pub(crate) fn draw(rng: &mut Rng, machines: usize, servers: usize, until: Moment
             // Much is unsettled when a reign begins: then more breaks.
             for _ in 0..rng.between(1, 3) {
                 let later = at + rng.between(0, 16_000);
-                plan.push(Planned { at: later, fault: of_machine(rng, machines) });
+                let fault = if rng.chance(400) {
+                    Fault::CutOff(rng.index(machines), Way::Both, rng.between(5_000, 160_000))
+                } else {
+                    of_machine(rng, machines)
+                };
+                plan.push(Planned { at: later, fault });
             }
+        }
+        if let Fault::WorkerKilled(machine, lasts) = fault
+            && rng.chance(300)
+        {
+            // While what it ran is being ended.
+            let later = at + lasts.min(1_000) + rng.between(10, 1_500);
+            plan.push(Planned { at: later, fault: Fault::GuardianKilled(machine) });
         }
         at += rng.between(every / 4, every * 2);
     }
@@ -319,7 +331,8 @@ fn of_machine(rng: &mut Rng, machines: usize) -> Fault {
         20..36 => Fault::CutOff(machine, Way::Both, lasting),
         36..41 => Fault::CutOff(machine, Way::Up, lasting),
         41..46 => Fault::CutOff(machine, Way::Down, lasting),
-        46..58 => Fault::WorkerKilled(machine, lasting.min(30_000)),
+        46..52 => Fault::WorkerKilled(machine, lasting.min(30_000)),
+        52..58 => Fault::WorkerKilled(machine, lasting.min(1_000)),
         58..70 => Fault::WorkerStopped(machine, lasting),
         70..75 => Fault::GuardianKilled(machine),
         75..80 => Fault::GuardianStopped(machine, lasting.min(20_000)),

@@ -103,7 +103,9 @@ pub(crate) enum Answer {
 pub(crate) enum Message {
     Tick(Moment),
     Told(CallId, Told),
+    /// The dispatcher looks, and will again; or looks once.
     Dispatch,
+    Look,
     Dial,
     Checked(BootTime),
     Reborn,

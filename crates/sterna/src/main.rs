@@ -8,6 +8,7 @@ mod clock;
 mod cron;
 mod exit;
 mod out;
+mod sim;
 mod store;
 
 use std::process::ExitCode;
@@ -29,6 +30,7 @@ struct Args {
 enum Command {
     Bench(bench::Args),
     Cron(cron::Args),
+    Sim(sim::Args),
     Store(store::Args),
 }
 
@@ -44,6 +46,7 @@ fn main() -> ExitCode {
     let result = match args.command {
         Command::Bench(args) => bench::run(args),
         Command::Cron(args) => cron::run(args),
+        Command::Sim(args) => sim::run(args),
         Command::Store(args) => store::run(args),
     };
     match result {

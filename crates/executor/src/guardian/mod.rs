@@ -32,7 +32,10 @@ mod tests;
 
 use std::collections::BTreeMap;
 
-use sterna_model::{BootTime, Incarnation, RunId, Span};
+use sterna_model::{
+    BootTime, Incarnation, RunId, Span,
+    planted::{Mistake, is_planted},
+};
 
 use self::{parts::Parts, runs::Held};
 pub use self::{
@@ -340,6 +343,9 @@ impl Guardian {
     fn be_left(&mut self, now: BootTime, effects: &mut Vec<Effect>) {
         let runs: Vec<RunId> = self.runs.keys().copied().collect();
         let kill_wait = self.kill_wait;
+        if is_planted(Mistake::IgnoresWorkerExit) {
+            return;
+        }
         for run in runs {
             self.with(run, effects, |held, effects| held.be_left(now, run, kill_wait, effects));
         }

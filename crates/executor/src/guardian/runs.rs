@@ -1,6 +1,9 @@
 //! One run, as its guardian holds it.
 
-use sterna_model::{BootTime, RunId, Span};
+use sterna_model::{
+    BootTime, RunId, Span,
+    planted::{Mistake, is_planted},
+};
 
 use super::{Effect, Part, Parts, Role, Spawn, parts::Progress};
 use crate::container::Exit;
@@ -101,6 +104,7 @@ impl Held {
             Some(Found::Over(fates)) => Self { phase: Phase::Empty, fates, ..Self::new(unknown) },
             Some(Found::Live { spawn, is_stopping, part }) => {
                 let mut held = Self { phase: Phase::Live, ..Self::new(spawn) };
+                let is_stopping = is_stopping && !is_planted(Mistake::ForgetsStops);
                 // What was never let go has ended by itself.
                 held.kill_at = (is_stopping || part.is_none()).then_some(now);
                 if let Some((part, role)) = part {
@@ -137,7 +141,7 @@ impl Held {
 
     /// When it must begin to stop.
     fn stop_at(&self, confirmed: Option<BootTime>) -> Option<BootTime> {
-        let after = self.spawn.stop_after?;
+        let after = self.spawn.stop_after.filter(|_| !is_planted(Mistake::KeepsNoDeadline))?;
         Some(confirmed.map_or(BootTime::from_millis(0), |confirmed| confirmed.plus(after)))
     }
 

@@ -203,6 +203,10 @@ impl Fleet {
         peer.has_rebooted = peer.boot.is_some_and(|boot| boot != heartbeat.boot);
         peer.boot = Some(heartbeat.boot);
         peer.enrolment = Enrolment::Asked;
+        if is_planted(Mistake::EnrolsNobody) {
+            peer.enrolment = Enrolment::Done;
+            return;
+        }
         effects.push(Effect::Enroll(peer.entry()));
     }
 

@@ -104,6 +104,7 @@ impl World {
             Message::Empty(run) => self.step_guardian(machine, Input::Empty(run)),
             Message::Told(..)
             | Message::Dispatch
+            | Message::Look
             | Message::Dial
             | Message::Checked(_)
             | Message::Reborn

@@ -12,6 +12,7 @@ use crate::{
     check::Fact,
     clock::Moment,
     net::Toward,
+    planted::{Mistake, is_planted},
     table::Signal,
     words,
     world::{Event, FromGuardian, Message, Pid, ToGuardian, Who, World},
@@ -28,7 +29,10 @@ impl World {
             return;
         }
         let pid = self.new_pid();
-        self.machines[machine].disk.life += 1;
+        let has_lived = self.machines[machine].disk.life > 0;
+        if !(has_lived && is_planted(Mistake::ReusesItsLife)) {
+            self.machines[machine].disk.life += 1;
+        }
         self.machines[machine].worker = Some(WorkerProcess {
             pid,
             stopped_until: 0,
@@ -106,6 +110,7 @@ impl World {
             Message::KillRun(run) => self.signal(run, Signal::Kill),
             Message::Told(..)
             | Message::Dispatch
+            | Message::Look
             | Message::FrameUp(..)
             | Message::ToGuardian(..)
             | Message::Cloned(_)
@@ -172,7 +177,11 @@ impl World {
             facts: words::nothing(),
             seen: one.disk.seen,
             confirmed: one.disk.kept.confirmed,
-            held: one.disk.held.values().cloned().collect(),
+            held: if is_planted(Mistake::AdoptsNothing) {
+                Vec::new()
+            } else {
+                one.disk.held.values().cloned().collect()
+            },
             limits: one.disk.limits,
         };
         let Some(process) = &mut one.worker else { return };

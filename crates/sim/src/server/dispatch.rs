@@ -54,6 +54,7 @@ impl Office {
         let held: u64 = self.fleet.held(lock).map(|claim| words::size(&claim.key)).sum();
         let busy = self.busy.iter().filter(|(_, on)| **on == lock);
         let busy: u64 = busy.map(|(key, _)| words::size(key)).sum();
+        let busy = if is_planted(Mistake::OversellsWorkers) { 0 } else { busy };
         CAPACITY.saturating_sub(held + busy)
     }
 
@@ -87,16 +88,25 @@ impl World {
     pub(crate) fn dispatch(&mut self, server: usize) {
         let now = self.servers[server].clock.at(self.now);
         let Some((pid, _)) = self.servers[server].process() else { return };
-        let Some(office) = self.office(server) else { return };
-        let is_mute = office.fleet.is_mute(now);
+        if self.office(server).is_none() {
+            return;
+        }
         let every = self.rng.between(EVERY / 2, EVERY * 2);
         self.queue.push(self.now + every, Event::To(Who::Server(server), pid, Message::Dispatch));
         self.pump(server);
-        if is_mute {
+        if self.office(server).is_some_and(|office| !office.fleet.is_mute(now)) {
+            self.end_twins(server);
+            self.operate(server);
+            self.start_due(server);
+        }
+    }
+
+    /// Starts what may start, mostly.
+    pub(crate) fn start_due(&mut self, server: usize) {
+        let now = self.servers[server].clock.at(self.now);
+        if self.office(server).is_none_or(|office| office.fleet.is_mute(now)) {
             return;
         }
-        self.end_twins(server);
-        self.operate(server);
         for startable in self.startable(server) {
             if self.rng.chance(200) {
                 continue;
@@ -190,6 +200,9 @@ impl World {
             1 | 2 => Contract::Stop { after: self.pace.stop_after },
             _ => Contract::Stop { after: self.pace.stop_after_task },
         };
+        if is_planted(Mistake::AcknowledgesUnwritten) {
+            self.tell(&crate::check::Fact::Acknowledged { key: &key, incarnation });
+        }
         self.submit(server, Op::Create(key, incarnation, contract));
     }
 

@@ -13,7 +13,7 @@ use crate::{
     check::Fact,
     net::Toward,
     planted::{Mistake, is_planted},
-    world::{Event, World},
+    world::{Event, Message, Who, World},
 };
 
 impl World {
@@ -148,6 +148,12 @@ impl World {
             Settlement::Gone(_) => Op::Lose(key, run),
         };
         self.submit(server, op);
+        // What waited for a run that is gone begins at once.
+        if matches!(settlement, Settlement::Gone(_))
+            && let Some((pid, _)) = self.servers[server].process()
+        {
+            self.later(1, Who::Server(server), pid, Message::Look);
+        }
     }
 
     /// Safety rule 24: what nobody knows of is adopted if its key is free, and ended otherwise.

@@ -134,6 +134,7 @@ impl World {
             Message::Tick(at) => self.tick_server(server, at),
             Message::Told(call, told) => self.be_told(server, call, told),
             Message::Dispatch => self.dispatch(server),
+            Message::Look => self.start_due(server),
             Message::FrameUp(stream, frame) => self.hear_worker(server, stream, frame),
             Message::Closed(stream) => self.hear_closed(server, stream),
             Message::Dial

@@ -285,7 +285,7 @@ impl World {
         }
         let count = office.ops.len().min(GROUP_MAX);
         let ops: Vec<Op> = office.ops.drain(..count).collect();
-        let mut view = ops::View::new(&office.records, office.cluster);
+        let mut view = ops::View::new(&office.records, office.cluster, self.pace.limits);
         for op in &ops {
             ops::apply(op, &mut view);
         }

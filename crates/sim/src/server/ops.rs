@@ -57,12 +57,14 @@ pub(crate) struct View<'a> {
     new: Records,
     removed: Vec<Key>,
     cluster: Cluster,
+    /// The limits of a store that has none.
+    usual: Limits,
     stage: Option<Stage>,
 }
 
 impl<'a> View<'a> {
-    pub(crate) const fn new(old: &'a Records, cluster: Cluster) -> Self {
-        Self { old, new: Records::new(), removed: Vec::new(), cluster, stage: None }
+    pub(crate) const fn new(old: &'a Records, cluster: Cluster, usual: Limits) -> Self {
+        Self { old, new: Records::new(), removed: Vec::new(), cluster, usual, stage: None }
     }
 
     pub(crate) fn finish(mut self) -> (Records, Vec<Key>, Option<Stage>) {
@@ -143,7 +145,7 @@ pub(crate) fn apply(op: &Op, view: &mut View<'_>) {
                     Vec::new()
                 }
             };
-            let limits = all.last().map_or(*limits, |before| limits.after(before));
+            let limits = limits.after(all.last().unwrap_or(&view.usual));
             all.push(limits);
             view.put(key, Record::Limits(all));
         }
