@@ -35,6 +35,10 @@ enum Command {
 }
 
 fn main() -> ExitCode {
+    // The guardian of a worker is this same program under another name.
+    if sterna_worker::guardian::is_called() {
+        return sterna_worker::guardian::run();
+    }
     let args = match Args::try_parse() {
         Ok(args) => args,
         Err(error) => return usage(&error),

@@ -17,6 +17,8 @@ pub enum Cause {
     Timeout,
     /// Its monitor gave it up.
     Monitor(Failure),
+    /// Its work directory held more than it may.
+    DiskLimit,
     /// Somebody asked for it.
     Request,
     /// Its worker was out of contact for too long (safety rule 7).

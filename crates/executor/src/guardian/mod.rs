@@ -40,7 +40,7 @@ use sterna_model::{
 use self::{parts::Parts, runs::Held};
 pub use self::{
     parts::{Part, Role},
-    runs::{Fate, Found, OnWorkerExit, Phase},
+    runs::{Fate, Found, OnWorkerExit, Phase, Why},
 };
 use crate::container::Exit;
 
@@ -152,7 +152,7 @@ pub enum Effect {
     Kill(RunId),
     /// Let go of everything that is kept for a run.
     Release(RunId),
-    /// End the guardian itself, and leave the ends of runs for the next one.
+    /// End the guardian itself.
     Exit,
 }
 
@@ -198,7 +198,17 @@ impl Guardian {
         runs.chain(self.patient_until).min()
     }
 
-    /// The ends that nobody has taken note of, for the next guardian.
+    /// Whether what this connection says is heard.
+    pub fn hears(&self, socket: SocketId) -> bool {
+        self.socket == Some(socket)
+    }
+
+    /// What became of a run so far, to be kept for the next guardian before anybody is told.
+    pub fn fates(&self, run: RunId) -> &[Fate] {
+        self.runs.get(&run).map_or(&[], Held::fates)
+    }
+
+    /// The runs that are over and of which nobody has taken note.
     pub fn ends(&self) -> impl Iterator<Item = (RunId, &[Fate])> {
         self.runs.iter().filter(|(_, held)| held.is_over()).map(|(run, held)| (*run, held.fates()))
     }
@@ -244,8 +254,16 @@ impl Guardian {
 
     fn pass_time(&mut self, now: BootTime, effects: &mut Vec<Effect>) {
         let (confirmed, kill_wait) = (self.kept.confirmed, self.kill_wait);
-        for (run, held) in &mut self.runs {
-            held.pass_time(now, *run, confirmed, kill_wait, effects);
+        let due: Vec<RunId> = self
+            .runs
+            .iter()
+            .filter(|(_, held)| held.due(confirmed).is_some_and(|due| now >= due))
+            .map(|(run, _)| *run)
+            .collect();
+        for run in due {
+            self.with(run, effects, |held, effects| {
+                held.pass_time(now, run, confirmed, kill_wait, effects);
+            });
         }
         if self.patient_until.is_some_and(|until| now >= until) {
             self.patient_until = None;
@@ -323,15 +341,13 @@ impl Guardian {
 
     /// The worker is gone. What is not to outlive it ends now.
     fn be_left(&mut self, now: BootTime, effects: &mut Vec<Effect>) {
+        let runs: Vec<RunId> = self.runs.keys().copied().collect();
         let kill_wait = self.kill_wait;
         if is_planted(Mistake::IgnoresWorkerExit) {
             return;
         }
-        for (run, held) in &mut self.runs {
-            match held.on_worker_exit() {
-                OnWorkerExit::Stop => held.stop(now, *run, kill_wait, effects),
-                OnWorkerExit::Keep => {}
-            }
+        for run in runs {
+            self.with(run, effects, |held, effects| held.be_left(now, run, kill_wait, effects));
         }
     }
 

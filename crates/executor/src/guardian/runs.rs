@@ -37,10 +37,21 @@ pub enum Fate {
     Started(Part),
     /// A command never began, for this reason.
     NotStarted(Part, String),
+    /// It is being stopped, though nobody asked for it.
+    Stopping(Why),
     /// The first process of a command has ended.
     Exited(Part, Exit),
     /// Nothing of the run is left.
     Empty,
+}
+
+/// Why a guardian stops a run by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Why {
+    /// Its deadline has passed.
+    Deadline,
+    /// Its worker is gone.
+    WorkerGone,
 }
 
 /// What an earlier guardian has left of a run.
@@ -93,7 +104,9 @@ impl Held {
             Some(Found::Over(fates)) => Self { phase: Phase::Empty, fates, ..Self::new(unknown) },
             Some(Found::Live { spawn, is_stopping, part }) => {
                 let mut held = Self { phase: Phase::Live, ..Self::new(spawn) };
-                held.kill_at = (is_stopping && !is_planted(Mistake::ForgetsStops)).then_some(now);
+                let is_stopping = is_stopping && !is_planted(Mistake::ForgetsStops);
+                // What was never let go has ended by itself.
+                held.kill_at = (is_stopping || part.is_none()).then_some(now);
                 if let Some((part, role)) = part {
                     held.parts.insert(part, role, Progress::Going);
                     held.fates.push(Fate::Started(part));
@@ -105,10 +118,6 @@ impl Held {
 
     pub(super) const fn phase(&self) -> Phase {
         self.phase
-    }
-
-    pub(super) const fn on_worker_exit(&self) -> OnWorkerExit {
-        self.spawn.on_worker_exit
     }
 
     pub(super) const fn is_over(&self) -> bool {
@@ -157,8 +166,11 @@ impl Held {
     ) {
         match self.phase {
             Phase::Live => match self.stop_at(confirmed).filter(|stop| now >= *stop) {
-                // Who was asleep gives no more time than is left.
-                Some(stop) => self.stop(now, run, stop.plus(kill_wait).since(now), effects),
+                Some(stop) => {
+                    self.fates.push(Fate::Stopping(Why::Deadline));
+                    // Who was asleep gives no more time than is left.
+                    self.stop(now, run, stop.plus(kill_wait).since(now), effects);
+                }
                 None => self.kill_due(now, run, effects),
             },
             Phase::Stopping => self.kill_due(now, run, effects),
@@ -181,6 +193,26 @@ impl Held {
                     self.note(role, Fate::NotStarted(part, why));
                 }
             }
+        }
+    }
+
+    /// Its worker is gone.
+    pub(super) fn be_left(
+        &mut self,
+        now: BootTime,
+        run: RunId,
+        kill_wait: Span,
+        effects: &mut Vec<Effect>,
+    ) {
+        match (self.spawn.on_worker_exit, self.phase) {
+            (OnWorkerExit::Stop, Phase::Cloning | Phase::Live) => {
+                self.fates.push(Fate::Stopping(Why::WorkerGone));
+                self.stop(now, run, kill_wait, effects);
+            }
+            (OnWorkerExit::Stop, Phase::Stopping) => self.stop(now, run, kill_wait, effects),
+            (OnWorkerExit::Stop, Phase::Empty)
+            | (OnWorkerExit::Keep, Phase::Cloning | Phase::Live | Phase::Stopping | Phase::Empty) =>
+                {}
         }
     }
 
@@ -271,6 +303,7 @@ impl Held {
                 self.parts.advance(part, Progress::Over);
                 self.follow(run, role, effects);
             }
+            Fate::Stopping(_) => {}
             Fate::Empty => self.empty(),
         }
     }

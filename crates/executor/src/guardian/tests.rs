@@ -72,7 +72,8 @@ fn rule_12_a_deadline_is_kept_whoever_is_stopped() {
     let mut guardian = guarding(STOPS);
     assert_eq!(guardian.deadline(), Some(at(60)));
     assert_eq!(step(&mut guardian, 59, Input::Tick), []);
-    assert_eq!(step(&mut guardian, 60, Input::Tick), [Effect::Terminate(run(1))]);
+    let stopping = told(1, Fate::Stopping(Why::Deadline));
+    assert_eq!(step(&mut guardian, 60, Input::Tick), [Effect::Terminate(run(1)), stopping]);
     // A confirmation that comes now does not undo it (safety rule 8).
     ask(&mut guardian, 61, 1, Request::Confirmed(at(61)));
     assert_eq!(guardian.deadline(), Some(at(65)));
@@ -199,8 +200,13 @@ fn the_guardian_goes_last_and_leaves_the_ends() {
     let effects = step(&mut guardian, 2, Input::Exited(run(1), MAIN, Exit::Signal(15)));
     assert_eq!(effects, [Effect::Kill(run(1))]);
     assert_eq!(step(&mut guardian, 3, Input::Empty(run(1))), [Effect::Exit]);
-    let fates = [Fate::Started(MAIN), Fate::Exited(MAIN, Exit::Signal(15)), Fate::Empty];
-    assert_eq!(guardian.ends().collect::<Vec<_>>(), [(run(1), &fates[..])]);
+    let fates = [
+        Fate::Started(MAIN),
+        Fate::Stopping(Why::WorkerGone),
+        Fate::Exited(MAIN, Exit::Signal(15)),
+        Fate::Empty,
+    ];
+    assert_eq!(guardian.fates(run(1)), fates);
     // The next one tells them, and forgets them when it is told to.
     let found = [(run(1), Some(Found::Over(fates.to_vec())))];
     let mut next = Guardian::new(at(4), KILL_WAIT, Kept::default(), found);

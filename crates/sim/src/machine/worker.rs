@@ -128,7 +128,10 @@ impl World {
         match said {
             FromGuardian::Adopted(held) => self.adopted(machine, &held),
             FromGuardian::Tell(run, Fate::Empty) => self.run_over(machine, run),
-            FromGuardian::Tell(_, Fate::Exited(..) | Fate::Started(_) | Fate::NotStarted(..)) => {}
+            FromGuardian::Tell(
+                _,
+                Fate::Started(_) | Fate::NotStarted(..) | Fate::Stopping(_) | Fate::Exited(..),
+            ) => {}
             FromGuardian::Pong(number) => {
                 self.step_worker(machine, Input::GuardianAnswered(number));
             }

@@ -10,6 +10,7 @@ mod etcd;
 #[cfg(feature = "postgres")]
 mod postgres;
 mod report;
+mod spawn;
 mod store;
 
 pub(crate) use report::median;
@@ -25,6 +26,7 @@ pub(crate) struct Args {
 enum Bench {
     Consensus(consensus::Args),
     Cron(cron::Args),
+    Spawn(spawn::Args),
     Store(store::Args),
 }
 
@@ -32,6 +34,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
     match args.bench {
         Bench::Consensus(args) => consensus::run(args),
         Bench::Cron(args) => cron::run(args),
+        Bench::Spawn(args) => spawn::run(args),
         Bench::Store(args) => store::run(args),
     }
 }
