@@ -202,7 +202,10 @@ pub(super) async fn prepare(connector: &Connector, opened: &Opened) -> Result<Fa
         // etcd acknowledges what a majority of its members has synced; it has no other way.
         is_durable: true,
         is_shared: true,
-        failover: Failover::Keeps("more than half of the members have every commit".to_owned()),
+        failover: Failover::Keeps(
+            "more than half of the members have every commit; fewer than half may be lost"
+                .to_owned(),
+        ),
     };
     Ok(Facts { floor, about, warnings })
 }
