@@ -11,9 +11,7 @@
 //! after it heard. So the worker's deadline falls before the leader's whatever the network does,
 //! and the margin is left for clocks that run differently (safety rules 7 and 10).
 
-use std::collections::BTreeMap;
-
-use sterna_model::{Lock, Span};
+use sterna_model::Span;
 
 /// The limits of a cluster. The same record is judged by on both sides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -61,7 +59,7 @@ impl Default for Limits {
 }
 
 /// What health is judged by on one side.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Terms {
     /// A worker is unhealthy when its last heartbeat is older than this.
     pub heartbeat_gap: Span,
@@ -136,13 +134,12 @@ pub struct Book {
     newest: Limits,
     /// Not yet retired, oldest first.
     older: Vec<Limits>,
-    echoed: BTreeMap<Lock, u64>,
 }
 
 impl Book {
     /// The limits as they stand in the store, with those not yet retired.
     pub const fn new(newest: Limits, older: Vec<Limits>) -> Self {
-        Self { newest, older, echoed: BTreeMap::new() }
+        Self { newest, older }
     }
 
     /// What workers are told.
@@ -160,20 +157,21 @@ impl Book {
         }
     }
 
-    /// A worker said by which version it goes.
-    pub fn echo(&mut self, lock: Lock, version: u64) {
-        self.echoed.insert(lock, version);
+    /// Whether somebody may go by other limits than the newest.
+    pub const fn has_older(&self) -> bool {
+        !self.older.is_empty()
     }
 
-    /// Retires what nobody goes by any more. `roster` is everybody who may run something.
-    pub fn retire<'a>(&mut self, roster: impl Iterator<Item = &'a Lock>) {
-        if self.older.is_empty() {
-            return;
-        }
-        let heard = |lock| self.echoed.get(lock).copied().unwrap_or(0);
-        let lowest = roster.map(heard).min().unwrap_or(self.newest.version);
+    /// Retires what nobody goes by any more. `echoes` are the versions that everybody who may run
+    /// something has said last, 0 for nothing. Gives the oldest version that is left, if any was
+    /// retired.
+    pub fn retire(&mut self, echoes: impl Iterator<Item = u64>) -> Option<u64> {
+        let lowest = echoes.min().unwrap_or(self.newest.version);
+        let before = self.older.len();
         // A worker goes by what it echoed last, so that one, and all after it, may be in use.
         self.older.retain(|limits| limits.version >= lowest);
+        let oldest = self.older.first().unwrap_or(&self.newest).version;
+        (self.older.len() < before).then_some(oldest)
     }
 
     /// The largest of a limit among those that may be in use.
@@ -200,12 +198,6 @@ impl Book {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use sterna_model::{DirectoryId, MachineId, WallTime};
-
-    fn lock(number: u8) -> Lock {
-        let machine = MachineId::from_bytes([number; 16]).unwrap();
-        Lock { directory: DirectoryId::from_parts(WallTime::EPOCH, [number; 10]), machine }
-    }
 
     #[test]
     fn rule_07_a_worker_has_stopped_a_margin_before_the_leader_counts_on_it() {
@@ -237,17 +229,16 @@ mod tests {
     fn rule_11_lowered_limits_count_only_when_everybody_has_echoed_them() {
         let old = Limits::default();
         let new = Limits { version: 2, lose_after: Span::from_secs(10), ..old };
-        let roster = [lock(1), lock(2)];
         let mut book = Book::new(old, Vec::new());
         book.committed(new);
         assert_eq!(book.newest(), &new);
-        for (echo, expected) in [(None, 60), (Some(lock(1)), 60), (Some(lock(2)), 10)] {
-            if let Some(lock) = echo {
-                book.echo(lock, 2);
-            }
-            book.retire(roster.iter());
-            assert_eq!(book.terms().lose_after, Some(Span::from_secs(expected)), "{echo:?}");
-        }
+        let mut after =
+            |echoes: [u64; 2]| (book.retire(echoes.into_iter()), book.terms().lose_after);
+        // One of them was not heard yet.
+        assert_eq!(after([2, 0]), (None, Some(Span::from_secs(60))));
+        assert_eq!(after([2, 1]), (None, Some(Span::from_secs(60))));
+        assert_eq!(after([2, 2]), (Some(2), Some(Span::from_secs(10))));
+        assert_eq!(after([2, 2]), (None, Some(Span::from_secs(10))));
     }
 
     /// A run that was started under a longer `stop_after` has it frozen: who goes by new limits may
@@ -263,8 +254,7 @@ mod tests {
         };
         let mut book = Book::new(old, Vec::new());
         book.committed(Limits { version: 2, ..Limits::default() });
-        book.echo(lock(1), 2);
-        book.retire([lock(1)].iter());
+        book.retire([2].into_iter());
         assert_eq!(book.largest(|limits| limits.batch_stop_after_max), minutes(10));
         assert_eq!(book.largest(|limits| limits.stop_after_max), minutes(20));
         assert!(book.any(|limits| limits.has_kept_batches));

@@ -135,8 +135,8 @@ pub struct Heartbeat {
     pub limits: u64,
     /// The set of workers that it was told last.
     pub set: Option<SetId>,
-    /// Whether it asks to be drained.
-    pub wants_drain: bool,
+    /// Whether it asks to be drained, or to be drained no longer; `None` when it is as it wants.
+    pub wants_drain: Option<bool>,
     /// What it has: resources, tags, zone, address.
     pub facts: Payload,
 }

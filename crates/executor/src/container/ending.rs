@@ -34,6 +34,8 @@ pub enum Exit {
     Signal(i32),
     /// The kernel killed it because its memory limit was reached.
     OutOfMemory,
+    /// Nobody could ask how: its guardian was killed, and the machine does not tell others.
+    Unknown,
 }
 
 impl Exit {
@@ -41,7 +43,7 @@ impl Exit {
     pub const fn is_success(self) -> bool {
         match self {
             Self::Code(code) => code == 0,
-            Self::Signal(_) | Self::OutOfMemory => false,
+            Self::Signal(_) | Self::OutOfMemory | Self::Unknown => false,
         }
     }
 }

@@ -19,7 +19,7 @@ pub struct Seat {
 pub(super) struct Member {
     arrival: u64,
     pub(super) token: Token,
-    /// What its first heartbeat carried: the id from an earlier leader, if any.
+    /// What it came with: the id from an earlier leader, if any.
     pub(super) initial: Option<SetId>,
     pub(super) place: Place,
 }

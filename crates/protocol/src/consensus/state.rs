@@ -74,7 +74,8 @@ impl Consensus {
         }
     }
 
-    /// Takes a worker in, at its first heartbeat, with the id that it came with.
+    /// Takes a worker in, with the id that it came with, when from now on it is told the newest one:
+    /// everybody waits for its echo.
     ///
     /// An incarnation joins once in a reign. One with an id of another reign was known to an
     /// earlier leader: it is awaited, not a newcomer, and never made to wait outside.

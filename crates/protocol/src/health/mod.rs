@@ -84,6 +84,30 @@ impl Vitals {
         self.checked
     }
 
+    /// Whether the consensus has no say any more.
+    pub const fn has_been_healthy(&self) -> bool {
+        self.has_been_healthy
+    }
+
+    /// The first moment at which a judgement may find something else, if nothing is heard until then
+    /// and the consensus does not change its mind.
+    pub fn changes_at(&self, terms: &Terms) -> BootTime {
+        const AT_ONCE: BootTime = BootTime::from_millis(0);
+        const NEVER: BootTime = BootTime::from_millis(u64::MAX);
+        // More than so long after: a millisecond later at the earliest.
+        let after = |last: BootTime, gap: Span| last.plus(gap).plus(Span::from_millis(1));
+        let silent = |last: Option<BootTime>, gap| last.map_or(AT_ONCE, |last| after(last, gap));
+        match self.health {
+            Health::Healthy => {
+                silent(self.heard, terms.heartbeat_gap).min(silent(self.checked, terms.check_gap))
+            }
+            Health::New | Health::Unhealthy => {
+                terms.lose_after.map_or(NEVER, |lose| after(self.unhealthy_since, lose))
+            }
+            Health::MustDie => NEVER,
+        }
+    }
+
     /// Of the same worker in a new association: only its checks still count.
     #[must_use]
     pub const fn anew(&self, now: BootTime) -> Self {

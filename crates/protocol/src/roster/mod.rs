@@ -16,7 +16,8 @@
 
 use sterna_model::{BootTime, Incarnation, Lock, Name};
 
-/// One entry of the roster, as it is stored.
+/// One entry of the roster, as it is stored. Who declares a machine dead, or drains it, commits that
+/// mark; enrolling a life leaves the marks alone.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Enrolled {
     /// The newest life under its lock.

@@ -2,16 +2,9 @@
 
 use sterna_model::{BootTime, Incarnation, Lock};
 
-use super::{
-    Arrival, Effect, Fleet,
-    peer::{Enrolment, Peer},
-};
-use crate::{
-    health::Health,
-    message::{
-        Confirmation, Heartbeat, HeartbeatAnswer, Mandate, Order, Refusal, Standing, StreamId,
-        VERSION,
-    },
+use super::{Arrival, Effect, Fleet, peer::Enrolment, peers::Slot};
+use crate::message::{
+    Confirmation, Heartbeat, HeartbeatAnswer, Mandate, Order, Refusal, Standing, StreamId, VERSION,
 };
 
 impl Fleet {
@@ -35,26 +28,44 @@ impl Fleet {
             self.is_over = true;
             return effects.push(Effect::StoreLags(seen, revision));
         }
-        let newest = self.peers.get(&incarnation.lock).and_then(|peer| peer.newest_stream);
-        if newest > Some(stream) {
+        let slot = self.locate(stream, &incarnation.lock);
+        let peer = slot.and_then(|slot| self.peers.at(slot));
+        if peer.is_some_and(|peer| peer.newest_stream > Some(stream)) {
             // Unread frames of a stream that was followed by another do not count.
             return;
         }
-        match self.arrive(now, incarnation, &heartbeat, effects) {
-            Arrival::Stale => return,
-            Arrival::NameTaken => {
-                return self.send(stream, incarnation, refuse(Refusal::NameTaken), effects);
+        let is_at_home = peer.is_some_and(|peer| peer.is_at_home(incarnation, &heartbeat.name));
+        let slot = if is_at_home {
+            slot
+        } else {
+            match self.arrive(now, incarnation, &heartbeat, effects) {
+                Arrival::Stale => return,
+                Arrival::NameTaken => {
+                    return self.send(stream, incarnation, refuse(Refusal::NameTaken), effects);
+                }
+                Arrival::GivenUp => {
+                    if let Some(slot) = slot {
+                        self.take_stream(now, slot, stream, effects);
+                    }
+                    return self.send(stream, incarnation, refuse(Refusal::Die), effects);
+                }
+                Arrival::Known | Arrival::Reborn | Arrival::TakesName | Arrival::BumpsOld => {
+                    self.peers.find(&incarnation.lock)
+                }
             }
-            Arrival::GivenUp => {
-                self.take_stream(now, incarnation.lock, stream, effects);
-                return self.send(stream, incarnation, refuse(Refusal::Die), effects);
-            }
-            Arrival::Known | Arrival::Reborn | Arrival::TakesName | Arrival::BumpsOld => {}
-        }
-        self.take_stream(now, incarnation.lock, stream, effects);
-        self.note_vitals(now, incarnation.lock, &heartbeat, effects);
-        self.judge_one(now, incarnation.lock, effects);
-        self.answer(now, incarnation.lock, heartbeat.stamp, effects);
+        };
+        let Some(slot) = slot else { return };
+        self.take_stream(now, slot, stream, effects);
+        self.note_vitals(now, slot, &heartbeat, effects);
+        self.answer(now, slot, heartbeat.stamp, effects);
+        self.put_off(slot);
+    }
+
+    /// Where a machine is kept. Its stream is found sooner than its lock.
+    fn locate(&self, stream: StreamId, lock: &Lock) -> Option<Slot> {
+        let is_it =
+            |slot: &&Slot| self.peers.at(**slot).is_some_and(|peer| peer.incarnation.lock == *lock);
+        self.streams.get(&stream).filter(is_it).copied().or_else(|| self.peers.find(lock))
     }
 
     /// Whether the store has lost something that a worker has seen (safety rule 25). While the
@@ -72,11 +83,11 @@ impl Fleet {
     fn take_stream(
         &mut self,
         now: BootTime,
-        lock: Lock,
+        slot: Slot,
         stream: StreamId,
         effects: &mut Vec<Effect>,
     ) {
-        let Some(peer) = self.peers.get_mut(&lock) else { return };
+        let Some(peer) = self.peers.at_mut(slot) else { return };
         peer.newest_stream = Some(stream);
         let old = peer.stream.replace(stream);
         if old == Some(stream) {
@@ -87,149 +98,81 @@ impl Fleet {
             effects.push(Effect::Close(old));
             peer.doubt_all(now);
         }
-        self.streams.insert(stream, lock);
+        let lock = peer.incarnation.lock;
+        self.streams.insert(stream, slot);
         self.repeat_kills(lock, effects);
     }
 
     pub(super) fn close(&mut self, now: BootTime, stream: StreamId) {
-        let Some(lock) = self.streams.remove(&stream) else { return };
-        let Some(peer) = self.peers.get_mut(&lock) else { return };
+        let Some(slot) = self.streams.remove(&stream) else { return };
+        let Some(peer) = self.peers.at_mut(slot) else { return };
         if peer.stream == Some(stream) {
             peer.stream = None;
             peer.doubt_all(now);
+            self.put_off(slot);
         }
     }
 
     fn note_vitals(
         &mut self,
         now: BootTime,
-        lock: Lock,
+        slot: Slot,
         heartbeat: &Heartbeat,
         effects: &mut Vec<Effect>,
     ) {
-        let Some(peer) = self.peers.get_mut(&lock) else { return };
-        if peer.echoed.replace(heartbeat.limits) != Some(heartbeat.limits) {
-            self.book.echo(lock, heartbeat.limits);
-        }
+        let Some(peer) = self.peers.at_mut(slot) else { return };
+        peer.echoed = heartbeat.limits;
         peer.vitals.hear(now);
         peer.forgive_silence();
         if let Some(age) = heartbeat.checked {
             let began = now.as_millis().saturating_sub(age.as_millis());
             peer.vitals.check(BootTime::from_millis(began));
         }
-        if let Some(seat) = peer.seat {
-            self.consensus.hear(seat, heartbeat.set.as_ref());
+        match peer.seat {
+            Some(seat) => drop(self.consensus.hear(seat, heartbeat.set.as_ref())),
+            None => {
+                peer.came_with = heartbeat.set.map(Box::new);
+                peer.take_seat(&mut self.consensus);
+            }
         }
         if peer.facts.as_ref() != Some(&heartbeat.facts) {
             peer.facts = Some(heartbeat.facts.clone());
             let facts = heartbeat.facts.clone();
             effects.push(Effect::Facts(peer.incarnation, peer.name.clone(), facts));
         }
-        if heartbeat.wants_drain && !peer.is_draining {
-            effects.push(Effect::WantsDrain(lock));
+        let lock = peer.incarnation.lock;
+        if let Some(wish) = heartbeat.wants_drain
+            && (wish != peer.is_draining || peer.asked_drain.is_some())
+        {
+            peer.asked_drain = Some(wish);
+            effects.push(Effect::WantsDrain(lock, wish));
+        }
+        if peer.judge(now, &self.terms, &self.consensus) {
+            self.tell_health(lock, effects);
         }
     }
 
     /// Welcome, confirmed or refused; and the question that comes before a confirmation.
-    fn answer(&mut self, now: BootTime, lock: Lock, stamp: BootTime, effects: &mut Vec<Effect>) {
+    fn answer(&mut self, now: BootTime, slot: Slot, stamp: BootTime, effects: &mut Vec<Effect>) {
         let (limits, revision) = (*self.book.newest(), self.revision);
-        let Some(peer) = self.peers.get_mut(&lock) else { return };
+        let Some(peer) = self.peers.at_mut(slot) else { return };
         let verdict = peer.vitals.health();
         let answer = if peer.is_lost() {
             HeartbeatAnswer::Refused(Refusal::Die)
         } else if peer.is_confirmable() {
             peer.confirmed = Some(now);
             let set = peer.seat.and_then(|seat| self.consensus.answer(seat));
-            let is_draining = peer.is_draining;
+            let is_draining = peer.shows_draining();
             let confirmation = Confirmation { stamp, limits, verdict, set, revision, is_draining };
             HeartbeatAnswer::Confirmed(Box::new(confirmation))
         } else {
             HeartbeatAnswer::Welcome
         };
         let asks = peer.enrolment == Enrolment::Done && !peer.has_answered && !peer.is_lost();
-        self.send_to(lock, Order::Heartbeat(answer), effects);
+        let (incarnation, Some(stream)) = (peer.incarnation, peer.stream) else { return };
+        self.send(stream, incarnation, Order::Heartbeat(answer), effects);
         if asks {
-            self.send_to(lock, Order::GetRunning, effects);
+            self.send(stream, incarnation, Order::GetRunning, effects);
         }
-    }
-
-    /// Judges everybody, and does what is due.
-    pub(super) fn tick(&mut self, now: BootTime, effects: &mut Vec<Effect>) {
-        if now < self.tick_at {
-            return;
-        }
-        self.tick_at = now.plus(self.book.newest().judge_every);
-        self.judged = now;
-        self.consensus.judge();
-        let terms = self.book.terms();
-        // One walk over everybody; most have nothing to be looked at.
-        let mut due = Vec::new();
-        for (lock, peer) in &mut self.peers {
-            let has_changed = peer.judge(now, &terms, &self.consensus);
-            if has_changed || peer.is_due(now, self.book.newest().heartbeat_every) {
-                due.push((*lock, has_changed));
-            }
-        }
-        for (lock, has_changed) in due {
-            if has_changed {
-                self.tell_health(lock, effects);
-            }
-            self.pass_time(now, lock, effects);
-        }
-        // Who was declared dead, and has not come back, goes by nothing any more.
-        let counts = |peer: &Peer| {
-            peer.enrolment != Enrolment::Struck && (!peer.is_declared_dead || peer.has_answered)
-        };
-        let enrolled = self.peers.iter().filter(|(_, peer)| counts(peer));
-        self.book.retire(enrolled.map(|(lock, _)| lock));
-        self.open_doors(now, effects);
-    }
-
-    /// Who slept lets nobody suffer for it (safety rule 10), whatever is read first on waking up.
-    pub(super) fn excuse(&mut self, now: BootTime) {
-        let every = self.book.newest().judge_every;
-        let asleep = now.since(self.judged.plus(every));
-        if asleep <= every.times(4) {
-            return;
-        }
-        self.judged = self.judged.plus(asleep);
-        self.elected = self.elected.plus(asleep);
-        for peer in self.peers.values_mut() {
-            peer.vitals.excuse(asleep);
-            peer.confirmed = peer.confirmed.map(|confirmed| confirmed.plus(asleep));
-        }
-    }
-
-    fn judge_one(&mut self, now: BootTime, lock: Lock, effects: &mut Vec<Effect>) {
-        let terms = self.book.terms();
-        let Some(peer) = self.peers.get_mut(&lock) else { return };
-        if peer.judge(now, &terms, &self.consensus) {
-            self.tell_health(lock, effects);
-        }
-    }
-
-    /// A worker was just judged to be something else.
-    fn tell_health(&mut self, lock: Lock, effects: &mut Vec<Effect>) {
-        let Some(peer) = self.peers.get(&lock) else { return };
-        let (incarnation, health) = (peer.incarnation, peer.vitals.health());
-        match health {
-            Health::MustDie => self.lose(lock, effects),
-            Health::New | Health::Unhealthy | Health::Healthy => {
-                effects.push(Effect::Health(incarnation, health));
-            }
-        }
-    }
-
-    /// Gives up an incarnation. What it may run stays in the table (safety rule 9).
-    pub(super) fn lose(&mut self, lock: Lock, effects: &mut Vec<Effect>) {
-        let Some(peer) = self.peers.get_mut(&lock) else { return };
-        peer.vitals.give_up();
-        peer.unsure.give_up();
-        peer.unanswered.clear();
-        if let Some(seat) = peer.seat.take() {
-            self.consensus.leave(seat);
-        }
-        effects.push(Effect::Health(peer.incarnation, Health::MustDie));
-        self.send_to(lock, Order::Die, effects);
     }
 }

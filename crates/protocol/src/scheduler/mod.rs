@@ -1,12 +1,15 @@
 //! The leader's side of all links, as a pure machine.
 //!
 //! ```text
-//!   heartbeat.rs   welcome, confirmed, refused; judge; lose
+//!   heartbeat.rs   who is heard, on which stream; welcome, confirmed, refused
+//!   due.rs         what time alone does: judge, lose, count deadlines
 //!   runs.rs        send each run once; settle it, or know that it is certainly gone
 //!   statuses.rs    report what happened, and acknowledge when it is recorded
 //!   unsure.rs      ask about runs whose sending was not answered
 //!   replace.rs     who is this; the table of arrivals: who may take whose place; enrol
 //!   wait.rs        for whom this leader waits
+//!   interface.rs   what goes in, and what comes out
+//!   peer.rs, peers.rs, table.rs   what is known of each machine, and where it is kept
 //! ```
 //!
 //! The worker's side, in `worker`, has the first three files too.
@@ -19,173 +22,39 @@
 //! It does not know what work is, nor the store: what must be committed goes out as an effect, and
 //! what was committed comes in as an input.
 
+mod due;
 mod heartbeat;
+mod interface;
 mod peer;
+mod peers;
 mod replace;
 mod runs;
 mod statuses;
+mod table;
 mod unsure;
 mod wait;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use sterna_model::{
-    BootTime, Contract, Incarnation, Lock, Name, Revision, RunId, TaskIncarnation, WorkKey,
-};
+use sterna_model::{BootTime, Incarnation, Lock, Name, Revision, RunId};
 
-use self::peer::Peer;
 pub use self::{
+    interface::{Begin, Claim, Dispatch, Effect, Input, Report},
     replace::{Arrival, Bump, arrival},
     runs::{GoneBy, NotSent, Settlement},
+};
+use self::{
+    peer::Peer,
+    peers::{Peers, Slot, tree_bytes},
 };
 use crate::{
     consensus::Consensus,
     health::Health,
-    limits::{Book, Limits},
-    message::{
-        FromLeader, FromWorker, Held, Kill, Mandate, News, Order, Payload, Saying, StatusAnswer,
-        StreamId, VERSION,
-    },
+    limits::{Book, Limits, Terms},
+    message::{FromLeader, FromWorker, Mandate, Order, Saying, StreamId, VERSION},
     planted::{Mistake, is_planted},
-    roster::{Doors, Enrolled, Origin},
+    roster::{Doors, Origin},
 };
-
-/// What a leader knows when its reign begins.
-#[derive(Clone, Debug)]
-pub struct Begin {
-    /// Under what it speaks.
-    pub mandate: Mandate,
-    /// When its election was committed, at the latest; deadlines of earlier reigns count from it.
-    pub elected: BootTime,
-    /// Until when it may act; moved by [`Input::Lease`].
-    pub lease_until: BootTime,
-    /// The newest revision that it knows.
-    pub revision: Revision,
-    /// The limits, with those not yet retired.
-    pub book: Book,
-    /// Everybody who may be running something.
-    pub roster: Vec<Enrolled>,
-    /// The runs that the store says are claimed.
-    pub claims: Vec<Claim>,
-    /// What the store is.
-    pub origin: Origin,
-    /// Whether a worker of another machine may take the name of one that is merely not healthy.
-    pub bump: Bump,
-}
-
-/// A run that the store says may be running.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Claim {
-    /// By which life of a worker.
-    pub holder: Incarnation,
-    /// The run.
-    pub run: RunId,
-    /// Of what.
-    pub key: WorkKey,
-    /// Of which life of the task.
-    pub task: Option<TaskIncarnation>,
-    /// As it was frozen.
-    pub contract: Contract,
-}
-
-/// A run to be sent. Whatever must be committed before is committed.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Dispatch {
-    /// To whom.
-    pub to: Incarnation,
-    /// The run; an id is dispatched once.
-    pub run: RunId,
-    /// Of what.
-    pub key: WorkKey,
-    /// Of which life of the task.
-    pub task: Option<TaskIncarnation>,
-    /// What holds when the link is silent.
-    pub contract: Contract,
-    /// How it is done.
-    pub work: Payload,
-}
-
-/// Something that happened.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Input {
-    /// The moment of [`Fleet::deadline`] came.
-    Tick,
-    /// A frame arrived.
-    Frame(StreamId, FromWorker),
-    /// A stream broke.
-    Closed(StreamId),
-    /// The lease was renewed: this leader may act until then.
-    Lease(BootTime),
-    /// Send these runs.
-    Dispatch(Vec<Dispatch>),
-    /// End this run.
-    Kill(RunId, Kill),
-    /// The entry of [`Effect::Enroll`] stands in the roster.
-    Enrolled(Incarnation),
-    /// The entry of [`Effect::Strike`] is out of the roster.
-    Struck(Lock),
-    /// A status is dealt with: its worker is told so.
-    Recorded(Incarnation, RunId, u64, StatusAnswer),
-    /// Somebody who must know says that nothing on this machine runs any more, and its entry in the
-    /// roster says so too.
-    DeclaredDead(Lock),
-    /// The worker of this machine gets no new work, or does again.
-    Draining(Lock, bool),
-    /// These limits were committed.
-    Limits(Limits),
-    /// The store has come this far.
-    Revision(Revision),
-    /// Somebody who must know says that the roster is complete although the store was restored.
-    RosterIsComplete,
-}
-
-/// Something that the driver must do, in order.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Effect {
-    /// Send a frame.
-    Send(StreamId, FromLeader),
-    /// End a stream; nothing more is read from it.
-    Close(StreamId),
-    /// Commit this entry of the roster, in place of any with the same lock, and answer with
-    /// [`Input::Enrolled`].
-    Enroll(Enrolled),
-    /// Take the entry with this lock out of the roster, and answer with [`Input::Struck`].
-    Strike(Lock),
-    /// A run is not, and will not be, running there.
-    Settled(RunId, Settlement),
-    /// A worker has a run that nobody claimed in this reign.
-    Found(Incarnation, Held),
-    /// A status came; answer with [`Input::Recorded`] when it needs not to be sent again.
-    Reported(Report),
-    /// The worker of a run under `replace` has been silent for so long that another may start.
-    Silent(RunId),
-    /// A worker is something else from now on.
-    Health(Incarnation, Health),
-    /// What a worker has: resources, tags, zone, address.
-    Facts(Incarnation, Name, Payload),
-    /// A worker asks to be drained.
-    WantsDrain(Lock),
-    /// More may start than before.
-    Opened(Doors),
-    /// The store lags behind what a worker has seen: this reign is over, and the next one must open
-    /// a recovered epoch (safety rule 25).
-    StoreLags(Mandate, Revision),
-}
-
-/// A status, and whether this leader knows of its run.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Report {
-    /// Who sent it.
-    pub from: Incarnation,
-    /// The run.
-    pub run: RunId,
-    /// Its number, for the answer.
-    pub number: u64,
-    /// What became of the run.
-    pub news: News,
-    /// Whether the run is one that this leader waits for; else it is late.
-    pub is_awaited: bool,
-}
 
 /// All workers, as the leader sees them.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -197,16 +66,22 @@ pub struct Fleet {
     book: Book,
     bump: Bump,
     origin: Origin,
-    peers: BTreeMap<Lock, Peer>,
+    /// How everybody is judged, as the book has it.
+    terms: Terms,
+    peers: Peers,
     /// Who holds a name.
-    names: BTreeMap<Name, Lock>,
-    streams: BTreeMap<StreamId, Lock>,
+    names: BTreeMap<Name, Slot>,
+    streams: BTreeMap<StreamId, Slot>,
+    /// Machines that get no new work and are not among the peers.
+    draining: BTreeSet<Lock>,
     /// The newest life of those who were given up and struck: they are never confirmed again.
     given_up: BTreeMap<Lock, u64>,
     /// Where each run is.
-    places: BTreeMap<RunId, Lock>,
+    places: BTreeMap<RunId, Slot>,
     consensus: Consensus,
     doors: Doors,
+    /// Who was declared dead while this leader was mute.
+    declared: BTreeSet<Lock>,
     /// Set when the store was found to lag: nothing is said any more.
     is_over: bool,
     judged: BootTime,
@@ -224,23 +99,27 @@ impl Fleet {
             lease_until,
             revision,
             tick_at: now.plus(begin.book.newest().judge_every),
+            terms: begin.book.terms(),
             book: begin.book,
             bump: begin.bump,
             origin: begin.origin,
-            peers: BTreeMap::new(),
+            peers: Peers::EMPTY,
             names: BTreeMap::new(),
             streams: BTreeMap::new(),
+            draining: BTreeSet::new(),
             given_up: BTreeMap::new(),
             places: BTreeMap::new(),
             consensus: Consensus::new(mandate.term, mandate.nonce),
             doors: Doors::default(),
+            declared: BTreeSet::new(),
             is_over: false,
             judged: now,
         };
         for entry in begin.roster {
             let lock = entry.incarnation.lock;
-            fleet.names.insert(entry.name.clone(), lock);
-            fleet.peers.insert(lock, Peer::awaited(now, entry));
+            let name = entry.name.clone();
+            let slot = fleet.peers.insert(lock, Peer::awaited(now, entry));
+            fleet.names.insert(name, slot);
         }
         for claim in begin.claims {
             fleet.presume(now, claim);
@@ -257,54 +136,63 @@ impl Fleet {
 
     /// Takes one input at `now` and adds to `effects` what the driver must do, in order.
     ///
-    /// An early or repeated tick changes nothing. After the lease has ended nothing does, except
-    /// that a renewal of it ends the silence.
+    /// An early or repeated tick changes nothing. After the lease has ended nothing is said or
+    /// concluded; what is told then is remembered, until a renewal of the lease ends the silence.
     pub fn step(&mut self, now: BootTime, input: Input, effects: &mut Vec<Effect>) {
         let was_mute = self.is_mute(now);
         if let Input::Lease(until) = input {
             self.lease_until = self.lease_until.max(until);
         }
         if !self.is_mute(now) {
+            self.excuse(now);
             if was_mute {
-                self.repeat_all_kills(effects);
+                self.speak_again(now, effects);
             }
             return self.act(now, input, effects);
         }
+        if let Input::Dispatch(runs) = input {
+            let not_sent =
+                |run: Dispatch| Effect::Settled(run.run, Settlement::NotSent(NotSent::NotLeading));
+            return effects.extend(runs.into_iter().map(not_sent));
+        }
+        self.remember(now, input);
+    }
+
+    /// What a mute leader does with an input. It has nowhere to say anything: whatever follows from
+    /// this, follows when it leads again.
+    fn remember(&mut self, now: BootTime, input: Input) {
         match input {
-            // Who is mute neither answers nor concludes.
             Input::Tick => self.tick_at = now.plus(self.book.newest().judge_every),
-            Input::Frame(..) => {}
-            Input::Dispatch(runs) => {
-                let not_sent = |run: Dispatch| {
-                    Effect::Settled(run.run, Settlement::NotSent(NotSent::NotLeading))
-                };
-                effects.extend(runs.into_iter().map(not_sent));
+            // Said again, or asked about; and a dispatch was refused.
+            Input::Frame(..) | Input::Lease(_) | Input::Dispatch(_) => {}
+            Input::Closed(stream) => self.close(now, stream),
+            Input::Kill(run, kill) => drop(self.note_kill(run, kill)),
+            Input::Enrolled(incarnation) => drop(self.note_enrolled(incarnation)),
+            Input::Struck(lock) => self.be_struck(lock),
+            Input::Recorded(to, run, number, answer) => {
+                self.note_recorded(to, run, number, answer);
             }
-            // What is merely remembered is remembered, and nothing is said.
-            input @ (Input::Lease(_)
-            | Input::Closed(_)
-            | Input::Kill(..)
-            | Input::Enrolled(_)
-            | Input::Struck(_)
-            | Input::Recorded(..)
-            | Input::DeclaredDead(_)
-            | Input::Draining(..)
-            | Input::Limits(_)
-            | Input::Revision(_)
-            | Input::RosterIsComplete) => {
-                let said = effects.len();
-                self.act(now, input, effects);
-                let mut index = 0;
-                effects.retain(|effect| {
-                    index += 1;
-                    index <= said || !matches!(effect, Effect::Send(..))
-                });
-            }
+            Input::DeclaredDead(lock) => drop(self.declared.insert(lock)),
+            Input::Draining(lock, is_draining) => self.set_draining(lock, is_draining),
+            Input::Limits(limits) => self.change_limits(limits),
+            Input::Revision(revision) => self.revision = self.revision.max(revision),
+            Input::RosterIsComplete => self.trust_roster(),
         }
     }
 
+    /// What was told to this leader while it was mute has its consequences now.
+    fn speak_again(&mut self, now: BootTime, effects: &mut Vec<Effect>) {
+        for lock in self.peers.locks() {
+            self.repeat_kills(lock, effects);
+            self.finish_purge(lock, effects);
+        }
+        for lock in std::mem::take(&mut self.declared) {
+            self.declare_dead(now, lock, effects);
+        }
+        self.open_doors(now, effects);
+    }
+
     fn act(&mut self, now: BootTime, input: Input, effects: &mut Vec<Effect>) {
-        self.excuse(now);
         match input {
             Input::Lease(_) => {}
             Input::Tick => self.tick(now, effects),
@@ -318,14 +206,25 @@ impl Fleet {
                 self.recorded(to, run, number, answer, effects);
             }
             Input::DeclaredDead(lock) => self.declare_dead(now, lock, effects),
-            Input::Draining(lock, is_draining) => {
-                if let Some(peer) = self.peers.get_mut(&lock) {
-                    peer.is_draining = is_draining;
-                }
-            }
-            Input::Limits(limits) => self.book.committed(limits),
+            Input::Draining(lock, is_draining) => self.set_draining(lock, is_draining),
+            Input::Limits(limits) => self.change_limits(limits),
             Input::Revision(revision) => self.revision = self.revision.max(revision),
-            Input::RosterIsComplete => self.trust_roster(now, effects),
+            Input::RosterIsComplete => {
+                self.trust_roster();
+                self.open_doors(now, effects);
+            }
+        }
+    }
+
+    /// Kept for a machine that nobody knows, too: it may come, or come back.
+    fn set_draining(&mut self, lock: Lock, is_draining: bool) {
+        match (self.peers.get_mut(&lock), is_draining) {
+            (Some(peer), true | false) => {
+                peer.is_draining = is_draining;
+                peer.asked_drain.take_if(|asked| *asked == is_draining);
+            }
+            (None, true) => drop(self.draining.insert(lock)),
+            (None, false) => drop(self.draining.remove(&lock)),
         }
     }
 
@@ -342,7 +241,10 @@ impl Fleet {
 
     /// Where a run may be running.
     pub fn place(&self, run: RunId) -> Option<Lock> {
-        self.places.get(&run).copied()
+        self.places
+            .get(&run)
+            .and_then(|slot| self.peers.at(*slot))
+            .map(|peer| peer.incarnation.lock)
     }
 
     /// Everything that may be running on a machine.
@@ -358,6 +260,18 @@ impl Fleet {
     /// The limits in force.
     pub const fn limits(&self) -> &Limits {
         self.book.newest()
+    }
+
+    /// What it holds on the heap, at most.
+    pub fn heap_bytes(&self) -> usize {
+        let names: usize = self.names.keys().map(|name| name.as_str().len()).sum();
+        self.peers.heap_bytes()
+            + self.consensus.heap_bytes()
+            + names
+            + tree_bytes::<Name, Slot>(self.names.len())
+            + tree_bytes::<StreamId, Slot>(self.streams.len())
+            + tree_bytes::<RunId, Slot>(self.places.len())
+            + tree_bytes::<Lock, u64>(self.given_up.len() + self.draining.len())
     }
 
     fn receive(

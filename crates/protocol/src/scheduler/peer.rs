@@ -1,12 +1,17 @@
 //! One machine lock, as the leader sees it: its newest worker, and what may run there.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::BTreeSet;
 
 use sterna_model::{BootTime, Incarnation, Name, RunId, RunSequence, Span};
 
-use super::{Claim, runs::Entry, unsure::Unsure};
+use super::{
+    Claim,
+    runs::{Entry, Phase},
+    table::Table,
+    unsure::Unsure,
+};
 use crate::{
-    consensus::{Consensus, Seat},
+    consensus::{Consensus, Seat, SetId},
     health::{Health, Permit, Vitals},
     limits::Terms,
     message::{Payload, StreamId},
@@ -26,8 +31,10 @@ pub(super) struct Peer {
     pub(super) stream: Option<StreamId>,
     /// The last one that it was heard on; earlier ones do not count any more (safety rule 4).
     pub(super) newest_stream: Option<StreamId>,
-    /// Its place in the consensus; `None` before its first heartbeat in this reign, and after loss.
+    /// Its place in the consensus; `None` before its first confirmation in this reign, and after loss.
     pub(super) seat: Option<Seat>,
+    /// The set that it holds from an earlier leader, until it has a seat.
+    pub(super) came_with: Option<Box<SetId>>,
     pub(super) vitals: Vitals,
     pub(super) enrolment: Enrolment,
     /// Whether `get_running` was answered in this association.
@@ -40,20 +47,24 @@ pub(super) struct Peer {
     /// The last confirmation to any life under this lock (safety rule 7).
     pub(super) confirmed: Option<BootTime>,
     pub(super) is_draining: bool,
+    /// What it wants of that, as long as whoever stores it has not answered.
+    pub(super) asked_drain: Option<bool>,
     pub(super) is_declared_dead: bool,
     /// What it must end before it is believed again (safety rule 24).
     pub(super) purge: BTreeSet<RunId>,
     /// Of the last run that was sent in this association.
     pub(super) sequence: RunSequence,
     pub(super) unsure: Unsure,
-    pub(super) runs: BTreeMap<RunId, Entry>,
-    /// Runs that were sent and not answered, oldest first, and when they become unsure.
-    pub(super) unanswered: VecDeque<(BootTime, RunId)>,
+    runs: Table<Entry>,
+    /// When the first of the runs that were sent and not answered becomes unsure, or earlier.
+    pub(super) unsure_at: Option<BootTime>,
     /// The newest status of each run that is being recorded, and whether it is an end.
-    pub(super) recording: BTreeMap<RunId, (u64, bool)>,
+    pub(super) recording: Table<(u64, bool)>,
+    /// The shortest silence after which another copy of one of its runs may start, or shorter.
+    pub(super) silent_after: Option<Span>,
     pub(super) has_silent_runs: bool,
     /// The version of the limits that it said last.
-    pub(super) echoed: Option<u64>,
+    pub(super) echoed: u64,
 }
 
 /// Whether the roster names this life.
@@ -63,6 +74,8 @@ pub(super) enum Enrolment {
     Asked,
     /// It does.
     Done,
+    /// It does, as declared dead; the commit that takes that off is under way.
+    Reviving,
     /// It was taken out, or the commit that does so is under way.
     Struck,
 }
@@ -81,6 +94,12 @@ impl Peer {
         }
     }
 
+    /// One that only a claim names: believed to be running something all the same.
+    pub(super) fn claimed(now: BootTime, holder: Incarnation, name: Name) -> Self {
+        let peer = Self::new(now, holder, name);
+        Self { enrolment: Enrolment::Struck, was_enrolled: true, ..peer }
+    }
+
     /// One that was not known before.
     pub(super) fn new(now: BootTime, incarnation: Incarnation, name: Name) -> Self {
         Self {
@@ -92,6 +111,7 @@ impl Peer {
             stream: None,
             newest_stream: None,
             seat: None,
+            came_with: None,
             vitals: Vitals::new(now),
             enrolment: Enrolment::Asked,
             has_answered: false,
@@ -99,15 +119,17 @@ impl Peer {
             is_known: false,
             confirmed: None,
             is_draining: false,
+            asked_drain: None,
             is_declared_dead: false,
             purge: BTreeSet::new(),
             sequence: RunSequence::ZERO,
             unsure: Unsure::NOTHING,
-            runs: BTreeMap::new(),
-            unanswered: VecDeque::new(),
-            recording: BTreeMap::new(),
+            runs: Table::EMPTY,
+            unsure_at: None,
+            recording: Table::EMPTY,
+            silent_after: None,
             has_silent_runs: false,
-            echoed: None,
+            echoed: 0,
         }
     }
 
@@ -122,21 +144,40 @@ impl Peer {
         }
     }
 
+    /// What its worker is told: not that its wish is granted before that is stored. What is so now may
+    /// be changed by an earlier wish that is still on its way.
+    pub(super) const fn shows_draining(&self) -> bool {
+        match self.asked_drain {
+            Some(wish) => !wish,
+            None => self.is_draining,
+        }
+    }
+
     /// The next life under this lock: a new association, with the runs of the old one.
     pub(super) fn be_reborn(&mut self, now: BootTime, incarnation: Incarnation) {
         self.incarnation = incarnation;
         // They are told under a life.
         self.facts = None;
         self.seat = None;
+        self.came_with = None;
         self.vitals = Vitals::new(now);
         self.has_answered = false;
         self.purge.clear();
         self.sequence = RunSequence::ZERO;
-        self.unsure = Unsure::NOTHING;
-        self.unanswered.clear();
         self.recording.clear();
-        for entry in self.runs.values_mut() {
-            entry.presume();
+        for (_, entry) in self.runs.iter_mut() {
+            entry.phase = Phase::Presumed;
+        }
+        self.unsure = Unsure::NOTHING;
+        self.unsure_at = None;
+    }
+
+    /// Takes its place in the consensus as soon as it can be confirmed. Not before: who is only welcome
+    /// is not told the set, and everybody would wait for its echo.
+    pub(super) fn take_seat(&mut self, consensus: &mut Consensus) {
+        if self.seat.is_none() && self.is_heard() && self.is_confirmable() {
+            let initial = self.came_with.take().map(|set| *set);
+            self.seat = Some(consensus.join(&self.incarnation, initial));
         }
     }
 
@@ -144,29 +185,76 @@ impl Peer {
     pub(super) fn held(&self) -> impl Iterator<Item = Claim> {
         self.runs.iter().map(|(run, entry)| Claim {
             holder: self.incarnation,
-            run: *run,
+            run,
             key: entry.key.clone(),
             task: entry.task,
             contract: entry.contract,
         })
     }
 
+    pub(super) const fn runs(&self) -> &Table<Entry> {
+        &self.runs
+    }
+
+    pub(super) fn run_mut(&mut self, run: RunId) -> Option<&mut Entry> {
+        self.runs.get_mut(run)
+    }
+
+    pub(super) fn runs_mut(&mut self) -> impl Iterator<Item = (RunId, &mut Entry)> {
+        self.runs.iter_mut()
+    }
+
+    pub(super) fn put_run(&mut self, run: RunId, entry: Entry) {
+        if let Some(after) = entry.silence() {
+            self.silent_after = Some(self.silent_after.map_or(after, |least| least.min(after)));
+        }
+        self.runs.insert(run, entry);
+    }
+
+    pub(super) fn take_run(&mut self, run: RunId) -> Option<Entry> {
+        let entry = self.runs.remove(run)?;
+        self.unsure.count_change(entry.phase, None);
+        Some(entry)
+    }
+
+    /// The one way in which a run's phase changes within an association.
+    pub(super) fn turn(&mut self, run: RunId, phase: Phase) {
+        if let Some(entry) = self.runs.get_mut(run) {
+            let before = std::mem::replace(&mut entry.phase, phase);
+            self.unsure.count_change(before, Some(phase));
+        }
+    }
+
     /// Judges its health; gives whether that is another now.
     pub(super) fn judge(&mut self, now: BootTime, terms: &Terms, consensus: &Consensus) -> bool {
-        let is_granted =
-            self.seat.is_some_and(|seat| consensus.permits_becoming_healthy(seat).is_granted());
-        let permit = if is_granted { Permit::Given } else { Permit::Withheld };
+        let permit = self.permit(consensus);
         self.vitals.judge(now, terms, permit).is_some()
     }
 
-    /// Whether time alone may do something to what runs there.
-    pub(super) fn is_due(&self, now: BootTime, heartbeat_every: Span) -> bool {
-        let is_silent = self.vitals.heard().is_none_or(|heard| now.since(heard) >= heartbeat_every);
-        is_silent
-            || self.is_lost()
-            || !self.unanswered.is_empty()
-            || !self.unsure.is_empty()
-            || is_planted(Mistake::FreesTheUnsure)
+    /// How it would be judged.
+    pub(super) fn judged(&self, now: BootTime, terms: &Terms, consensus: &Consensus) -> Health {
+        self.vitals.judged(now, terms, self.permit(consensus)).health
+    }
+
+    fn permit(&self, consensus: &Consensus) -> Permit {
+        // Nobody is asked again about who has been healthy; that spares a look at a distant table.
+        let is_granted = self.vitals.has_been_healthy()
+            || self.seat.is_some_and(|seat| consensus.permits_becoming_healthy(seat).is_granted());
+        if is_granted { Permit::Given } else { Permit::Withheld }
+    }
+
+    /// Whether this life was heard in this reign.
+    pub(super) const fn is_heard(&self) -> bool {
+        self.vitals.heard().is_some()
+    }
+
+    /// Nearly always: who was heard and is not given up holds its name, and nothing changes.
+    pub(super) fn is_at_home(&self, incarnation: Incarnation, name: &Name) -> bool {
+        self.incarnation == incarnation
+            && self.is_heard()
+            && !self.is_lost()
+            && self.enrolment != Enrolment::Struck
+            && self.name == *name
     }
 
     /// Whether nothing is heard of it that could be believed.
@@ -180,5 +268,16 @@ impl Peer {
             && (self.has_answered || is_planted(Mistake::ConfirmsTooEarly))
             && self.purge.is_empty()
             && !self.is_lost()
+    }
+
+    pub(super) fn heap_bytes(&self) -> usize {
+        let keys = self.runs.iter().map(|(_, entry)| entry.heap_bytes());
+        self.name.as_str().len()
+            + self.facts.as_ref().map_or(0, |facts| facts.len() + 2 * size_of::<usize>())
+            + self.came_with.as_ref().map_or(0, |_| size_of::<SetId>())
+            + self.purge.len() * 2 * size_of::<RunId>()
+            + self.runs.heap_bytes()
+            + keys.sum::<usize>()
+            + self.recording.heap_bytes()
     }
 }

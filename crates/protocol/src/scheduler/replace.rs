@@ -70,9 +70,6 @@ impl Fleet {
         effects: &mut Vec<Effect>,
     ) -> Arrival {
         let lock = incarnation.lock;
-        if self.is_at_home(incarnation, &heartbeat.name) {
-            return Arrival::Known;
-        }
         if self.given_up.get(&lock).is_some_and(|life| incarnation.life <= *life) {
             return Arrival::GivenUp;
         }
@@ -110,10 +107,12 @@ impl Fleet {
             )
             | None => {}
         }
+        if own.is_none() {
+            self.admit(now, incarnation, heartbeat.name.clone());
+        }
         self.take_name(lock, &heartbeat.name);
         match own {
             Some(Arrival::Known) => {
-                self.seat(incarnation, heartbeat);
                 let peer = self.peers.get(&lock);
                 // Known by a claim alone.
                 if peer.is_some_and(|peer| peer.enrolment == Enrolment::Struck) {
@@ -133,23 +132,19 @@ impl Fleet {
                 Arrival::Reborn
             }
             None => {
-                self.given_up.remove(&lock);
-                let peer = Peer::new(now, incarnation, heartbeat.name.clone());
-                self.peers.insert(lock, peer);
                 self.enroll(incarnation, heartbeat, effects);
                 Arrival::TakesName
             }
         }
     }
 
-    /// Nearly always: who is seated and not given up holds its name, and nothing changes.
-    fn is_at_home(&self, incarnation: Incarnation, name: &Name) -> bool {
-        self.peers.get(&incarnation.lock).is_some_and(|peer| {
-            peer.incarnation == incarnation
-                && peer.seat.is_some()
-                && peer.name == *name
-                && peer.enrolment != Enrolment::Struck
-        })
+    /// A machine that was not known, or not any more.
+    fn admit(&mut self, now: BootTime, incarnation: Incarnation, name: Name) {
+        let lock = incarnation.lock;
+        self.given_up.remove(&lock);
+        let mut peer = Peer::new(now, incarnation, name);
+        peer.is_draining = self.draining.remove(&lock);
+        self.peers.insert(lock, peer);
     }
 
     /// Who else holds this name.
@@ -157,21 +152,22 @@ impl Fleet {
     /// The roster may name two machines with one name, of which one was given up by an earlier
     /// leader. Of these the first to come has it.
     fn other_holder(&self, lock: Lock, name: &Name) -> Option<Lock> {
-        let holder = *self.names.get(name)?;
+        let holder = self.peers.at(*self.names.get(name)?)?;
         let is_enrolled_so = self.peers.get(&lock).is_some_and(|peer| peer.name == *name);
-        let is_here = self.peers.get(&holder).is_some_and(|peer| peer.seat.is_some());
-        (holder != lock && (is_here || !is_enrolled_so)).then_some(holder)
+        let other = holder.incarnation.lock;
+        (other != lock && (holder.is_heard() || !is_enrolled_so)).then_some(other)
     }
 
     fn take_name(&mut self, lock: Lock, name: &Name) {
-        if let Some(peer) = self.peers.get(&lock)
+        let Some(slot) = self.peers.find(&lock) else { return };
+        if let Some(peer) = self.peers.at(slot)
             && peer.name != *name
             // It may have gone to another meanwhile.
-            && self.names.get(&peer.name) == Some(&lock)
+            && self.names.get(&peer.name) == Some(&slot)
         {
             self.names.remove(&peer.name);
         }
-        self.names.insert(name.clone(), lock);
+        self.names.insert(name.clone(), slot);
     }
 
     /// The next life under a lock.
@@ -188,7 +184,7 @@ impl Fleet {
         }
         peer.be_reborn(now, incarnation);
         if is_planted(Mistake::ForgetsAtRebirth) {
-            for run in peer.runs.keys().copied().collect::<Vec<_>>() {
+            for run in peer.runs().iter().map(|(run, _)| run).collect::<Vec<_>>() {
                 self.settle(incarnation.lock, run, Settlement::Gone(GoneBy::Absence), effects);
             }
         }
@@ -202,7 +198,6 @@ impl Fleet {
         heartbeat: &Heartbeat,
         effects: &mut Vec<Effect>,
     ) {
-        self.seat(incarnation, heartbeat);
         let Some(peer) = self.peers.get_mut(&incarnation.lock) else { return };
         peer.name = heartbeat.name.clone();
         peer.has_rebooted = peer.boot.is_some_and(|boot| boot != heartbeat.boot);
@@ -211,23 +206,25 @@ impl Fleet {
         effects.push(Effect::Enroll(peer.entry()));
     }
 
-    /// Lets a worker into the consensus at its first heartbeat in this reign.
-    fn seat(&mut self, incarnation: Incarnation, heartbeat: &Heartbeat) {
-        if let Some(peer) = self.peers.get_mut(&incarnation.lock)
-            && peer.seat.is_none()
-        {
-            peer.seat = Some(self.consensus.join(&incarnation, heartbeat.set));
+    pub(super) fn be_enrolled(&mut self, incarnation: Incarnation, effects: &mut Vec<Effect>) {
+        if let Some(lock) = self.note_enrolled(incarnation) {
+            self.send_to(lock, Order::GetRunning, effects);
         }
     }
 
-    pub(super) fn be_enrolled(&mut self, incarnation: Incarnation, effects: &mut Vec<Effect>) {
-        let Some(peer) = self.peers.get_mut(&incarnation.lock) else { return };
-        if peer.incarnation != incarnation || peer.enrolment != Enrolment::Asked {
-            return;
+    /// Gives whom to ask what it runs; else that is asked with its next heartbeat.
+    pub(super) fn note_enrolled(&mut self, incarnation: Incarnation) -> Option<Lock> {
+        let peer = self.peers.get_mut(&incarnation.lock)?;
+        if peer.incarnation != incarnation {
+            return None;
+        }
+        match peer.enrolment {
+            Enrolment::Asked => {}
+            Enrolment::Reviving => peer.is_declared_dead = false,
+            Enrolment::Done | Enrolment::Struck => return None,
         }
         peer.enrolment = Enrolment::Done;
-        if !peer.has_answered && !peer.is_lost() {
-            self.send_to(incarnation.lock, Order::GetRunning, effects);
-        }
+        peer.take_seat(&mut self.consensus);
+        (!peer.has_answered && !peer.is_lost()).then_some(incarnation.lock)
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use sterna_model::{
-    BootTime, Contract, Incarnation, Lock, Name, RunId, Span, TaskIncarnation, WorkKey,
+    BootTime, Contract, Incarnation, Lock, Name, RunId, Span, TaskIncarnation, Work, WorkKey,
 };
 
 use super::{
@@ -12,6 +12,7 @@ use super::{
 };
 use crate::{
     health::Health,
+    limits::Limits,
     message::{Held, Kill, Order, Run, RunAnswer, RunRefusal},
     planted::{Mistake, is_planted},
 };
@@ -39,6 +40,12 @@ pub enum NotSent {
     NotHealthy,
     /// It is draining.
     Draining,
+    /// It may outlast what the limits count on, `stop_after_max`, for batches `batch_stop_after_max` or
+    /// `has_kept_batches`: limits that allow for it must be committed first (safety rule 11).
+    AboveMark,
+    /// Its `stop_after` is below the shortest: it would be stopped before its worker is given up
+    /// (safety rule 11).
+    BelowLoss,
     /// The numbers of this association are used up.
     NoMoreNumbers,
     /// This server does not lead any more, or not now.
@@ -67,17 +74,17 @@ pub(super) struct Entry {
     pub(super) phase: Phase,
     kill: Option<Kill>,
     /// Whether [`Effect::Silent`] was said.
-    is_silent: bool,
+    pub(super) is_silent: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Phase {
     /// Of an earlier association: the next `get_running` settles it.
     Presumed,
-    /// Sent, and not answered yet.
-    Sent,
-    /// Sent, and not answered in time, or the stream broke.
-    Unsure,
+    /// Sent, and not answered yet; unsure from then on.
+    Sent(BootTime),
+    /// Sent, and not answered in time, or the stream broke; perhaps asked about.
+    Unsure { is_asked: bool },
     /// The worker has it.
     Running,
 }
@@ -92,38 +99,38 @@ impl Entry {
         Self { key, task, contract, phase, kill: None, is_silent: false }
     }
 
-    /// Its association is over.
-    pub(super) const fn presume(&mut self) {
-        self.phase = Phase::Presumed;
+    /// After which silence another copy may start.
+    pub(super) const fn silence(&self) -> Option<Span> {
+        match self.contract {
+            Contract::Replace { after } => Some(after),
+            Contract::Stop { .. } | Contract::Keep => None,
+        }
+    }
+
+    pub(super) fn heap_bytes(&self) -> usize {
+        let work = match &self.key.work {
+            Work::Task(name) | Work::Instance { service: name, .. } => name.as_str().len(),
+            Work::Node { batch, node } => batch.as_str().len() + node.as_str().len(),
+        };
+        self.key.namespace.as_str().len() + work
+    }
+}
+
+impl Phase {
+    pub(super) const fn is_unsure(self) -> bool {
+        match self {
+            Self::Unsure { .. } => true,
+            Self::Presumed | Self::Sent(_) | Self::Running => false,
+        }
     }
 }
 
 impl Peer {
-    /// What was sent and not answered may have been lost.
-    pub(super) fn doubt_all(&mut self, now: BootTime) {
-        self.unsure.forget_question();
-        for (_, run) in std::mem::take(&mut self.unanswered) {
-            self.doubt(now, run);
-        }
-    }
-
-    fn doubt(&mut self, now: BootTime, run: RunId) {
-        let Some(entry) = self.runs.get_mut(&run) else { return };
-        match entry.phase {
-            Phase::Sent => {
-                entry.phase = Phase::Unsure;
-                self.unsure.add(now, run);
-            }
-            Phase::Presumed | Phase::Unsure | Phase::Running => {}
-        }
-    }
-
     /// It was heard: nothing on it is silent any more.
     pub(super) fn forgive_silence(&mut self) {
         if std::mem::take(&mut self.has_silent_runs) {
-            for entry in self.runs.values_mut() {
-                entry.is_silent = false;
-            }
+            self.runs_mut().for_each(|(_, entry)| entry.is_silent = false);
+            self.silent_after = self.runs().iter().filter_map(|(_, entry)| entry.silence()).min();
         }
     }
 }
@@ -132,14 +139,13 @@ impl Fleet {
     /// A claim of the store: the run may be running there.
     pub(super) fn presume(&mut self, now: BootTime, claim: Claim) {
         let Claim { holder, run, key, task, contract } = claim;
-        let lock = holder.lock;
-        let peer = self.peers.entry(lock).or_insert_with(|| {
-            // Not on the roster, though claimed: believed to be running all the same.
-            let peer = Peer::new(now, holder, unnamed());
-            Peer { enrolment: Enrolment::Struck, was_enrolled: true, ..peer }
+        let slot = self.peers.find(&holder.lock).unwrap_or_else(|| {
+            self.peers.insert(holder.lock, Peer::claimed(now, holder, unnamed()))
         });
-        peer.runs.insert(run, Entry::new(key, task, contract, Phase::Presumed));
-        self.places.insert(run, lock);
+        if let Some(peer) = self.peers.at_mut(slot) {
+            peer.put_run(run, Entry::new(key, task, contract, Phase::Presumed));
+        }
+        self.places.insert(run, slot);
     }
 
     /// Sends runs, those for one worker in one frame.
@@ -165,14 +171,41 @@ impl Fleet {
     /// Puts a run into the table, before it is sent, and gives it its number.
     fn number(&mut self, now: BootTime, dispatch: Dispatch) -> Result<Run, NotSent> {
         let Dispatch { to, run, key, task, contract, work } = dispatch;
+        self.contract_objection(&key, contract).map_or(Ok(()), Err)?;
+        let slot = self.peers.find(&to.lock).ok_or(NotSent::NotHere)?;
         let peer = self.sendable(to)?;
         let sequence = peer.sequence.next().ok_or(NotSent::NoMoreNumbers)?;
         peer.sequence = sequence;
-        peer.runs.insert(run, Entry::new(key.clone(), task, contract, Phase::Sent));
-        peer.unanswered.push_back((now.plus(ANSWER_WITHIN), run));
+        let unsure_at = now.plus(ANSWER_WITHIN);
+        peer.put_run(run, Entry::new(key.clone(), task, contract, Phase::Sent(unsure_at)));
+        peer.unsure_at.get_or_insert(unsure_at);
         let notify = peer.unsure.sequence();
-        self.places.insert(run, to.lock);
+        self.places.insert(run, slot);
         Ok(Run { sequence, notify, run, key, task, contract, work })
+    }
+
+    /// Why a run of this key may not be sent under this contract to anybody, as the limits are; to be
+    /// asked before a claim is committed.
+    pub fn contract_objection(&self, key: &WorkKey, contract: Contract) -> Option<NotSent> {
+        let limits = self.book.newest();
+        let is_batch = match key.work {
+            Work::Node { .. } => true,
+            Work::Task(_) | Work::Instance { .. } => false,
+        };
+        let mark = if is_batch { limits.batch_stop_after_max } else { limits.stop_after_max };
+        let is_above = match contract {
+            Contract::Stop { after } => after > mark || after > limits.stop_after_max,
+            // Of other work claims tell where it is kept.
+            Contract::Keep => is_batch && !limits.has_kept_batches,
+            Contract::Replace { .. } => false,
+        };
+        let shortest = self.book.largest(Limits::stop_after_min);
+        let is_below = contract.stop_after().is_some_and(|after| after < shortest);
+        match (is_above, is_below) {
+            (true, true | false) => Some(NotSent::AboveMark),
+            (false, true) => Some(NotSent::BelowLoss),
+            (false, false) => None,
+        }
     }
 
     /// The worker, if a run may be sent to it.
@@ -191,21 +224,19 @@ impl Fleet {
     /// A wish that is kept: it is said again on every new stream, and when this leader may speak
     /// again, until the run is settled.
     pub(super) fn kill(&mut self, run: RunId, kill: Kill, effects: &mut Vec<Effect>) {
-        let Some(lock) = self.place(run) else { return };
-        let entry = self.peers.get_mut(&lock).and_then(|peer| peer.runs.get_mut(&run));
-        if let Some(entry) = entry {
-            // A gentler wish does not soften an earlier one.
-            let kill = entry.kill.map_or(kill, |earlier| earlier.max(kill));
-            entry.kill = Some(kill);
+        if let Some((lock, kill)) = self.note_kill(run, kill) {
             self.send_to(lock, Order::Kill(run, kill), effects);
         }
     }
 
-    /// What was wished while this leader was mute was not said.
-    pub(super) fn repeat_all_kills(&self, effects: &mut Vec<Effect>) {
-        for lock in self.peers.keys() {
-            self.repeat_kills(*lock, effects);
-        }
+    /// Gives whom to tell, and what.
+    pub(super) fn note_kill(&mut self, run: RunId, kill: Kill) -> Option<(Lock, Kill)> {
+        let lock = self.place(run)?;
+        let entry = self.peers.get_mut(&lock)?.run_mut(run)?;
+        // A gentler wish does not soften an earlier one.
+        let kill = entry.kill.map_or(kill, |earlier| earlier.max(kill));
+        entry.kill = Some(kill);
+        Some((lock, kill))
     }
 
     pub(super) fn repeat_kills(&self, lock: Lock, effects: &mut Vec<Effect>) {
@@ -213,9 +244,9 @@ impl Fleet {
         for run in &peer.purge {
             self.send_to(lock, Order::Kill(*run, Kill::Now), effects);
         }
-        for (run, entry) in &peer.runs {
+        for (run, entry) in peer.runs().iter() {
             if let Some(kill) = entry.kill {
-                self.send_to(lock, Order::Kill(*run, kill), effects);
+                self.send_to(lock, Order::Kill(run, kill), effects);
             }
         }
     }
@@ -239,8 +270,8 @@ impl Fleet {
         effects.push(Effect::Health(from, peer.vitals.health()));
         let gone_by = if peer.has_rebooted { GoneBy::Reboot } else { GoneBy::Absence };
         let held: BTreeMap<RunId, Held> = held.into_iter().map(|held| (held.run, held)).collect();
-        let is_absent = |run: &&RunId| !held.contains_key(run);
-        let absent: Vec<RunId> = peer.runs.keys().filter(is_absent).copied().collect();
+        let is_absent = |run: &RunId| !held.contains_key(run);
+        let absent: Vec<RunId> = peer.runs().iter().map(|(run, _)| run).filter(is_absent).collect();
         for run in absent {
             self.settle(lock, run, Settlement::Gone(gone_by), effects);
         }
@@ -249,21 +280,25 @@ impl Fleet {
         }
         self.repeat_kills(lock, effects);
         self.finish_purge(lock, effects);
+        if let Some(peer) = self.peers.get_mut(&lock) {
+            peer.take_seat(&mut self.consensus);
+        }
     }
 
     /// One run that a worker said that it has.
     fn adopt(&mut self, from: Incarnation, held: Held, effects: &mut Vec<Effect>) {
+        let Some(slot) = self.peers.find(&from.lock) else { return };
         let Some(peer) = self.peers.get_mut(&from.lock) else { return };
         let status = held.status.clone();
         if peer.is_declared_dead {
             // It was said not to run, and its key may run elsewhere: it ends first.
             peer.purge.insert(held.run);
-        } else if let Some(entry) = peer.runs.get_mut(&held.run) {
-            entry.phase = Phase::Running;
+        } else if peer.runs().contains(held.run) {
+            peer.turn(held.run, Phase::Running);
         } else {
             let Held { run, key, task, contract, .. } = held.clone();
-            peer.runs.insert(run, Entry::new(key, task, contract, Phase::Running));
-            self.places.insert(run, from.lock);
+            peer.put_run(run, Entry::new(key, task, contract, Phase::Running));
+            self.places.insert(run, slot);
             effects.push(Effect::Found(from, held));
         }
         if let Some(status) = status {
@@ -279,13 +314,15 @@ impl Fleet {
     ) {
         for (run, answer) in answers {
             let Some(peer) = self.peers.get_mut(&lock) else { return };
-            let Some(entry) = peer.runs.get_mut(&run) else { continue };
+            let Some(entry) = peer.runs().get(run) else { continue };
             match (entry.phase, answer) {
-                (Phase::Sent | Phase::Unsure | Phase::Running, RunAnswer::Started) => {
-                    entry.phase = Phase::Running;
-                    peer.unsure.remove(run);
+                (Phase::Sent(_) | Phase::Unsure { .. } | Phase::Running, RunAnswer::Started) => {
+                    peer.turn(run, Phase::Running);
                 }
-                (Phase::Sent | Phase::Unsure | Phase::Running, RunAnswer::Refused(why)) => {
+                (
+                    Phase::Sent(_) | Phase::Unsure { .. } | Phase::Running,
+                    RunAnswer::Refused(why),
+                ) => {
                     self.settle(lock, run, Settlement::Refused(why), effects);
                 }
                 // Of an association that is over.
@@ -309,85 +346,17 @@ impl Fleet {
 
     pub(super) fn remove(&mut self, lock: Lock, run: RunId) -> bool {
         let Some(peer) = self.peers.get_mut(&lock) else { return false };
-        peer.unsure.remove(run);
         self.places.remove(&run);
-        peer.runs.remove(&run).is_some()
-    }
-
-    /// What time alone does to a machine's runs.
-    pub(super) fn pass_time(&mut self, now: BootTime, lock: Lock, effects: &mut Vec<Effect>) {
-        let Some(peer) = self.peers.get_mut(&lock) else { return };
-        while let Some((_, run)) = peer.unanswered.pop_front_if(|(unsure_at, _)| now >= *unsure_at)
-        {
-            peer.doubt(now, run);
-        }
-        if peer.is_declared_dead && !peer.has_answered {
-            // Also by an earlier leader, who may not have come to say so of each.
-            self.free_declared(lock, effects);
-        }
-        let Some(peer) = self.peers.get(&lock) else { return };
-        if peer.is_lost() || is_planted(Mistake::FreesTheUnsure) {
-            self.free_due(now, lock, effects);
-        } else {
-            self.ask_unsure(now, lock, effects);
-        }
-        self.tell_silent(now, lock, effects);
-        self.strike_gone(now, lock, effects);
-    }
-
-    fn free_declared(&mut self, lock: Lock, effects: &mut Vec<Effect>) {
-        let runs = self.peers.get(&lock).map(|peer| peer.runs.keys().copied().collect());
-        let runs: Vec<RunId> = runs.unwrap_or_default();
-        for run in runs {
-            self.settle(lock, run, Settlement::Gone(GoneBy::Declaration), effects);
-        }
-    }
-
-    /// From when a machine's silence is counted (safety rule 7).
-    pub(super) fn counted_from(&self, peer: &Peer) -> BootTime {
-        peer.confirmed.map_or(self.elected, |confirmed| confirmed.max(self.elected))
-    }
-
-    /// Frees what a lost worker has certainly ended by itself.
-    fn free_due(&mut self, now: BootTime, lock: Lock, effects: &mut Vec<Effect>) {
-        let Some(peer) = self.peers.get(&lock) else { return };
-        let from = self.counted_from(peer);
-        let is_over = |entry: &Entry| {
-            is_planted(Mistake::FreesAtLoss)
-                || entry.phase == Phase::Unsure && is_planted(Mistake::FreesTheUnsure)
-                || entry.contract.stop_after().is_some_and(|after| now >= from.plus(after))
-        };
-        let over = peer.runs.iter().filter(|(_, entry)| is_over(entry)).map(|(run, _)| *run);
-        for run in over.collect::<Vec<_>>() {
-            self.settle(lock, run, Settlement::Gone(GoneBy::Deadline), effects);
-        }
-    }
-
-    /// Says of which runs another copy may be started.
-    fn tell_silent(&mut self, now: BootTime, lock: Lock, effects: &mut Vec<Effect>) {
-        let elected = self.elected;
-        let Some(peer) = self.peers.get_mut(&lock) else { return };
-        let heard = peer.vitals.heard().unwrap_or(elected);
-        // No contract is as short as this; it spares most machines the walk.
-        if now.since(heard) < self.book.newest().heartbeat_every {
-            return;
-        }
-        for (run, entry) in &mut peer.runs {
-            let after = match entry.contract {
-                Contract::Replace { after } => after,
-                Contract::Stop { .. } | Contract::Keep => continue,
-            };
-            if !entry.is_silent && now >= heard.plus(after) {
-                entry.is_silent = true;
-                peer.has_silent_runs = true;
-                effects.push(Effect::Silent(*run));
-            }
-        }
+        peer.take_run(run).is_some()
     }
 
     pub(super) fn declare_dead(&mut self, now: BootTime, lock: Lock, effects: &mut Vec<Effect>) {
         let Some(peer) = self.peers.get_mut(&lock) else { return };
         peer.is_declared_dead = true;
+        if peer.enrolment == Enrolment::Reviving {
+            // What is under way takes off the earlier mark, not this one.
+            peer.enrolment = Enrolment::Asked;
+        }
         if !peer.is_lost() {
             self.lose(lock, effects);
         }
@@ -395,14 +364,14 @@ impl Fleet {
         self.open_doors(now, effects);
     }
 
-    /// A worker that was declared dead is believed again when it has ended what it had then.
+    /// A worker that was declared dead is believed again when it has ended what it had then. Nothing is
+    /// sent to it before the roster says so: the next leader would not wait for it.
     pub(super) fn finish_purge(&mut self, lock: Lock, effects: &mut Vec<Effect>) {
         let Some(peer) = self.peers.get_mut(&lock) else { return };
-        if peer.is_declared_dead && peer.has_answered && peer.purge.is_empty() {
-            peer.is_declared_dead = false;
-            // Nothing is sent to it before the roster says so: the next leader would not wait.
-            peer.enrolment = Enrolment::Asked;
-            effects.push(Effect::Enroll(peer.entry()));
+        let has_ended = peer.has_answered && peer.purge.is_empty();
+        if peer.is_declared_dead && has_ended && peer.enrolment == Enrolment::Done {
+            peer.enrolment = Enrolment::Reviving;
+            effects.push(Effect::Revive(peer.incarnation));
         }
     }
 }

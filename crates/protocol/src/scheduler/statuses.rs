@@ -36,17 +36,13 @@ impl Fleet {
     ) {
         let Some(peer) = self.peers.get_mut(&from.lock) else { return };
         let Status { number, run, news } = status;
-        if peer.recording.get(&run).is_some_and(|(recorded, _)| number <= *recorded) {
+        if peer.recording.get(run).is_some_and(|(recorded, _)| number <= *recorded) {
             return;
         }
         peer.recording.insert(run, (number, news.is_end()));
+        let is_awaited = peer.runs().contains(run);
         // Whatever it says, the run was decided.
-        peer.unsure.remove(run);
-        let entry = peer.runs.get_mut(&run);
-        let is_awaited = entry.is_some();
-        if let Some(entry) = entry {
-            entry.phase = Phase::Running;
-        }
+        peer.turn(run, Phase::Running);
         effects.push(Effect::Reported(Report { from, run, number, news, is_awaited }));
     }
 
@@ -59,23 +55,32 @@ impl Fleet {
         answer: StatusAnswer,
         effects: &mut Vec<Effect>,
     ) {
-        let Some(peer) = self.peers.get_mut(&to.lock) else { return };
+        if self.note_recorded(to, run, number, answer) {
+            self.send_to(to.lock, Order::Statuses(vec![(run, number, answer)]), effects);
+            self.finish_purge(to.lock, effects);
+        }
+    }
+
+    /// Gives whether that life still waits for the answer; the next one will send it again.
+    pub(super) fn note_recorded(
+        &mut self,
+        to: Incarnation,
+        run: RunId,
+        number: u64,
+        answer: StatusAnswer,
+    ) -> bool {
+        let Some(peer) = self.peers.get_mut(&to.lock) else { return false };
         if peer.incarnation != to {
-            // The next life will send it again.
-            return;
+            return false;
         }
-        let recorded = peer.recording.get(&run).copied().filter(|(newest, _)| *newest == number);
+        let recorded = peer.recording.get(run).copied().filter(|(newest, _)| *newest == number);
         if recorded.is_some() {
-            peer.recording.remove(&run);
+            peer.recording.remove(run);
         }
-        self.send_to(to.lock, Order::Statuses(vec![(run, number, answer)]), effects);
         match (recorded, answer) {
             (Some((_, true)), StatusAnswer::Recorded | StatusAnswer::Ignored) => {
+                peer.purge.remove(&run);
                 self.remove(to.lock, run);
-                if let Some(peer) = self.peers.get_mut(&to.lock) {
-                    peer.purge.remove(&run);
-                }
-                self.finish_purge(to.lock, effects);
             }
             (Some((_, true)), StatusAnswer::Retry)
             | (
@@ -83,5 +88,6 @@ impl Fleet {
                 StatusAnswer::Recorded | StatusAnswer::Ignored | StatusAnswer::Retry,
             ) => {}
         }
+        true
     }
 }

@@ -41,16 +41,16 @@ impl Fleet {
         self.elected.plus(wait)
     }
 
-    pub(super) fn trust_roster(&mut self, now: BootTime, effects: &mut Vec<Effect>) {
+    pub(super) fn trust_roster(&mut self) {
         match self.origin {
             Origin::Recovered => {
                 self.origin = Origin::Continued;
                 // Those who came meanwhile are part of it.
-                self.peers.values_mut().for_each(|peer| peer.was_enrolled = true);
+                self.peers.all_mut().for_each(|peer| peer.was_enrolled = true);
+                self.peers.wake_all();
             }
             Origin::Virgin | Origin::Continued => {}
         }
-        self.open_doors(now, effects);
     }
 
     /// Opens what may be opened now.
@@ -60,7 +60,7 @@ impl Fleet {
         }
         let presence = |is_gone: fn(&Self, BootTime, &Peer) -> bool| {
             let is_here = |peer: &Peer| self.is_present(peer) || is_gone(self, now, peer);
-            let is_complete = self.peers.values().all(is_here);
+            let is_complete = self.peers.iter().all(|(_, peer)| is_here(peer));
             if is_complete || is_planted(Mistake::OpensAllDoors) {
                 Presence::Complete
             } else {
@@ -96,7 +96,7 @@ impl Fleet {
 
     /// Whether a worker is back, under this or an earlier life, or was not to be waited for.
     fn is_present(&self, peer: &Peer) -> bool {
-        let is_struck = peer.enrolment == Enrolment::Struck && peer.runs.is_empty();
+        let is_struck = peer.enrolment == Enrolment::Struck && peer.runs().is_empty();
         // Nobody runs anything before it is enrolled.
         peer.is_known || is_struck || !peer.was_enrolled
     }
@@ -115,7 +115,7 @@ impl Fleet {
     fn is_gone_for_stop(&self, now: BootTime, peer: &Peer) -> bool {
         peer.is_declared_dead
             || peer.is_lost()
-                && peer.runs.is_empty()
+                && peer.runs().is_empty()
                 && (peer.is_known || self.is_fresh(peer) || now >= self.gone_at(peer))
     }
 
@@ -157,15 +157,19 @@ impl Fleet {
 
     /// It is out of the roster; if nobody has come back under its lock, it is forgotten.
     pub(super) fn be_struck(&mut self, lock: Lock) {
-        let Some(peer) = self.peers.get(&lock) else { return };
-        if peer.enrolment == Enrolment::Struck && peer.is_lost() && peer.runs.is_empty() {
-            if self.names.get(&peer.name) == Some(&lock) {
+        let Some(slot) = self.peers.find(&lock) else { return };
+        let Some(peer) = self.peers.at(slot) else { return };
+        if peer.enrolment == Enrolment::Struck && peer.is_lost() && peer.runs().is_empty() {
+            if self.names.get(&peer.name) == Some(&slot) {
                 self.names.remove(&peer.name);
             }
             if let Some(stream) = peer.stream {
                 self.streams.remove(&stream);
             }
             self.given_up.insert(lock, peer.incarnation.life);
+            if peer.is_draining {
+                self.draining.insert(lock);
+            }
             self.peers.remove(&lock);
         }
     }

@@ -19,10 +19,20 @@ const BACK_OFF_MAX: Span = Span::from_secs(32);
 pub(super) struct Pulse {
     beat_at: BootTime,
     check_at: BootTime,
-    /// Whether the guardian owes an answer.
+    /// The number of the last question to the guardian.
+    asked: u64,
+    /// Whether the guardian owes the answer to it.
     asking: bool,
     back_off: Span,
     phase: Phase,
+}
+
+/// What the operator of this machine wants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Wish {
+    pub(super) drain: bool,
+    /// The stamp of the first heartbeat that said so: an earlier one's answer does not know of it.
+    pub(super) said: Option<BootTime>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -34,7 +44,14 @@ enum Phase {
 
 impl Pulse {
     pub(super) const fn new(now: BootTime) -> Self {
-        Self { beat_at: now, check_at: now, asking: false, back_off: BACK_OFF, phase: Phase::Alive }
+        Self {
+            beat_at: now,
+            check_at: now,
+            asked: 0,
+            asking: false,
+            back_off: BACK_OFF,
+            phase: Phase::Alive,
+        }
     }
 
     /// The next heartbeat is due now.
@@ -67,15 +84,23 @@ impl Worker {
         }
         self.pulse.beat_at = now.plus(self.limits.heartbeat_every);
         if self.stream.is_some() {
+            self.pulse.asked += 1;
             self.pulse.asking = true;
-            effects.push(Effect::AskGuardian);
+            effects.push(Effect::AskGuardian(self.pulse.asked));
         }
     }
 
-    /// The guardian is well: stamp and send.
-    pub(super) fn beat(&mut self, now: BootTime, effects: &mut Vec<Effect>) {
-        if !std::mem::take(&mut self.pulse.asking) || self.pulse.is_dying() {
+    /// The guardian is well: stamp and send. An answer to an earlier question may be as old as that,
+    /// and says nothing of now (safety rule 12).
+    pub(super) fn beat(&mut self, now: BootTime, number: u64, effects: &mut Vec<Effect>) {
+        if number != self.pulse.asked || self.pulse.is_dying() {
             return;
+        }
+        if !std::mem::take(&mut self.pulse.asking) {
+            return;
+        }
+        if let Some(wish) = &mut self.wish {
+            wish.said.get_or_insert(now);
         }
         let heartbeat = Heartbeat {
             name: self.name.clone(),
@@ -85,7 +110,7 @@ impl Worker {
             seen: self.seen,
             limits: self.limits.version,
             set: self.set.echo(),
-            wants_drain: self.wants_drain,
+            wants_drain: self.wish.map(|wish| wish.drain),
             facts: self.facts.clone(),
         };
         self.say(Saying::Heartbeat(heartbeat), effects);
@@ -139,8 +164,13 @@ impl Worker {
         self.vitals.hear(*stamp);
         self.vitals.settle();
         self.is_draining = *is_draining;
-        if limits.version >= self.limits.version {
+        // Granted: from here on the leader's word counts, whoever changes it.
+        self.wish.take_if(|wish| {
+            wish.drain == *is_draining && wish.said.is_some_and(|said| *stamp >= said)
+        });
+        if limits.version >= self.limits.version && *limits != self.limits {
             self.limits = *limits;
+            effects.push(Effect::Limits(*limits));
         }
         if let Some(set) = set {
             self.set.take(*set);
@@ -191,7 +221,8 @@ impl Worker {
         // What the earlier life held names a set with that life in it.
         self.set = crate::consensus::Held::default();
         self.vitals = self.vitals.anew(now);
-        self.pulse = Pulse { check_at: self.pulse.check_at, ..Pulse::new(now) };
+        let Pulse { check_at, asked, .. } = self.pulse;
+        self.pulse = Pulse { check_at, asked, ..Pulse::new(now) };
         self.pulse_due(now, effects);
     }
 }

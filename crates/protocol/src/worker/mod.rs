@@ -27,7 +27,11 @@ use sterna_model::{
     BootTime, Incarnation, Name, NotifySequence, Revision, RunId, RunSequence, Span,
 };
 
-use self::{heartbeat::Pulse, runs::Entry, statuses::Outbox};
+use self::{
+    heartbeat::{Pulse, Wish},
+    runs::Entry,
+    statuses::Outbox,
+};
 use crate::{
     consensus,
     health::{Health, Permit, Vitals},
@@ -70,8 +74,8 @@ pub enum Input {
     Closed(StreamId),
     /// A frame arrived.
     Frame(StreamId, FromLeader),
-    /// The guardian has answered [`Effect::AskGuardian`].
-    GuardianAnswered,
+    /// The guardian has answered [`Effect::AskGuardian`] with this number.
+    GuardianAnswered(u64),
     /// A check that began then has ended well.
     Checked(BootTime),
     /// Something worth knowing of a run.
@@ -80,15 +84,17 @@ pub enum Input {
     Ended(RunId, Payload),
     /// The counter is raised and synced: this is who we are now.
     Reborn(Incarnation),
-    /// The operator of this machine wants it drained, or no longer.
+    /// The operator of this machine wants it drained, or no longer. It is said with every heartbeat
+    /// until the leader says that it is so.
     WantsDrain(bool),
 }
 
 /// Something that the driver must do, in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// Ask the guardian whether it is well (safety rule 12).
-    AskGuardian,
+    /// Ask the guardian whether it is well (safety rule 12). The answer carries this number; only
+    /// that to the last question counts.
+    AskGuardian(u64),
     /// Run a check: a real subprocess.
     Check,
     /// Send a frame.
@@ -105,6 +111,9 @@ pub enum Effect {
     Confirmed(BootTime),
     /// Keep this on the disk.
     Remember(Mandate, Revision),
+    /// Keep these on the disk: the next life goes by them. A life that went by older ones than were
+    /// echoed might go by what is retired (safety rule 11).
+    Limits(Limits),
     /// Raise the counter, sync it, and answer with [`Input::Reborn`].
     Rebirth,
     /// Tell people.
@@ -138,7 +147,7 @@ pub struct Worker {
     name: Name,
     boot: u128,
     facts: Payload,
-    wants_drain: bool,
+    wish: Option<Wish>,
     stream: Option<StreamId>,
     /// Whether a heartbeat was sent on it: before, nothing else on it would be heard.
     has_greeted: bool,
@@ -169,7 +178,7 @@ impl Worker {
             name: start.name,
             boot: start.boot,
             facts: start.facts,
-            wants_drain: false,
+            wish: None,
             stream: None,
             has_greeted: false,
             seen: start.seen,
@@ -230,12 +239,12 @@ impl Worker {
                 }
             }
             Input::Frame(stream, frame) => self.receive(now, stream, frame, effects),
-            Input::GuardianAnswered => self.beat(now, effects),
+            Input::GuardianAnswered(number) => self.beat(now, number, effects),
             Input::Checked(began) => self.vitals.check(began),
             Input::Progress(run, what) => self.progress(now, run, what, effects),
             Input::Ended(run, how) => self.end(now, run, how, effects),
             Input::Reborn(incarnation) => self.be_reborn(now, incarnation, effects),
-            Input::WantsDrain(wants) => self.wants_drain = wants,
+            Input::WantsDrain(drain) => self.wish = Some(Wish { drain, said: None }),
         }
     }
 
@@ -316,7 +325,13 @@ impl Worker {
         }
         let revision = match self.seen {
             Some((seen, revision)) if seen.epoch == mandate.epoch => revision,
-            Some(_) | None => Revision::ZERO,
+            Some(_) => {
+                // Another life of the store counts its terms anew, perhaps from below: what was held
+                // would be newer than anything that it gives.
+                self.set = consensus::Held::default();
+                Revision::ZERO
+            }
+            None => Revision::ZERO,
         };
         self.seen = Some((mandate, revision));
         self.mandate = Some(mandate);

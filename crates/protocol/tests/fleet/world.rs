@@ -83,7 +83,7 @@ impl World {
             seen: None,
             limits: 1,
             set: self.sets.get(&(number, life)).copied(),
-            wants_drain: false,
+            wants_drain: None,
             facts: [].into(),
         };
         self.say(number, life, Saying::Heartbeat(heartbeat));
@@ -109,6 +109,12 @@ impl World {
                     self.roster.insert(incarnation.lock, entry);
                     self.step(Input::Enrolled(incarnation));
                 }
+                Effect::Revive(incarnation) => {
+                    if let Some(entry) = self.roster.get_mut(&incarnation.lock) {
+                        entry.is_declared_dead = false;
+                    }
+                    self.step(Input::Enrolled(incarnation));
+                }
                 Effect::Strike(lock) => {
                     self.roster.remove(&lock);
                     self.step(Input::Struck(lock));
@@ -122,7 +128,8 @@ impl World {
                 | Effect::Silent(_)
                 | Effect::Health(..)
                 | Effect::Facts(..)
-                | Effect::WantsDrain(_)
+                | Effect::WantsDrain(..)
+                | Effect::Retired(_)
                 | Effect::StoreLags(..) => {}
             }
         }

@@ -332,6 +332,12 @@ impl State {
                 self.roster.insert(incarnation.lock, entry);
                 self.step_leader(Input::Enrolled(incarnation));
             }
+            Effect::Revive(incarnation) => {
+                if let Some(entry) = self.roster.get_mut(&incarnation.lock) {
+                    entry.is_declared_dead = false;
+                }
+                self.step_leader(Input::Enrolled(incarnation));
+            }
             Effect::Strike(lock) => {
                 self.roster.remove(&lock);
                 self.step_leader(Input::Struck(lock));
@@ -361,8 +367,9 @@ impl State {
             | Effect::Silent(_)
             | Effect::Health(..)
             | Effect::Facts(..)
-            | Effect::WantsDrain(_)
-            | Effect::Opened(_) => {}
+            | Effect::WantsDrain(..)
+            | Effect::Opened(_)
+            | Effect::Retired(_) => {}
         }
     }
 
@@ -387,7 +394,7 @@ impl State {
     fn perform_below(&mut self, index: usize, effect: worker::Effect) {
         use worker::{Effect, Input};
         match effect {
-            Effect::AskGuardian => self.step_worker(index, Input::GuardianAnswered),
+            Effect::AskGuardian(number) => self.step_worker(index, Input::GuardianAnswered(number)),
             Effect::Check => self.step_worker(index, Input::Checked(self.at())),
             Effect::Send(stream, frame) => self.push(stream, Frame::Up(frame)),
             Effect::Start(run) => {
@@ -419,6 +426,7 @@ impl State {
             | Effect::Forget(_)
             | Effect::Confirmed(_)
             | Effect::Remember(..)
+            | Effect::Limits(_)
             | Effect::Alarm(_) => {}
         }
     }

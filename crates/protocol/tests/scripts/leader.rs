@@ -277,7 +277,11 @@ impl Leader {
             seen,
             limits: option(words, "limits").map_or(1, |word| word.parse().unwrap()),
             set,
-            wants_drain: words.contains(&"wants-drain"),
+            wants_drain: match (words.contains(&"wants-drain"), words.contains(&"no-drain")) {
+                (true, true | false) => Some(true),
+                (false, true) => Some(false),
+                (false, false) => None,
+            },
             facts: option(words, "facts").unwrap_or_default().as_bytes().into(),
         };
         self.says(worker, words, Saying::Heartbeat(heartbeat))
@@ -288,11 +292,12 @@ fn contract_of(word: &str) -> sterna_model::Contract {
     contract(word)
 }
 
-/// The limits, with what a line says of them: `[lose S] [batch S] [kept-batches]`.
+/// The limits, with what a line says of them: `[lose S] [batch S] [any S] [kept-batches]`.
 fn of(words: &[&str], usual: Limits) -> Limits {
     Limits {
         lose_after: option(words, "lose").map_or(usual.lose_after, seconds),
         batch_stop_after_max: option(words, "batch").map_or(usual.batch_stop_after_max, seconds),
+        stop_after_max: option(words, "any").map_or(usual.stop_after_max, seconds),
         has_kept_batches: usual.has_kept_batches || words.contains(&"kept-batches"),
         ..usual
     }
@@ -367,8 +372,10 @@ fn show(now: u64, effect: Effect) -> String {
         Effect::Close(stream) => format!("close {stream:?}"),
         Effect::Enroll(entry) => {
             let dead = if entry.is_declared_dead { " dead" } else { "" };
-            format!("enroll {}{dead}", show_life(entry.incarnation))
+            let draining = if entry.is_draining { " draining" } else { "" };
+            format!("enroll {}{dead}{draining}", show_life(entry.incarnation))
         }
+        Effect::Revive(life) => format!("revive {}", show_life(life)),
         Effect::Strike(lock) => format!("strike {}", show_lock(lock)),
         Effect::Settled(run, how) => format!("{} {how:?}", show_run(run)),
         Effect::Found(from, held) => {
@@ -385,8 +392,10 @@ fn show(now: u64, effect: Effect) -> String {
         }
         Effect::Silent(run) => format!("silent {}", show_run(run)),
         Effect::Health(worker, health) => format!("{} is {health:?}", show_life(worker)),
-        Effect::WantsDrain(lock) => format!("{} wants to drain", show_lock(lock)),
+        Effect::WantsDrain(lock, true) => format!("{} wants to drain", show_lock(lock)),
+        Effect::WantsDrain(lock, false) => format!("{} wants no drain", show_lock(lock)),
         Effect::Opened(doors) => show_doors(doors),
+        Effect::Retired(version) => format!("retired before {version}"),
         Effect::StoreLags(seen, revision) => format!("store lags {seen:?} {revision}"),
     }
 }

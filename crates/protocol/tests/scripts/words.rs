@@ -1,10 +1,10 @@
-//! The words of scripts: `w1.2` is the second life of machine 1, `r3` a run, `k4` a key.
+//! The words of scripts: `w1.2` is the second life of machine 1, `r3` a run, `k4` and `n4` keys.
 
 use std::sync::Arc;
 
 use sterna_model::{
-    BootTime, Contract, DirectoryId, Epoch, Incarnation, Lock, MachineId, Name, Namespace, Nonce,
-    RunId, Span, Term, WallTime, Work, WorkKey,
+    BootTime, Contract, DirectoryId, Epoch, Incarnation, Lock, MachineId, Name, Namespace,
+    NodeName, Nonce, RunId, Span, Term, WallTime, Work, WorkKey,
 };
 use sterna_protocol::message::{Mandate, Payload};
 
@@ -52,11 +52,14 @@ pub(crate) fn show_run(run: RunId) -> String {
     format!("r{}", run.as_bytes()[15])
 }
 
+/// `k1` is a task, `n1` a node of a batch.
 pub(crate) fn key(word: &str) -> WorkKey {
-    WorkKey {
-        namespace: Namespace::new("default").unwrap(),
-        work: Work::Task(Name::new(word).unwrap()),
-    }
+    let work = if word.starts_with('n') {
+        Work::Node { batch: Name::new("b").unwrap(), node: NodeName::new(word).unwrap() }
+    } else {
+        Work::Task(Name::new(word).unwrap())
+    };
+    WorkKey { namespace: Namespace::new("default").unwrap(), work }
 }
 
 /// `stop:120`, `replace:15` or `keep`.

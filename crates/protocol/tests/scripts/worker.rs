@@ -1,5 +1,5 @@
 //! The worker's side, played. The guardian and the checks answer at once unless the script says
-//! `guardian off` or `checks off`; heartbeats between two lines are counted, not shown.
+//! `guardian off` or `checks off`; `guardian on 3` answers the third question late. Heartbeats between two lines are counted, not shown.
 
 use sterna_model::{Name, NotifySequence, Revision, RunSequence};
 use sterna_protocol::{
@@ -53,17 +53,18 @@ impl Played {
             self.worker.step(at(self.now), input, &mut effects);
             for effect in effects {
                 match effect {
-                    Effect::AskGuardian if self.has_guardian => {
-                        inputs.push(Input::GuardianAnswered);
+                    Effect::AskGuardian(number) if self.has_guardian => {
+                        inputs.push(Input::GuardianAnswered(number));
                     }
                     Effect::Check if self.has_checks => inputs.push(Input::Checked(at(self.now))),
                     Effect::Confirmed(_) | Effect::Remember(..) | Effect::Check => {}
-                    effect @ (Effect::AskGuardian
+                    effect @ (Effect::AskGuardian(_)
                     | Effect::Send(..)
                     | Effect::Close(_)
                     | Effect::Start(_)
                     | Effect::Stop(..)
                     | Effect::Forget(_)
+                    | Effect::Limits(_)
                     | Effect::Rebirth
                     | Effect::Alarm(_)) => {
                         if let Effect::Send(_, frame) = &effect
@@ -86,7 +87,8 @@ impl Played {
             }
             "guardian" => {
                 self.has_guardian = words[1] == "on";
-                return self.has_guardian.then_some(Input::GuardianAnswered);
+                let number = words.get(2).map(|word| word.parse().unwrap());
+                return number.map(Input::GuardianAnswered);
             }
             "checks" => {
                 self.has_checks = words[1] == "on";
@@ -232,7 +234,7 @@ fn start(now: u64, words: &[&str]) -> Worker {
 
 fn show(effect: Effect) -> String {
     match effect {
-        Effect::AskGuardian => "ask guardian".to_owned(),
+        Effect::AskGuardian(number) => format!("ask guardian #{number}"),
         Effect::Check => "check".to_owned(),
         Effect::Send(_, frame) => show_saying(frame),
         Effect::Close(stream) => format!("close {stream:?}"),
@@ -240,6 +242,7 @@ fn show(effect: Effect) -> String {
         Effect::Stop(run, how) => format!("stop {} {how:?}", show_run(run)),
         Effect::Forget(run) => format!("forget {}", show_run(run)),
         Effect::Confirmed(_) | Effect::Remember(..) => String::new(),
+        Effect::Limits(limits) => format!("goes by limits {}", limits.version),
         Effect::Rebirth => "rebirth".to_owned(),
         Effect::Alarm(alarm) => format!("alarm {alarm:?}"),
     }
@@ -249,7 +252,11 @@ fn show_saying(frame: FromWorker) -> String {
     match frame.saying {
         Saying::Heartbeat(heartbeat) => {
             let set = heartbeat.set.map_or(String::new(), |set| format!(" v{}", set.version.get()));
-            let drain = if heartbeat.wants_drain { " wants-drain" } else { "" };
+            let drain = match heartbeat.wants_drain {
+                Some(true) => " wants-drain",
+                Some(false) => " no-drain",
+                None => "",
+            };
             let limits = match heartbeat.limits {
                 1 => String::new(),
                 version => format!(" limits {version}"),

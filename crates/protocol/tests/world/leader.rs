@@ -93,7 +93,7 @@ impl World {
 
     fn book(&self) -> Book {
         match self.store.limits.split_last() {
-            Some((newest, older)) => Book::new(*newest, [&[self.limits], older].concat()),
+            Some((newest, older)) => Book::new(*newest, older.to_vec()),
             None => Book::new(self.limits, Vec::new()),
         }
     }
@@ -207,6 +207,7 @@ impl World {
             Op::Renew(sent) => Input::Lease(sent.plus(Span::from_millis(LEASE - LEASE_MARGIN))),
             Op::Limits(limits) => Input::Limits(limits),
             Op::Enroll(entry) => Input::Enrolled(entry.incarnation),
+            Op::Revive(incarnation) => Input::Enrolled(incarnation),
             Op::Strike(lock) => Input::Struck(lock),
             Op::DeclareDead(lock) => Input::DeclaredDead(lock),
             Op::Claim(dispatch) => {
@@ -219,7 +220,7 @@ impl World {
                 });
                 Input::Dispatch(vec![dispatch])
             }
-            Op::Release(..) => return,
+            Op::Release(..) | Op::Retire(_) => return,
             Op::Record(Report { from, run, number, news, .. }, _) => {
                 if news.is_end() {
                     self.leaders[index].batches.retain(|_, held| *held != run);
@@ -256,6 +257,7 @@ impl World {
             }
             Effect::Close(stream) => self.net.close_above(self.now, stream, &mut self.rng),
             Effect::Enroll(entry) => self.commit(index, Op::Enroll(entry)),
+            Effect::Revive(incarnation) => self.commit(index, Op::Revive(incarnation)),
             Effect::Strike(lock) => self.commit(index, Op::Strike(lock)),
             Effect::Settled(run, settlement) => self.settled(index, run, settlement),
             Effect::Found(from, held) => self.found(index, from, held),
@@ -272,7 +274,8 @@ impl World {
             Effect::StoreLags(..) => {
                 self.table.broken.get_or_insert("a store that lags, though none does".to_owned());
             }
-            Effect::Facts(..) | Effect::WantsDrain(_) | Effect::Opened(_) => {}
+            Effect::Retired(oldest) => self.commit(index, Op::Retire(oldest)),
+            Effect::Facts(..) | Effect::WantsDrain(..) | Effect::Opened(_) => {}
         }
     }
 

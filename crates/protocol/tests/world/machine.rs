@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use sterna_model::{BootTime, Incarnation, Lock, Name, Revision, RunId};
 use sterna_protocol::{
+    limits::Limits,
     message::{Held, Kill, Mandate, News, Status, StreamId},
     worker::{Effect, Input, Start, Stop, Worker},
 };
@@ -37,6 +38,7 @@ pub(crate) struct Disk {
     seen: Option<(Mandate, Revision)>,
     pub(crate) confirmed: Option<BootTime>,
     pub(crate) held: BTreeMap<RunId, Held>,
+    limits: Option<Limits>,
 }
 
 pub(crate) enum Timer {
@@ -120,9 +122,10 @@ impl World {
     }
 
     fn boot_worker(&mut self, index: usize) {
-        let limits = self.limits;
+        let usual = self.limits;
         let machine = &mut self.machines[index];
         machine.disk.life += 1;
+        let limits = machine.disk.limits.unwrap_or(usual);
         let start = Start {
             incarnation: Incarnation { lock: machine.lock, life: machine.disk.life },
             name: machine.name.clone(),
@@ -201,7 +204,7 @@ impl World {
     fn perform_below(&mut self, index: usize, effect: Effect) {
         let now = self.now;
         match &effect {
-            Effect::AskGuardian | Effect::Check | Effect::Confirmed(_) => {}
+            Effect::AskGuardian(_) | Effect::Check | Effect::Confirmed(_) => {}
             Effect::Send(stream, frame) => {
                 self.say(|| format!("  m{index} says {stream:?} {:?}", frame.saying));
             }
@@ -210,14 +213,15 @@ impl World {
             | Effect::Stop(..)
             | Effect::Forget(_)
             | Effect::Remember(..)
+            | Effect::Limits(_)
             | Effect::Rebirth
             | Effect::Alarm(_)) => self.say(|| format!("m{index} {other:?}")),
         }
         let machine = &mut self.machines[index];
         match effect {
-            Effect::AskGuardian => {
+            Effect::AskGuardian(number) => {
                 let at = now + self.rng.below(20);
-                machine.timers.push((at, Timer::Input(Input::GuardianAnswered)));
+                machine.timers.push((at, Timer::Input(Input::GuardianAnswered(number))));
             }
             Effect::Check => {
                 let checked = Input::Checked(machine.clock.at(now));
@@ -253,6 +257,7 @@ impl World {
             Effect::Forget(run) => drop(machine.disk.held.remove(&run)),
             Effect::Confirmed(stamp) => machine.disk.confirmed = Some(stamp),
             Effect::Remember(mandate, revision) => machine.disk.seen = Some((mandate, revision)),
+            Effect::Limits(limits) => machine.disk.limits = Some(limits),
             Effect::Rebirth => {
                 let at = now + self.rng.between(5, 600);
                 machine.timers.push((at, Timer::Reborn));

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use sterna_model::{BootTime, Lock, Revision, RunId, Term, WorkKey};
+use sterna_model::{BootTime, Incarnation, Lock, Revision, RunId, Term, WorkKey};
 use sterna_protocol::{
     limits::Limits,
     roster::Enrolled,
@@ -35,7 +35,10 @@ pub(crate) enum Fate {
 pub(crate) enum Op {
     Renew(BootTime),
     Limits(Limits),
+    /// Nobody goes by limits from before this version.
+    Retire(u64),
     Enroll(Enrolled),
+    Revive(Incarnation),
     Strike(Lock),
     DeclareDead(Lock),
     Claim(Dispatch),
@@ -48,7 +51,7 @@ pub(crate) enum Op {
 pub(crate) struct Store {
     pub(crate) term: u64,
     pub(crate) lease_until: u64,
-    /// The newest last; nobody says here which are retired.
+    /// Those that somebody may go by; the newest last.
     pub(crate) limits: Vec<Limits>,
     pub(crate) revision: u64,
     pub(crate) roster: BTreeMap<Lock, Enrolled>,
@@ -78,10 +81,27 @@ impl Store {
         self.revision += 1;
         match op {
             Op::Renew(_) => self.lease_until = now + LEASE,
-            Op::Limits(limits) => self.limits.push(*limits),
+            Op::Limits(limits) => {
+                let limits = self.limits.last().map_or(*limits, |before| limits.after(before));
+                self.limits.push(limits);
+            }
+            Op::Retire(oldest) => self.limits.retain(|limits| limits.version >= *oldest),
             Op::Enroll(entry) => {
                 self.had_roster = true;
-                self.roster.insert(entry.incarnation.lock, entry.clone());
+                let lock = entry.incarnation.lock;
+                let mut entry = entry.clone();
+                // The marks are not the leader's to set: somebody may be setting them now.
+                if let Some(before) = self.roster.get(&lock) {
+                    entry.is_declared_dead = before.is_declared_dead;
+                    entry.is_draining = before.is_draining;
+                }
+                self.roster.insert(lock, entry);
+            }
+            Op::Revive(life) => {
+                let entry = self.roster.get_mut(&life.lock);
+                if let Some(entry) = entry.filter(|entry| entry.incarnation == *life) {
+                    entry.is_declared_dead = false;
+                }
             }
             Op::Strike(lock) => {
                 self.roster.remove(lock);

@@ -72,6 +72,7 @@ impl World {
             trace: Vec::new(),
             rng,
         };
+        world.store.limits.push(world.limits);
         for number in 1..=world.rng.between(1, 3) {
             let clock = Clock::new(&mut world.rng);
             let up_at = world.rng.below(5_000);

@@ -94,7 +94,7 @@ impl Played {
         FromWorker { version: VERSION, incarnation, mandate: Some(self.mandate), saying }
     }
 
-    fn beat(&mut self, index: usize) {
+    fn heartbeat(&self, index: usize) -> Input {
         let heartbeat = Heartbeat {
             name: self.workers[index].1.clone(),
             stamp: self.now,
@@ -103,11 +103,15 @@ impl Played {
             seen: None,
             limits: 1,
             set: self.set,
-            wants_drain: false,
+            wants_drain: None,
             facts: Arc::clone(&self.facts),
         };
-        let frame = self.frame(index, Saying::Heartbeat(heartbeat));
-        self.step(Input::Frame(stream(index), frame));
+        Input::Frame(stream(index), self.frame(index, Saying::Heartbeat(heartbeat)))
+    }
+
+    fn beat(&mut self, index: usize) {
+        let input = self.heartbeat(index);
+        self.step(input);
     }
 
     fn step(&mut self, input: Input) {
@@ -142,13 +146,21 @@ impl Played {
     /// One heartbeat, from the frame to the answer, of workers in an order that no cache foresees.
     pub(super) fn heartbeat_ns(&mut self) -> f64 {
         let mut seed = 11;
-        let order: Vec<usize> =
-            self.workers.iter().map(|_| super::below(&mut seed, self.workers.len())).collect();
+        let order = self.workers.iter().map(|_| super::below(&mut seed, self.workers.len()));
+        let inputs: Vec<Input> = order.map(|index| self.heartbeat(index)).collect();
+        let count = inputs.len() as f64;
+        let mut effects = Vec::new();
         let begun = clock::instant();
-        for index in &order {
-            self.beat(*index);
+        for input in inputs {
+            self.fleet.step(self.now, input, &mut effects);
+            black_box(effects.drain(..).count());
         }
-        begun.elapsed().as_secs_f64() * 1e9 / order.len() as f64
+        begun.elapsed().as_secs_f64() * 1e9 / count
+    }
+
+    /// What the leader holds of each worker, at most.
+    pub(super) fn bytes_per_worker(&self) -> f64 {
+        self.fleet.heap_bytes() as f64 / self.workers.len() as f64
     }
 }
 

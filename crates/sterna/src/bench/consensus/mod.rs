@@ -62,7 +62,7 @@ const STATES: [(State, &str); 4] = [
 
 fn measure(rounds: u32) -> anyhow::Result<Report> {
     let mut report = Report::default();
-    let (mut heartbeat, mut bytes): (f64, f64) = (0.0, 0.0);
+    let (mut heartbeat, mut bytes, mut fleet_bytes): (f64, f64, f64) = (0.0, 0.0, 0.0);
     for size in SIZES {
         let mut slowest: f64 = 0.0;
         for (state, name) in STATES {
@@ -73,7 +73,8 @@ fn measure(rounds: u32) -> anyhow::Result<Report> {
             heartbeat = heartbeat.max(median((0..rounds).map(|_| heartbeat_ns(&leader, &seats))));
             bytes = bytes.max(leader.heap_bytes() as f64 / size as f64);
         }
-        let (pass, beat) = whole(size, rounds)?;
+        let (pass, beat, held) = whole(size, rounds)?;
+        fleet_bytes = fleet_bytes.max(held);
         report.figures.insert(format!("fleet_pass_ms_{size}"), rounded(pass));
         report.figures.insert(format!("fleet_heartbeat_ns_{size}"), rounded(beat));
         let floor = median((0..rounds).map(|_| walk_ms(bytes * size as f64)));
@@ -83,11 +84,12 @@ fn measure(rounds: u32) -> anyhow::Result<Report> {
     }
     report.figures.insert("heartbeat_ns".to_owned(), rounded(heartbeat));
     report.figures.insert("bytes_per_worker".to_owned(), rounded(bytes));
+    report.figures.insert("fleet_bytes_per_worker".to_owned(), rounded(fleet_bytes));
     Ok(report)
 }
 
-/// The pass and the heartbeat of the whole leader's side.
-fn whole(size: u64, rounds: u32) -> anyhow::Result<(f64, f64)> {
+/// The pass and the heartbeat of the whole leader's side, and what it holds of a worker.
+fn whole(size: u64, rounds: u32) -> anyhow::Result<(f64, f64, f64)> {
     let (term, nonce) = (Term::new(2), Nonce::new(2));
     let mut earlier = Consensus::starting_at(Term::new(1), nonce, Version::ZERO, u32::MAX);
     for number in 0..size {
@@ -101,7 +103,7 @@ fn whole(size: u64, rounds: u32) -> anyhow::Result<(f64, f64)> {
         played.pass_ms()
     });
     let pass = median(passes);
-    Ok((pass, median(beats)))
+    Ok((pass, median(beats), played.bytes_per_worker()))
 }
 
 fn pass_ms(leader: &Consensus) -> f64 {
@@ -224,9 +226,15 @@ fn table(report: &Report) -> String {
     for size in SIZES {
         text += &format!("{:>12}", shown(&report.floor, &format!("walk_ms_{size}")));
     }
-    let whole = shown(&report.figures, "fleet_heartbeat_ns_10000");
+    text += &format!("\n\n{:<16}", "ns per heartbeat");
+    for size in SIZES {
+        let whole = shown(&report.figures, &format!("fleet_heartbeat_ns_{size}"));
+        text += &format!("{whole:>12}");
+    }
     let bare = shown(&report.figures, "heartbeat_ns");
-    text += &format!("\na heartbeat: {bare} ns; of the whole leader {whole} ns");
-    text += &format!("\na worker: {} bytes", shown(&report.figures, "bytes_per_worker"));
+    text += &format!("\nof the consensus alone: {bare}");
+    let whole = shown(&report.figures, "fleet_bytes_per_worker");
+    let bare = shown(&report.figures, "bytes_per_worker");
+    text += &format!("\n\nbytes per worker: {whole}, of them {bare} the consensus");
     text
 }

@@ -1,0 +1,161 @@
+//! What goes into the leader's side, and what comes out of it.
+
+use sterna_model::{
+    BootTime, Contract, Incarnation, Lock, Name, Revision, RunId, TaskIncarnation, WorkKey,
+};
+
+use super::{Bump, Settlement};
+use crate::{
+    health::Health,
+    limits::{Book, Limits},
+    message::{FromLeader, FromWorker, Held, Kill, Mandate, News, Payload, StatusAnswer, StreamId},
+    roster::{Doors, Enrolled, Origin},
+};
+
+/// What a leader knows when its reign begins.
+#[derive(Clone, Debug)]
+pub struct Begin {
+    /// Under what it speaks.
+    pub mandate: Mandate,
+    /// When its election was committed, at the latest; deadlines of earlier reigns count from it.
+    pub elected: BootTime,
+    /// Until when it may act; moved by [`Input::Lease`].
+    pub lease_until: BootTime,
+    /// The newest revision that it knows.
+    pub revision: Revision,
+    /// The limits, with those not yet retired.
+    pub book: Book,
+    /// Everybody who may be running something.
+    pub roster: Vec<Enrolled>,
+    /// The runs that the store says are claimed.
+    pub claims: Vec<Claim>,
+    /// What the store is.
+    pub origin: Origin,
+    /// Whether a worker of another machine may take the name of one that is merely not healthy.
+    pub bump: Bump,
+}
+
+/// A run that the store says may be running.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Claim {
+    /// By which life of a worker.
+    pub holder: Incarnation,
+    /// The run.
+    pub run: RunId,
+    /// Of what.
+    pub key: WorkKey,
+    /// Of which life of the task.
+    pub task: Option<TaskIncarnation>,
+    /// As it was frozen.
+    pub contract: Contract,
+}
+
+/// A run to be sent. Whatever must be committed before is committed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Dispatch {
+    /// To whom.
+    pub to: Incarnation,
+    /// The run; an id is dispatched once.
+    pub run: RunId,
+    /// Of what.
+    pub key: WorkKey,
+    /// Of which life of the task.
+    pub task: Option<TaskIncarnation>,
+    /// What holds when the link is silent.
+    pub contract: Contract,
+    /// How it is done.
+    pub work: Payload,
+}
+
+/// Something that happened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Input {
+    /// The moment of [`Fleet::deadline`](super::Fleet::deadline) came.
+    Tick,
+    /// A frame arrived.
+    Frame(StreamId, FromWorker),
+    /// A stream broke.
+    Closed(StreamId),
+    /// The lease was renewed: this leader may act until then.
+    Lease(BootTime),
+    /// Send these runs.
+    Dispatch(Vec<Dispatch>),
+    /// End this run.
+    Kill(RunId, Kill),
+    /// The entry of [`Effect::Enroll`] stands in the roster, or [`Effect::Revive`] is done.
+    Enrolled(Incarnation),
+    /// The entry of [`Effect::Strike`] is out of the roster.
+    Struck(Lock),
+    /// A status is dealt with: its worker is told so.
+    Recorded(Incarnation, RunId, u64, StatusAnswer),
+    /// Somebody who must know says that nothing on this machine runs any more, and its entry in the
+    /// roster says so too.
+    DeclaredDead(Lock),
+    /// The worker of this machine gets no new work, or does again, and what is stored of it says so
+    /// too: its entry in the roster if there is one. Who keeps the marks of machines that are not on
+    /// the roster says them when a reign begins.
+    Draining(Lock, bool),
+    /// These limits were committed.
+    Limits(Limits),
+    /// The store has come this far.
+    Revision(Revision),
+    /// Somebody who must know says that the roster is complete although the store was restored.
+    RosterIsComplete,
+}
+
+/// Something that the driver must do, in order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// Send a frame.
+    Send(StreamId, FromLeader),
+    /// End a stream; nothing more is read from it.
+    Close(StreamId),
+    /// Commit this entry of the roster, in place of any with the same lock, and answer with
+    /// [`Input::Enrolled`]. The marks of an entry that stands, `is_declared_dead` and `is_draining`,
+    /// stay as they are stored: somebody may be setting them at this moment.
+    Enroll(Enrolled),
+    /// Take the mark `is_declared_dead` off the entry of this life, and answer with
+    /// [`Input::Enrolled`]: everything that it had then has ended.
+    Revive(Incarnation),
+    /// Take the entry with this lock out of the roster, and answer with [`Input::Struck`]. Its drain
+    /// is not ended by this.
+    Strike(Lock),
+    /// A run is not, and will not be, running there.
+    Settled(RunId, Settlement),
+    /// A worker has a run that nobody claimed in this reign.
+    Found(Incarnation, Held),
+    /// A status came; answer with [`Input::Recorded`] when it needs not to be sent again.
+    Reported(Report),
+    /// The worker of a run under `replace` has been silent for so long that another may start.
+    Silent(RunId),
+    /// A worker is something else from now on.
+    Health(Incarnation, Health),
+    /// What a worker has: resources, tags, zone, address.
+    Facts(Incarnation, Name, Payload),
+    /// A worker asks to be drained, or to be drained no longer; store that, and answer with
+    /// [`Input::Draining`]. Said again with each of its heartbeats until then.
+    WantsDrain(Lock, bool),
+    /// More may start than before.
+    Opened(Doors),
+    /// Nobody goes by limits from before this version any more: they may leave the store (safety rule
+    /// 11).
+    Retired(u64),
+    /// The store lags behind what a worker has seen: this reign is over, and the next one must open
+    /// a recovered epoch (safety rule 25).
+    StoreLags(Mandate, Revision),
+}
+
+/// A status, and whether this leader knows of its run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Report {
+    /// Who sent it.
+    pub from: Incarnation,
+    /// The run.
+    pub run: RunId,
+    /// Its number, for the answer.
+    pub number: u64,
+    /// What became of the run.
+    pub news: News,
+    /// Whether the run is one that this leader waits for; else it is late.
+    pub is_awaited: bool,
+}
