@@ -262,6 +262,30 @@ pub enum OpenError {
         #[source]
         source: BoxError,
     },
+    /// What is to be shown to the server cannot be.
+    #[error(
+        "{file} cannot be shown to the server; name PEM files with sslcert=FILE and sslkey=FILE, the \
+         key without a password"
+    )]
+    Identity {
+        /// Which file.
+        file: String,
+        /// What is wrong with it.
+        #[source]
+        source: BoxError,
+    },
+    /// The server asks for a certificate, and did not get one that it trusts.
+    #[error(
+        "{server} asks for a certificate that it trusts; name one with sslcert=FILE, and its key with \
+         sslkey=FILE"
+    )]
+    Unidentified {
+        /// The server.
+        server: String,
+        /// What it said.
+        #[source]
+        source: BoxError,
+    },
     /// The server's version is too old.
     #[error("{server} runs version {found}, and {needed} or later is needed; upgrade the server")]
     TooOld {

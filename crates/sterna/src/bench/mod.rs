@@ -3,6 +3,8 @@
 //! Every bench answers in one form: `figures` are what was measured, `floor` is the bare work of the
 //! machine in the same run, `ratios` are figures over floor. Only ratios compare across machines.
 
+#[cfg(any(feature = "etcd", feature = "postgres"))]
+mod bare;
 mod consensus;
 mod cron;
 #[cfg(feature = "etcd")]

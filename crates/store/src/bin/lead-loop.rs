@@ -96,6 +96,8 @@ impl Contender {
                 drop(self.write(reign).await?);
             }
             if let Some(reign) = self.lost {
+                // Under an id of its own: that of a write just made may have applied in time.
+                self.number += 1;
                 let answer = match self.write(reign).await? {
                     Ok(Outcome::Applied(revision)) => format!("applied {}", revision.get()),
                     Ok(Outcome::Conflict(_)) => "conflict".to_owned(),

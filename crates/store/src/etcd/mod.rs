@@ -106,9 +106,10 @@ pub struct Etcd {
 
 impl Etcd {
     /// Opens the store that a URL names: `etcd://USER:PASSWORD@HOST:PORT,HOST:PORT/PREFIX`, with the
-    /// options `sslmode` (`disable`, `require`, `verify-ca`, `verify-full`) and `sslrootcert` (a PEM
-    /// file; without it, the system's roots). All but the hosts may be left out: port 2379, prefix
-    /// `sterna`, no user, no TLS. Naming all members lets the store outlive some of them.
+    /// options `sslmode` (`disable`, `require`, `verify-ca`, `verify-full`), `sslrootcert` (a PEM
+    /// file; without it, the system's roots), `sslcert` and `sslkey` (PEM files, for members that
+    /// ask who we are). All but the hosts may be left out: port 2379, prefix `sterna`, no user, no
+    /// TLS. Naming all members lets the store outlive some of them.
     ///
     /// # Errors
     /// Each says what is in the way and what to do about it.

@@ -112,7 +112,7 @@ pub(super) fn connector(url: &str) -> Result<Connector, OpenError> {
     let target = Target::read(url)?;
     let tls = match &target.trust {
         Some(trust) => {
-            let mut config = tls::config(trust)?;
+            let mut config = tls::config(trust, target.identity.as_ref())?;
             config.alpn_protocols = vec![b"h2".to_vec()];
             Some(TlsConnector::from(Arc::new(config)))
         }
@@ -202,7 +202,10 @@ pub(super) async fn prepare(connector: &Connector, opened: &Opened) -> Result<Fa
         // etcd acknowledges what a majority of its members has synced; it has no other way.
         is_durable: true,
         is_shared: true,
-        failover: Failover::Keeps("more than half of the members have every commit".to_owned()),
+        failover: Failover::Keeps(
+            "more than half of the members have every commit; fewer than half may be lost"
+                .to_owned(),
+        ),
     };
     Ok(Facts { floor, about, warnings })
 }
@@ -272,7 +275,9 @@ async fn not_connected(connector: &Connector, endpoint: &Endpoint, trouble: Trou
     let is_refused = matches!(trouble, Trouble::Said { .. }) && trouble.next() == Next::Nothing;
     let is_silent = matches!(trouble, Trouble::Silent { .. });
     let source = trouble.into();
-    if met == Met::Certificate {
+    if met == Met::Unidentified {
+        OpenError::Unidentified { server, source }
+    } else if met == Met::Certificate {
         OpenError::Untrusted { server, source }
     } else if met == Met::NoTls && connector.tls.is_some() {
         OpenError::NoTls { server }
@@ -290,6 +295,8 @@ async fn not_connected(connector: &Connector, endpoint: &Endpoint, trouble: Trou
 enum Met {
     /// A certificate that is not believed.
     Certificate,
+    /// A member that does not believe ours, or misses it.
+    Unidentified,
     /// Something that does not speak TLS, if that is what it was asked.
     NoTls,
     Other,
@@ -300,6 +307,9 @@ impl Met {
         let Trouble::NotConnected { source, .. } = trouble else { return Self::Other };
         let first: &(dyn Error + 'static) = &**source;
         for cause in std::iter::successors(Some(first), |error| (*error).source()) {
+            if tls::is_identity_refused(cause) {
+                return Self::Unidentified;
+            }
             let io = cause.downcast_ref::<io::Error>();
             let inner = io.and_then(io::Error::get_ref).and_then(|inner| inner.downcast_ref());
             match cause.downcast_ref::<rustls::Error>().or(inner) {

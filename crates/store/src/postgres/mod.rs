@@ -111,9 +111,10 @@ pub struct Postgres {
 
 impl Postgres {
     /// Opens the store that a URL names: `postgres://USER:PASSWORD@HOST:PORT/DATABASE`, with the
-    /// options `schema`, `sslmode` (`disable`, `prefer`, `require`, `verify-ca`, `verify-full`) and
-    /// `sslrootcert` (a PEM file; without it, the system's roots). The schema, `sterna` unless
-    /// named, and its tables are made if they are not there, and brought up to date.
+    /// options `schema`, `sslmode` (`disable`, `prefer`, `require`, `verify-ca`, `verify-full`),
+    /// `sslrootcert` (a PEM file; without it, the system's roots), `sslcert` and `sslkey` (PEM files,
+    /// for a server that asks who we are). The schema, `sterna` unless named, and its tables are
+    /// made if they are not there, and brought up to date.
     ///
     /// # Errors
     /// Each says what is in the way and what to do about it.

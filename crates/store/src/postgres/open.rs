@@ -190,7 +190,7 @@ async fn version(
 /// A connector to the server that a URL names.
 pub(super) fn connector(url: &str) -> Result<Connector, OpenError> {
     let target = Target::read(url)?;
-    let tls = MakeRustlsConnect::new(tls::config(&target.trust)?);
+    let tls = MakeRustlsConnect::new(tls::config(&target.trust, target.identity.as_ref())?);
     let (hints, _) = tokio::sync::watch::channel(sterna_model::Revision::ZERO);
     let reached = Arc::new(Reached::new());
     Ok(Connector { target: Arc::new(target), tls, hints: Arc::new(hints), reached })

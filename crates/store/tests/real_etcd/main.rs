@@ -15,6 +15,8 @@ mod killed;
 mod ledger;
 mod messages;
 mod network;
+#[path = "../support/papers.rs"]
+mod papers;
 #[path = "../support/proxy.rs"]
 mod proxy;
 mod refusals;

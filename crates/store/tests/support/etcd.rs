@@ -177,6 +177,10 @@ impl Cluster {
         command.env("ETCDCTL_API", "3").args(arguments).stdin(Stdio::null());
         if self.scheme == "https" {
             command.args(["--insecure-skip-tls-verify", "--insecure-transport=false"]);
+            let [certificate, key] = ["client.crt", "client.key"].map(|it| self.folder.join(it));
+            if certificate.exists() {
+                command.arg("--cert").arg(certificate).arg("--key").arg(key);
+            }
         }
         let output = command
             .output()
