@@ -4,7 +4,7 @@ use std::{iter, sync::Mutex, thread};
 
 use sterna_sim::{
     Options,
-    planted::{Mistake, find},
+    planted::{Mistake, breaks, find},
 };
 
 const USUAL: Options = Options { minutes: 10, workers: 5 };
@@ -13,11 +13,27 @@ const USUAL: Options = Options { minutes: 10, workers: 5 };
 const SEEDS: u64 = 2_000;
 
 /// Seeds that are known to find what takes long; it spares the search while the world is as it is.
-const KNOWN: &[(Mistake, u64)] = &[];
+const KNOWN: &[(Mistake, u64)] = &[
+    (Mistake::DecidesTwice, 949),
+    (Mistake::CountsFromArrival, 342),
+    (Mistake::FreesTheUnsure, 23),
+    (Mistake::TakesUnknownForFailed, 107),
+    (Mistake::ClaimsAfterSend, 454),
+    (Mistake::HasNoMargin, 49),
+    (Mistake::IgnoresRoster, 26),
+    (Mistake::EnrolsNobody, 26),
+    (Mistake::RaisesNoFence, 43),
+    (Mistake::IgnoresNotify, 19),
+    (Mistake::StopsAtTheDeadline, 172),
+    (Mistake::CountsAnyAbsence, 219),
+    (Mistake::SpeaksWhenMute, 58),
+    (Mistake::ForgetsStops, 19),
+];
 
 #[test]
 fn every_planted_mistake_is_found() {
-    let left = Mutex::new(Mistake::ALL.iter());
+    let is_ours = |mistake: &&Mistake| !breaks(**mistake).is_empty();
+    let left = Mutex::new(Mistake::ALL.iter().filter(is_ours));
     let not_found = Mutex::new(Vec::new());
     // By turns, so that two threads are busy to the end.
     let search = || {
@@ -41,5 +57,7 @@ fn every_planted_mistake_is_found() {
 
 #[test]
 fn there_are_thirty() {
-    assert!(Mistake::ALL.len() >= 30, "{}", Mistake::ALL.len());
+    let ours = Mistake::ALL.iter().filter(|mistake| !breaks(**mistake).is_empty()).count();
+    assert!(ours >= 30, "{ours}");
+    assert_eq!(ours + 2, Mistake::ALL.len(), "two are left to the protocol's own world");
 }

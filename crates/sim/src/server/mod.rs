@@ -275,20 +275,13 @@ impl World {
     }
 
     fn be_told(&mut self, server: usize, call: CallId, told: Told) {
-        match (call, told) {
-            (CallId::LeaseRead, Told::Get(Ok(reading))) => {
-                self.look_on(server, reading.revision);
-                let lease = match reading.item {
-                    None => Ok(None),
-                    Some(item) => {
-                        Lease::from_bytes(&item.value).map(|lease| Some((lease, item.revision)))
-                    }
-                };
-                let input = lease.map_or(leader::Input::NotSeen, leader::Input::Seen);
+        match call {
+            CallId::LeaseRead => {
+                let input = self.lease_seen(server, told);
                 self.step_election(server, input);
             }
-            (CallId::LeaseRead, _) => self.step_election(server, leader::Input::NotSeen),
-            (CallId::Election(attempt), Told::Commit(answer)) => {
+            CallId::Election(attempt) => {
+                let Told::Commit(answer) = told else { return };
                 let ended = match answer {
                     Ok(Outcome::Applied(revision)) => {
                         self.servers[server].note(revision);
@@ -300,18 +293,28 @@ impl World {
                 };
                 self.step_election(server, leader::Input::Answered(attempt, ended));
             }
-            (CallId::Group(number), Told::Commit(answer)) => {
+            CallId::Group(number) => {
+                let Told::Commit(answer) = told else { return };
                 self.group_answered(server, number, answer);
             }
-            (CallId::Desk(number), told) => {
+            CallId::Desk(number) => {
                 if let Some(process) = &self.servers[server].process {
                     process.desk.tell(number, told);
                     self.go_on(server);
                 }
             }
-            (CallId::Election(_) | CallId::Group(_), _) => {}
         }
         self.arm_server(server);
+    }
+
+    fn lease_seen(&mut self, server: usize, told: Told) -> leader::Input {
+        let Told::Get(Ok(reading)) = told else { return leader::Input::NotSeen };
+        self.look_on(server, reading.revision);
+        let Some(item) = reading.item else { return leader::Input::Seen(None) };
+        let lease = Lease::from_bytes(&item.value);
+        lease.map_or(leader::Input::NotSeen, |lease| {
+            leader::Input::Seen(Some((lease, item.revision)))
+        })
     }
 
     /// Who follows notes how far the store has come, too; what goes back is not noted.

@@ -95,21 +95,15 @@ async fn take(
     write_id: WriteId,
 ) -> Result<Taken, ClusterError> {
     let found = cluster::read(&desk, seen.as_ref()).await?;
-    let cluster = match (cluster::judge(&found, seen.as_ref()), found.cluster) {
-        (Verdict::Whole, Some(cluster)) => cluster,
-        (Verdict::Lags(epoch), before) => {
-            let id = super::cluster_id();
-            let next = Cluster { id, epoch, stage: Stage::Recovered };
-            cluster::recover(&desk, reign, before.as_ref(), next, write_id).await?
+    let cluster = match cluster::judge(&found, seen.as_ref()) {
+        Verdict::Whole => found.cluster.ok_or(ClusterError::Overtaken)?,
+        Verdict::Lags(epoch) => {
+            let next = Cluster { id: super::cluster_id(), epoch, stage: Stage::Recovered };
+            cluster::recover(&desk, reign, found.cluster.as_ref(), next, write_id).await?
         }
-        (
-            Verdict::Blank
-            | Verdict::Whole
-            | Verdict::Moved
-            | Verdict::Foreign(_)
-            | Verdict::Exhausted,
-            _,
-        ) => return Err(ClusterError::Overtaken),
+        Verdict::Blank | Verdict::Moved | Verdict::Foreign(_) | Verdict::Exhausted => {
+            return Err(ClusterError::Overtaken);
+        }
     };
     let (items, revision) = scan_all(&desk, PREFIX).await?;
     Ok(Taken { cluster, items, revision })
