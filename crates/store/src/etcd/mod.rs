@@ -109,7 +109,8 @@ impl Etcd {
     /// options `sslmode` (`disable`, `require`, `verify-ca`, `verify-full`), `sslrootcert` (a PEM
     /// file; without it, the system's roots), `sslcert` and `sslkey` (PEM files, for members that
     /// ask who we are). All but the hosts may be left out: port 2379, prefix `sterna`, no user, no
-    /// TLS. Naming all members lets the store outlive some of them.
+    /// TLS. Naming all members lets the store outlive some of them. It gives up after 7 s for each
+    /// member that is named and 15 s more at the latest.
     ///
     /// # Errors
     /// Each says what is in the way and what to do about it.

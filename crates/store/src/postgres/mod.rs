@@ -114,7 +114,8 @@ impl Postgres {
     /// options `schema`, `sslmode` (`disable`, `prefer`, `require`, `verify-ca`, `verify-full`),
     /// `sslrootcert` (a PEM file; without it, the system's roots), `sslcert` and `sslkey` (PEM files,
     /// for a server that asks who we are). The schema, `sterna` unless named, and its tables are
-    /// made if they are not there, and brought up to date.
+    /// made if they are not there, and brought up to date. It gives up after 70 s at the latest, of
+    /// which it waits 30 s for tables that another process makes.
     ///
     /// # Errors
     /// Each says what is in the way and what to do about it.
