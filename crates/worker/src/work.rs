@@ -18,8 +18,6 @@ pub struct Work {
     pub env: BTreeMap<String, String>,
     /// What the worker says of the run.
     pub about: About,
-    /// Where it is run.
-    pub runtime: Runtime,
     /// Where it begins; a fresh directory of its own if none.
     pub directory: Option<PathBuf>,
     /// As whom it runs; as the worker does if none. A name or a number.
@@ -74,42 +72,6 @@ pub struct Node {
     pub name: String,
     /// The command's third additional argument; the second is the path of the status pipe.
     pub json: String,
-}
-
-/// Where a command is run.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Runtime {
-    /// As a process of the machine.
-    #[default]
-    Process,
-    /// In an OCI container.
-    Oci(Image),
-}
-
-/// What an OCI container is made from.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Image {
-    /// An unpacked root file system, or an OCI bundle with its `config.json`.
-    pub path: PathBuf,
-    /// Whether the container may change its root file system.
-    #[serde(default)]
-    pub is_writable: bool,
-    /// Directories of the machine that it sees.
-    #[serde(default)]
-    pub mounts: Vec<Mount>,
-}
-
-/// A directory of the machine in a container.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Mount {
-    /// On the machine.
-    pub source: PathBuf,
-    /// In the container.
-    pub target: PathBuf,
-    /// Whether the container may change it.
-    #[serde(default)]
-    pub is_writable: bool,
 }
 
 /// What a run may use at most; `None` for whatever there is.
