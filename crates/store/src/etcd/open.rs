@@ -126,7 +126,7 @@ pub(super) fn connector(url: &str) -> Result<Connector, OpenError> {
 pub(super) async fn any(connector: &Connector) -> Result<Opened, OpenError> {
     let (mut found, mut worst): (Option<Opened>, Option<OpenError>) = (None, None);
     for (member, endpoint) in connector.target.endpoints.iter().enumerate() {
-        match connector.session(endpoint).await {
+        match asked_again(connector, endpoint).await {
             Ok(session) => {
                 check_version(&connector.target.server, &session.status.version)?;
                 let opened = Opened { session, member };
@@ -135,8 +135,7 @@ pub(super) async fn any(connector: &Connector) -> Result<Opened, OpenError> {
                 }
                 found = found.or(Some(opened));
             }
-            Err(trouble) => {
-                let error = open_error(connector, endpoint, trouble).await;
+            Err(error) => {
                 // That one member is down says less than what another one said.
                 let is_news = !matches!(error, OpenError::Unreachable { .. });
                 if is_news || worst.is_none() {
@@ -152,6 +151,29 @@ pub(super) async fn any(connector: &Connector) -> Result<Opened, OpenError> {
         url: connector.target.server.clone(),
         remedy: "name at least one host",
     }))
+}
+
+/// How often a member is asked again that ended a TLS connection without a word.
+const ASKED_AGAIN: u32 = 4;
+
+/// Asks a member for a session. One that does not believe us says so after the handshake, and may
+/// end the connection before its word was read: the next time it may be.
+async fn asked_again(connector: &Connector, endpoint: &Endpoint) -> Result<Session, OpenError> {
+    let mut tries = 0;
+    loop {
+        let trouble = match connector.session(endpoint).await {
+            Ok(session) => return Ok(session),
+            Err(trouble) => trouble,
+        };
+        let is_silent = matches!(trouble, Trouble::Silent { .. });
+        let error = open_error(connector, endpoint, trouble).await;
+        let is_mute = matches!(error, OpenError::Unreachable { .. }) && !is_silent;
+        tries += 1;
+        let may_say_more = connector.tls.is_some() && is_mute && tries <= ASKED_AGAIN;
+        if !may_say_more || !connector.speaks_tls(endpoint).await {
+            return Err(error);
+        }
+    }
 }
 
 /// Makes the store's records if they are not there, and reads them.
