@@ -5,7 +5,7 @@
 //! | [`containers`] | all containers of this worker, and the thread that drives their cores |
 //! | [`guardian`] | the process that parents every container and outlives the worker |
 //! | [`interrupts`] | what a terminal or a supervisor asks by signals |
-//! | [`bench`] | what isolation costs, step by step |
+//! | [`mod@bench`] | what isolation costs, step by step |
 //! | `cgroup` | groups, limits and usage, as files of version 1 and 2 |
 //! | [`sink`] | where the output of runs goes |
 //! | [`work`] | what is to be run, and how |
