@@ -174,6 +174,9 @@ impl Driver {
                 State::Created | State::Running => live.sample(),
                 State::Reserved | State::Initializing | State::Completed | State::Gone => continue,
             }
+            if live.is_killed {
+                live.kill();
+            }
             if live.work.limits.disk.is_some() && self.samples.is_multiple_of(MEASURE_EVERY) {
                 let directory = self.at.layout.run(*run).join("work");
                 self.sweeper.tell(Chore::Measure(*run, directory));
@@ -380,11 +383,15 @@ impl Driver {
         Ok(())
     }
 
-    /// What the guardian was never asked for is over at once.
+    /// What the guardian was never asked for is over at once. The guardian is not relied upon.
     fn kill(&mut self, run: RunId) {
-        match self.lives.get(&run).map(|live| live.is_spawned) {
-            Some(true) => self.ask(&Ask::Stop { run, grace_ms: 0 }),
-            Some(false) => self.output.tell(Order::Finish(run)),
+        match self.lives.get_mut(&run) {
+            Some(live) if live.is_spawned => {
+                live.is_killed = true;
+                live.kill();
+                self.ask(&Ask::Stop { run, grace_ms: 0 });
+            }
+            Some(_) => self.output.tell(Order::Finish(run)),
             None => {}
         }
     }

@@ -95,6 +95,7 @@ impl Driver {
         if !live.started.insert(part) || live.step_of(part).is_none() {
             return;
         }
+        live.hold_on_to(pid);
         let pipes: Vec<_> = pipes.map(|(stream, fd)| (stream, Arc::new(fd))).collect();
         live.pipes.insert(part, pipes.clone());
         self.output.tell(Order::Add(run, pipes));

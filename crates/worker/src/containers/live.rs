@@ -6,6 +6,10 @@ use std::{
     sync::Arc,
 };
 
+use rustix::{
+    event::{PollFd, PollFlags, Timespec, poll},
+    process::{Pid, PidfdFlags, pidfd_open},
+};
 use sterna_executor::{
     container::{Container, Spec, Step},
     monitor::ProbeId,
@@ -14,8 +18,8 @@ use sterna_model::{BootTime, Span};
 
 use super::{Report, prepare::Prepared};
 use crate::{
-    cgroup::Usage,
-    guardian::{ContractWord, RoleWord, StreamWord},
+    cgroup::{Hold, Usage},
+    guardian::{ContractWord, Holding, RoleWord, StreamWord},
     work::{WhenWorkerExits, Work},
 };
 
@@ -30,6 +34,10 @@ pub(super) struct Live {
     pub(super) status: Option<String>,
     /// Whether the guardian was asked for anything.
     pub(super) is_spawned: bool,
+    /// Whether all of it is to be gone.
+    pub(super) is_killed: bool,
+    /// What stands above each of its commands where nothing but the process tree holds them.
+    pub(super) roots: BTreeMap<i32, OwnedFd>,
     /// Parts of which it is known that they have begun, and that they are over.
     pub(super) started: BTreeSet<u32>,
     pub(super) over: BTreeSet<u32>,
@@ -60,6 +68,8 @@ impl Live {
             usage: Usage::default(),
             status: None,
             is_spawned: false,
+            is_killed: false,
+            roots: BTreeMap::new(),
             started: BTreeSet::new(),
             over: BTreeSet::new(),
             next_probe,
@@ -105,6 +115,30 @@ impl Live {
         }
     }
 
+    /// Keeps hold of a command's process, if nothing else tells which processes are the run's.
+    pub(super) fn hold_on_to(&mut self, pid: i32) {
+        let is_tree = |prepared: &Prepared| matches!(prepared.group.hold(), Hold::Tree);
+        if self.prepared.as_ref().is_some_and(is_tree)
+            && let Some(number) = Pid::from_raw(pid)
+            && let Ok(fd) = pidfd_open(number, PidfdFlags::empty())
+        {
+            self.roots.insert(pid, fd);
+        }
+    }
+
+    /// Kills all of it, without the guardian, which may be stopped (safety rule 12). Where that is
+    /// not one act of the kernel it must be done again until it is over.
+    pub(super) fn kill(&self) {
+        let hold = self.prepared.as_ref().map(|prepared| prepared.group.hold());
+        let Some(Ok(mut holding)) = hold.map(Holding::open) else { return };
+        if let Holding::Tree { roots } = &mut holding {
+            // A number whose process was taken may mean another one by now.
+            let alive = self.roots.iter().filter(|(_, fd)| !has_ended(fd));
+            roots.extend(alive.map(|(pid, _)| *pid));
+        }
+        holding.kill();
+    }
+
     /// Takes a look at what it uses.
     pub(super) fn sample(&mut self) {
         if let Some(prepared) = &self.prepared {
@@ -116,6 +150,12 @@ impl Live {
     pub(super) fn grace(&self, now: BootTime) -> Span {
         self.core.deadline().map_or(Span::from_millis(u64::MAX / 4), |at| at.since(now))
     }
+}
+
+/// Whether a process has ended.
+fn has_ended(process: &OwnedFd) -> bool {
+    let mut fds = [PollFd::new(process, PollFlags::IN)];
+    poll(&mut fds, Some(&Timespec::default())).is_ok_and(|ready| ready > 0)
 }
 
 /// What the core must know of the work.
