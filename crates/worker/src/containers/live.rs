@@ -1,107 +1,64 @@
 //! One container, as the driver has it.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    os::fd::OwnedFd,
-    sync::Arc,
-};
+use std::{collections::BTreeMap, os::fd::OwnedFd, sync::Arc};
 
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
     process::{Pid, PidfdFlags, pidfd_open},
 };
 use sterna_executor::{
-    container::{Container, Spec, Step},
-    monitor::ProbeId,
+    container::{Spec, Step},
+    guardian::Part,
+    ward::Ward,
 };
-use sterna_model::{BootTime, Span};
+use sterna_model::Span;
 
 use super::{Report, prepare::Prepared};
 use crate::{
     cgroup::{Hold, Usage},
-    guardian::{ContractWord, Holding, RoleWord, StreamWord},
+    guardian::{ContractWord, Holding, StreamWord},
     work::{WhenWorkerExits, Work},
 };
 
 /// One container.
 #[derive(Debug)]
 pub(super) struct Live {
-    pub(super) core: Container,
+    pub(super) ward: Ward,
     pub(super) work: Work,
     pub(super) prepared: Option<Prepared>,
     pub(super) ports: Vec<(String, u16)>,
     pub(super) usage: Usage,
     pub(super) status: Option<String>,
-    /// Whether the guardian was asked for anything.
-    pub(super) is_spawned: bool,
-    /// Whether all of it is to be gone.
-    pub(super) is_killed: bool,
     /// What stands above each of its commands where nothing but the process tree holds them.
     pub(super) roots: BTreeMap<i32, OwnedFd>,
-    /// Parts of which it is known that they have begun, and that they are over.
-    pub(super) started: BTreeSet<u32>,
-    pub(super) over: BTreeSet<u32>,
-    pub(super) next_probe: u32,
-    pub(super) probes: BTreeMap<u32, (Question, ProbeId)>,
     /// Copies of what is read elsewhere, for a guardian that has lost its own.
-    pub(super) pipes: BTreeMap<u32, Vec<(StreamWord, Arc<OwnedFd>)>>,
-    /// Whether nothing of it is left but pipes.
-    pub(super) is_empty: bool,
+    pub(super) pipes: BTreeMap<Part, Vec<(StreamWord, Arc<OwnedFd>)>>,
     pub(super) report: Option<Report>,
 }
 
-/// Which of its two monitors asks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Question {
-    IsWell,
-    IsReady,
-}
-
 impl Live {
-    pub(super) fn new(core: Container, work: Work) -> Self {
-        let next_probe = u32::try_from(work.setup.len()).unwrap_or(u32::MAX - 1) + 1;
+    pub(super) fn new(ward: Ward, work: Work) -> Self {
         Self {
-            core,
+            ward,
             work,
             prepared: None,
             ports: Vec::new(),
             usage: Usage::default(),
             status: None,
-            is_spawned: false,
-            is_killed: false,
             roots: BTreeMap::new(),
-            started: BTreeSet::new(),
-            over: BTreeSet::new(),
-            next_probe,
-            probes: BTreeMap::new(),
             pipes: BTreeMap::new(),
-            is_empty: false,
             report: None,
         }
     }
 
-    pub(super) fn step_of(&self, part: u32) -> Option<Step> {
-        let main = self.main();
-        match part.cmp(&main) {
-            std::cmp::Ordering::Less => Some(Step::Setup(part)),
-            std::cmp::Ordering::Equal => Some(Step::Run),
-            std::cmp::Ordering::Greater => None,
-        }
-    }
-
-    /// The number of the run step.
-    fn main(&self) -> u32 {
-        u32::try_from(self.work.setup.len()).unwrap_or(u32::MAX)
-    }
-
-    /// The number, the role and the words of a step.
-    pub(super) fn command(&self, step: Step) -> (u32, RoleWord, &[String]) {
+    /// The words of a step.
+    pub(super) fn command(&self, step: Step) -> &[String] {
         match step {
             Step::Setup(number) => {
                 let words = usize::try_from(number).ok().and_then(|at| self.work.setup.get(at));
-                (number, RoleWord::Setup, words.map_or(&[], Vec::as_slice))
+                words.map_or(&[], Vec::as_slice)
             }
-            Step::Run => (self.main(), RoleWord::Main, &self.work.run),
+            Step::Run => &self.work.run,
         }
     }
 
@@ -144,11 +101,6 @@ impl Live {
         if let Some(prepared) = &self.prepared {
             self.usage = self.usage.later(prepared.group.usage());
         }
-    }
-
-    /// How long from `now` until it is killed, once it is being stopped.
-    pub(super) fn grace(&self, now: BootTime) -> Span {
-        self.core.deadline().map_or(Span::from_millis(u64::MAX / 4), |at| at.since(now))
     }
 }
 

@@ -50,7 +50,7 @@ pub(crate) use self::{
     hold::Holding,
     kept::RUNS,
     launch::{Launched, connect},
-    words::{Ask, ContractWord, ExitWord, FateWord, Plan, RoleWord, Say, StreamWord, WhyWord},
+    words::{Ask, ContractWord, ExitWord, FateWord, Plan, RoleWord, Say, StreamWord},
 };
 use self::{
     kept::{Left, State},
