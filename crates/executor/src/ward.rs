@@ -13,7 +13,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use sterna_model::{BootTime, Span};
+use sterna_model::{
+    BootTime, Span,
+    planted::{Mistake, is_planted},
+};
 
 use crate::{
     container::{self, Cause, Container, End, Exit, How, Spec, State, Step},
@@ -115,6 +118,11 @@ impl Ward {
         let step = part.and_then(|part| ward.step_of(part)).unwrap_or(Step::Run);
         ward.container = Container::adopt(now, spec, begun, step);
         ward.asked = 1;
+        // Of the steps before it everything is told again, and nothing of that is news.
+        let before = if is_planted(Mistake::HearsOldNews) { 0 } else { ward.part_of(step).get() };
+        let before = (0..before).map(Part::new);
+        ward.started.extend(before.clone());
+        ward.over.extend(before);
         ward
     }
 
@@ -241,6 +249,9 @@ impl Ward {
                     self.probed(now, question, probe, exit.is_success(), effects);
                 } else {
                     self.exited(now, part, exit, effects);
+                    if is_planted(Mistake::EndsAtExit) && self.step_of(part) == Some(Step::Run) {
+                        self.emptied(now, effects);
+                    }
                 }
             }
             Fate::Empty => self.emptied(now, effects),
@@ -436,6 +447,19 @@ mod tests {
                 assert_eq!(told(&mut ward, again.clone()), [], "{again:?} after {fate:?}");
             }
         }
+    }
+
+    #[test]
+    fn what_is_told_again_of_a_setup_step_does_not_end_the_run_that_followed_it() {
+        let (setup, main) = (Part::new(0), Part::new(1));
+        let spec = Spec { setup_steps: 1, ..Spec::default() };
+        let mut ward = Ward::adopt(at(1), spec, at(0), Some(main));
+        for fate in [Fate::Started(setup), Fate::Exited(setup, Exit::Code(0)), Fate::Started(main)]
+        {
+            let effects = told(&mut ward, fate.clone());
+            assert!(!effects.contains(&Effect::Kill), "{fate:?}");
+        }
+        assert_eq!(ward.state(), State::Running);
     }
 
     #[test]
