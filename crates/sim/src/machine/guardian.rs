@@ -207,7 +207,9 @@ impl World {
                 }
             }
             Effect::Release(run) => {
-                self.machines[machine].disk.ends.remove(&run);
+                let disk = &mut self.machines[machine].disk;
+                disk.ends.remove(&run);
+                disk.markers.retain(|(marked, _)| *marked != run);
             }
             Effect::Exit => {
                 self.write_ends(machine);
