@@ -1,5 +1,5 @@
-//! PROTOCOL.md names scripts and tests: each is there, each script is on the page, and its count of
-//! interactions runs on without a gap.
+//! PROTOCOL.md names scripts and tests: each is there and is run, each script is on the page, and its
+//! count of interactions runs on without a gap.
 
 #![expect(clippy::unwrap_used, reason = "a page that cannot be read fails its test")]
 
@@ -52,23 +52,76 @@ fn the_page_names_exactly_the_scripts_that_there_are() {
     assert!(unnamed.is_empty(), "PROTOCOL.md does not say what these show: {unnamed:?}");
 }
 
-#[test]
-fn every_test_on_the_page_is_there() {
+/// The functions of this crate that are run as tests: those right below a line `#[test]`, with
+/// nothing but other attributes and comments between.
+fn tests_of(code: &str) -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    let mut is_test = false;
+    for line in code.lines().map(str::trim) {
+        if line == "#[test]" {
+            is_test = true;
+        } else if line.starts_with("#[ignore") {
+            is_test = false;
+        } else if !line.starts_with("#[") && !line.starts_with("//") {
+            let name = line.strip_prefix("fn ").and_then(|rest| rest.split('(').next());
+            found.extend(name.filter(|_| is_test).map(str::to_owned));
+            is_test = false;
+        }
+    }
+    found
+}
+
+fn tests() -> BTreeSet<String> {
     let mut sources = Vec::new();
     files(&root().join("src"), &mut sources);
     files(&root().join("tests"), &mut sources);
     sources.retain(|path| path.extension().is_some_and(|extension| extension == "rs"));
-    let code: String = sources.iter().map(|path| fs::read_to_string(path).unwrap()).collect();
-    let page = page();
+    sources.iter().flat_map(|path| tests_of(&fs::read_to_string(path).unwrap())).collect()
+}
+
+/// What a table says in its last column, when that is headed "shown by", and what follows these words
+/// elsewhere.
+fn evidence(page: &str) -> BTreeSet<&str> {
+    let mut is_shown = false;
+    let mut found = BTreeSet::new();
+    for line in page.lines() {
+        let cell = line.strip_suffix('|').and_then(|row| row.rsplit('|').next());
+        match cell {
+            Some(cell) if cell.trim() == "shown by" => is_shown = true,
+            Some(cell) if is_shown => found.extend(quoted(cell)),
+            Some(_) => {}
+            None => is_shown = false,
+        }
+        found.extend(line.split_once("Shown by ").into_iter().flat_map(|(_, rest)| quoted(rest)));
+    }
+    found
+}
+
+#[test]
+fn every_test_on_the_page_is_there() {
+    let (page, tests, scripts) = (page(), tests(), scripts());
     let is_test = |name: &&str| {
         let is_name = name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
         is_name && name.matches('_').count() >= UNDERSCORES_MIN
     };
-    let tests: Vec<&str> = quoted(&page).into_iter().filter(is_test).collect();
-    assert!(tests.len() > 5, "the page names no tests any more: {tests:?}");
-    for test in tests {
-        assert!(code.contains(&format!("fn {test}()")), "no test is called {test}");
+    let named: BTreeSet<&str> = quoted(&page).into_iter().filter(is_test).collect();
+    assert!(named.len() > 5, "the page names no tests any more: {named:?}");
+    for name in named {
+        assert!(tests.contains(name), "no test is called {name}");
     }
+    let evidence = evidence(&page);
+    assert!(evidence.len() > 60, "the page shows nothing any more: {evidence:?}");
+    for name in evidence {
+        let is_there = tests.contains(name) || scripts.contains(name);
+        assert!(is_there, "what is said to be shown by {name} is shown by no test and no script");
+    }
+}
+
+#[test]
+fn only_what_is_run_counts_as_a_test() {
+    let code = "#[test]\n#[cfg(unix)]\n// Why.\nfn is_run() {}\nfn is_called() {}\n\
+                #[test]\n#[ignore = \"slow\"]\nfn is_ignored() {}\n// #[test]\nfn was_run() {}\n";
+    assert_eq!(tests_of(code), BTreeSet::from(["is_run".to_owned()]));
 }
 
 #[test]
