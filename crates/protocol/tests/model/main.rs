@@ -286,3 +286,31 @@ fn holds(left: Left, states_min: usize) {
     checker.assert_any_discovery("a key runs again");
     assert!(checker.unique_state_count() > states_min);
 }
+
+#[test]
+fn explore() {
+    let get = |name: &str, default: u8| {
+        std::env::var(name).map_or(default, |value| value.parse().unwrap())
+    };
+    let left = Left {
+        losses: get("LOSSES", 0),
+        copies: get("COPIES", 0),
+        cuts: get("CUTS", 0),
+        overtakings: get("OVERTAKINGS", 0),
+        stalls: get("STALLS", 0),
+        restarts: get("RESTARTS", 0),
+        runs: get("RUNS", 2),
+    };
+    let checker =
+        Small::new(left).checker().threads(1).target_state_count(60_000_000).spawn_dfs().join();
+    println!(
+        "{left:?}: {} distinct of {} states, depth {}, done {}",
+        checker.unique_state_count(),
+        checker.state_count(),
+        checker.max_depth(),
+        checker.is_done()
+    );
+    for promise in PROMISES {
+        checker.assert_no_discovery(promise);
+    }
+}

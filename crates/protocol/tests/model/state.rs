@@ -44,6 +44,13 @@ pub(crate) enum What {
 }
 
 impl What {
+    const fn is_status(&self) -> bool {
+        match self {
+            Self::Up(frame) => matches!(frame.saying, Saying::Statuses(_)),
+            Self::Down(frame) => matches!(frame.order, Order::Statuses(_)),
+        }
+    }
+
     const fn is_heartbeat(&self) -> bool {
         match self {
             Self::Up(frame) => matches!(frame.saying, Saying::Heartbeat(_)),
@@ -130,6 +137,12 @@ pub(crate) struct Left {
     pub(crate) restarts: u8,
     /// Runs that are sent.
     pub(crate) runs: u8,
+}
+
+impl Left {
+    const fn has_frame_faults(&self) -> bool {
+        self.losses > 0 || self.copies > 0 || self.overtakings > 0
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -436,15 +449,12 @@ impl State {
             What::Down(_) => self.stalled[index].down,
         };
         let is_heartbeat = frame.what.is_heartbeat();
-        if is_heartbeat && !is_stalled {
-            // Answered at once.
-            return self.deliver(&frame);
-        }
+        // Said again until it is answered: that it is lost matters only while frames can be lost.
+        let is_repeated = is_heartbeat || frame.what.is_status() && !self.left.has_frame_faults();
         let is_to_nobody = matches!(frame.what, What::Up(_)) && self.is_unheard(index);
-        if is_to_nobody {
+        if is_to_nobody || is_repeated && !is_stalled {
             return self.deliver(&frame);
         }
-        self.is_interrupted |= !is_stalled;
         let frame = Shared::new(frame);
         let machine = &mut self.workers[index];
         let queue = match &frame.what {
@@ -454,8 +464,9 @@ impl State {
         // Of heartbeats that are held up only the last arrives.
         queue.retain(|other| !(is_heartbeat && other.what.is_heartbeat()));
         // What is said again while it is on its way is one.
-        if queue.last() != Some(&frame) {
+        if !queue.contains(&frame) {
             queue.push(frame);
+            self.is_interrupted |= !is_stalled;
         }
     }
 
@@ -628,5 +639,7 @@ fn reign(now: u64, term: u64, stored: &Stored) -> Leader {
         origin: if stored.roster.is_empty() { Origin::Virgin } else { Origin::Continued },
         bump: Bump::Forbidden,
     };
-    Leader { term, fleet: Shared::new(Fleet::new(now, begin)), node: None, is_cut_off: false }
+    let lease_until = begin.lease_until.as_millis();
+    let fleet = Shared::new(Fleet::new(now, begin));
+    Leader { term, fleet, node: None, is_cut_off: false, lease_until }
 }

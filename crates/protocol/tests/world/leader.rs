@@ -111,7 +111,11 @@ impl World {
 
     fn told_drain(&mut self, index: usize, lock: Lock, is_draining: bool) {
         let draining = &mut self.leaders[index].draining;
-        if is_draining { draining.insert(lock) } else { draining.remove(&lock) };
+        if is_draining {
+            draining.insert(lock)
+        } else {
+            draining.remove(&lock)
+        };
         self.step_leader(index, Input::Draining(lock, is_draining));
     }
 
@@ -213,7 +217,8 @@ impl World {
                 self.writes += 1;
                 let (write, late) = (self.writes, self.rng.below(3_000));
                 let Some(Pending { op, .. }) = leader.commits.pop_front() else { return };
-                let flying = Unknown { at: self.now + late, fence: leader.fence, write, op: op.clone() };
+                let flying =
+                    Unknown { at: self.now + late, fence: leader.fence, write, op: op.clone() };
                 self.store.unknown.push(flying);
                 leader.settling = Some((self.now + self.rng.between(100, 2_500), write, op));
                 return;
@@ -489,7 +494,8 @@ impl World {
 
     fn end_drains(&mut self, index: usize) {
         for lock in self.store.drains.clone() {
-            let is_asked = |pending: &Pending| matches!(pending.op, Op::Drain(other, _) if other == lock);
+            let is_asked =
+                |pending: &Pending| matches!(pending.op, Op::Drain(other, _) if other == lock);
             if !self.leaders[index].commits.iter().any(is_asked) {
                 self.commit(index, Op::Drain(lock, false));
             }

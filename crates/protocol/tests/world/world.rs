@@ -380,9 +380,8 @@ impl World {
     fn tell_names_apart(&mut self) {
         let now = self.now;
         for index in 1..self.machines.len() {
-            let has_name = |other: &Machine| {
-                !other.is_destroyed && other.name == self.machines[index].name
-            };
+            let has_name =
+                |other: &Machine| !other.is_destroyed && other.name == self.machines[index].name;
             if self.machines[..index].iter().any(has_name) {
                 self.machines[index].name = words::name(&format!("w{index}-renamed"));
                 self.crash_worker(index, now);
