@@ -8,6 +8,7 @@
 //! | `name` | what people name, and the [`WorkKey`] of work that must not run twice |
 //! | `contract` | what happens to a run when its worker falls silent |
 //! | `selector` | how people say which of it they mean |
+//! | [`planted`] | mistakes on purpose, under the feature of that name |
 //!
 //! Invariant: a value that exists is valid. Text and bytes from outside become words in a
 //! constructor or are refused there, with the place, the reason and the remedy.
@@ -24,6 +25,7 @@ mod contract;
 mod ids;
 mod name;
 mod number;
+pub mod planted;
 mod resources;
 mod selector;
 mod text;

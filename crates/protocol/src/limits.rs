@@ -13,6 +13,8 @@
 
 use sterna_model::Span;
 
+use crate::planted::{Mistake, is_planted};
+
 /// The limits of a cluster. The same record is judged by on both sides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Limits {
@@ -72,7 +74,10 @@ pub struct Terms {
 impl Limits {
     /// By how much a deadline of this length is kept early: two seconds, and 0.2 % for clocks that
     /// run differently.
-    pub const fn margin(deadline: Span) -> Span {
+    pub fn margin(deadline: Span) -> Span {
+        if is_planted(Mistake::HasNoMargin) {
+            return Span::ZERO;
+        }
         Span::from_millis(2_000 + deadline.as_millis() / 500)
     }
 
@@ -80,6 +85,9 @@ impl Limits {
     /// so its marks do not fall.
     #[must_use]
     pub fn after(self, before: &Self) -> Self {
+        if is_planted(Mistake::LetsMarksFall) {
+            return self;
+        }
         Self {
             batch_stop_after_max: self.batch_stop_after_max.max(before.batch_stop_after_max),
             stop_after_max: self.stop_after_max.max(before.stop_after_max),
@@ -116,7 +124,7 @@ impl Limits {
     }
 
     /// How long after the stamp of its last confirmed heartbeat a worker begins to stop a run.
-    pub const fn stop_begins_after(&self, stop_after: Span) -> Span {
+    pub fn stop_begins_after(&self, stop_after: Span) -> Span {
         stop_after.minus(self.kill_wait).minus(Self::margin(stop_after))
     }
 

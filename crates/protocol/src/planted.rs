@@ -1,50 +1,5 @@
 //! Mistakes that are put in on purpose, to show that the checks of this crate bite.
-//!
-//! Each is asked for at the one place where it would be made. Without the feature `planted` the
-//! answer is a constant no, and nothing can be planted.
 
-use std::cell::Cell;
-
-/// One way to get the protocol wrong.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mistake {
-    /// A worker decides again about a run that it has decided (safety rule 1).
-    DecidesTwice,
-    /// A worker starts what it has said to be not running.
-    IgnoresNotify,
-    /// A worker counts deadlines from when it hears (safety rules 3 and 7).
-    CountsFromArrival,
-    /// A worker begins to stop a run when it should be gone (safety rule 7).
-    StopsAtTheDeadline,
-    /// A leader takes what it has no answer about for not started.
-    FreesTheUnsure,
-    /// A leader believes every list that lacks a run (safety rule 5).
-    CountsAnyAbsence,
-    /// A leader confirms a worker before it knows what that runs (safety rule 7).
-    ConfirmsTooEarly,
-    /// A leader frees what a worker ran when it gives the worker up (safety rule 9).
-    FreesAtLoss,
-    /// A leader takes what an earlier life ran for gone (safety rule 5).
-    ForgetsAtRebirth,
-    /// A leader goes on after its lease (safety rule 16).
-    SpeaksWhenMute,
-    /// A worker leaves the roster when it is given up (safety rule 19).
-    DropsRosterAtLoss,
-    /// A new leader waits for nobody (safety rule 20).
-    OpensAllDoors,
-}
-
-thread_local! {
-    static PLANTED: Cell<Option<Mistake>> = const { Cell::new(None) };
-}
-
-/// Makes everything on this thread do this wrong from now on, or nothing.
 #[cfg(feature = "planted")]
-pub fn plant(mistake: Option<Mistake>) {
-    PLANTED.set(mistake);
-}
-
-/// Whether this is to be done wrong.
-pub(crate) fn is_planted(mistake: Mistake) -> bool {
-    cfg!(feature = "planted") && PLANTED.get() == Some(mistake)
-}
+pub use sterna_model::planted::plant;
+pub use sterna_model::planted::{Mistake, is_planted};

@@ -8,6 +8,7 @@ mod clock;
 mod cron;
 mod exit;
 mod out;
+mod sim;
 mod store;
 
 use std::process::ExitCode;
@@ -29,10 +30,15 @@ struct Args {
 enum Command {
     Bench(bench::Args),
     Cron(cron::Args),
+    Sim(sim::Args),
     Store(store::Args),
 }
 
 fn main() -> ExitCode {
+    // The guardian of a worker is this same program under another name.
+    if sterna_worker::guardian::is_called() {
+        return sterna_worker::guardian::run();
+    }
     let args = match Args::try_parse() {
         Ok(args) => args,
         Err(error) => return usage(&error),
@@ -40,6 +46,7 @@ fn main() -> ExitCode {
     let result = match args.command {
         Command::Bench(args) => bench::run(args),
         Command::Cron(args) => cron::run(args),
+        Command::Sim(args) => sim::run(args),
         Command::Store(args) => store::run(args),
     };
     match result {

@@ -35,6 +35,37 @@ async fn a_store_on_postgresql_is_measured_beside_bare_updates() {
     assert_eq!((row.get::<_, i64>(0), row.get::<_, i64>(1)), (0, 0));
 }
 
+#[test]
+fn a_check_says_which_promises_a_failover_breaks() {
+    let primary = server::Server::start(&[]);
+    let _standby = primary.start_standby("second");
+    let check = |more: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_sterna"));
+        command.args(["store", "check", &primary.url("checked")]).args(more).output().unwrap()
+    };
+    // A standby takes its time to come.
+    let output = loop {
+        let output = check(&[]);
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        if String::from_utf8_lossy(&output.stdout).contains("failover") {
+            break output;
+        }
+    };
+    let told = "no commit waits for a standby (second): the last ones are lost if it takes over";
+    let (text, said) =
+        (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap());
+    assert!(text.contains(&format!("failover  {told}")), "{text}");
+    assert!(said.contains(told), "{said}");
+    for promise in ["P1", "P4", "P5", "P7"] {
+        let line = text.lines().find(|line| line.contains(&format!("{promise} "))).unwrap();
+        assert!(line.ends_with("can hold, but NOT over a failover"), "{line}");
+    }
+    let json: Value = serde_json::from_slice(&check(&["--json"]).stdout).unwrap();
+    assert_eq!(json["promises"][0]["holds"], true, "{json}");
+    assert_eq!(json["promises"][0]["holds_on_failover"], false, "{json}");
+    assert!(json["failover"].as_str().unwrap().starts_with(told), "{json}");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cluster_moves_to_postgresql_but_not_while_it_is_led() {
     use std::sync::Arc;

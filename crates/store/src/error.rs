@@ -36,12 +36,29 @@ pub enum StoreError {
     /// is opened again, which finds out what is there.
     #[error("store stopped after a failed write; open it again, what it acknowledged is there")]
     Poisoned,
+    /// The store lacks what it had acknowledged (safety rule 25). Nothing more is read or written
+    /// until it is opened again; who does so asks [`cluster::judge`](crate::cluster::judge) first.
+    #[error(transparent)]
+    WentBack(#[from] WentBack),
     /// What is stored is not what was written.
     #[error("the store is corrupt: {what}; restore it from a backup")]
     Corrupt {
         /// What was found.
         what: String,
     },
+}
+
+/// A store that lacks what it had acknowledged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "the store has gone back from {seen} to {found}: an older backup was restored, or a standby took \
+     over that lagged; open it again, and what follows is decided by what was seen of it"
+)]
+pub struct WentBack {
+    /// The highest revision that was told before.
+    pub seen: Revision,
+    /// What it says now.
+    pub found: Revision,
 }
 
 /// Why a store could not be opened.
@@ -242,6 +259,30 @@ pub enum OpenError {
         /// Which.
         file: String,
         /// What is wrong with them.
+        #[source]
+        source: BoxError,
+    },
+    /// What is to be shown to the server cannot be.
+    #[error(
+        "{file} cannot be shown to the server; name PEM files with sslcert=FILE and sslkey=FILE, the \
+         key without a password"
+    )]
+    Identity {
+        /// Which file.
+        file: String,
+        /// What is wrong with it.
+        #[source]
+        source: BoxError,
+    },
+    /// The server asks for a certificate, and did not get one that it trusts.
+    #[error(
+        "{server} asks for a certificate that it trusts; name one with sslcert=FILE, and its key with \
+         sslkey=FILE"
+    )]
+    Unidentified {
+        /// The server.
+        server: String,
+        /// What it said.
         #[source]
         source: BoxError,
     },

@@ -26,6 +26,8 @@
 
 #[cfg(any(feature = "postgres", feature = "etcd"))]
 mod backoff;
+#[cfg(any(feature = "postgres", feature = "etcd"))]
+mod bound;
 pub mod cluster;
 mod commit;
 #[cfg(any(test, feature = "conformance"))]
@@ -40,6 +42,8 @@ mod limits;
 pub mod memory;
 #[cfg(feature = "postgres")]
 pub mod postgres;
+#[cfg(any(feature = "postgres", feature = "etcd"))]
+mod reached;
 mod store;
 #[cfg(any(feature = "postgres", feature = "etcd"))]
 mod tls;
@@ -52,9 +56,9 @@ pub use self::postgres::Postgres;
 pub use self::{
     commit::{Commit, Expect, Key, Outcome, Write},
     embedded::Embedded,
-    error::{BoxError, OpenError, StoreError},
+    error::{BoxError, OpenError, StoreError, WentBack},
     limits::{Limits, Refusal},
     memory::Memory,
-    store::{About, Change, Changes, Item, Page, Reading, Scan, Store, Watch, scan_all},
+    store::{About, Change, Changes, Failover, Item, Page, Reading, Scan, Store, Watch, scan_all},
     url::{open, shown},
 };

@@ -76,6 +76,21 @@ pub struct About {
     pub is_durable: bool,
     /// Whether several servers may use it at the same time.
     pub is_shared: bool,
+    /// What becomes of that if another machine takes over.
+    pub failover: Failover,
+}
+
+/// What becomes of what was acknowledged if another machine takes over from the one that keeps it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Failover {
+    /// None could.
+    Never,
+    /// It is kept: how, and what must be seen to.
+    Keeps(String),
+    /// Some of it may be lost: why, and the remedy.
+    Loses(String),
+    /// That cannot be told: why, and the remedy.
+    Unclear(String),
 }
 
 /// One key as it stood at a revision.

@@ -1,15 +1,16 @@
-//! Whom to believe when a server shows its certificate.
+//! Whom to believe when a server shows its certificate, and what to show it.
 
 use std::{path::PathBuf, sync::Arc};
 
 use rustls::{
-    CertificateError, ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme,
+    AlertDescription, CertificateError, ClientConfig, DigitallySignedStruct, Error, RootCertStore,
+    SignatureScheme,
     client::{
         WebPkiServerVerifier,
         danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
     },
     crypto::{CryptoProvider, ring},
-    pki_types::{CertificateDer, ServerName, UnixTime, pem::PemObject},
+    pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime, pem::PemObject},
 };
 
 use crate::{BoxError, OpenError};
@@ -25,8 +26,38 @@ pub(crate) enum Trust {
     Name(Option<PathBuf>),
 }
 
+/// What we show to a server that asks who we are: a certificate with those behind it, and its key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Identity {
+    certificate: PathBuf,
+    key: PathBuf,
+}
+
+impl Identity {
+    /// Of two options of a URL, or what is wrong with them.
+    pub(crate) fn of(
+        certificate: Option<PathBuf>,
+        key: Option<PathBuf>,
+    ) -> Result<Option<Self>, &'static str> {
+        match (certificate, key) {
+            (Some(certificate), Some(key)) => Ok(Some(Self { certificate, key })),
+            (None, None) => Ok(None),
+            (Some(_), None) | (None, Some(_)) => {
+                Err("write both sslcert=FILE and sslkey=FILE, or none of them")
+            }
+        }
+    }
+}
+
+/// Said of a URL that names a certificate for connections that show none.
+pub(crate) const NOT_SHOWN: &str =
+    "sslcert and sslkey are shown only over TLS; write sslmode=verify-full too";
+
 /// How connections are encrypted. The one place that chooses a provider.
-pub(crate) fn config(trust: &Trust) -> Result<ClientConfig, OpenError> {
+pub(crate) fn config(
+    trust: &Trust,
+    identity: Option<&Identity>,
+) -> Result<ClientConfig, OpenError> {
     let provider = Arc::new(ring::default_provider());
     let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
         .with_safe_default_protocol_versions()
@@ -47,16 +78,48 @@ pub(crate) fn config(trust: &Trust) -> Result<ClientConfig, OpenError> {
         }
         Trust::Name(path) => builder.with_root_certificates(roots(path.as_ref())?),
     };
-    Ok(config.with_no_client_auth())
+    let Some(Identity { certificate, key }) = identity else {
+        return Ok(config.with_no_client_auth());
+    };
+    let unusable = |file: &PathBuf, source: BoxError| OpenError::Identity {
+        file: file.display().to_string(),
+        source,
+    };
+    let chain = certificates(certificate).map_err(|error| unusable(certificate, error))?;
+    let secret = PrivateKeyDer::from_pem_file(key).map_err(|error| unusable(key, error.into()))?;
+    config.with_client_auth_cert(chain, secret).map_err(|error| unusable(key, error.into()))
+}
+
+/// Whether this cause is a server's complaint of what we showed it, or that we showed nothing.
+pub(crate) fn is_identity_refused(cause: &(dyn std::error::Error + 'static)) -> bool {
+    // By its words: some libraries keep only those of the errors that they pass on.
+    let said = cause.to_string();
+    [
+        AlertDescription::CertificateRequired,
+        AlertDescription::BadCertificate,
+        AlertDescription::UnsupportedCertificate,
+        AlertDescription::CertificateRevoked,
+        AlertDescription::CertificateExpired,
+        AlertDescription::CertificateUnknown,
+        AlertDescription::UnknownCA,
+        // One of a name that it knows, signed by somebody else.
+        AlertDescription::DecryptError,
+    ]
+    .into_iter()
+    .any(|alert| said == Error::AlertReceived(alert).to_string())
+}
+
+/// All certificates of a file; there is one at least.
+fn certificates(path: &PathBuf) -> Result<Vec<CertificateDer<'static>>, BoxError> {
+    let all = CertificateDer::pem_file_iter(path)?.collect::<Result<Vec<_>, _>>()?;
+    if all.is_empty() { Err("it holds no certificate".into()) } else { Ok(all) }
 }
 
 fn roots(path: Option<&PathBuf>) -> Result<RootCertStore, OpenError> {
     let mut roots = RootCertStore::empty();
     match path {
         Some(path) => {
-            let file = CertificateDer::pem_file_iter(path);
-            for certificate in file.map_err(|error| unusable(Some(path), error))? {
-                let certificate = certificate.map_err(|error| unusable(Some(path), error))?;
+            for certificate in certificates(path).map_err(|error| unusable(Some(path), error))? {
                 roots.add(certificate).map_err(|error| unusable(Some(path), error))?;
             }
         }

@@ -17,6 +17,8 @@ pub enum Cause {
     Timeout,
     /// Its monitor gave it up.
     Monitor(Failure),
+    /// Its work directory held more than it may.
+    DiskLimit,
     /// Somebody asked for it.
     Request,
     /// Its worker was out of contact for too long (safety rule 7).
@@ -34,6 +36,8 @@ pub enum Exit {
     Signal(i32),
     /// The kernel killed it because its memory limit was reached.
     OutOfMemory,
+    /// Nobody could ask how: its guardian was killed, and the machine does not tell others.
+    Unknown,
 }
 
 impl Exit {
@@ -41,7 +45,7 @@ impl Exit {
     pub const fn is_success(self) -> bool {
         match self {
             Self::Code(code) => code == 0,
-            Self::Signal(_) | Self::OutOfMemory => false,
+            Self::Signal(_) | Self::OutOfMemory | Self::Unknown => false,
         }
     }
 }

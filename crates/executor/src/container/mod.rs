@@ -10,7 +10,8 @@
 //! INITIALIZING makes what the container needs; CREATED runs the setup steps and then the run step,
 //! until the monitor is content; RUNNING is what the world sees.
 //!
-//! Invariant: [`step`](Container::step) changes the state along these arrows and no others.
+//! Invariant: [`step`](Container::step) changes the state along these arrows and no others; one that
+//! is adopted begins as CREATED, or as RUNNING if nothing monitors it.
 //!
 //! Invariant: COMPLETED is reached when every process of the container is gone and its pipes are
 //! closed, not before; and the first cause of its end is the one that is told.
@@ -42,6 +43,8 @@ pub enum Input {
     Created,
     /// It could not be made; everything of it is removed again.
     NotCreated(String),
+    /// The command of the present step has begun.
+    Started,
     /// The process of the present step could not be started.
     NotStarted(String),
     /// The process of the present step has ended; others may be left.
@@ -122,6 +125,31 @@ impl Container {
         }
     }
 
+    /// Goes on with one that an earlier worker has begun: its present step was started already, and
+    /// its timeout counts from when it began.
+    pub fn adopt(now: BootTime, spec: Spec, begun: BootTime, step: Step) -> Self {
+        let mut container = Self::reserve(now);
+        container.timeout_at = spec.timeout.map(|timeout| begun.plus(timeout));
+        container.spec = spec;
+        container.stage = Stage::Created(step);
+        match step {
+            Step::Setup(_) => {}
+            Step::Run => container.monitor_from(now),
+        }
+        // Nobody is told: whoever adopts it asks for its state.
+        if step == Step::Run && container.monitor.is_none() {
+            container.stage = Stage::Running;
+        }
+        container
+    }
+
+    /// One whose end an earlier worker has seen, and nobody has acknowledged.
+    pub fn over(end: End) -> Self {
+        let mut container = Self::reserve(BootTime::from_millis(0));
+        container.stage = Stage::Completed(end);
+        container
+    }
+
     /// What it is.
     pub const fn state(&self) -> State {
         self.stage.state()
@@ -151,10 +179,11 @@ impl Container {
         match input {
             Input::Tick => {}
             Input::Start(spec) => self.start(now, spec, effects),
-            Input::Created => self.created(now, effects),
+            Input::Created => self.created(effects),
             Input::NotCreated(why) => self.not_created(why, effects),
+            Input::Started => self.started(now, effects),
             Input::NotStarted(why) => self.not_started(why, effects),
-            Input::Exited(exit) => self.exited(now, exit, effects),
+            Input::Exited(exit) => self.exited(exit, effects),
             Input::Empty => self.emptied(effects),
             Input::Probed(probe, is_good) => self.probed(now, probe, is_good, effects),
             Input::Ready(probe, is_good) => self.ready(now, probe, is_good, effects),
@@ -204,7 +233,7 @@ impl Container {
         }
     }
 
-    fn created(&mut self, now: BootTime, effects: &mut Vec<Effect>) {
+    fn created(&mut self, effects: &mut Vec<Effect>) {
         match self.stage {
             Stage::Initializing => {}
             Stage::Reserved { .. }
@@ -221,23 +250,32 @@ impl Container {
         let step = self.spec.first_step();
         self.enter(Stage::Created(step), effects);
         effects.push(Effect::Run(step));
-        self.begin(now, step, effects);
     }
 
-    /// A step's process is on its way. The run step is what the monitor looks at.
-    fn begin(&mut self, now: BootTime, step: Step, effects: &mut Vec<Effect>) {
-        match step {
-            Step::Setup(_) => {}
-            Step::Run => {
-                self.monitor = self.spec.monitor.map(|limits| Monitor::new(now, limits));
-                self.readiness = self.spec.readiness.map(|limits| Monitor::new(now, limits));
+    /// The run step is what the monitor looks at; without one it is up as soon as it has begun.
+    fn started(&mut self, now: BootTime, effects: &mut Vec<Effect>) {
+        match self.stage {
+            Stage::Created(Step::Run) if self.stopping.is_none() && self.monitor.is_none() => {
+                self.monitor_from(now);
                 if self.monitor.is_none() {
                     self.enter(Stage::Running, effects);
                     self.settle_readiness(effects);
                 }
                 self.probe(now, effects);
             }
+            Stage::Created(Step::Run | Step::Setup(_))
+            | Stage::Reserved { .. }
+            | Stage::Expired
+            | Stage::Initializing
+            | Stage::Running
+            | Stage::Completed(_)
+            | Stage::Removed => {}
         }
+    }
+
+    fn monitor_from(&mut self, now: BootTime) {
+        self.monitor = self.spec.monitor.map(|limits| Monitor::new(now, limits));
+        self.readiness = self.spec.readiness.map(|limits| Monitor::new(now, limits));
     }
 
     fn not_created(&mut self, why: String, effects: &mut Vec<Effect>) {
@@ -260,7 +298,7 @@ impl Container {
         }
     }
 
-    fn exited(&mut self, now: BootTime, exit: Exit, effects: &mut Vec<Effect>) {
+    fn exited(&mut self, exit: Exit, effects: &mut Vec<Effect>) {
         let step = match self.stage {
             Stage::Created(step) => step,
             Stage::Running => Step::Run,
@@ -276,7 +314,6 @@ impl Container {
                 let next = self.spec.step_after(step);
                 self.stage = Stage::Created(next);
                 effects.push(Effect::Run(next));
-                self.begin(now, next, effects);
             }
             (Step::Setup(number), false, false) => {
                 self.first_cause(Cause::SetupFailed(number), Some(exit));

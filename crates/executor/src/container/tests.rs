@@ -16,6 +16,7 @@ fn up(spec: Spec) -> Container {
     let mut container = Container::reserve(at(10));
     step(&mut container, 0, Input::Start(spec));
     step(&mut container, 0, Input::Created);
+    step(&mut container, 0, Input::Started);
     container
 }
 
@@ -30,13 +31,10 @@ fn a_plain_container_runs_at_once_and_completes_when_it_is_empty() {
     assert_eq!(effects, [Effect::Became(State::Initializing), Effect::Create]);
     assert_eq!(
         step(&mut container, 0, Input::Created),
-        [
-            Effect::Became(State::Created),
-            Effect::Run(Step::Run),
-            Effect::Became(State::Running),
-            Effect::Readiness(true),
-        ]
+        [Effect::Became(State::Created), Effect::Run(Step::Run)]
     );
+    let effects = step(&mut container, 0, Input::Started);
+    assert_eq!(effects, [Effect::Became(State::Running), Effect::Readiness(true)]);
     // A grandchild may still hold the pipes: not over yet.
     assert_eq!(step(&mut container, 5, Input::Exited(Exit::Code(3))), [Effect::Kill]);
     assert_eq!(container.state(), State::Running);
@@ -54,7 +52,9 @@ fn setup_steps_come_first_and_one_that_fails_ends_it() {
     let good = Input::Exited(Exit::Code(0));
     assert_eq!(step(&mut container, 1, good.clone()), [Effect::Run(Step::Setup(1))]);
     assert_eq!(container.state(), State::Created);
-    assert_eq!(step(&mut container, 2, good)[0], Effect::Run(Step::Run));
+    assert_eq!(step(&mut container, 2, good), [Effect::Run(Step::Run)]);
+    assert_eq!(container.state(), State::Created, "it has not begun yet");
+    step(&mut container, 2, Input::Started);
     assert_eq!(container.state(), State::Running);
 
     let mut container = up(spec);
@@ -218,4 +218,25 @@ fn every_order_of_inputs_keeps_to_the_arrows() {
         let run = effects.iter().rposition(|effect| matches!(effect, Effect::Run(_)));
         assert!(end.is_none() || run < end, "{effects:?}");
     }
+}
+
+#[test]
+fn one_that_is_adopted_goes_on_where_it_was() {
+    let spec = Spec { timeout: Some(Span::from_secs(60)), setup_steps: 1, ..Spec::default() };
+    let mut container = Container::adopt(at(50), spec.clone(), at(0), Step::Run);
+    assert_eq!((container.state(), container.deadline()), (State::Running, Some(at(60))));
+    let effects = step(&mut container, 60, Input::Tick);
+    assert!(effects.contains(&Effect::Terminate), "{effects:?}");
+    // In its setup, the run step is still to come.
+    let mut container = Container::adopt(at(50), spec, at(0), Step::Setup(0));
+    assert_eq!(container.state(), State::Created);
+    let effects = step(&mut container, 51, Input::Exited(Exit::Code(0)));
+    assert_eq!(effects, [Effect::Run(Step::Run)]);
+    let effects = step(&mut container, 51, Input::Started);
+    assert_eq!(effects[0], Effect::Became(State::Running));
+    // The monitor asks again before it is up.
+    let monitored = Spec { monitor: Some(monitor::Limits::default()), ..Spec::default() };
+    let mut container = Container::adopt(at(50), monitored, at(0), Step::Run);
+    assert_eq!(container.state(), State::Created);
+    assert!(matches!(step(&mut container, 50, Input::Tick)[..], [Effect::Probe(_)]));
 }

@@ -10,27 +10,38 @@
 //! | a run is | what is there |
 //! | --- | --- |
 //! | cloning | its marker; a process that waits for the go byte, or will |
-//! | live | its command |
-//! | stopping | its command, which was told to end; not to be undone |
+//! | live | its commands; between two setup steps perhaps none |
+//! | stopping | its commands, which were told to end; not to be undone |
 //! | empty | nothing; its end waits to be taken note of |
 //!
 //! Invariant: at most one worker is heard, the one of the newest incarnation that came; what an
 //! earlier one still says is dropped unread.
 //!
-//! Invariant: a run id is cloned at most once, and its command begins only before its deadline.
+//! Invariant: each part of a run is cloned at most once, and its command begins only before the
+//! run's deadline.
+//!
+//! Invariant: when the main command of a run has ended, what it left is killed, whether or not a
+//! worker is there.
 //!
 //! Invariant: the guardian goes last: when nobody is connected and nothing is held.
 
+mod parts;
 mod runs;
 #[cfg(test)]
 mod tests;
 
-use std::collections::{BTreeMap, btree_map::Entry};
+use std::collections::BTreeMap;
 
-use sterna_model::{BootTime, Incarnation, RunId, Span};
+use sterna_model::{
+    BootTime, Incarnation, RunId, Span,
+    planted::{Mistake, is_planted},
+};
 
-use self::runs::Held;
-pub use self::runs::{Fate, OnWorkerExit, Phase};
+use self::{parts::Parts, runs::Held};
+pub use self::{
+    parts::{Part, Role},
+    runs::{Fate, Found, OnWorkerExit, Phase, Why},
+};
 use crate::container::Exit;
 
 /// Who does not come within this after the guardian has started does not come.
@@ -47,6 +58,23 @@ impl SocketId {
     }
 }
 
+/// One process of a worker, drawn at random when it starts. A rebirth changes the incarnation and
+/// not the process; a restart changes both.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Process(u64);
+
+impl Process {
+    /// The process that drew this number.
+    pub const fn new(number: u64) -> Self {
+        Self(number)
+    }
+
+    /// The number that it drew.
+    pub const fn get(self) -> u64 {
+        self.0
+    }
+}
+
 /// Something that happened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Input {
@@ -56,13 +84,18 @@ pub enum Input {
     Request(SocketId, Request),
     /// A worker's connection is gone.
     Closed(SocketId),
-    /// The run's process is there and waits for the go byte.
-    Cloned(RunId),
+    /// The part's process is there and waits for the go byte.
+    Cloned(RunId, Part),
     /// There is none, for this reason, and there will not be.
-    NotCloned(RunId, String),
-    /// The first process of a run has ended; others may be left.
-    Exited(RunId, Exit),
-    /// No process of a run is left.
+    NotCloned(RunId, Part, String),
+    /// The part's command has begun.
+    Execed(RunId, Part),
+    /// The part's process could not become its command, for this reason, and ends.
+    NotExeced(RunId, Part, String),
+    /// The first process of a part has ended; others may be left.
+    Exited(RunId, Part, Exit),
+    /// No process of a run is left. To be said whenever that becomes so, and after every
+    /// [`Effect::Kill`] that finds it so.
     Empty(RunId),
 }
 
@@ -70,9 +103,9 @@ pub enum Input {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Request {
     /// I am your worker now: what do you hold?
-    Adopt(Incarnation),
-    /// Start this, once.
-    Spawn(RunId, Spawn),
+    Adopt(Incarnation, Process),
+    /// Start this part of a run, once. What holds for the run is said with its first part.
+    Spawn(RunId, Spawn, Part, Role),
     /// End this: its signal now, KILL after so long.
     Stop(RunId, Span),
     /// The heartbeat with this stamp was confirmed: deadlines count from it.
@@ -85,7 +118,7 @@ pub enum Request {
     Ping(u64),
 }
 
-/// What is started.
+/// What holds for a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Spawn {
     /// How long after the last confirmed stamp it begins to be stopped; `None` for never.
@@ -105,52 +138,79 @@ pub enum Effect {
     Tell(SocketId, RunId, Fate),
     /// Say that all is well.
     Pong(SocketId, u64),
-    /// Keep this stamp where the next guardian finds it.
-    Keep(BootTime),
-    /// Make the run's marker, which must not be there, and then its process, which waits.
-    Clone(RunId),
+    /// Keep this where the next guardian finds it.
+    Keep(Kept),
+    /// Make the part's marker, which must not be there, and then its process, which waits.
+    Clone(RunId, Part),
     /// Let the process go on to its command.
-    Go(RunId),
+    Go(RunId, Part),
     /// Let the process end without its command.
-    Abort(RunId),
+    Abort(RunId, Part),
     /// Send the stop signal to every process of a run.
     Terminate(RunId),
     /// Kill every process of a run.
     Kill(RunId),
+    /// Let go of everything that is kept for a run.
+    Release(RunId),
     /// End the guardian itself.
     Exit,
+}
+
+/// What one guardian keeps for the next.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Kept {
+    /// The last confirmed stamp, if it is of this boot.
+    pub confirmed: Option<BootTime>,
+    /// The process of the last worker.
+    pub process: Option<Process>,
 }
 
 /// The guardian of one data directory.
 #[derive(Clone, Debug)]
 pub struct Guardian {
-    started: BootTime,
+    /// Until when somebody may come for the first time; `None` once somebody came, or nobody did.
+    patient_until: Option<BootTime>,
     /// The newest worker that came.
     incarnation: Option<Incarnation>,
     socket: Option<SocketId>,
-    confirmed: Option<BootTime>,
+    kept: Kept,
     kill_wait: Span,
     runs: BTreeMap<RunId, Held>,
 }
 
 impl Guardian {
-    /// A guardian that has just started. `confirmed` is what an earlier one kept in this boot, and
-    /// `found` is what it left, with the deadline of each as far as it could be read.
+    /// A guardian that has just started. `kept` is what an earlier one kept in this boot, and `found`
+    /// is what it left, as far as it could be read.
     pub fn new(
         now: BootTime,
         kill_wait: Span,
-        confirmed: Option<BootTime>,
-        found: impl IntoIterator<Item = (RunId, Option<Spawn>)>,
+        kept: Kept,
+        found: impl IntoIterator<Item = (RunId, Option<Found>)>,
     ) -> Self {
-        let runs = found.into_iter().map(|(run, spawn)| (run, Held::found(now, spawn))).collect();
-        Self { started: now, incarnation: None, socket: None, confirmed, kill_wait, runs }
+        let runs = found.into_iter().map(|(run, found)| (run, Held::found(now, found))).collect();
+        let patient_until = Some(now.plus(PATIENCE));
+        Self { patient_until, incarnation: None, socket: None, kept, kill_wait, runs }
     }
 
     /// When to call [`Guardian::step`] with [`Input::Tick`]; `None` for never.
     pub fn deadline(&self) -> Option<BootTime> {
-        let runs = self.runs.values().filter_map(|held| held.due(self.confirmed));
-        let patience = self.incarnation.is_none().then(|| self.started.plus(PATIENCE));
-        runs.chain(patience).min()
+        let runs = self.runs.values().filter_map(|held| held.due(self.kept.confirmed));
+        runs.chain(self.patient_until).min()
+    }
+
+    /// Whether what this connection says is heard.
+    pub fn hears(&self, socket: SocketId) -> bool {
+        self.socket == Some(socket)
+    }
+
+    /// What became of a run so far, to be kept for the next guardian before anybody is told.
+    pub fn fates(&self, run: RunId) -> &[Fate] {
+        self.runs.get(&run).map_or(&[], Held::fates)
+    }
+
+    /// The runs that are over and of which nobody has taken note.
+    pub fn ends(&self) -> impl Iterator<Item = (RunId, &[Fate])> {
+        self.runs.iter().filter(|(_, held)| held.is_over()).map(|(run, held)| (*run, held.fates()))
     }
 
     /// Takes one input at `now` and adds to `effects` what the driver must do, in order.
@@ -161,8 +221,8 @@ impl Guardian {
         self.pass_time(now, effects);
         match input {
             Input::Tick => {}
-            Input::Request(socket, Request::Adopt(incarnation)) => {
-                self.adopt(socket, incarnation, effects);
+            Input::Request(socket, Request::Adopt(incarnation, process)) => {
+                self.adopt(now, socket, incarnation, process, effects);
             }
             Input::Request(socket, request) => {
                 if self.socket == Some(socket) {
@@ -175,23 +235,51 @@ impl Guardian {
                     self.be_left(now, effects);
                 }
             }
-            Input::Cloned(run) => self.cloned(now, run, effects),
-            Input::NotCloned(run, why) => self.fated(run, Fate::NotStarted(why), effects),
-            Input::Exited(run, exit) => self.fated(run, Fate::Exited(exit), effects),
-            Input::Empty(run) => self.fated(run, Fate::Empty, effects),
+            Input::Cloned(run, part) => {
+                // Between clone and exec the deadline is looked at again (safety rule 3).
+                let confirmed = self.kept.confirmed;
+                self.with(run, effects, |held, effects| {
+                    held.cloned(now, run, part, confirmed, effects);
+                });
+            }
+            Input::NotCloned(run, part, why) | Input::NotExeced(run, part, why) => {
+                self.learn(run, Fate::NotStarted(part, why), effects);
+            }
+            Input::Execed(run, part) => self.learn(run, Fate::Started(part), effects),
+            Input::Exited(run, part, exit) => self.learn(run, Fate::Exited(part, exit), effects),
+            Input::Empty(run) => self.learn(run, Fate::Empty, effects),
         }
-        self.leave_last(now, effects);
+        self.leave_last(effects);
     }
 
     fn pass_time(&mut self, now: BootTime, effects: &mut Vec<Effect>) {
-        let (confirmed, kill_wait) = (self.confirmed, self.kill_wait);
-        for (run, held) in &mut self.runs {
-            held.pass_time(now, *run, confirmed, kill_wait, effects);
+        let (confirmed, kill_wait) = (self.kept.confirmed, self.kill_wait);
+        let due: Vec<RunId> = self
+            .runs
+            .iter()
+            .filter(|(_, held)| held.due(confirmed).is_some_and(|due| now >= due))
+            .map(|(run, _)| *run)
+            .collect();
+        for run in due {
+            self.with(run, effects, |held, effects| {
+                held.pass_time(now, run, confirmed, kill_wait, effects);
+            });
+        }
+        if self.patient_until.is_some_and(|until| now >= until) {
+            self.patient_until = None;
+            self.be_left(now, effects);
         }
     }
 
     /// First the past is closed, then it is said what is held (safety rule 13).
-    fn adopt(&mut self, socket: SocketId, incarnation: Incarnation, effects: &mut Vec<Effect>) {
+    fn adopt(
+        &mut self,
+        now: BootTime,
+        socket: SocketId,
+        incarnation: Incarnation,
+        process: Process,
+        effects: &mut Vec<Effect>,
+    ) {
         let is_older = self.incarnation.is_some_and(|known| incarnation.life < known.life);
         if is_older {
             return effects.push(Effect::Close(socket));
@@ -199,11 +287,18 @@ impl Guardian {
         if let Some(old) = self.socket.replace(socket).filter(|old| *old != socket) {
             effects.push(Effect::Close(old));
         }
+        self.patient_until = None;
         self.incarnation = Some(incarnation);
+        if self.kept.process != Some(process) {
+            // The worker that asked for what is here is gone, whoever noticed it.
+            self.be_left(now, effects);
+            self.kept.process = Some(process);
+            effects.push(Effect::Keep(self.kept));
+        }
         let held = self.runs.iter().map(|(run, held)| (*run, held.phase())).collect();
         effects.push(Effect::Adopted(socket, held));
         for (run, held) in &self.runs {
-            for fate in held.untold() {
+            for fate in held.fates() {
                 effects.push(Effect::Tell(socket, *run, fate.clone()));
             }
         }
@@ -217,13 +312,10 @@ impl Guardian {
         effects: &mut Vec<Effect>,
     ) {
         match request {
-            Request::Adopt(_) => {}
-            Request::Spawn(run, spawn) => {
-                // A run that is known is never begun again.
-                if let Entry::Vacant(place) = self.runs.entry(run) {
-                    place.insert(Held::new(spawn));
-                    effects.push(Effect::Clone(run));
-                }
+            Request::Adopt(..) => {}
+            Request::Spawn(run, spawn, part, role) => {
+                self.runs.entry(run).or_insert_with(|| Held::new(spawn));
+                self.with(run, effects, |held, effects| held.spawn(run, part, role, effects));
             }
             Request::Stop(run, grace) => {
                 if let Some(held) = self.runs.get_mut(&run) {
@@ -231,15 +323,16 @@ impl Guardian {
                 }
             }
             Request::Confirmed(stamp) => {
-                if stamp <= now && self.confirmed < Some(stamp) {
-                    self.confirmed = Some(stamp);
-                    effects.push(Effect::Keep(stamp));
+                if stamp <= now && self.kept.confirmed < Some(stamp) {
+                    self.kept.confirmed = Some(stamp);
+                    effects.push(Effect::Keep(self.kept));
                 }
             }
             Request::KillWait(kill_wait) => self.kill_wait = kill_wait,
             Request::Forget(run) => {
                 if self.runs.get(&run).is_some_and(Held::is_over) {
                     self.runs.remove(&run);
+                    effects.push(Effect::Release(run));
                 }
             }
             Request::Ping(number) => effects.push(Effect::Pong(socket, number)),
@@ -248,37 +341,40 @@ impl Guardian {
 
     /// The worker is gone. What is not to outlive it ends now.
     fn be_left(&mut self, now: BootTime, effects: &mut Vec<Effect>) {
+        let runs: Vec<RunId> = self.runs.keys().copied().collect();
         let kill_wait = self.kill_wait;
-        for (run, held) in &mut self.runs {
-            match held.on_worker_exit() {
-                OnWorkerExit::Stop => held.stop(now, *run, kill_wait, effects),
-                OnWorkerExit::Keep => {}
-            }
+        if is_planted(Mistake::IgnoresWorkerExit) {
+            return;
+        }
+        for run in runs {
+            self.with(run, effects, |held, effects| held.be_left(now, run, kill_wait, effects));
         }
     }
 
-    /// Between clone and exec the deadline is looked at again (safety rule 3).
-    fn cloned(&mut self, now: BootTime, run: RunId, effects: &mut Vec<Effect>) {
-        let confirmed = self.confirmed;
-        if let Some(held) = self.runs.get_mut(&run) {
-            held.cloned(now, run, confirmed, effects);
-        }
-    }
-
-    fn fated(&mut self, run: RunId, fate: Fate, effects: &mut Vec<Effect>) {
+    /// Does something with a run that is held, and tells its worker what is new.
+    fn with(
+        &mut self,
+        run: RunId,
+        effects: &mut Vec<Effect>,
+        act: impl FnOnce(&mut Held, &mut Vec<Effect>),
+    ) {
         let Some(held) = self.runs.get_mut(&run) else { return };
-        if held.learn(&fate)
-            && let Some(socket) = self.socket
-        {
-            effects.push(Effect::Tell(socket, run, fate));
+        let known = held.fates().len();
+        act(held, effects);
+        let news: Vec<Fate> = held.fates().iter().skip(known).cloned().collect();
+        let passing = held.take_passing();
+        if let Some(socket) = self.socket {
+            let news = passing.into_iter().chain(news);
+            effects.extend(news.map(|fate| Effect::Tell(socket, run, fate)));
         }
     }
 
-    fn leave_last(&self, now: BootTime, effects: &mut Vec<Effect>) {
-        let is_left = match self.incarnation {
-            Some(_) => self.socket.is_none(),
-            None => now >= self.started.plus(PATIENCE),
-        };
+    fn learn(&mut self, run: RunId, fate: Fate, effects: &mut Vec<Effect>) {
+        self.with(run, effects, |held, effects| held.learn(run, fate, effects));
+    }
+
+    fn leave_last(&self, effects: &mut Vec<Effect>) {
+        let is_left = self.socket.is_none() && self.patient_until.is_none();
         if is_left && self.runs.values().all(Held::is_over) {
             effects.push(Effect::Exit);
         }

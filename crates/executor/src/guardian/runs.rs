@@ -1,8 +1,11 @@
 //! One run, as its guardian holds it.
 
-use sterna_model::{BootTime, RunId, Span};
+use sterna_model::{
+    BootTime, RunId, Span,
+    planted::{Mistake, is_planted},
+};
 
-use super::{Effect, Spawn};
+use super::{Effect, Part, Parts, Role, Spawn, parts::Progress};
 use crate::container::Exit;
 
 /// What becomes of a run when its worker is gone.
@@ -17,11 +20,11 @@ pub enum OnWorkerExit {
 /// How far a run has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
-    /// Its process is being made, or waits for the go byte.
+    /// Its first process is being made, or waits for the go byte.
     Cloning,
-    /// Its command runs.
+    /// Its commands run.
     Live,
-    /// Its command was told to end.
+    /// Its commands were told to end.
     Stopping,
     /// Nothing of it is left.
     Empty,
@@ -30,40 +33,86 @@ pub enum Phase {
 /// What a worker is told of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fate {
-    /// Its command runs.
-    Started,
-    /// It never ran, for this reason.
-    NotStarted(String),
-    /// Its first process has ended.
-    Exited(Exit),
-    /// Nothing of it is left.
+    /// A command has begun.
+    Started(Part),
+    /// A command never began, for this reason.
+    NotStarted(Part, String),
+    /// It is being stopped, though nobody asked for it.
+    Stopping(Why),
+    /// The first process of a command has ended.
+    Exited(Part, Exit),
+    /// Nothing of the run is left.
     Empty,
+}
+
+/// Why a guardian stops a run by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Why {
+    /// Its deadline has passed.
+    Deadline,
+    /// Its worker is gone.
+    WorkerGone,
+}
+
+/// What an earlier guardian has left of a run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Found {
+    /// It may have processes.
+    Live {
+        /// What holds for it.
+        spawn: Spawn,
+        /// Whether its end had begun; it is then ended at once.
+        is_stopping: bool,
+        /// The newest part that was no probe, if any was let go.
+        part: Option<(Part, Role)>,
+    },
+    /// Nothing was left, and this is what became of it.
+    Over(Vec<Fate>),
 }
 
 #[derive(Clone, Debug)]
 pub(super) struct Held {
     phase: Phase,
     spawn: Spawn,
+    parts: Parts,
     kill_at: Option<BootTime>,
     was_killed: bool,
     /// What a worker must have heard, in order.
     fates: Vec<Fate>,
+    /// What became of probes: only whoever is there now hears it.
+    passing: Vec<Fate>,
 }
 
 impl Held {
-    pub(super) const fn new(spawn: Spawn) -> Self {
-        let phase = Phase::Cloning;
-        Self { phase, spawn, kill_at: None, was_killed: false, fates: Vec::new() }
+    pub(super) fn new(spawn: Spawn) -> Self {
+        Self {
+            phase: Phase::Cloning,
+            spawn,
+            parts: Parts::default(),
+            kill_at: None,
+            was_killed: false,
+            fates: Vec::new(),
+            passing: Vec::new(),
+        }
     }
 
-    /// What an earlier guardian has left. One whose deadline cannot be read ends at once (safety
-    /// rule 14).
-    pub(super) fn found(now: BootTime, spawn: Option<Spawn>) -> Self {
+    /// What an earlier guardian has left. What cannot be read ends at once (safety rule 14).
+    pub(super) fn found(now: BootTime, found: Option<Found>) -> Self {
         let unknown = Spawn { stop_after: Some(Span::ZERO), on_worker_exit: OnWorkerExit::Stop };
-        Self {
-            phase: Phase::Live,
-            kill_at: spawn.is_none().then_some(now),
-            ..Self::new(spawn.unwrap_or(unknown))
+        match found {
+            None => Self { phase: Phase::Live, kill_at: Some(now), ..Self::new(unknown) },
+            Some(Found::Over(fates)) => Self { phase: Phase::Empty, fates, ..Self::new(unknown) },
+            Some(Found::Live { spawn, is_stopping, part }) => {
+                let mut held = Self { phase: Phase::Live, ..Self::new(spawn) };
+                let is_stopping = is_stopping && !is_planted(Mistake::ForgetsStops);
+                // What was never let go has ended by itself.
+                held.kill_at = (is_stopping || part.is_none()).then_some(now);
+                if let Some((part, role)) = part {
+                    held.parts.insert(part, role, Progress::Going);
+                    held.fates.push(Fate::Started(part));
+                }
+                held
+            }
         }
     }
 
@@ -71,21 +120,28 @@ impl Held {
         self.phase
     }
 
-    pub(super) const fn on_worker_exit(&self) -> OnWorkerExit {
-        self.spawn.on_worker_exit
-    }
-
     pub(super) const fn is_over(&self) -> bool {
         matches!(self.phase, Phase::Empty)
     }
 
-    pub(super) fn untold(&self) -> impl Iterator<Item = &Fate> {
-        self.fates.iter()
+    pub(super) fn fates(&self) -> &[Fate] {
+        &self.fates
+    }
+
+    pub(super) fn take_passing(&mut self) -> Vec<Fate> {
+        std::mem::take(&mut self.passing)
+    }
+
+    fn note(&mut self, role: Role, fate: Fate) {
+        match role {
+            Role::Setup | Role::Main => self.fates.push(fate),
+            Role::Probe => self.passing.push(fate),
+        }
     }
 
     /// When it must begin to stop.
     fn stop_at(&self, confirmed: Option<BootTime>) -> Option<BootTime> {
-        let after = self.spawn.stop_after?;
+        let after = self.spawn.stop_after.filter(|_| !is_planted(Mistake::KeepsNoDeadline))?;
         Some(confirmed.map_or(BootTime::from_millis(0), |confirmed| confirmed.plus(after)))
     }
 
@@ -109,11 +165,54 @@ impl Held {
         effects: &mut Vec<Effect>,
     ) {
         match self.phase {
-            Phase::Live if self.stop_at(confirmed).is_some_and(|stop| now >= stop) => {
+            Phase::Live => match self.stop_at(confirmed).filter(|stop| now >= *stop) {
+                Some(stop) => {
+                    self.fates.push(Fate::Stopping(Why::Deadline));
+                    // Who was asleep gives no more time than is left.
+                    self.stop(now, run, stop.plus(kill_wait).since(now), effects);
+                }
+                None => self.kill_due(now, run, effects),
+            },
+            Phase::Stopping => self.kill_due(now, run, effects),
+            Phase::Cloning | Phase::Empty => {}
+        }
+    }
+
+    /// Begins a part, if it is new and the run goes on.
+    pub(super) fn spawn(&mut self, run: RunId, part: Part, role: Role, effects: &mut Vec<Effect>) {
+        match self.phase {
+            // A part that is known is never begun again.
+            Phase::Cloning | Phase::Live => {
+                if self.parts.insert(part, role, Progress::Cloning) {
+                    effects.push(Effect::Clone(run, part));
+                }
+            }
+            Phase::Stopping | Phase::Empty => {
+                if self.parts.insert(part, role, Progress::Over) {
+                    let why = "the run was being stopped already".to_owned();
+                    self.note(role, Fate::NotStarted(part, why));
+                }
+            }
+        }
+    }
+
+    /// Its worker is gone.
+    pub(super) fn be_left(
+        &mut self,
+        now: BootTime,
+        run: RunId,
+        kill_wait: Span,
+        effects: &mut Vec<Effect>,
+    ) {
+        match (self.spawn.on_worker_exit, self.phase) {
+            (OnWorkerExit::Stop, Phase::Cloning | Phase::Live) => {
+                self.fates.push(Fate::Stopping(Why::WorkerGone));
                 self.stop(now, run, kill_wait, effects);
             }
-            Phase::Live | Phase::Stopping => self.kill_due(now, run, effects),
-            Phase::Cloning | Phase::Empty => {}
+            (OnWorkerExit::Stop, Phase::Stopping) => self.stop(now, run, kill_wait, effects),
+            (OnWorkerExit::Stop, Phase::Empty)
+            | (OnWorkerExit::Keep, Phase::Cloning | Phase::Live | Phase::Stopping | Phase::Empty) =>
+                {}
         }
     }
 
@@ -143,54 +242,97 @@ impl Held {
 
     fn kill_due(&mut self, now: BootTime, run: RunId, effects: &mut Vec<Effect>) {
         if !self.was_killed && self.kill_at.is_some_and(|at| now >= at) {
-            self.was_killed = true;
-            self.phase = Phase::Stopping;
-            effects.push(Effect::Kill(run));
+            self.kill(run, effects);
         }
+    }
+
+    fn kill(&mut self, run: RunId, effects: &mut Vec<Effect>) {
+        self.was_killed = true;
+        self.phase = Phase::Stopping;
+        effects.push(Effect::Kill(run));
     }
 
     pub(super) fn cloned(
         &mut self,
         now: BootTime,
         run: RunId,
+        part: Part,
         confirmed: Option<BootTime>,
         effects: &mut Vec<Effect>,
     ) {
-        match self.phase {
-            Phase::Cloning => {}
-            Phase::Live | Phase::Stopping | Phase::Empty => return,
-        }
+        let role = match self.parts.get(part) {
+            Some((role, Progress::Cloning)) => role,
+            Some((_, Progress::Going | Progress::Over)) | None => return,
+        };
         let is_late = self.stop_at(confirmed).is_some_and(|stop| now >= stop);
-        if self.kill_at.is_some() || is_late {
+        if self.kill_at.is_some() || self.was_killed || is_late {
+            self.parts.advance(part, Progress::Over);
             // Its end is reported when its process is gone, like any other.
-            self.phase = Phase::Stopping;
-            self.was_killed = true;
-            effects.push(Effect::Abort(run));
+            let why = if is_late { "its deadline had passed" } else { "it was stopped" };
+            let why = format!("{why} before its command began");
+            self.note(role, Fate::NotStarted(part, why));
+            effects.push(Effect::Abort(run, part));
+            self.kill(run, effects);
         } else {
+            self.parts.advance(part, Progress::Going);
             self.phase = Phase::Live;
-            self.fates.push(Fate::Started);
-            effects.push(Effect::Go(run));
+            effects.push(Effect::Go(run, part));
         }
     }
 
-    /// Notes what became of it; gives whether that is news.
-    pub(super) fn learn(&mut self, fate: &Fate) -> bool {
-        let is_news = match (&self.phase, fate) {
-            (Phase::Cloning, Fate::NotStarted(_))
-            | (Phase::Cloning | Phase::Live | Phase::Stopping, Fate::Exited(_) | Fate::Empty) => {
-                true
-            }
-            (Phase::Live | Phase::Stopping | Phase::Empty, Fate::NotStarted(_))
-            | (Phase::Cloning | Phase::Live | Phase::Stopping | Phase::Empty, Fate::Started)
-            | (Phase::Empty, Fate::Exited(_) | Fate::Empty) => false,
-        };
-        if is_news {
-            self.fates.push(fate.clone());
-            match fate {
-                Fate::NotStarted(_) | Fate::Empty => self.phase = Phase::Empty,
-                Fate::Started | Fate::Exited(_) => {}
-            }
+    /// Notes what became of it, and does what follows.
+    pub(super) fn learn(&mut self, run: RunId, fate: Fate, effects: &mut Vec<Effect>) {
+        match self.phase {
+            Phase::Cloning | Phase::Live | Phase::Stopping => {}
+            Phase::Empty => return,
         }
-        is_news
+        match &fate {
+            Fate::Started(part) => {
+                if let Some((role, _)) = self.parts.get(*part) {
+                    self.note(role, fate);
+                }
+            }
+            Fate::NotStarted(part, _) | Fate::Exited(part, _) => {
+                let Some((role, progress)) = self.parts.get(*part) else { return };
+                let part = *part;
+                match progress {
+                    // Said once: a process that never became its command has no end of its own.
+                    Progress::Over => return,
+                    Progress::Cloning | Progress::Going => self.note(role, fate),
+                }
+                self.parts.advance(part, Progress::Over);
+                self.follow(run, role, effects);
+            }
+            Fate::Stopping(_) => {}
+            Fate::Empty => self.empty(),
+        }
+    }
+
+    /// A part is over.
+    fn follow(&mut self, run: RunId, role: Role, effects: &mut Vec<Effect>) {
+        match (role, self.phase) {
+            // Nothing was ever let go, so nothing is left.
+            (Role::Setup | Role::Main | Role::Probe, Phase::Cloning) => {
+                self.phase = Phase::Empty;
+                self.fates.push(Fate::Empty);
+            }
+            // What the work has left behind goes too.
+            (Role::Main, Phase::Live | Phase::Stopping) => self.kill(run, effects),
+            (Role::Setup | Role::Probe, Phase::Live | Phase::Stopping)
+            | (Role::Setup | Role::Main | Role::Probe, Phase::Empty) => {}
+        }
+    }
+
+    /// Between two setup steps it may be empty and go on.
+    fn empty(&mut self) {
+        let is_over = match self.phase {
+            Phase::Stopping => true,
+            Phase::Live => self.parts.is_main_over(),
+            Phase::Cloning | Phase::Empty => false,
+        };
+        if is_over {
+            self.phase = Phase::Empty;
+            self.fates.push(Fate::Empty);
+        }
     }
 }

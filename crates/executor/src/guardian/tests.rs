@@ -36,13 +36,34 @@ fn ask(guardian: &mut Guardian, now: u64, from: u64, request: Request) -> Vec<Ef
     step(guardian, now, Input::Request(socket(from), request))
 }
 
+const SETUP: Part = Part::new(0);
+const MAIN: Part = Part::new(1);
+
+fn adopt(guardian: &mut Guardian, now: u64, from: u64, number: u64) -> Vec<Effect> {
+    ask(guardian, now, from, Request::Adopt(life(number), Process::new(number)))
+}
+
+fn main(number: u8, spawn: Spawn) -> Request {
+    Request::Spawn(run(number), spawn, MAIN, Role::Main)
+}
+
+fn new(now: u64) -> Guardian {
+    Guardian::new(at(now), KILL_WAIT, Kept::default(), [])
+}
+
+fn told(number: u8, fate: Fate) -> Effect {
+    Effect::Tell(socket(1), run(number), fate)
+}
+
 /// Adopted by the first worker on socket 1, confirmed at 0, with one live run.
 fn guarding(spawn: Spawn) -> Guardian {
-    let mut guardian = Guardian::new(at(0), KILL_WAIT, None, []);
-    ask(&mut guardian, 0, 1, Request::Adopt(life(1)));
+    let mut guardian = new(0);
+    adopt(&mut guardian, 0, 1, 1);
     ask(&mut guardian, 0, 1, Request::Confirmed(at(0)));
-    assert_eq!(ask(&mut guardian, 0, 1, Request::Spawn(run(1), spawn)), [Effect::Clone(run(1))]);
-    assert_eq!(step(&mut guardian, 0, Input::Cloned(run(1))), [Effect::Go(run(1))]);
+    assert_eq!(ask(&mut guardian, 0, 1, main(1, spawn)), [Effect::Clone(run(1), MAIN)]);
+    assert_eq!(step(&mut guardian, 0, Input::Cloned(run(1), MAIN)), [Effect::Go(run(1), MAIN)]);
+    let started = step(&mut guardian, 0, Input::Execed(run(1), MAIN));
+    assert_eq!(started, [told(1, Fate::Started(MAIN))]);
     guardian
 }
 
@@ -51,7 +72,8 @@ fn rule_12_a_deadline_is_kept_whoever_is_stopped() {
     let mut guardian = guarding(STOPS);
     assert_eq!(guardian.deadline(), Some(at(60)));
     assert_eq!(step(&mut guardian, 59, Input::Tick), []);
-    assert_eq!(step(&mut guardian, 60, Input::Tick), [Effect::Terminate(run(1))]);
+    let stopping = told(1, Fate::Stopping(Why::Deadline));
+    assert_eq!(step(&mut guardian, 60, Input::Tick), [Effect::Terminate(run(1)), stopping]);
     // A confirmation that comes now does not undo it (safety rule 8).
     ask(&mut guardian, 61, 1, Request::Confirmed(at(61)));
     assert_eq!(guardian.deadline(), Some(at(65)));
@@ -61,7 +83,8 @@ fn rule_12_a_deadline_is_kept_whoever_is_stopped() {
 #[test]
 fn rule_12_a_confirmation_moves_every_deadline() {
     let mut guardian = guarding(STOPS);
-    assert_eq!(ask(&mut guardian, 50, 1, Request::Confirmed(at(49))), [Effect::Keep(at(49))]);
+    let kept = Kept { confirmed: Some(at(49)), process: Some(Process::new(1)) };
+    assert_eq!(ask(&mut guardian, 50, 1, Request::Confirmed(at(49))), [Effect::Keep(kept)]);
     assert_eq!(guardian.deadline(), Some(at(109)));
     assert_eq!(ask(&mut guardian, 51, 1, Request::Confirmed(at(40))), [], "never back");
     assert_eq!(ask(&mut guardian, 51, 1, Request::Confirmed(at(99))), [], "never from the future");
@@ -70,41 +93,45 @@ fn rule_12_a_confirmation_moves_every_deadline() {
 #[test]
 fn rule_03_a_command_does_not_begin_after_its_deadline() {
     let mut guardian = guarding(STOPS);
-    ask(&mut guardian, 1, 1, Request::Spawn(run(2), STOPS));
+    ask(&mut guardian, 1, 1, main(2, STOPS));
     // The machine was asleep between clone and exec.
-    let effects = step(&mut guardian, 61, Input::Cloned(run(2)));
-    assert!(effects.contains(&Effect::Abort(run(2))), "{effects:?}");
-    assert!(!effects.contains(&Effect::Go(run(2))), "{effects:?}");
+    let effects = step(&mut guardian, 61, Input::Cloned(run(2), MAIN));
+    assert!(effects.contains(&Effect::Abort(run(2), MAIN)), "{effects:?}");
+    assert!(!effects.contains(&Effect::Go(run(2), MAIN)), "{effects:?}");
+    // Nothing with a deadline begins before anything was confirmed.
+    let mut early = new(0);
+    adopt(&mut early, 0, 1, 1);
+    ask(&mut early, 0, 1, main(1, STOPS));
+    let effects = step(&mut early, 0, Input::Cloned(run(1), MAIN));
+    assert!(effects.contains(&Effect::Abort(run(1), MAIN)), "{effects:?}");
 }
 
 #[test]
 fn rule_13_what_an_old_worker_still_says_is_dropped() {
     let mut guardian = guarding(KEEPS);
-    let effects = ask(&mut guardian, 1, 2, Request::Adopt(life(2)));
-    let held = vec![(run(1), Phase::Live)];
+    let effects = adopt(&mut guardian, 1, 2, 2);
+    let kept = Kept { confirmed: Some(at(0)), process: Some(Process::new(2)) };
     assert_eq!(
         effects,
         [
             Effect::Close(socket(1)),
-            Effect::Adopted(socket(2), held),
-            Effect::Tell(socket(2), run(1), Fate::Started),
+            Effect::Keep(kept),
+            Effect::Adopted(socket(2), vec![(run(1), Phase::Live)]),
+            Effect::Tell(socket(2), run(1), Fate::Started(MAIN)),
         ]
     );
     // The old worker's spawn is read after the new worker was told what runs.
-    assert_eq!(ask(&mut guardian, 2, 1, Request::Spawn(run(9), STOPS)), []);
-    assert_eq!(ask(&mut guardian, 2, 3, Request::Adopt(life(1))), [Effect::Close(socket(3))]);
-    assert_eq!(
-        step(&mut guardian, 2, Input::Closed(socket(1))),
-        [],
-        "the old one's end is no news"
-    );
+    assert_eq!(ask(&mut guardian, 2, 1, main(9, STOPS)), []);
+    assert_eq!(adopt(&mut guardian, 2, 3, 1), [Effect::Close(socket(3))]);
+    let closed = step(&mut guardian, 2, Input::Closed(socket(1)));
+    assert_eq!(closed, [], "the old one's end is no news");
 }
 
 #[test]
 fn rule_13_a_process_that_waits_for_its_go_byte_is_listed() {
     let mut guardian = guarding(KEEPS);
-    ask(&mut guardian, 1, 1, Request::Spawn(run(2), KEEPS));
-    let effects = ask(&mut guardian, 1, 2, Request::Adopt(life(2)));
+    ask(&mut guardian, 1, 1, main(2, KEEPS));
+    let effects = adopt(&mut guardian, 1, 2, 2);
     let held = vec![(run(1), Phase::Live), (run(2), Phase::Cloning)];
     assert!(effects.contains(&Effect::Adopted(socket(2), held)), "{effects:?}");
 }
@@ -112,49 +139,82 @@ fn rule_13_a_process_that_waits_for_its_go_byte_is_listed() {
 #[test]
 fn rule_13_a_run_is_never_begun_twice() {
     let mut guardian = guarding(STOPS);
-    assert_eq!(ask(&mut guardian, 1, 1, Request::Spawn(run(1), STOPS)), []);
-    step(&mut guardian, 2, Input::Exited(run(1), Exit::Code(0)));
+    assert_eq!(ask(&mut guardian, 1, 1, main(1, STOPS)), []);
+    step(&mut guardian, 2, Input::Exited(run(1), MAIN, Exit::Code(0)));
     step(&mut guardian, 2, Input::Empty(run(1)));
-    assert_eq!(ask(&mut guardian, 3, 1, Request::Spawn(run(1), STOPS)), []);
+    assert_eq!(ask(&mut guardian, 3, 1, main(1, STOPS)), []);
 }
 
 #[test]
 fn rule_14_what_cannot_be_read_is_ended_at_once() {
-    let found = [(run(1), Some(STOPS)), (run(2), None)];
-    let mut guardian = Guardian::new(at(10), KILL_WAIT, Some(at(8)), found);
+    let live =
+        |is_stopping| Found::Live { spawn: STOPS, is_stopping, part: Some((MAIN, Role::Main)) };
+    let found = [(run(1), Some(live(false))), (run(2), None), (run(3), Some(live(true)))];
+    let kept = Kept { confirmed: Some(at(8)), process: Some(Process::new(1)) };
+    let mut guardian = Guardian::new(at(10), KILL_WAIT, kept, found);
     let effects = step(&mut guardian, 10, Input::Tick);
-    assert!(
-        effects.contains(&Effect::Terminate(run(2))) || effects.contains(&Effect::Kill(run(2)))
-    );
+    assert!(effects.contains(&Effect::Terminate(run(2))), "{effects:?}");
+    assert!(effects.contains(&Effect::Kill(run(3))), "a stop is not undone: {effects:?}");
     assert!(!effects.contains(&Effect::Terminate(run(1))), "{effects:?}");
-    // The other one is held to the deadline that was kept.
+    // The same worker comes back: the other one is held to the deadline that was kept.
+    let effects = adopt(&mut guardian, 11, 1, 1);
+    assert!(!effects.contains(&Effect::Terminate(run(1))), "{effects:?}");
     let effects = step(&mut guardian, 68, Input::Tick);
     assert!(effects.contains(&Effect::Terminate(run(1))), "{effects:?}");
 }
 
 #[test]
+fn rule_15_what_a_worker_left_that_died_with_its_guardian_ends_unless_it_is_kept() {
+    let live = |spawn| Found::Live { spawn, is_stopping: false, part: Some((MAIN, Role::Main)) };
+    let found = [(run(1), Some(live(STOPS))), (run(2), Some(live(KEEPS)))];
+    let kept = Kept { confirmed: Some(at(8)), process: Some(Process::new(1)) };
+    let guardian = Guardian::new(at(10), KILL_WAIT, kept, found);
+    // Another process of the worker comes, or none.
+    let effects = adopt(&mut guardian.clone(), 11, 1, 2);
+    assert!(effects.contains(&Effect::Terminate(run(1))), "{effects:?}");
+    assert!(!effects.contains(&Effect::Terminate(run(2))), "{effects:?}");
+    let mut lonely = guardian;
+    assert_eq!(step(&mut lonely, 20, Input::Tick), [Effect::Terminate(run(1))]);
+    assert_eq!(lonely.deadline(), Some(at(25)), "it does not wait for what is past");
+}
+
+#[test]
 fn when_its_worker_is_gone_a_run_ends_unless_it_is_kept() {
     let mut guardian = guarding(STOPS);
-    ask(&mut guardian, 1, 1, Request::Spawn(run(2), KEEPS));
-    step(&mut guardian, 1, Input::Cloned(run(2)));
+    ask(&mut guardian, 1, 1, main(2, KEEPS));
+    step(&mut guardian, 1, Input::Cloned(run(2), MAIN));
     assert_eq!(step(&mut guardian, 2, Input::Closed(socket(1))), [Effect::Terminate(run(1))]);
     assert_eq!(step(&mut guardian, 7, Input::Tick), [Effect::Kill(run(1))]);
     // The next worker takes over the one, and is told how the other ended.
     step(&mut guardian, 7, Input::Empty(run(1)));
-    let effects = ask(&mut guardian, 8, 2, Request::Adopt(life(2)));
+    let effects = adopt(&mut guardian, 8, 2, 2);
     let held = vec![(run(1), Phase::Empty), (run(2), Phase::Live)];
     assert!(effects.contains(&Effect::Adopted(socket(2), held)), "{effects:?}");
     assert!(effects.contains(&Effect::Tell(socket(2), run(1), Fate::Empty)), "{effects:?}");
 }
 
 #[test]
-fn the_guardian_goes_last() {
+fn the_guardian_goes_last_and_leaves_the_ends() {
     let mut guardian = guarding(STOPS);
     step(&mut guardian, 1, Input::Closed(socket(1)));
-    assert_eq!(step(&mut guardian, 2, Input::Exited(run(1), Exit::Signal(15))), []);
+    let effects = step(&mut guardian, 2, Input::Exited(run(1), MAIN, Exit::Signal(15)));
+    assert_eq!(effects, [Effect::Kill(run(1))]);
     assert_eq!(step(&mut guardian, 3, Input::Empty(run(1))), [Effect::Exit]);
+    let fates = [
+        Fate::Started(MAIN),
+        Fate::Stopping(Why::WorkerGone),
+        Fate::Exited(MAIN, Exit::Signal(15)),
+        Fate::Empty,
+    ];
+    assert_eq!(guardian.fates(run(1)), fates);
+    // The next one tells them, and forgets them when it is told to.
+    let found = [(run(1), Some(Found::Over(fates.to_vec())))];
+    let mut next = Guardian::new(at(4), KILL_WAIT, Kept::default(), found);
+    let effects = adopt(&mut next, 4, 1, 2);
+    assert!(effects.ends_with(&fates.map(|fate| told(1, fate))), "{effects:?}");
+    assert_eq!(ask(&mut next, 4, 1, Request::Forget(run(1))), [Effect::Release(run(1))]);
     // One that nobody comes to goes, too.
-    let mut lonely = Guardian::new(at(0), KILL_WAIT, None, []);
+    let mut lonely = new(0);
     assert_eq!(lonely.deadline(), Some(at(10)));
     assert_eq!(step(&mut lonely, 10, Input::Tick), [Effect::Exit]);
 }
@@ -162,9 +222,76 @@ fn the_guardian_goes_last() {
 #[test]
 fn a_stop_before_the_go_byte_means_no_go() {
     let mut guardian = guarding(STOPS);
-    ask(&mut guardian, 1, 1, Request::Spawn(run(2), STOPS));
+    ask(&mut guardian, 1, 1, main(2, STOPS));
     assert_eq!(ask(&mut guardian, 1, 1, Request::Stop(run(2), KILL_WAIT)), []);
-    assert_eq!(step(&mut guardian, 2, Input::Cloned(run(2))), [Effect::Abort(run(2))]);
-    let told = step(&mut guardian, 2, Input::Empty(run(2)));
-    assert_eq!(told, [Effect::Tell(socket(1), run(2), Fate::Empty)]);
+    let effects = step(&mut guardian, 2, Input::Cloned(run(2), MAIN));
+    assert_eq!(effects[..2], [Effect::Abort(run(2), MAIN), Effect::Kill(run(2))]);
+    // That its process has ended is no news beside that.
+    assert_eq!(step(&mut guardian, 2, Input::Exited(run(2), MAIN, Exit::Code(0))), []);
+    assert_eq!(step(&mut guardian, 2, Input::Empty(run(2))), [told(2, Fate::Empty)]);
+}
+
+#[test]
+fn what_the_main_command_left_is_killed_without_being_asked() {
+    let mut guardian = guarding(KEEPS);
+    let effects = step(&mut guardian, 1, Input::Exited(run(1), MAIN, Exit::Code(0)));
+    assert_eq!(effects, [Effect::Kill(run(1)), told(1, Fate::Exited(MAIN, Exit::Code(0)))]);
+    assert_eq!(step(&mut guardian, 2, Input::Empty(run(1))), [told(1, Fate::Empty)]);
+}
+
+#[test]
+fn setup_steps_follow_each_other_and_an_empty_moment_between_them_ends_nothing() {
+    let mut guardian = guarding(STOPS);
+    let setup = Request::Spawn(run(2), STOPS, SETUP, Role::Setup);
+    assert_eq!(ask(&mut guardian, 1, 1, setup.clone()), [Effect::Clone(run(2), SETUP)]);
+    step(&mut guardian, 1, Input::Cloned(run(2), SETUP));
+    step(&mut guardian, 1, Input::Execed(run(2), SETUP));
+    let effects = step(&mut guardian, 2, Input::Exited(run(2), SETUP, Exit::Code(0)));
+    assert_eq!(effects, [told(2, Fate::Exited(SETUP, Exit::Code(0)))]);
+    assert_eq!(step(&mut guardian, 2, Input::Empty(run(2))), []);
+    assert_eq!(ask(&mut guardian, 3, 1, setup), [], "never twice");
+    assert_eq!(ask(&mut guardian, 3, 1, main(2, STOPS)), [Effect::Clone(run(2), MAIN)]);
+    step(&mut guardian, 3, Input::Cloned(run(2), MAIN));
+    // A command that cannot begin is the end of it, and of what setup left.
+    let effects = step(&mut guardian, 3, Input::NotExeced(run(2), MAIN, "no".to_owned()));
+    assert_eq!(effects[0], Effect::Kill(run(2)));
+    assert_eq!(step(&mut guardian, 3, Input::Empty(run(2))), [told(2, Fate::Empty)]);
+}
+
+#[test]
+fn a_run_that_could_not_be_cloned_leaves_nothing() {
+    let mut guardian = guarding(STOPS);
+    ask(&mut guardian, 1, 1, main(2, STOPS));
+    let not_started = Fate::NotStarted(MAIN, "no memory".to_owned());
+    let effects = step(&mut guardian, 1, Input::NotCloned(run(2), MAIN, "no memory".to_owned()));
+    assert_eq!(effects, [told(2, not_started), told(2, Fate::Empty)]);
+}
+
+#[test]
+fn no_part_begins_once_the_stop_has() {
+    let mut guardian = guarding(STOPS);
+    ask(&mut guardian, 1, 1, Request::Stop(run(1), KILL_WAIT));
+    let probe = Request::Spawn(run(1), STOPS, Part::new(2), Role::Probe);
+    let effects = ask(&mut guardian, 1, 1, probe);
+    assert!(
+        matches!(&effects[..], [Effect::Tell(_, _, Fate::NotStarted(part, _))] if part.get() == 2),
+        "{effects:?}"
+    );
+}
+
+#[test]
+fn what_became_of_probes_is_told_and_not_kept() {
+    let mut guardian = guarding(KEEPS);
+    for number in 2..100 {
+        let probe = Part::new(number);
+        ask(&mut guardian, 1, 1, Request::Spawn(run(1), KEEPS, probe, Role::Probe));
+        step(&mut guardian, 1, Input::Cloned(run(1), probe));
+        step(&mut guardian, 1, Input::Execed(run(1), probe));
+        let exited = Fate::Exited(probe, Exit::Code(0));
+        let effects = step(&mut guardian, 1, Input::Exited(run(1), probe, Exit::Code(0)));
+        assert_eq!(effects, [told(1, exited)]);
+    }
+    let effects = adopt(&mut guardian, 2, 2, 2);
+    let tells = effects.iter().filter(|effect| matches!(effect, Effect::Tell(..))).count();
+    assert_eq!(tells, 1, "{effects:?}");
 }

@@ -190,7 +190,8 @@ impl Fleet {
 
     /// From when a machine's silence is counted (safety rule 7).
     pub(super) fn counted_from(&self, peer: &Peer) -> BootTime {
-        peer.confirmed.map_or(self.elected, |confirmed| confirmed.max(self.elected))
+        let confirmed = peer.confirmed.filter(|_| !is_planted(Mistake::CountsFromElection));
+        confirmed.map_or(self.elected, |confirmed| confirmed.max(self.elected))
     }
 
     /// Frees what a lost worker has certainly ended by itself.

@@ -202,6 +202,10 @@ impl Fleet {
         peer.name = heartbeat.name.clone();
         peer.note_boot(heartbeat.boot);
         peer.enrolment = Enrolment::Asked;
+        if is_planted(Mistake::EnrolsNobody) {
+            peer.enrolment = Enrolment::Done;
+            return;
+        }
         effects.push(Effect::Enroll(peer.entry()));
     }
 

@@ -59,6 +59,7 @@ impl Fleet {
         let presence = |is_gone: fn(&Self, BootTime, &Peer) -> bool| {
             let is_here = |peer: &Peer| self.is_present(peer) || is_gone(self, now, peer);
             let is_complete = self.peers.iter().all(is_here);
+            let is_complete = is_complete || is_planted(Mistake::IgnoresRoster);
             if is_complete || is_planted(Mistake::OpensAllDoors) {
                 Presence::Complete
             } else {

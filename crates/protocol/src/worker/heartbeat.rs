@@ -218,6 +218,9 @@ impl Worker {
         }
         self.incarnation = incarnation;
         self.mandate = None;
+        if is_planted(Mistake::ForgetsAtOwnRebirth) {
+            self.runs.clear();
+        }
         // What the earlier life held names a set with that life in it.
         self.set = crate::consensus::Held::default();
         self.vitals = self.vitals.anew(now);

@@ -3,6 +3,8 @@
 //! Every bench answers in one form: `figures` are what was measured, `floor` is the bare work of the
 //! machine in the same run, `ratios` are figures over floor. Only ratios compare across machines.
 
+#[cfg(any(feature = "etcd", feature = "postgres"))]
+mod bare;
 mod consensus;
 mod cron;
 #[cfg(feature = "etcd")]
@@ -10,6 +12,7 @@ mod etcd;
 #[cfg(feature = "postgres")]
 mod postgres;
 mod report;
+mod spawn;
 mod store;
 
 pub(crate) use report::median;
@@ -25,6 +28,7 @@ pub(crate) struct Args {
 enum Bench {
     Consensus(consensus::Args),
     Cron(cron::Args),
+    Spawn(spawn::Args),
     Store(store::Args),
 }
 
@@ -32,6 +36,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
     match args.bench {
         Bench::Consensus(args) => consensus::run(args),
         Bench::Cron(args) => cron::run(args),
+        Bench::Spawn(args) => spawn::run(args),
         Bench::Store(args) => store::run(args),
     }
 }

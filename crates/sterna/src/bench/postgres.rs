@@ -1,22 +1,14 @@
 //! The floor of a store on PostgreSQL: bare conditional updates of the same bytes.
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
-    time::{Duration, Instant},
-};
+use std::{sync::Arc, time::Duration};
 
-use anyhow::bail;
 use sterna_store::postgres::{Bare, CONNECTIONS};
 use tokio_postgres::Statement;
 
-use super::store::{KEYS_EACH, VALUE_BYTES, key};
-use crate::clock;
-
-/// How many update at the same time.
-const UPDATERS: usize = 64;
+use super::{
+    bare::{self, WRITERS, value},
+    store::{KEYS_EACH, key},
+};
 
 /// A table of its own beside the store's, and as many connections as the store keeps.
 pub(super) struct Updates {
@@ -66,18 +58,7 @@ impl Updates {
         // Each measurement leaves the rows as it found them to the next one, by their revision.
         let sql = format!("UPDATE {} SET revision = 0", self.table);
         self.links[0].bare.client.batch_execute(&sql).await?;
-        let start = clock::instant();
-        let count = Arc::new(AtomicU64::new(0));
-        let updaters: Vec<_> = (0..UPDATERS)
-            .map(|updater| {
-                let link = Arc::clone(&self.links[updater % self.links.len()]);
-                tokio::spawn(update_loop(link, updater, start, span, Arc::clone(&count)))
-            })
-            .collect();
-        for updater in updaters {
-            updater.await??;
-        }
-        Ok(count.load(Ordering::Relaxed) as f64 / start.elapsed().as_secs_f64())
+        bare::measure(&self.links, span).await
     }
 
     /// Removes the table.
@@ -87,35 +68,15 @@ impl Updates {
     }
 }
 
-async fn update_loop(
-    link: Arc<Link>,
-    updater: usize,
-    start: Instant,
-    span: Duration,
-    count: Arc<AtomicU64>,
-) -> anyhow::Result<()> {
-    let mut revisions = [0_i64; KEYS_EACH];
-    for index in 0.. {
-        if start.elapsed() >= span {
-            break;
-        }
-        let revision = &mut revisions[index % KEYS_EACH];
-        let key = key("/bench/", updater, index % KEYS_EACH);
+impl bare::Link for Link {
+    async fn write(&self, key: &str, revision: i64, value: Vec<u8>) -> anyhow::Result<Option<i64>> {
         let params: [&(dyn tokio_postgres::types::ToSql + Sync); 3] =
-            [&key.as_bytes(), &*revision, &value()];
-        if link.bare.client.execute(&link.update, &params).await? != 1 {
-            bail!("{key} is updated by somebody else too");
-        }
-        *revision += 1;
-        count.fetch_add(1, Ordering::Relaxed);
+            [&key.as_bytes(), &revision, &value];
+        let updated = self.bare.client.execute(&self.update, &params).await?;
+        Ok((updated == 1).then_some(revision + 1))
     }
-    Ok(())
 }
 
 fn keys() -> impl Iterator<Item = (usize, usize)> {
-    (0..UPDATERS).flat_map(|updater| (0..KEYS_EACH).map(move |index| (updater, index)))
-}
-
-fn value() -> Vec<u8> {
-    vec![b'x'; VALUE_BYTES]
+    (0..WRITERS).flat_map(|writer| (0..KEYS_EACH).map(move |index| (writer, index)))
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use serde_json::{Value, json};
 use sterna_store::{
-    About, Commit, Outcome, Store,
+    About, Commit, Failover, Outcome, Store,
     cluster::{self, Cluster, Stage},
     leader::{Lease, LeaseState},
     shown,
@@ -36,6 +36,9 @@ struct Promise {
     what: &'static str,
     /// Why it does not hold.
     void: Option<&'static str>,
+    /// Whether it still does if another machine takes over for the store's; `None` if none could,
+    /// or that cannot be told.
+    on_failover: Option<bool>,
 }
 
 pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
@@ -53,6 +56,7 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
             "engine": about.engine,
             "is_durable": about.is_durable,
             "is_shared": about.is_shared,
+            "failover": failover(&about),
             "settings": about.settings.iter().map(|(name, value)| json!([name, value])).collect::<Vec<_>>(),
             "warnings": store.warnings(),
             "revision": revision.get(),
@@ -105,16 +109,38 @@ fn ms(span: Duration) -> f64 {
 fn promises(about: &About) -> Vec<Promise> {
     let undurable =
         (!about.is_durable).then_some("what was acknowledged may be lost; the warnings say why");
+    let is_kept = match about.failover {
+        Failover::Never | Failover::Unclear(_) => None,
+        Failover::Keeps(_) => Some(true),
+        Failover::Loses(_) => Some(false),
+    };
+    // What was acknowledged and is lost may be done again, or never.
+    let kept = |name, what| Promise { name, what, void: undurable, on_failover: is_kept };
     vec![
-        Promise { name: "P1", what: "a task is started at most once, ever", void: undurable },
-        Promise { name: "P4", what: "every due moment is fired exactly once", void: undurable },
-        Promise { name: "P5", what: "what was acknowledged is never lost", void: undurable },
-        Promise { name: "P7", what: "a deposed leader changes nothing", void: None },
+        kept("P1", "a task is started at most once, ever"),
+        kept("P4", "every due moment is fired exactly once"),
+        kept("P5", "what was acknowledged is never lost"),
+        // Its fence holds also where a crash loses something, but not where a whole reign is lost.
+        Promise { void: None, ..kept("P7", "a deposed leader changes nothing") },
     ]
 }
 
+/// What becomes of the store if another machine takes over; empty if none could.
+fn failover(about: &About) -> &str {
+    match &about.failover {
+        Failover::Never => "",
+        Failover::Keeps(text) | Failover::Loses(text) | Failover::Unclear(text) => text,
+    }
+}
+
 fn promise_json(promise: &Promise) -> Value {
-    json!({ "promise": promise.name, "holds": promise.void.is_none(), "because": promise.void })
+    let Promise { name, void, on_failover, .. } = promise;
+    json!({
+        "promise": name,
+        "holds": void.is_none(),
+        "because": void,
+        "holds_on_failover": on_failover.map(|holds| holds && void.is_none()),
+    })
 }
 
 fn table(
@@ -153,6 +179,7 @@ fn table(
         ("store", url.to_owned()),
         ("engine", format!("{}; {sharing}", about.engine)),
         ("settings", settings.join("; ")),
+        ("failover", failover(about).to_owned()),
         ("cluster", cluster),
         ("leader", leader),
         ("latency", latency.to_owned()),
@@ -162,7 +189,11 @@ fn table(
         rows.iter().map(|(name, value)| format!("{name:<10}{value}\n")).collect();
     for (index, promise) in promises.iter().enumerate() {
         let title = if index == 0 { "promises" } else { "" };
-        let holds = promise.void.map_or("can hold".to_owned(), |why| format!("VOID: {why}"));
+        let holds = match (promise.void, promise.on_failover) {
+            (Some(why), Some(_) | None) => format!("VOID: {why}"),
+            (None, Some(false)) => "can hold, but NOT over a failover".to_owned(),
+            (None, Some(true) | None) => "can hold".to_owned(),
+        };
         text += &format!("{title:<10}{} {}: {holds}\n", promise.name, promise.what);
     }
     text.trim_end().to_owned()

@@ -1,18 +1,18 @@
-//! Competes for leadership until it is killed or told to stop: one of three in the leadership test.
+//! Competes for leadership until it is killed or its input ends: one of three in the leadership test.
 //!
 //! `lead-loop URL NAME LEASE_MS` says, with moments in milliseconds of the machine's clock:
-//! `lead TERM FROM UNTIL` when it is elected and whenever it renews, `mute TERM AT` before it
-//! resigns (when its input ends), and `stale TERM ANSWER` for what it still tries to write under a
-//! reign that it has lost.
+//! `lead TERM FROM UNTIL` when it is elected and whenever it renews, where FROM is when it sent for
+//! that; `mute TERM AT` after it has resigned, where AT is when it stopped leading; and
+//! `stale TERM ANSWER` for what it still tries to write under a reign that it has lost.
 
 use std::{io::Write, sync::Arc, time::Duration};
 
-use sterna_model::{BootTime, Span, WallTime, WriteId};
+use sterna_model::{Span, WallTime, WriteId};
 use sterna_store::{
     Commit, Outcome, Store, StoreError,
     leader::{Candidate, Reign, Timing},
 };
-use tokio::io::AsyncReadExt;
+use tokio::{io::AsyncReadExt, task::JoinHandle};
 
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>>;
 
@@ -31,12 +31,43 @@ fn main() -> Result<()> {
         retry_every: Span::from_millis(lease.as_millis() / 30),
     };
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
-    runtime.worker_threads(2).enable_all().build()?.block_on(compete(url, name, timing))
+    runtime.worker_threads(2).enable_all().build()?.block_on(async {
+        // Whoever reads no more wants us to go, in good order.
+        let mut asked_to_go = tokio::spawn(input_ends());
+        let store = tokio::select! {
+            store = open(url) => store,
+            _ = &mut asked_to_go => return Ok(()),
+        };
+        let mut contender = Contender {
+            candidate: Candidate::start(Arc::clone(&store), timing, name),
+            store,
+            timing,
+            name: name.clone(),
+            led: None,
+            lost: None,
+            number: 0,
+        };
+        contender.compete(asked_to_go).await?;
+        if let Some((reign, at)) = contender.candidate.resign().await {
+            say(&format!("mute {} {}", reign.term.get(), at.as_millis()))?;
+        }
+        Ok(())
+    })
 }
 
-fn now() -> BootTime {
-    let now = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
-    BootTime::from_millis((now.tv_sec * 1_000 + now.tv_nsec / 1_000_000).unsigned_abs())
+async fn input_ends() {
+    let mut byte = [0];
+    while let Ok(1..) = tokio::io::stdin().read(&mut byte).await {}
+}
+
+async fn open(url: &str) -> Arc<dyn Store> {
+    loop {
+        match sterna_store::open(url).await {
+            Ok(store) => return store,
+            // Its server may be down at just this moment.
+            Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
+        }
+    }
 }
 
 fn say(text: &str) -> Result<()> {
@@ -44,77 +75,73 @@ fn say(text: &str) -> Result<()> {
     Ok(std::io::stdout().write_all(format!("{text}\n").as_bytes())?)
 }
 
-async fn compete(url: &str, name: &str, timing: Timing) -> Result<()> {
-    let store = loop {
-        match sterna_store::open(url).await {
-            Ok(store) => break store,
-            // Its server may be down at just this moment.
-            Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
-        }
-    };
-    let mut candidate = Candidate::start(Arc::clone(&store), timing, name);
-    let mut told = None;
-    let mut lost: Option<Reign> = None;
-    let mut number = 0;
-    let mut input = tokio::io::stdin();
-    let mut byte = [0];
-    loop {
-        let until = candidate.until();
-        if until != told {
-            if let Some((reign, until)) = until {
-                let (term, from, until) = (reign.term.get(), now(), until.as_millis());
-                say(&format!("lead {term} {} {until}", from.as_millis()))?;
-            }
-            lost = told
-                .map(|(reign, _)| reign)
-                .filter(|old| Some(*old) != until.map(|u| u.0))
-                .or(lost);
-            told = until;
-        }
-        number += 1;
-        if let Some(reign) = candidate.leading() {
-            drop(write(&*store, reign, name, number).await);
-        }
-        if let Some(reign) = lost {
-            let answer = match write(&*store, reign, name, number).await {
-                Ok(Outcome::Applied(revision)) => format!("applied {}", revision.get()),
-                Ok(Outcome::Conflict(_)) => "conflict".to_owned(),
-                Err(_) => "error".to_owned(),
-            };
-            say(&format!("stale {} {answer}", reign.term.get()))?;
-        }
-        tokio::select! {
-            () = candidate.changed() => {}
-            () = tokio::time::sleep(Duration::from_millis(20)) => {}
-            // Whoever reads no more wants us to go, in good order.
-            read = input.read(&mut byte) => if read? == 0 { break },
-        }
-    }
-    if let Some((reign, _)) = candidate.until() {
-        say(&format!("mute {} {}", reign.term.get(), now().as_millis()))?;
-    }
-    candidate.resign().await;
-    Ok(())
-}
-
-async fn write(
-    store: &dyn Store,
-    reign: Reign,
-    name: &str,
+struct Contender {
+    candidate: Candidate,
+    store: Arc<dyn Store>,
+    timing: Timing,
+    name: String,
+    /// The reign that was told of last, if it has not ended.
+    led: Option<Reign>,
+    /// The last one that has.
+    lost: Option<Reign>,
     number: u64,
-) -> std::result::Result<Outcome, StoreError> {
-    let mut unique = [0; 10];
-    unique[..4].copy_from_slice(&std::process::id().to_be_bytes());
-    unique[4..].copy_from_slice(&number.to_be_bytes()[2..]);
-    let id = WriteId::from_parts(
-        WallTime::from_millis(term_millis(reign)).unwrap_or(WallTime::EPOCH),
-        unique,
-    );
-    let value = format!("{} {name} {number}", reign.term.get());
-    store.commit(reign.fenced(Commit::new(id)).put(KEY, value)).await
 }
 
-/// Tells the ids of two reigns of one process apart.
-fn term_millis(reign: Reign) -> i64 {
-    i64::try_from(reign.term.get() % 1_000_000).unwrap_or_default()
+impl Contender {
+    /// Writes under its own reign, and under one that it has lost, until it is asked to go.
+    async fn compete(&mut self, mut asked_to_go: JoinHandle<()>) -> Result<()> {
+        loop {
+            self.number += 1;
+            if let Some(reign) = self.candidate.leading() {
+                drop(self.write(reign).await?);
+            }
+            if let Some(reign) = self.lost {
+                // Under an id of its own: that of a write just made may have applied in time.
+                self.number += 1;
+                let answer = match self.write(reign).await? {
+                    Ok(Outcome::Applied(revision)) => format!("applied {}", revision.get()),
+                    Ok(Outcome::Conflict(_)) => "conflict".to_owned(),
+                    Err(_) => "error".to_owned(),
+                };
+                say(&format!("stale {} {answer}", reign.term.get()))?;
+            }
+            tokio::select! {
+                () = self.candidate.changed() => self.tell()?,
+                () = tokio::time::sleep(Duration::from_millis(20)) => {}
+                _ = &mut asked_to_go => return Ok(()),
+            }
+        }
+    }
+
+    /// Says what it holds. From when it sent for the lease, which is before it led: so it does not
+    /// matter how long it was stopped before it said so.
+    fn tell(&mut self) -> Result<()> {
+        let standing = self.candidate.until();
+        let reign = standing.map(|(reign, _)| reign);
+        self.lost = self.led.filter(|led| Some(*led) != reign).or(self.lost);
+        self.led = reign;
+        let Some((reign, until)) = standing else { return Ok(()) };
+        let (until, held) = (until.as_millis(), self.timing.lease.minus(self.timing.margin()));
+        say(&format!("lead {} {} {until}", reign.term.get(), until - held.as_millis()))
+    }
+
+    /// Writes, and tells meanwhile of everything that changes.
+    async fn write(&mut self, reign: Reign) -> Result<std::result::Result<Outcome, StoreError>> {
+        let mut unique = [0; 10];
+        unique[..4].copy_from_slice(&std::process::id().to_be_bytes());
+        unique[4..].copy_from_slice(&self.number.to_be_bytes()[2..]);
+        // The time tells the ids of two reigns of one process apart.
+        let time = i64::try_from(reign.term.get() % 1_000_000).unwrap_or_default();
+        let id =
+            WriteId::from_parts(WallTime::from_millis(time).unwrap_or(WallTime::EPOCH), unique);
+        let value = format!("{} {} {}", reign.term.get(), self.name, self.number);
+        let store = Arc::clone(&self.store);
+        let mut answer = store.commit(reign.fenced(Commit::new(id)).put(KEY, value));
+        loop {
+            tokio::select! {
+                answer = &mut answer => return Ok(answer),
+                () = self.candidate.changed() => self.tell()?,
+            }
+        }
+    }
 }

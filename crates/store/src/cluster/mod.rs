@@ -24,8 +24,8 @@ use sterna_model::{ClusterId, Epoch, Nonce, Position, Revision, WriteId};
 
 pub use self::record::{CLUSTER_KEY, COPYING_KEY, Cluster, ClusterError, Seen, Stage};
 use crate::{
-    Commit, Expect, Outcome, Scan, Store,
-    leader::{Reign, term_key},
+    Commit, Expect, Outcome, Reading, Scan, Store,
+    leader::{REIGN_KEY, Reign, term_key},
 };
 
 /// What the store is to a server that opens it.
@@ -54,17 +54,26 @@ pub struct Found {
     pub revision: Revision,
     /// The nonce of the term that the asking server has followed last, as this store knows it.
     pub nonce: Option<Nonce>,
+    /// When the term after that one began.
+    pub next_began: Option<Revision>,
 }
 
 /// Decides by what the store says of itself, and what this server has seen.
 ///
 /// A restored store may count past what was seen before anybody looks. But the reigns that it lived
-/// through since are not those that were followed: the nonce of the last one tells.
+/// through since are not those that were followed: the nonce of the last one tells, and so does the
+/// next one, if it began before what was seen, when that one still lasted.
+///
+/// What cannot be told so is a store that lost something and counted past it in one and the same
+/// reign. Its leader stops the reign when it notices, which it does unless others counted for it:
+/// see [`StoreError::WentBack`](crate::StoreError::WentBack).
 pub fn judge(found: &Found, seen: Option<&Seen>) -> Verdict {
-    let Found { cluster: stored, revision, nonce } = found;
+    let Found { cluster: stored, revision, nonce, next_began } = found;
     let next = |epoch: Epoch| epoch.next().map_or(Verdict::Exhausted, Verdict::Lags);
-    let has_lived_so =
-        |seen: &Seen| seen.reign.is_none_or(|(_, followed)| *nonce == Some(followed));
+    let has_lived_so = |seen: &Seen| {
+        let is_followed = seen.reign.is_none_or(|(_, followed)| *nonce == Some(followed));
+        is_followed && next_began.is_none_or(|at| at > seen.position.revision)
+    };
     match (stored, seen) {
         (None, None) => Verdict::Blank,
         (None, Some(seen)) => next(seen.position.epoch),
@@ -95,16 +104,36 @@ pub async fn read(
     if store.get(COPYING_KEY).await?.item.is_some() {
         return Err(ClusterError::HalfCopied);
     }
-    let nonce = match seen.and_then(|seen| seen.reign) {
-        Some((term, _)) => store.get(&term_key(term)).await?.item.and_then(|item| {
+    let (mut nonce, mut next_began) = (None, None);
+    if let Some((term, _)) = seen.and_then(|seen| seen.reign) {
+        nonce = store.get(&term_key(term)).await?.item.and_then(|item| {
             let text = std::str::from_utf8(&item.value).ok()?;
             u64::from_str_radix(text, 16).ok().map(Nonce::new)
-        }),
-        None => None,
-    };
+        });
+        if let Some(next) = term.next() {
+            next_began = store.get(&term_key(next)).await?.item.map(|item| item.revision);
+        }
+    }
     let reading = store.get(CLUSTER_KEY).await?;
     let cluster = reading.item.map(|item| Cluster::from_bytes(&item.value)).transpose()?;
-    Ok(Found { cluster, revision: reading.revision, nonce })
+    Ok(Found { cluster, revision: reading.revision, nonce, next_began })
+}
+
+/// What a server of this cluster sees of its store now, to be remembered where the store's own
+/// losses do not reach.
+///
+/// # Errors
+/// The store does not answer, or the reign cannot be read.
+pub async fn see(store: &(impl Store + ?Sized), cluster: &Cluster) -> Result<Seen, ClusterError> {
+    // One reading for both: the reign is the one that lasted at that revision.
+    let Reading { item, revision } = store.get(REIGN_KEY).await?;
+    let reign =
+        item.map(|item| String::from_utf8_lossy(&item.value).parse::<Reign>()).transpose()?;
+    Ok(Seen {
+        cluster: cluster.id,
+        position: Position { epoch: cluster.epoch, revision },
+        reign: reign.map(|reign| (reign.term, reign.nonce)),
+    })
 }
 
 /// Makes an empty store the store of a new cluster, in its first epoch: a virgin one.

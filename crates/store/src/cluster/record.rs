@@ -4,7 +4,7 @@ use std::{fmt, str::FromStr};
 
 use sterna_model::{ClusterId, Epoch, Nonce, Position, Term};
 
-use crate::StoreError;
+use crate::{StoreError, leader::RecordError};
 
 /// Where the record stands.
 pub const CLUSTER_KEY: &str = "/v1/-/cluster";
@@ -101,7 +101,7 @@ pub struct Seen {
     pub cluster: ClusterId,
     /// The highest that was seen.
     pub position: Position,
-    /// The last reign that was followed, by its term and nonce.
+    /// The reign that lasted at that position, by its term and nonce.
     pub reign: Option<(Term, Nonce)>,
 }
 
@@ -143,6 +143,9 @@ pub enum ClusterError {
     /// The store itself.
     #[error(transparent)]
     Store(#[from] StoreError),
+    /// Who leads, or led, cannot be read.
+    #[error(transparent)]
+    Reign(#[from] RecordError),
     /// What stands there is not ours to understand.
     #[error(
         "the cluster record {text:?} is damaged or of a newer sterna; run one version everywhere"

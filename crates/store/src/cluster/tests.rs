@@ -38,7 +38,7 @@ fn a_store_behind_what_was_seen_opens_the_next_epoch() {
         (Some(stored(1, 1)), Some(seen(1, "18446744073709551615.1")), Verdict::Exhausted),
     ];
     for (row, (stored, seen, verdict)) in table.into_iter().enumerate() {
-        let found = Found { cluster: stored, revision: at, nonce: None };
+        let found = Found { cluster: stored, revision: at, nonce: None, next_began: None };
         assert_eq!(judge(&found, seen.as_ref()), verdict, "row {row}");
     }
 }
@@ -53,10 +53,57 @@ fn a_store_that_was_lived_otherwise_lags_though_it_counts_further() {
         cluster: Some(stored(1, 1)),
         revision: Revision::new(30),
         nonce: nonce.map(Nonce::new),
+        next_began: None,
     };
     assert_eq!(judge(&found(Some(5)), Some(&followed(5))), Verdict::Whole);
     assert_eq!(judge(&found(Some(6)), Some(&followed(5))), Verdict::Lags(Epoch::new(2)));
     assert_eq!(judge(&found(None), Some(&followed(5))), Verdict::Lags(Epoch::new(2)));
+}
+
+/// Restored to 10, and another leader took over at 11: at 20, of which this server knows, term 7 had
+/// not ended.
+#[test]
+fn a_reign_that_ended_before_it_was_seen_to_last_shows_a_store_that_lags() {
+    let seen = Seen { reign: Some((Term::new(7), Nonce::new(5))), ..seen(1, "1.20") };
+    for (next_began, verdict) in [
+        (Some(11), Verdict::Lags(Epoch::new(2))),
+        (Some(20), Verdict::Lags(Epoch::new(2))),
+        (Some(21), Verdict::Whole),
+        (None, Verdict::Whole),
+    ] {
+        let found = Found {
+            cluster: Some(stored(1, 1)),
+            revision: Revision::new(30),
+            nonce: Some(Nonce::new(5)),
+            next_began: next_began.map(Revision::new),
+        };
+        assert_eq!(judge(&found, Some(&seen)), verdict, "{next_began:?}");
+    }
+}
+
+/// The same with records as leaders write them.
+#[tokio::test]
+async fn what_a_server_sees_is_one_moment_of_the_store() {
+    use crate::leader::{Candidate, Timing};
+
+    let store = std::sync::Arc::new(Memory::new());
+    let made = make(&*store, id(1), write(1)).await.unwrap();
+    assert_eq!(see(&*store, &made).await.unwrap().reign, None);
+    let mut leader = Candidate::start(store.clone(), Timing::default(), "one");
+    let reign = leader.elected().await;
+    let seen = see(&*store, &made).await.unwrap();
+    assert_eq!(seen.reign, Some((reign.term, reign.nonce)));
+    leader.resign().await;
+    Candidate::start(store.clone(), Timing::default(), "two").elected().await;
+    let found = read(&*store, Some(&seen)).await.unwrap();
+    assert!(found.next_began > Some(seen.position.revision), "{found:?} {seen:?}");
+    assert_eq!(judge(&found, Some(&seen)), Verdict::Whole);
+    // Had it been seen to last for longer, this could not be.
+    let later = Position { revision: found.revision, ..seen.position };
+    assert_eq!(
+        judge(&found, Some(&Seen { position: later, ..seen })),
+        Verdict::Lags(Epoch::new(2))
+    );
 }
 
 #[test]

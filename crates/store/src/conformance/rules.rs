@@ -1,12 +1,15 @@
 //! The contract, one function for each rule.
 
-use std::{collections::BTreeMap, pin::Pin, sync::Arc};
+use std::{collections::BTreeMap, pin::Pin, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use sterna_model::Revision;
 
 use super::{Subject, history};
-use crate::{Change, Expect, Outcome, Scan, StoreError, scan_all};
+use crate::{Change, Changes, Commit, Expect, Outcome, Scan, StoreError, Watch, scan_all};
+
+/// How long a watch may take to tell of what is there: much longer than any does.
+const TOLD_BY: Duration = Duration::from_secs(60);
 
 /// A rule, to be run by name.
 pub type Rule = fn(Subject) -> Pin<Box<dyn Future<Output = ()> + Send>>;
@@ -162,7 +165,7 @@ rules! {
         subject.apply(subject.commit().delete(subject.key("never"))).await;
         let mixed = subject.commit().delete(subject.key("never")).put(subject.key("b"), "1");
         let revision = subject.apply(mixed).await;
-        let changes = watch.next().await.unwrap();
+        let changes = next(&mut watch).await.unwrap();
         assert_eq!((changes.revision, changes.changes.len()), (revision, 1));
     }
 
@@ -339,7 +342,7 @@ rules! {
         }
         let mut late = subject.store.watch(&subject.prefix, start).await.unwrap();
         for (revision, keys) in expected {
-            let (one, two) = (early.next().await.unwrap(), late.next().await.unwrap());
+            let (one, two) = (next(&mut early).await.unwrap(), next(&mut late).await.unwrap());
             assert_eq!(one, two);
             let seen: Vec<_> = one.changes.iter().map(|change| change.key.to_string()).collect();
             assert_eq!((one.revision, seen), (revision, keys));
@@ -354,7 +357,7 @@ rules! {
         subject.put("a", "2").await;
         let mut watch = subject.store.watch(&subject.prefix, start).await.unwrap();
         for value in [Some("1"), None, Some("2")] {
-            let changes = watch.next().await.unwrap().changes;
+            let changes = next(&mut watch).await.unwrap().changes;
             let value = value.map(|text: &'static str| Bytes::from_static(text.as_bytes()));
             assert_eq!(changes, [Change { key: subject.key("a").into(), value }]);
         }
@@ -368,7 +371,7 @@ rules! {
         subject.put("in", "1").await;
         let both = subject.commit().put(subject.key("in/b"), "1").put(subject.key("out"), "2");
         let revision = subject.apply(both).await;
-        let changes = watch.next().await.unwrap();
+        let changes = next(&mut watch).await.unwrap();
         assert_eq!(changes.revision, revision);
         assert_eq!(changes.changes.len(), 1);
         assert_eq!(*changes.changes[0].key, *subject.key("in/b"));
@@ -383,7 +386,7 @@ rules! {
         for (index, &revision) in revisions.iter().enumerate().take(9) {
             let mut watch = subject.store.watch(&subject.prefix, revision).await.unwrap();
             for &later in &revisions[index + 1..] {
-                assert_eq!(watch.next().await.unwrap().revision, later);
+                assert_eq!(next(&mut watch).await.unwrap().revision, later);
             }
         }
     }
@@ -392,7 +395,7 @@ rules! {
     async fn a_watch_waits_for_what_comes(subject: Subject) {
         let start = subject.put("a", "0").await;
         let mut watch = subject.store.watch(&subject.prefix, start).await.unwrap();
-        let waiting = tokio::spawn(async move { watch.next().await });
+        let waiting = tokio::spawn(async move { next(&mut watch).await });
         tokio::task::yield_now().await;
         let revision = subject.put("a", "1").await;
         assert_eq!(waiting.await.unwrap().unwrap().revision, revision);
@@ -403,7 +406,7 @@ rules! {
         let now = subject.put("a", "0").await;
         let future = Revision::new(now.get() + 1_000_000);
         let answer = match subject.store.watch(&subject.prefix, future).await {
-            Ok(mut watch) => watch.next().await.map(drop),
+            Ok(mut watch) => next(&mut watch).await.map(drop),
             Err(error) => Err(error),
         };
         assert!(matches!(answer, Err(StoreError::Refused(_))), "{answer:?}");
@@ -414,7 +417,7 @@ rules! {
         let first = subject.put("a", "1").await;
         let second = subject.put("a", "2").await;
         let id = subject.write_id();
-        subject.apply(crate::Commit::new(id).put(subject.key("b"), "1").delete(subject.key("c"))).await;
+        subject.apply(Commit::new(id).put(subject.key("b"), "1").delete(subject.key("c"))).await;
         let (before, now) = scan_all(&*subject.store, &subject.prefix).await.unwrap();
         subject.store.compact(second).await.unwrap();
         assert_eq!(scan_all(&*subject.store, &subject.prefix).await.unwrap().0, before);
@@ -423,7 +426,7 @@ rules! {
         let old = subject.store.scan(Scan::of(&*subject.prefix).at(first)).await;
         assert!(matches!(old, Err(StoreError::Compacted { floor }) if floor >= second), "{old:?}");
         let old = match subject.store.watch(&subject.prefix, first).await {
-            Ok(mut watch) => watch.next().await.map(drop),
+            Ok(mut watch) => next(&mut watch).await.map(drop),
             Err(error) => Err(error),
         };
         assert!(matches!(old, Err(StoreError::Compacted { .. })), "{old:?}");
@@ -434,10 +437,10 @@ rules! {
         let floor = subject.store.scan(Scan::of(&*subject.prefix).at(second)).await.unwrap();
         assert_eq!(floor.items.len(), 1);
         let mut watch = subject.store.watch(&subject.prefix, second).await.unwrap();
-        assert!(watch.next().await.unwrap().revision > second);
+        assert!(next(&mut watch).await.unwrap().revision > second);
         let mut watch = subject.store.watch(&subject.prefix, now).await.unwrap();
         let revision = subject.put("a", "3").await;
-        assert_eq!(watch.next().await.unwrap().revision, revision);
+        assert_eq!(next(&mut watch).await.unwrap().revision, revision);
     }
 
     /// A watch that has not kept up with compaction says so instead of skipping.
@@ -451,7 +454,7 @@ rules! {
         subject.store.compact(revisions[9]).await.unwrap();
         // What it had read ahead it may still deliver, in order; then it must say so.
         for &revision in &revisions {
-            match watch.next().await {
+            match next(&mut watch).await {
                 Ok(changes) => assert_eq!(changes.revision, revision),
                 Err(StoreError::Compacted { .. }) => return,
                 Err(other) => panic!("{other:?}"),
@@ -514,7 +517,7 @@ rules! {
         let mut state = BTreeMap::from([(subject.key("start"), Bytes::from_static(b"1"))]);
         let mut told = Vec::new();
         loop {
-            let changes = watch.next().await.unwrap();
+            let changes = next(&mut watch).await.unwrap();
             if changes.revision == end {
                 break;
             }
@@ -536,7 +539,7 @@ rules! {
         assert!(told.iter().all(|changes| revisions.contains(&changes.revision)));
         for mut watch in late {
             for changes in &told {
-                assert_eq!(watch.next().await.unwrap(), *changes);
+                assert_eq!(next(&mut watch).await.unwrap(), *changes);
             }
         }
     }
@@ -544,15 +547,21 @@ rules! {
     /// A watch that lags far behind is told everything all the same, while it is remembered.
     async fn a_watch_far_behind_misses_nothing(subject: Subject) {
         let start = subject.put("a", "start").await;
-        let mut watch = subject.store.watch(&subject.prefix, start).await.unwrap();
+        let mut early = subject.store.watch(&subject.prefix, start).await.unwrap();
         let mut revisions = Vec::new();
+        // More changes, too, than any backend reads at once.
         for round in 0..600 {
-            revisions.push(subject.put(&format!("{}", round % 7), &round.to_string()).await);
+            let put = |commit: Commit, key| commit.put(subject.key(key), round.to_string());
+            revisions.push(subject.apply(["a", "b", "c", "d"].into_iter().fold(subject.commit(), put)).await);
         }
-        for (round, revision) in revisions.into_iter().enumerate() {
-            let changes = watch.next().await.unwrap();
-            assert_eq!(changes.revision, revision);
-            assert_eq!(changes.changes[0].value, Some(Bytes::from(round.to_string())));
+        let mut late = subject.store.watch(&subject.prefix, start).await.unwrap();
+        for watch in [&mut early, &mut late] {
+            for (round, revision) in revisions.iter().enumerate() {
+                let changes = next(watch).await.unwrap();
+                assert_eq!(changes.revision, *revision);
+                assert_eq!(changes.changes.len(), 4);
+                assert_eq!(changes.changes[3].value, Some(Bytes::from(round.to_string())));
+            }
         }
     }
 
@@ -568,7 +577,7 @@ rules! {
             assert_eq!(item.map(|item| item.value), Some(value.clone()));
             let page = subject.store.scan(Scan::of(subject.key("v"))).await.unwrap();
             assert_eq!(page.items[0].value, value);
-            assert_eq!(watch.next().await.unwrap().changes[0].value, Some(value));
+            assert_eq!(next(&mut watch).await.unwrap().changes[0].value, Some(value));
         }
     }
 
@@ -583,12 +592,12 @@ rules! {
             let seen: Vec<_> = page.items.iter().map(|item| item.key.to_string()).collect();
             assert_eq!(seen, [subject.key(&format!("{prefix}b"))]);
             let mut watch = subject.store.watch(&subject.key(prefix), start).await.unwrap();
-            assert_eq!(*watch.next().await.unwrap().changes[0].key, *seen[0]);
+            assert_eq!(*next(&mut watch).await.unwrap().changes[0].key, *seen[0]);
         }
         let all = scan_all(&*subject.store, "").await.unwrap().0;
         assert!(all.iter().any(|item| *item.key == *subject.key("a?b")));
         let mut watch = subject.store.watch("", start).await.unwrap();
-        assert_eq!(*watch.next().await.unwrap().changes[0].key, *subject.key("a_b"));
+        assert_eq!(*next(&mut watch).await.unwrap().changes[0].key, *subject.key("a_b"));
     }
 
     /// Of many that send one commit at the same time all are told of the one time it applied.
@@ -628,7 +637,13 @@ rules! {
     }
 }
 
-async fn assert_conflict(subject: &Subject, commit: crate::Commit, names: &[&str]) {
+/// What a watch tells next. One that tells nothing has lost it, and is not waited for for ever.
+async fn next(watch: &mut Watch) -> Result<Changes, StoreError> {
+    let told = tokio::time::timeout(TOLD_BY, watch.next()).await;
+    told.unwrap_or_else(|_| panic!("the watch told nothing for {TOLD_BY:?}"))
+}
+
+async fn assert_conflict(subject: &Subject, commit: Commit, names: &[&str]) {
     let outcome = subject.store.commit(commit).await.expect("the store answers");
     let keys: Vec<crate::Key> = names.iter().map(|name| subject.key(name).into()).collect();
     assert_eq!(outcome, Outcome::Conflict(keys));

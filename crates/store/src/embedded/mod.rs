@@ -52,7 +52,8 @@ use self::{
     writer::Writer,
 };
 use crate::{
-    About, Commit, Limits, OpenError, Outcome, Page, Reading, Scan, Store, StoreError, Watch,
+    About, Commit, Failover, Limits, OpenError, Outcome, Page, Reading, Scan, Store, StoreError,
+    Watch,
     follow::{Next, Source, follow},
 };
 
@@ -139,6 +140,7 @@ impl Store for Embedded {
             settings: vec![("sync", "before every answer".to_owned())],
             is_durable: true,
             is_shared: false,
+            failover: Failover::Never,
         }
     }
 

@@ -1,23 +1,18 @@
 //! What this process knows of its store, for all who talk to it.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::Mutex;
-use sterna_model::Revision;
 
-use super::{
-    keys::{Keys, revision},
-    plan::Floor,
-    wire::Header,
-};
+use super::{keys::Keys, plan::Floor};
+use crate::reached::Reached;
 
 /// Shared by everything that one open store does.
 #[derive(Debug)]
 pub(super) struct Known {
     pub(super) keys: Keys,
     floor: Mutex<Floor>,
-    /// A revision that the store has surely reached.
-    seen: AtomicU64,
+    pub(super) reached: Reached,
     /// Whether records of commits may lie below the floor.
     is_cleaning_due: AtomicBool,
 }
@@ -27,7 +22,7 @@ impl Known {
         Self {
             keys,
             floor: Mutex::new(floor),
-            seen: AtomicU64::new(0),
+            reached: Reached::new(),
             is_cleaning_due: AtomicBool::new(false),
         }
     }
@@ -43,18 +38,6 @@ impl Known {
         if floor.put_at > known.put_at {
             *known = floor;
         }
-    }
-
-    /// A revision that the store has surely reached.
-    pub(super) fn seen(&self) -> Revision {
-        Revision::new(self.seen.load(Ordering::Acquire))
-    }
-
-    /// Notes and gives the revision that an answer carries.
-    pub(super) fn note(&self, header: Option<&Header>) -> Option<Revision> {
-        let reached = revision(header?.revision);
-        self.seen.fetch_max(reached.get(), Ordering::AcqRel);
-        Some(reached)
     }
 
     /// Says that records may lie below the floor.

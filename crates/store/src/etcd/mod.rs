@@ -21,7 +21,8 @@
 //! Invariant: of all copies of a commit at most one applies, ever; `plan` says why. So a commit
 //! whose answer was lost is sent again.
 //!
-//! Invariant: every call ends within a bounded time; `Unknown` is said of a commit only if it
+//! Invariant: every call ends within 15 seconds, but for [`Watch::next`], which waits for what
+//! comes; `Unknown` is said of a commit only if it
 //! may have been written.
 //!
 //! It does not know leaders or terms: what keeps a deposed one from writing is expectations.
@@ -48,7 +49,11 @@ use std::sync::Arc;
 
 use futures_util::{FutureExt, future::BoxFuture};
 use sterna_model::{Revision, WriteId};
-use tokio::{sync::Semaphore, task::JoinSet, time::timeout};
+use tokio::{
+    sync::Semaphore,
+    task::JoinSet,
+    time::{Instant, timeout_at},
+};
 
 pub use self::open::Bare;
 use self::{
@@ -59,7 +64,11 @@ use self::{
 };
 use crate::{
     About, Commit, Limits, OpenError, Outcome, Page, Reading, Scan, Store, StoreError, Watch,
+    bound::{self, ANSWER_MAX},
 };
+
+/// What a call is told that took too long in all.
+const OVERDUE: Trouble = Trouble::Silent { limit: ANSWER_MAX };
 
 /// How many connections one open store keeps: one commits, one reads, one watches.
 pub const CONNECTIONS: usize = 3;
@@ -97,9 +106,11 @@ pub struct Etcd {
 
 impl Etcd {
     /// Opens the store that a URL names: `etcd://USER:PASSWORD@HOST:PORT,HOST:PORT/PREFIX`, with the
-    /// options `sslmode` (`disable`, `require`, `verify-ca`, `verify-full`) and `sslrootcert` (a PEM
-    /// file; without it, the system's roots). All but the hosts may be left out: port 2379, prefix
-    /// `sterna`, no user, no TLS. Naming all members lets the store outlive some of them.
+    /// options `sslmode` (`disable`, `require`, `verify-ca`, `verify-full`), `sslrootcert` (a PEM
+    /// file; without it, the system's roots), `sslcert` and `sslkey` (PEM files, for members that
+    /// ask who we are). All but the hosts may be left out: port 2379, prefix `sterna`, no user, no
+    /// TLS. Naming all members lets the store outlive some of them. It gives up after 7 s for each
+    /// member that is named and 15 s more at the latest.
     ///
     /// # Errors
     /// Each says what is in the way and what to do about it.
@@ -146,28 +157,30 @@ impl Store for Etcd {
     }
 
     fn commit(&self, commit: Commit) -> BoxFuture<'_, Result<Outcome, StoreError>> {
-        async move {
+        let call = async move {
             self.limits().check(&commit)?;
-            let place = timeout(CALL_MAX, self.places.acquire()).await;
+            let until = Instant::now() + CALL_MAX;
+            let place = timeout_at(until, self.places.acquire()).await;
             let Ok(Ok(_place)) = place else {
                 let crowded = Trouble::Crowded { waiting: COMMITS_MAX };
                 return Err(StoreError::Unavailable(crowded.into()));
             };
-            writer::commit(&self.commits, &self.known, &commit).await
-        }
-        .boxed()
+            writer::commit(&self.commits, &self.known, until, &commit).await
+        };
+        bound::told(ANSWER_MAX, OVERDUE, call).boxed()
     }
 
     fn get<'a>(&'a self, key: &'a str) -> BoxFuture<'a, Result<Reading, StoreError>> {
-        async move {
+        let call = async move {
             self.limits().check_key(key)?;
             reader::get(&self.reads, &self.known, key).await
-        }
-        .boxed()
+        };
+        bound::asked(ANSWER_MAX, OVERDUE, call).boxed()
     }
 
     fn scan(&self, scan: Scan) -> BoxFuture<'_, Result<Page, StoreError>> {
-        async move { scan::scan(&self.reads, &self.known, &self.limits(), &scan).await }.boxed()
+        let call = async move { scan::scan(&self.reads, &self.known, &self.limits(), &scan).await };
+        bound::asked(ANSWER_MAX, OVERDUE, call).boxed()
     }
 
     fn watch<'a>(
@@ -175,17 +188,17 @@ impl Store for Etcd {
         prefix: &'a str,
         after: Revision,
     ) -> BoxFuture<'a, Result<Watch, StoreError>> {
-        watch::watch(self.watches.clone(), Arc::clone(&self.known), prefix, after).boxed()
+        let call = watch::watch(self.watches.clone(), Arc::clone(&self.known), prefix, after);
+        bound::asked(ANSWER_MAX, OVERDUE, call).boxed()
     }
 
     fn written(&self, id: WriteId) -> BoxFuture<'_, Result<Option<Revision>, StoreError>> {
-        async move {
-            reader::written(&self.reads, &self.known, id).await.map_err(reader::unavailable)
-        }
-        .boxed()
+        let call = reader::written(&self.reads, &self.known, id);
+        bound::asked(ANSWER_MAX, OVERDUE, call).boxed()
     }
 
     fn compact(&self, up_to: Revision) -> BoxFuture<'_, Result<(), StoreError>> {
-        upkeep::compact(&self.reads, &self.known, up_to).boxed()
+        let call = upkeep::compact(&self.reads, &self.known, up_to);
+        bound::told(ANSWER_MAX, OVERDUE, call).boxed()
     }
 }

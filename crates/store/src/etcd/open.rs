@@ -18,7 +18,7 @@ use super::{
     },
     writer,
 };
-use crate::{About, BoxError, OpenError, tls};
+use crate::{About, BoxError, Failover, OpenError, tls};
 
 /// The version of the layout of keys.
 const FORMAT: usize = 2;
@@ -112,7 +112,7 @@ pub(super) fn connector(url: &str) -> Result<Connector, OpenError> {
     let target = Target::read(url)?;
     let tls = match &target.trust {
         Some(trust) => {
-            let mut config = tls::config(trust)?;
+            let mut config = tls::config(trust, target.identity.as_ref())?;
             config.alpn_protocols = vec![b"h2".to_vec()];
             Some(TlsConnector::from(Arc::new(config)))
         }
@@ -126,7 +126,7 @@ pub(super) fn connector(url: &str) -> Result<Connector, OpenError> {
 pub(super) async fn any(connector: &Connector) -> Result<Opened, OpenError> {
     let (mut found, mut worst): (Option<Opened>, Option<OpenError>) = (None, None);
     for (member, endpoint) in connector.target.endpoints.iter().enumerate() {
-        match connector.session(endpoint).await {
+        match asked_again(connector, endpoint).await {
             Ok(session) => {
                 check_version(&connector.target.server, &session.status.version)?;
                 let opened = Opened { session, member };
@@ -135,8 +135,7 @@ pub(super) async fn any(connector: &Connector) -> Result<Opened, OpenError> {
                 }
                 found = found.or(Some(opened));
             }
-            Err(trouble) => {
-                let error = open_error(connector, endpoint, trouble).await;
+            Err(error) => {
                 // That one member is down says less than what another one said.
                 let is_news = !matches!(error, OpenError::Unreachable { .. });
                 if is_news || worst.is_none() {
@@ -152,6 +151,29 @@ pub(super) async fn any(connector: &Connector) -> Result<Opened, OpenError> {
         url: connector.target.server.clone(),
         remedy: "name at least one host",
     }))
+}
+
+/// How often a member is asked again that ended a TLS connection without a word.
+const ASKED_AGAIN: u32 = 4;
+
+/// Asks a member for a session. One that does not believe us says so after the handshake, and may
+/// end the connection before its word was read: the next time it may be.
+async fn asked_again(connector: &Connector, endpoint: &Endpoint) -> Result<Session, OpenError> {
+    let mut tries = 0;
+    loop {
+        let trouble = match connector.session(endpoint).await {
+            Ok(session) => return Ok(session),
+            Err(trouble) => trouble,
+        };
+        let is_silent = matches!(trouble, Trouble::Silent { .. });
+        let error = open_error(connector, endpoint, trouble).await;
+        let is_mute = matches!(error, OpenError::Unreachable { .. }) && !is_silent;
+        tries += 1;
+        let may_say_more = connector.tls.is_some() && is_mute && tries <= ASKED_AGAIN;
+        if !may_say_more || !connector.speaks_tls(endpoint).await {
+            return Err(error);
+        }
+    }
 }
 
 /// Makes the store's records if they are not there, and reads them.
@@ -202,6 +224,10 @@ pub(super) async fn prepare(connector: &Connector, opened: &Opened) -> Result<Fa
         // etcd acknowledges what a majority of its members has synced; it has no other way.
         is_durable: true,
         is_shared: true,
+        failover: Failover::Keeps(
+            "more than half of the members have every commit; fewer than half may be lost"
+                .to_owned(),
+        ),
     };
     Ok(Facts { floor, about, warnings })
 }
@@ -271,7 +297,9 @@ async fn not_connected(connector: &Connector, endpoint: &Endpoint, trouble: Trou
     let is_refused = matches!(trouble, Trouble::Said { .. }) && trouble.next() == Next::Nothing;
     let is_silent = matches!(trouble, Trouble::Silent { .. });
     let source = trouble.into();
-    if met == Met::Certificate {
+    if met == Met::Unidentified {
+        OpenError::Unidentified { server, source }
+    } else if met == Met::Certificate {
         OpenError::Untrusted { server, source }
     } else if met == Met::NoTls && connector.tls.is_some() {
         OpenError::NoTls { server }
@@ -289,6 +317,8 @@ async fn not_connected(connector: &Connector, endpoint: &Endpoint, trouble: Trou
 enum Met {
     /// A certificate that is not believed.
     Certificate,
+    /// A member that does not believe ours, or misses it.
+    Unidentified,
     /// Something that does not speak TLS, if that is what it was asked.
     NoTls,
     Other,
@@ -299,6 +329,9 @@ impl Met {
         let Trouble::NotConnected { source, .. } = trouble else { return Self::Other };
         let first: &(dyn Error + 'static) = &**source;
         for cause in std::iter::successors(Some(first), |error| (*error).source()) {
+            if tls::is_identity_refused(cause) {
+                return Self::Unidentified;
+            }
             let io = cause.downcast_ref::<io::Error>();
             let inner = io.and_then(io::Error::get_ref).and_then(|inner| inner.downcast_ref());
             match cause.downcast_ref::<rustls::Error>().or(inner) {

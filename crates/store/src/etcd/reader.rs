@@ -15,16 +15,17 @@ use super::{
     trouble::{Topic, Trouble},
     wire::{KeyValue, RangeRequest, RangeResponse, WatchCreate, WatchRequest, path},
 };
-use crate::{Item, Key, Limits, Reading, StoreError};
+use crate::{Item, Key, Limits, Reading, StoreError, reached::Mark};
 
 /// How long etcd may take to say how far it is compacted; it looks ten times a second.
 const FLOOR_WITHIN: Duration = Duration::from_secs(2);
 
 /// One key as it is now.
 pub(super) async fn get(link: &Link, known: &Known, key: &str) -> Result<Reading, StoreError> {
+    let mark = known.reached.mark()?;
     let request = RangeRequest { key: known.keys.of(key), ..RangeRequest::default() };
     let answer: RangeResponse = link.ask(path::RANGE, request).await.map_err(unavailable)?;
-    let now = reached(known, &answer)?;
+    let now = reached(known, mark, &answer)?;
     Ok(Reading { item: answer.kvs.into_iter().next().map(|kv| item(known, kv)), revision: now })
 }
 
@@ -46,17 +47,34 @@ pub(super) async fn written(
     link: &Link,
     known: &Known,
     id: WriteId,
-) -> Result<Option<Revision>, Trouble> {
+) -> Result<Option<Revision>, StoreError> {
+    let mark = known.reached.mark()?;
+    let answer = record(link, known, id).await.map_err(unavailable)?;
+    reached(known, mark, &answer)?;
+    Ok(put_at(&answer))
+}
+
+/// The record of a write, for those who hold it against others of their own.
+pub(super) async fn record(
+    link: &Link,
+    known: &Known,
+    id: WriteId,
+) -> Result<RangeResponse, Trouble> {
     let request = RangeRequest { key: known.keys.write(id), ..RangeRequest::default() };
-    let answer: RangeResponse = link.ask(path::RANGE, request).await?;
-    Ok(answer.kvs.first().map(|kv| revision(kv.mod_revision)))
+    link.ask(path::RANGE, request).await
+}
+
+/// When the record that was read was put, if it is there.
+pub(super) fn put_at(record: &RangeResponse) -> Option<Revision> {
+    record.kvs.first().map(|kv| revision(kv.mod_revision))
 }
 
 /// The store's revision, and its floor as our own record has it.
 pub(super) async fn extent(link: &Link, known: &Known) -> Result<(Revision, Floor), StoreError> {
+    let mark = known.reached.mark()?;
     let request = RangeRequest { key: known.keys.floor(), ..RangeRequest::default() };
     let answer: RangeResponse = link.ask(path::RANGE, request).await.map_err(unavailable)?;
-    noted(known, &answer)
+    noted(known, mark, &answer)
 }
 
 /// The floor, for those who need to know no more.
@@ -69,9 +87,10 @@ pub(super) async fn floor(link: &Link, known: &Known) -> Result<Floor, Trouble> 
 /// What a reading of the floor's record says; also notes it.
 pub(super) fn noted(
     known: &Known,
+    mark: Mark,
     answer: &RangeResponse,
 ) -> Result<(Revision, Floor), StoreError> {
-    let now = reached(known, answer)?;
+    let now = reached(known, mark, answer)?;
     let unreadable =
         || StoreError::Corrupt { what: "the floor's record is not of our making".into() };
     let floor = Floor::read(answer).ok_or_else(unreadable)?;
@@ -85,10 +104,11 @@ pub(super) async fn check_after(
     known: &Known,
     after: Revision,
 ) -> Result<(), StoreError> {
+    let mark = known.reached.mark()?;
     let (key, revision) = (known.keys.floor(), first_of(after));
     let request = RangeRequest { key, revision, count_only: true, ..RangeRequest::default() };
     match link.ask::<_, RangeResponse>(path::RANGE, request).await {
-        Ok(answer) => reached(known, &answer).map(drop),
+        Ok(answer) => reached(known, mark, &answer).map(drop),
         Err(trouble) => Err(pinned(link, known, Some(after), trouble).await),
     }
 }
@@ -151,8 +171,15 @@ async fn floor_above(link: &Link, known: &Known, asked: Revision) -> Revision {
 }
 
 /// Notes and gives the revision that an answer carries.
-pub(super) fn reached(known: &Known, answer: &RangeResponse) -> Result<Revision, StoreError> {
-    known.note(answer.header.as_ref()).ok_or_else(|| unavailable(Trouble::Nonsense))
+pub(super) fn reached(
+    known: &Known,
+    mark: Mark,
+    answer: &RangeResponse,
+) -> Result<Revision, StoreError> {
+    let header = answer.header.as_ref().ok_or_else(|| unavailable(Trouble::Nonsense))?;
+    let now = revision(header.revision);
+    known.reached.note(mark, now)?;
+    Ok(now)
 }
 
 /// An item as callers know it.

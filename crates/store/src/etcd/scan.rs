@@ -36,6 +36,7 @@ pub(super) async fn scan(
         revision: scan.at.map_or(0, first_of),
         ..RangeRequest::default()
     };
+    let mark = known.reached.mark()?;
     let (mut items, mut bytes, mut at) = (Vec::new(), 0, None);
     let mut step = first_step(limits);
     loop {
@@ -57,7 +58,7 @@ pub(super) async fn scan(
             },
         };
         let revision = match at {
-            None => limits.check_scan(scan, reached(known, &answer)?)?,
+            None => limits.check_scan(scan, reached(known, mark, &answer)?)?,
             Some(revision) => revision,
         };
         (at, request.revision) = (Some(revision), first_of(revision));

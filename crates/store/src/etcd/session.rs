@@ -1,10 +1,11 @@
 //! One connection to one member, ready to be used: logged in, and the member is fit to serve.
 
 use std::{
+    error::Error,
     io,
     net::{Shutdown, TcpStream as StdStream},
     sync::{
-        Arc,
+        Arc, OnceLock,
         atomic::{AtomicBool, Ordering},
     },
     task::{Context, Poll},
@@ -44,6 +45,8 @@ use crate::BoxError;
 
 /// How long it may take until a connection is ready.
 pub(super) const CONNECT_MAX: Duration = Duration::from_secs(3);
+/// How long a connection whose first call failed may take to end too.
+const FAULT_WITHIN: Duration = Duration::from_millis(100);
 /// How long the server may be silent on one attempt.
 pub(super) const ATTEMPT_MAX: Duration = Duration::from_secs(3);
 /// The largest answer that is taken in; scans ask for less when they meet it.
@@ -79,6 +82,8 @@ pub(super) struct Session {
     /// A second handle on the socket, to end whatever waits on the first.
     socket: StdStream,
     over: Arc<Notify>,
+    /// Why it ended, if it did by itself.
+    fault: Arc<OnceLock<Arc<hyper::Error>>>,
     /// Set by whoever discards it. The connection itself notices its end only a little later, and
     /// must not be given out meanwhile.
     is_discarded: AtomicBool,
@@ -97,18 +102,30 @@ impl Connector {
     /// Connects and makes everything ready, within [`CONNECT_MAX`].
     pub(super) async fn session(&self, endpoint: &Endpoint) -> Result<Session, Trouble> {
         let ready = async {
-            let mut session = self.connect(endpoint).await.map_err(|source| {
-                Trouble::NotConnected { endpoint: endpoint.to_string(), source: source.into() }
-            })?;
-            self.log_in(&mut session).await?;
-            session.status = session.call(path::STATUS, wire::StatusRequest {}).await?;
-            if session.status.leader == 0 {
-                return Err(tonic::Status::unavailable("etcdserver: no leader").into());
+            let not_connected = |source| {
+                let endpoint = endpoint.to_string();
+                Trouble::NotConnected { endpoint, source }
+            };
+            let mut session =
+                self.connect(endpoint).await.map_err(|source| not_connected(source.into()))?;
+            match self.greet(&mut session).await {
+                Ok(()) => Ok(session),
+                // What a member thinks of our certificate it says after the handshake.
+                Err(trouble) => Err(session.fault().await.map_or(trouble, not_connected)),
             }
-            Ok(session)
         };
         let silent = |_| Trouble::Silent { limit: CONNECT_MAX };
         timeout(CONNECT_MAX, ready).await.map_err(silent)?
+    }
+
+    /// Logs in, and looks whether the member is fit to serve.
+    async fn greet(&self, session: &mut Session) -> Result<(), Trouble> {
+        self.log_in(session).await?;
+        session.status = session.call(path::STATUS, wire::StatusRequest {}).await?;
+        if session.status.leader == 0 {
+            return Err(tonic::Status::unavailable("etcdserver: no leader").into());
+        }
+        Ok(())
     }
 
     async fn connect(&self, endpoint: &Endpoint) -> Result<Session, BoxError> {
@@ -130,11 +147,15 @@ impl Connector {
             .keep_alive_timeout(PONG_WITHIN);
         let (send, connection) = builder.handshake(TokioIo::new(stream)).await?;
         let over = Arc::new(Notify::new());
-        let told = Arc::clone(&over);
+        let (fault, told) = (Arc::new(OnceLock::new()), Arc::clone(&over));
+        let noted = Arc::clone(&fault);
         // It ends with its socket, which its session shuts down at the latest. Its error also
-        // reaches those who wait for an answer.
+        // reaches those who wait for an answer, but not those whose request was never sent.
         tokio::spawn(async move {
-            drop(connection.await);
+            if let Err(error) = connection.await {
+                // Set once, here.
+                drop(noted.set(Arc::new(error)));
+            }
             told.notify_one();
         });
         let origin = Uri::builder().scheme(scheme).authority(endpoint.to_string());
@@ -146,6 +167,7 @@ impl Connector {
             token: None,
             socket,
             over,
+            fault,
             is_discarded: AtomicBool::new(false),
             status: wire::StatusResponse::default(),
             is_login_ignored: false,
@@ -171,7 +193,7 @@ impl Connector {
 
     /// Whether the endpoint speaks TLS, whatever it shows.
     pub(super) async fn speaks_tls(&self, endpoint: &Endpoint) -> bool {
-        let Ok(config) = crate::tls::config(&crate::tls::Trust::Anyone) else { return false };
+        let Ok(config) = crate::tls::config(&crate::tls::Trust::Anyone, None) else { return false };
         let greet = async {
             let name = endpoint.host.clone().try_into().map_err(io::Error::other)?;
             TlsConnector::from(Arc::new(config)).connect(name, dial(endpoint).await?).await
@@ -263,6 +285,13 @@ impl Session {
     /// Waits until it is over.
     pub(super) async fn over(&self) {
         self.over.notified().await;
+    }
+
+    /// What put an end to it by itself, if anything does at this moment.
+    async fn fault(&self) -> Option<Arc<dyn Error + Send + Sync>> {
+        // A call may fail a moment before its connection is seen to have ended.
+        drop(timeout(FAULT_WITHIN, self.over()).await);
+        self.fault.get().map(|fault| Arc::clone(fault) as Arc<dyn Error + Send + Sync>)
     }
 
     async fn call<M, A>(&self, path: &'static str, message: M) -> Result<A, Trouble>

@@ -2,7 +2,11 @@
 
 use std::path::PathBuf;
 
-use crate::{OpenError, tls::Trust, url::shown};
+use crate::{
+    OpenError,
+    tls::{Identity, NOT_SHOWN, Trust},
+    url::shown,
+};
 
 /// Begins all keys of a store, unless the URL says otherwise.
 const PREFIX: &str = "sterna";
@@ -12,8 +16,8 @@ const PREFIX_BYTES_MAX: usize = 128;
 const PORT: u16 = 2379;
 /// What a URL looks like.
 const FORM: &str = "write etcd://USER:PASSWORD@HOST:PORT,HOST:PORT/PREFIX, with %XX for special \
-                    characters in user and password, and after ? the options sslmode and \
-                    sslrootcert; all but the hosts may be left out";
+                    characters in user and password, and after ? the options sslmode, \
+                    sslrootcert, sslcert and sslkey; all but the hosts may be left out";
 
 /// Where the store is, and how to get there.
 #[derive(Clone, PartialEq, Eq)]
@@ -24,6 +28,7 @@ pub(super) struct Target {
     pub(super) prefix: String,
     /// `None` for connections in the clear.
     pub(super) trust: Option<Trust>,
+    pub(super) identity: Option<Identity>,
     /// For messages: `etcd://host:port,host:port/prefix`, without user and password.
     pub(super) server: String,
 }
@@ -80,10 +85,13 @@ impl Target {
             ));
         }
         let (mut mode, mut roots) = ("disable", None);
+        let (mut certificate, mut key) = (None, None);
         for option in query.split('&').filter(|option| !option.is_empty()) {
             match option.split_once('=') {
                 Some(("sslmode", name)) => mode = name,
                 Some(("sslrootcert", path)) => roots = Some(PathBuf::from(path)),
+                Some(("sslcert", path)) => certificate = Some(PathBuf::from(path)),
+                Some(("sslkey", path)) => key = Some(PathBuf::from(path)),
                 Some(_) | None => return Err(wrong(FORM)),
             }
         }
@@ -96,9 +104,13 @@ impl Target {
             ("verify-full", roots) => Some(Trust::Name(roots)),
             _ => return Err(wrong("write sslmode=disable, require, verify-ca or verify-full")),
         };
+        let identity = Identity::of(certificate, key).map_err(wrong)?;
+        if identity.is_some() && trust.is_none() {
+            return Err(wrong(NOT_SHOWN));
+        }
         let hosts: Vec<_> = endpoints.iter().map(ToString::to_string).collect();
         let server = format!("etcd://{}/{prefix}", hosts.join(","));
-        Ok(Self { endpoints, login, prefix: prefix.to_owned(), trust, server })
+        Ok(Self { endpoints, login, prefix: prefix.to_owned(), trust, identity, server })
     }
 
     /// For messages.
@@ -210,6 +222,8 @@ mod tests {
             assert!(refused(&format!("etcd://a/{prefix}")).contains("a prefix is"), "{prefix}");
         }
         assert_eq!(Target::read("etcd://a//x/y//").unwrap().prefix, "/x/y");
+        assert!(refused("etcd://a?sslkey=/me.key").contains("write both sslcert=FILE and"));
+        assert!(refused("etcd://a?sslcert=/a&sslkey=/b").contains("are shown only over TLS"));
     }
 
     #[test]

@@ -101,8 +101,17 @@ pub(super) async fn run(watches: Link, reads: Link, known: Arc<Known>) {
 async fn poll(link: &Link, known: &Known) -> Result<(Revision, Floor), StoreError> {
     let session = link.session(Instant::now() + POLL_MAX).await.map_err(reader::unavailable)?;
     let request = RangeRequest { key: known.keys.floor(), ..RangeRequest::default() };
-    let answer = session.ask_within(POLL_MAX, path::RANGE, request).await;
-    reader::noted(known, &answer.map_err(reader::unavailable)?)
+    let asked = async {
+        let mark = known.reached.mark()?;
+        let answer = session.ask_within(POLL_MAX, path::RANGE, request).await;
+        reader::noted(known, mark, &answer.map_err(reader::unavailable)?)
+    };
+    let told = asked.await;
+    if let Err(StoreError::WentBack(_)) = told {
+        // Also that of a watch which waits for a future that is none of ours: it is to say so.
+        session.discard();
+    }
+    told
 }
 
 /// Forgets the history up to and including `up_to`.

@@ -93,10 +93,14 @@ impl Position {
     ) -> Result<Result<(), Trouble>, StoreError> {
         let mut open = match self.stream.take() {
             Some(open) => open,
-            None => match self.open(until.unwrap_or_else(|| Instant::now() + PATIENCE)).await {
-                Ok(open) => open,
-                Err(trouble) => return Ok(Err(trouble)),
-            },
+            None => {
+                // etcd lets a watch of the future wait, also if that was the past.
+                self.known.reached.mark()?;
+                match self.open(until.unwrap_or_else(|| Instant::now() + PATIENCE)).await {
+                    Ok(open) => open,
+                    Err(trouble) => return Ok(Err(trouble)),
+                }
+            }
         };
         let answer = match open.answers.message().await {
             Ok(Some(answer)) => Ok(answer),

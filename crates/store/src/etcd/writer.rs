@@ -1,8 +1,9 @@
 //! Commits: each is one transaction, and is settled inside if its answer is lost.
 
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout_at};
 
 use super::{
+    keys::revision,
     known::Known,
     link::{CALL_MAX, Link, PAUSE},
     plan::{self, Floor, Lost, Verdict},
@@ -11,7 +12,7 @@ use super::{
     trouble::{Fate, Next, Topic, Trouble},
     wire::{TxnResponse, path},
 };
-use crate::{Commit, Outcome, StoreError};
+use crate::{Commit, Outcome, StoreError, WentBack};
 use sterna_model::Revision;
 
 /// Commits `commit`, once, however often it has to be sent for that.
@@ -23,13 +24,13 @@ use sterna_model::Revision;
 pub(super) async fn commit(
     link: &Link,
     known: &Known,
+    until: Instant,
     commit: &Commit,
 ) -> Result<Outcome, StoreError> {
-    let mut attempts =
-        Attempts { until: Instant::now() + CALL_MAX, floor: known.floor(), doubt: None };
+    let mut attempts = Attempts { until, floor: known.floor(), doubt: None };
     loop {
         // Before it is sent: every copy applies later than this.
-        let seen = known.seen();
+        let seen = known.reached.highest();
         let trouble = match attempts.send(link, known, commit).await {
             Ok(Verdict::Applied(revision)) => return Ok(Outcome::Applied(revision)),
             Ok(Verdict::FloorMoved(floor)) => match attempts.begin_anew(floor) {
@@ -37,11 +38,20 @@ pub(super) async fn commit(
                 Err(trouble) => trouble,
             },
             Ok(Verdict::Lost(_)) if attempts.doubt.is_some() => Trouble::Outstanding,
-            Ok(Verdict::Lost(lost)) => match explain(link, known, commit, lost).await {
-                Ok(outcome) => return Ok(outcome),
-                Err(trouble) => Attempts::unexplained(trouble),
-            },
+            Ok(Verdict::Lost(lost)) => {
+                let explained = timeout_at(until, explain(link, known, commit, lost)).await;
+                match explained.unwrap_or(Err(Trouble::Silent { limit: CALL_MAX })) {
+                    Ok(outcome) => return Ok(outcome),
+                    Err(trouble) => Attempts::unexplained(trouble),
+                }
+            }
             Ok(Verdict::Nonsense) => Trouble::Nonsense,
+            Err(Failure::WentBack(fallen)) if attempts.doubt.is_none() => {
+                return Err(fallen.into());
+            }
+            Err(Failure::WentBack(fallen) | Failure::AppliedBack(fallen)) => {
+                return Err(StoreError::Unknown(fallen.into()));
+            }
             Err(Failure::Unexplained(trouble)) => Attempts::unexplained(trouble),
             // A commit that writes nothing can have done nothing.
             Err(Failure::Unanswered(trouble))
@@ -87,14 +97,18 @@ struct Attempts {
 
 impl Attempts {
     async fn send(&self, link: &Link, known: &Known, commit: &Commit) -> Result<Verdict, Failure> {
+        let mark = known.reached.mark().map_err(Failure::WentBack)?;
         let session = link.session(self.until).await.map_err(Failure::Unanswered)?;
         let request = plan::transaction(&known.keys, self.floor, commit);
         let answer: TxnResponse =
             session.ask(path::TXN, request).await.map_err(Failure::Unanswered)?;
-        let Some(at) = known.note(answer.header.as_ref()) else { return Ok(Verdict::Nonsense) };
+        let Some(header) = &answer.header else { return Ok(Verdict::Nonsense) };
+        let at = revision(header.revision);
+        let noted = known.reached.note(mark, at);
         if answer.succeeded {
-            return Ok(Verdict::Applied(at));
+            return noted.map(|()| Verdict::Applied(at)).map_err(Failure::AppliedBack);
         }
+        noted.map_err(Failure::WentBack)?;
         let question = plan::question(&known.keys, at, commit);
         let answer: TxnResponse =
             link.ask(path::TXN, question).await.map_err(Failure::Unexplained)?;
@@ -119,7 +133,7 @@ impl Attempts {
         commit: &Commit,
         seen: Revision,
     ) -> Result<Option<Revision>, Trouble> {
-        let written = reader::written(link, known, commit.write_id).await?;
+        let written = reader::put_at(&reader::record(link, known, commit.write_id).await?);
         if written.is_some() || self.keeps_records(reader::floor(link, known).await?, seen) {
             return Ok(written);
         }
@@ -173,6 +187,10 @@ enum Failure {
     Unanswered(Trouble),
     /// The commit did not apply, and why could not be found out.
     Unexplained(Trouble),
+    /// The store lacks what it had acknowledged, and the commit did not apply to it.
+    WentBack(WentBack),
+    /// The same, but it did.
+    AppliedBack(WentBack),
 }
 
 /// Finds out which keys were not as expected.

@@ -37,7 +37,7 @@ const COMMANDS_WAITING: usize = 16;
 pub struct Candidate {
     commands: mpsc::Sender<Command>,
     standing: watch::Receiver<Standing>,
-    task: JoinHandle<()>,
+    task: JoinHandle<Option<(Reign, BootTime)>>,
 }
 
 /// What is published.
@@ -117,14 +117,17 @@ impl Candidate {
     }
 
     /// Stops leading at once, and then gives the lease up, so that another may take over without
-    /// waiting for its end.
-    pub async fn resign(self) {
+    /// waiting for its end. Gives the reign that ended so, and since when it was mute.
+    pub async fn resign(self) -> Option<(Reign, BootTime)> {
         drop(self.commands.send(Command::Resign).await);
         let Self { task, .. } = self;
-        if let Err(error) = task.await
-            && let Ok(panic) = error.try_into_panic()
-        {
-            std::panic::resume_unwind(panic);
+        match task.await {
+            Ok(mute) => mute,
+            Err(error) => match error.try_into_panic() {
+                Ok(panic) => std::panic::resume_unwind(panic),
+                // Only its runtime's end cancels it.
+                Err(_) => None,
+            },
         }
     }
 }
@@ -143,22 +146,24 @@ struct Driver {
 type Answer = (Input, Option<Arc<str>>);
 
 impl Driver {
-    async fn run(mut self) {
-        let mut input = Input::Tick;
+    /// Gives what it led when it was told to resign, and since when that was mute.
+    async fn run(mut self) -> Option<(Reign, BootTime)> {
+        let (mut input, mut mute) = (Input::Tick, None);
         loop {
             let mut effects = Vec::new();
+            let is_resigning = input == Input::Resign;
             self.election.step(now(), nonce(), input, &mut effects);
             self.publish();
+            if is_resigning {
+                mute = self.election.until();
+            }
             for effect in effects {
                 self.perform(effect);
             }
             if self.election.has_retired() {
-                return;
+                return mute;
             }
-            input = match self.next().await {
-                Some(input) => input,
-                None => return,
-            };
+            input = self.next().await?;
         }
     }
 

@@ -94,7 +94,9 @@ pub enum Effect {
     },
     /// From now on this process leads; [`Election::is_leading`] says until when.
     Elected(Reign),
-    /// Somebody else leads now; nothing that was fenced by this reign can apply any more.
+    /// This process leads no more under this reign, and never will. Somebody else leads, and nothing
+    /// that was fenced by it can apply any more; or the store has gone back, and whoever leads next
+    /// begins another.
     Deposed(Reign),
 }
 
@@ -109,7 +111,14 @@ enum Role {
     /// Has sent a takeover.
     Claiming,
     /// Leads, or did until its lease ran out unrenewed; then it is mute, and still tries to renew.
-    Leader { reign: Reign, until: BootTime, known: Option<Revision> },
+    Leader {
+        reign: Reign,
+        until: BootTime,
+        /// The lease's revision, unless an answer about it was lost.
+        known: Option<Revision>,
+        /// The highest one that it had.
+        highest: Revision,
+    },
     /// Has resigned, and never leads again.
     Retired,
 }
@@ -247,12 +256,14 @@ impl Election {
             lease.as_ref().and_then(revision)
         };
         match &mut self.role {
-            Role::Leader { reign, known, until } => match mine(reign) {
-                Some(revision) => {
-                    *known = Some(revision);
+            Role::Leader { reign, known, until, highest } => match mine(reign) {
+                Some(revision) if revision >= *highest => {
+                    (*known, *highest) = (Some(revision), revision);
                     self.next = now;
                 }
-                None => {
+                // One that is older than it was comes from a store that has lost something: it must
+                // not go on in the same reign, by which that could be told (safety rule 25).
+                Some(_) | None => {
                     let reign = *reign;
                     *until = now;
                     self.follow(now);
@@ -263,7 +274,7 @@ impl Election {
                 if let Some((reign, sent)) = self.unanswered
                     && let Some(revision) = mine(&reign)
                 {
-                    self.begin(reign, sent, Some(revision), effects);
+                    self.begin(reign, sent, revision, effects);
                     self.next = now;
                     return;
                 }
@@ -316,7 +327,7 @@ impl Election {
         use Ended::{Applied, Conflict, Unavailable, Unknown};
         self.next = now.plus(self.timing.retry_every);
         match (attempt, ended) {
-            (Takeover(reign, sent), Applied(revision)) => self.begin(reign, sent, Some(revision), effects),
+            (Takeover(reign, sent), Applied(revision)) => self.begin(reign, sent, revision, effects),
             (Takeover(..), Conflict | Unavailable)     => self.follow(now),
             // It may apply, or have applied: the lease, when read, will say so by its nonce.
             (Takeover(reign, sent), Unknown) => {
@@ -336,24 +347,25 @@ impl Election {
         &mut self,
         reign: Reign,
         sent: BootTime,
-        known: Option<Revision>,
+        revision: Revision,
         effects: &mut Vec<Effect>,
     ) {
         self.unanswered = None;
+        let (known, highest) = (Some(revision), revision);
         if self.is_resigning {
             // It came too late: the lease is ours, but only to be given back.
-            self.role = Role::Leader { reign, until: sent, known };
+            self.role = Role::Leader { reign, until: sent, known, highest };
             self.next = sent;
             return;
         }
-        self.role = Role::Leader { reign, until: self.timing.until(sent), known };
+        self.role = Role::Leader { reign, until: self.timing.until(sent), known, highest };
         self.next = sent.plus(self.timing.renew_every);
         effects.push(Effect::Elected(reign));
     }
 
     fn renewed(&mut self, sent: BootTime, revision: Revision) {
-        if let Role::Leader { until, known, .. } = &mut self.role {
-            *known = Some(revision);
+        if let Role::Leader { until, known, highest, .. } = &mut self.role {
+            (*known, *highest) = (Some(revision), revision);
             // One that is resigning stays mute, even if a renewal comes through.
             if !self.is_resigning {
                 *until = self.timing.until(sent);

@@ -1,6 +1,9 @@
 //! Settling commits that got no answer: first nothing of them may come any more, then look.
 
-use sterna_model::{Revision, WriteId};
+use sterna_model::{
+    Revision, WriteId,
+    planted::{Mistake, is_planted},
+};
 
 use super::record::{REIGN_KEY, Reign};
 use crate::{Commit, Outcome, Scan, Store, StoreError};
@@ -52,6 +55,7 @@ pub async fn settle(
     unknown: &[Unanswered],
 ) -> Result<Settled, StoreError> {
     let raised = reign.raised().expect("no reign settles 2^64 times");
+    let raised = if is_planted(Mistake::RaisesNoFence) { reign } else { raised };
     let raise = reign.fenced(Commit::new(raise_id)).put(REIGN_KEY, raised.to_string());
     let is_ours = match store.commit(raise).await? {
         Outcome::Applied(_) => true,

@@ -106,6 +106,25 @@ fn a_resigning_leader_is_mute_before_it_sends_the_resignation() {
 }
 
 #[test]
+fn a_leader_whose_lease_has_gone_back_does_not_go_on_in_its_reign() {
+    for (found, goes_on) in [(6, true), (5, false)] {
+        let mut election = leader();
+        step(&mut election, 3_000, Input::Tick);
+        let renewal = Attempt::Renewal(at(3_000));
+        step(&mut election, 3_000, Input::Answered(renewal, Ended::Applied(Revision::new(6))));
+        step(&mut election, 6_000, Input::Tick);
+        let renewal = Attempt::Renewal(at(6_000));
+        let read = step(&mut election, 6_000, Input::Answered(renewal, Ended::Conflict));
+        assert_eq!(read, [Effect::Read]);
+        let lease = Lease { nonce: NONCE, ..held(1).0 };
+        let seen = Input::Seen(Some((lease, Revision::new(found))));
+        let effects = step(&mut election, 6_100, seen);
+        assert_eq!(effects.contains(&Effect::Deposed(reign(1, NONCE))), !goes_on, "{effects:?}");
+        assert_eq!(election.is_leading(at(6_100)).is_some(), goes_on);
+    }
+}
+
+#[test]
 fn a_renewal_without_an_answer_extends_nothing() {
     let mut election = leader();
     step(&mut election, 3_000, Input::Tick);
@@ -460,6 +479,21 @@ async fn a_raised_counter_is_seen_at_once() {
     candidate.raised(raised).await;
     assert_eq!(candidate.leading(), Some(raised));
     candidate.resign().await;
+}
+
+#[tokio::test]
+async fn who_resigns_says_since_when_it_was_mute() {
+    let store = std::sync::Arc::new(crate::Memory::new());
+    let mut leader = Candidate::start(store.clone(), Timing::default(), "one");
+    let reign = leader.elected().await;
+    let (_, until) = leader.until().unwrap();
+    let (ended, mute) = leader.resign().await.unwrap();
+    assert_eq!(ended, reign);
+    assert!(mute < until, "it led to the end of its lease: {mute:?}, {until:?}");
+    let mut next = Candidate::start(store.clone(), Timing::default(), "two");
+    next.elected().await;
+    // One that never led has nothing to say.
+    assert_eq!(Candidate::start(store, Timing::default(), "three").resign().await, None);
 }
 
 #[tokio::test]

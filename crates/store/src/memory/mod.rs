@@ -23,7 +23,7 @@ pub use self::{
 };
 pub use crate::follow::Next;
 use crate::{
-    About, Commit, Limits, Outcome, Page, Reading, Scan, Store, StoreError, Watch,
+    About, Commit, Failover, Limits, Outcome, Page, Reading, Scan, Store, StoreError, Watch,
     follow::{Source, follow},
 };
 
@@ -104,6 +104,7 @@ impl Store for Memory {
             settings: Vec::new(),
             is_durable: false,
             is_shared: false,
+            failover: Failover::Never,
         }
     }
 

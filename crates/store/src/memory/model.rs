@@ -19,7 +19,7 @@ use crate::{
 type State = BTreeMap<Key, (Revision, Bytes)>;
 
 /// The reference that other backends are compared with. Pure: the simulator drives it directly.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Model {
     now: State,
     /// The state at the floor, from which older states are made again by replaying.

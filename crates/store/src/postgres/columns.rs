@@ -5,6 +5,7 @@ use tokio_postgres::{Error, Row, types::ToSql};
 use uuid::Uuid;
 
 use super::group::{Plan, Was};
+use crate::{BoxError, StoreError};
 
 /// A plan, column by column, as the statement that stores it takes it.
 #[derive(Debug, Default)]
@@ -106,6 +107,13 @@ pub(super) fn bounds(prefix: &str, after: Option<&str>) -> (Vec<u8>, Vec<u8>) {
         None => end.push(u8::MAX),
     }
     (first, end)
+}
+
+/// What to say of a column that holds what we never wrote.
+pub(super) fn unreadable(error: Error) -> StoreError {
+    StoreError::Corrupt {
+        what: format!("a column is not of our making: {}", BoxError::from(error)),
+    }
 }
 
 #[cfg(test)]

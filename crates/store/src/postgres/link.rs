@@ -14,10 +14,11 @@ use tokio::{
 use tokio_postgres::{Row, Statement, types::ToSql};
 
 use super::{
+    columns::{revision, unreadable},
     session::{Connector, Duty, Session, Statements},
     trouble::{Kind, Trouble},
 };
-use crate::{StoreError, backoff::Backoff};
+use crate::{StoreError, backoff::Backoff, reached::Reached};
 
 /// How long one call may take, with everything that is tried on its behalf.
 pub(super) const CALL_MAX: Duration = Duration::from_secs(10);
@@ -32,6 +33,7 @@ const STEADY_AFTER: Duration = Duration::from_secs(1);
 #[derive(Clone, Debug)]
 pub(super) struct Link {
     states: watch::Receiver<State>,
+    pub(super) reached: Arc<Reached>,
 }
 
 #[derive(Clone, Debug)]
@@ -48,8 +50,9 @@ impl Link {
     /// Keeps a connection for this duty, by a task that ends with `tasks`.
     pub(super) fn keep(connector: Connector, duty: Duty, tasks: &mut JoinSet<()>) -> Self {
         let (state, states) = watch::channel(State::Connecting);
+        let reached = Arc::clone(&connector.reached);
         tasks.spawn(keep(connector, duty, state));
-        Self { states }
+        Self { states, reached }
     }
 
     /// The connection. If there is none, waits for the end of the attempt that is or will be next.
@@ -71,8 +74,22 @@ impl Link {
         }
     }
 
-    /// Asks one question that changes nothing, over another connection if one is lost.
+    /// Asks one question that changes nothing, over another connection if one is lost. Its answer
+    /// begins with the store's revision.
     pub(super) async fn ask(
+        &self,
+        which: fn(&Statements) -> &Statement,
+        params: &[&(dyn ToSql + Sync)],
+    ) -> Result<Vec<Row>, StoreError> {
+        let mark = self.reached.mark()?;
+        let rows = self.query(which, params).await?;
+        if let Some(row) = rows.first() {
+            self.reached.note(mark, revision(row, 0).map_err(unreadable)?)?;
+        }
+        Ok(rows)
+    }
+
+    async fn query(
         &self,
         which: fn(&Statements) -> &Statement,
         params: &[&(dyn ToSql + Sync)],
@@ -104,6 +121,7 @@ impl Link {
         which: fn(&Statements) -> &Statement,
         params: &[&(dyn ToSql + Sync)],
     ) -> Result<u64, StoreError> {
+        self.reached.mark()?;
         let unavailable = |trouble: Trouble| StoreError::Unavailable(trouble.into());
         let session = self.session(Instant::now() + CALL_MAX).await.map_err(unavailable)?;
         let done = session.client.execute(which(&session.statements), params);

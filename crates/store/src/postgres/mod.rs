@@ -16,6 +16,7 @@
 //! | `writer`, `reader`, `watch`, `upkeep` | the drivers |
 //! | `link`, `session` | a connection that is made again when it is lost |
 //! | `open`, `target` | the URL, the way in, the schema |
+//! | `durability` | how the server keeps what it acknowledges, and who else has it; pure |
 //! | `trouble` | what went wrong, and what to do about it |
 //!
 //! Invariant: revisions come from one counter row that is locked until commit, so they become
@@ -24,12 +25,14 @@
 //! Invariant: a transaction is over before another holds the counter's lock. So a group whose
 //! COMMIT got no answer is settled by trying it again: its write ids tell what had applied.
 //!
-//! Invariant: every call ends within a bounded time; `Unknown` is said of a commit only if it
+//! Invariant: every call ends within 15 seconds, but for [`Watch::next`], which waits for what
+//! comes; `Unknown` is said of a commit only if it
 //! may have been written.
 //!
 //! It does not know leaders or terms: what keeps a deposed one from writing is expectations.
 
 mod columns;
+mod durability;
 mod group;
 mod link;
 mod open;
@@ -56,7 +59,10 @@ use tokio::{
     time::Instant,
 };
 
-pub use self::open::{Bare, Durability};
+pub use self::{
+    durability::{Confirms, Durability, Standby},
+    open::Bare,
+};
 use self::{
     link::{CALL_MAX, Link},
     recent::Recent,
@@ -66,7 +72,11 @@ use self::{
 };
 use crate::{
     About, Commit, Limits, OpenError, Outcome, Page, Reading, Scan, Store, StoreError, Watch,
+    bound::{self, ANSWER_MAX},
 };
+
+/// What a call is told that took too long in all.
+const OVERDUE: Trouble = Trouble::Silent { limit: ANSWER_MAX };
 
 /// How many connections one open store keeps: one commits, one reads, one listens.
 pub const CONNECTIONS: usize = 3;
@@ -101,9 +111,11 @@ pub struct Postgres {
 
 impl Postgres {
     /// Opens the store that a URL names: `postgres://USER:PASSWORD@HOST:PORT/DATABASE`, with the
-    /// options `schema`, `sslmode` (`disable`, `prefer`, `require`, `verify-ca`, `verify-full`) and
-    /// `sslrootcert` (a PEM file; without it, the system's roots). The schema, `sterna` unless
-    /// named, and its tables are made if they are not there, and brought up to date.
+    /// options `schema`, `sslmode` (`disable`, `prefer`, `require`, `verify-ca`, `verify-full`),
+    /// `sslrootcert` (a PEM file; without it, the system's roots), `sslcert` and `sslkey` (PEM files,
+    /// for a server that asks who we are). The schema, `sterna` unless named, and its tables are
+    /// made if they are not there, and brought up to date. It gives up after 70 s at the latest, of
+    /// which it waits 30 s for tables that another process makes.
     ///
     /// # Errors
     /// Each says what is in the way and what to do about it.
@@ -148,7 +160,7 @@ impl Store for Postgres {
     }
 
     fn commit(&self, commit: Commit) -> BoxFuture<'_, Result<Outcome, StoreError>> {
-        async move {
+        let call = async move {
             self.limits().check(&commit)?;
             let (caller, answer) = oneshot::channel();
             let request = Request { commit, since: Instant::now(), caller };
@@ -161,20 +173,21 @@ impl Store for Postgres {
             })?;
             // The writer answers everything that it takes, unless its runtime is gone.
             answer.await.unwrap_or_else(|gone| Err(StoreError::Unknown(gone.into())))
-        }
-        .boxed()
+        };
+        bound::told(ANSWER_MAX, OVERDUE, call).boxed()
     }
 
     fn get<'a>(&'a self, key: &'a str) -> BoxFuture<'a, Result<Reading, StoreError>> {
-        async move {
+        let call = async move {
             self.limits().check_key(key)?;
             reader::get(&self.read, key).await
-        }
-        .boxed()
+        };
+        bound::asked(ANSWER_MAX, OVERDUE, call).boxed()
     }
 
     fn scan(&self, scan: Scan) -> BoxFuture<'_, Result<Page, StoreError>> {
-        async move { reader::scan(&self.read, &self.limits(), &scan).await }.boxed()
+        let call = async move { reader::scan(&self.read, &self.limits(), &scan).await };
+        bound::asked(ANSWER_MAX, OVERDUE, call).boxed()
     }
 
     fn watch<'a>(
@@ -189,14 +202,14 @@ impl Store for Postgres {
             hints: self.hints.subscribe(),
             recent: Arc::clone(&self.recent),
         };
-        watch::watch(source, prefix, after).boxed()
+        bound::asked(ANSWER_MAX, OVERDUE, watch::watch(source, prefix, after)).boxed()
     }
 
     fn written(&self, id: WriteId) -> BoxFuture<'_, Result<Option<Revision>, StoreError>> {
-        reader::written(&self.read, id).boxed()
+        bound::asked(ANSWER_MAX, OVERDUE, reader::written(&self.read, id)).boxed()
     }
 
     fn compact(&self, up_to: Revision) -> BoxFuture<'_, Result<(), StoreError>> {
-        upkeep::compact(&self.read, up_to).boxed()
+        bound::told(ANSWER_MAX, OVERDUE, upkeep::compact(&self.read, up_to)).boxed()
     }
 }

@@ -3,88 +3,32 @@
 use std::{io, sync::Arc, time::Duration};
 
 use tokio::time::timeout;
-use tokio_postgres::{Client, Error, config::SslMode};
+use tokio_postgres::{Client, Error, Row, config::SslMode};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 use super::{
+    durability::{Confirms, Durability, Standby},
     session::{CONNECT_MAX, Connector, Io},
     sql,
     target::Target,
     trouble::{is_unencrypted, not_let_in, open_error},
 };
-use crate::{About, OpenError, tls};
+use crate::{OpenError, reached::Reached, tls};
 
 /// The oldest server that is known to do what we ask.
 const VERSION_MIN: i32 = 13;
 /// How long the making of tables may take; another process may be at it.
 const MIGRATE_MAX: Duration = Duration::from_secs(30);
 
-/// How the server keeps what it acknowledges, as it said when the store was opened.
-///
-/// ```
-/// use sterna_store::postgres::Durability;
-///
-/// let careless = Durability {
-///     version: "15.8".into(),
-///     is_fsync_on: false,
-///     are_full_pages_written: true,
-///     synchronous_standbys: String::new(),
-/// };
-/// assert!(careless.warnings()[0].contains("set fsync = on"));
-/// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Durability {
-    /// What it calls itself.
-    pub version: String,
-    /// Whether it waits for its disk.
-    pub is_fsync_on: bool,
-    /// Whether it can mend a torn page.
-    pub are_full_pages_written: bool,
-    /// Its setting `synchronous_standby_names`; empty when no standby confirms commits.
-    pub synchronous_standbys: String,
-}
-
-impl Durability {
-    /// What the store stands on.
-    pub(super) fn about(&self) -> About {
-        let switch = |is_on| if is_on { "on" } else { "off" }.to_owned();
-        let standbys = match &*self.synchronous_standbys {
-            "" => "none; needed if a standby may take over",
-            standbys => standbys,
-        };
-        About {
-            engine: format!("PostgreSQL {}", self.version),
-            settings: vec![
-                ("fsync", switch(self.is_fsync_on)),
-                ("full_page_writes", switch(self.are_full_pages_written)),
-                // Set so for our own connections, whatever the server's default is.
-                ("synchronous_commit", switch(true)),
-                ("synchronous_standby_names", standbys.to_owned()),
-            ],
-            is_durable: self.warnings().is_empty(),
-            is_shared: true,
-        }
-    }
-
-    /// Which promises the server's settings void, and what to do about each.
-    pub fn warnings(&self) -> Vec<String> {
-        let mut warnings = Vec::new();
-        if !self.is_fsync_on {
-            warnings.push(
-                "PostgreSQL runs with fsync = off: a crash of its machine loses or damages what \
-                 it acknowledged; set fsync = on"
-                    .to_owned(),
-            );
-        }
-        if !self.are_full_pages_written {
-            warnings.push(
-                "PostgreSQL runs with full_page_writes = off: a crash of its machine may damage \
-                 what it acknowledged; set full_page_writes = on"
-                    .to_owned(),
-            );
-        }
-        warnings
-    }
+/// The making of tables came to no end.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "the tables in the schema {schema} were not ready within {} s; pg_stat_activity shows whether \
+     another session holds them, or a synchronous standby is waited for",
+    MIGRATE_MAX.as_secs()
+)]
+struct NotMade {
+    schema: String,
 }
 
 /// A bare connection, made as a store makes its own, for measuring beside one.
@@ -125,7 +69,10 @@ pub(super) async fn prepare(connector: &Connector) -> Result<Durability, OpenErr
         migrate(&mut client, target).await?;
         Ok(durability)
     };
-    timeout(MIGRATE_MAX, ready).await.map_err(|_| timed_out(target))?
+    timeout(MIGRATE_MAX, ready).await.map_err(|_| OpenError::NotReady {
+        server: target.server.clone(),
+        source: NotMade { schema: target.schema.clone() }.into(),
+    })?
 }
 
 async fn connect(connector: &Connector) -> Result<(Client, Io), OpenError> {
@@ -160,23 +107,30 @@ fn timed_out(target: &Target) -> OpenError {
 }
 
 async fn look(client: &Client, target: &Target) -> Result<Durability, OpenError> {
-    let read = async {
-        let row = client.query_one(sql::FACTS, &[]).await?;
+    let of_server = |error| open_error(target, error);
+    let facts = client.query_one(sql::FACTS, &[]).await.map_err(of_server)?;
+    let read = || Ok((facts.try_get(0)?, facts.try_get::<_, String>(1)?));
+    let (number, version) = read().map_err(of_server)?;
+    check_version(&target.server, number, &version)?;
+    let read = || {
+        let is_read_only = facts.try_get::<_, bool>(2)? || facts.try_get::<_, bool>(3)?;
         let durability = Durability {
-            version: row.try_get(1)?,
-            is_fsync_on: row.try_get(4)?,
-            are_full_pages_written: row.try_get(5)?,
-            synchronous_standbys: row.try_get(6)?,
+            version,
+            is_fsync_on: facts.try_get(4)?,
+            are_full_pages_written: facts.try_get(5)?,
+            synchronous_standbys: facts.try_get(6)?,
+            standbys: Vec::new(),
         };
-        let is_read_only = row.try_get::<_, bool>(2)? || row.try_get::<_, bool>(3)?;
-        Ok((row.try_get::<_, i32>(0)?, is_read_only, durability))
+        Ok((is_read_only, durability))
     };
-    let (version, is_read_only, durability) =
-        read.await.map_err(|error| open_error(target, error))?;
-    check_version(&target.server, version, &durability.version)?;
+    let (is_read_only, mut durability) = read().map_err(of_server)?;
     if is_read_only {
         return Err(OpenError::ReadOnlyServer { server: target.server.clone() });
     }
+    let rows = client.query(sql::STANDBYS, &[]).await.map_err(of_server)?;
+    let standby =
+        |row: &Row| Ok(Standby { name: row.try_get(0)?, confirms: Confirms::of(row.try_get(1)?) });
+    durability.standbys = rows.iter().map(standby).collect::<Result<_, _>>().map_err(of_server)?;
     Ok(durability)
 }
 
@@ -236,9 +190,10 @@ async fn version(
 /// A connector to the server that a URL names.
 pub(super) fn connector(url: &str) -> Result<Connector, OpenError> {
     let target = Target::read(url)?;
-    let tls = MakeRustlsConnect::new(tls::config(&target.trust)?);
+    let tls = MakeRustlsConnect::new(tls::config(&target.trust, target.identity.as_ref())?);
     let (hints, _) = tokio::sync::watch::channel(sterna_model::Revision::ZERO);
-    Ok(Connector { target: Arc::new(target), tls, hints: Arc::new(hints) })
+    let reached = Arc::new(Reached::new());
+    Ok(Connector { target: Arc::new(target), tls, hints: Arc::new(hints), reached })
 }
 
 #[cfg(test)]

@@ -6,13 +6,14 @@ use tokio_postgres::{Error, Row};
 use uuid::Uuid;
 
 use super::{
-    columns::{bounds, number, revision, signed},
+    columns::{bounds, number, revision, signed, unreadable},
     link::Link,
 };
-use crate::{BoxError, Change, Changes, Item, Key, Limits, Page, Reading, Scan, StoreError};
+use crate::{Change, Changes, Item, Key, Limits, Page, Reading, Scan, StoreError};
 
-/// Rows that one look at the history brings at most; more than any commit has changes.
-const ROWS_MAX: i64 = 1_000;
+/// Rows that one look at the history is for; more than any commit has changes. One row more is
+/// brought if there is one, which shows that there are more.
+const ROWS_MAX: u32 = 1_000;
 
 /// One key as it is now.
 pub(super) async fn get(link: &Link, key: &str) -> Result<Reading, StoreError> {
@@ -60,8 +61,8 @@ pub(super) async fn scan(link: &Link, limits: &Limits, scan: &Scan) -> Result<Pa
 pub(super) async fn written(link: &Link, id: WriteId) -> Result<Option<Revision>, StoreError> {
     let rows = link.ask(|it| &it.written, &[&Uuid::from_bytes(*id.as_bytes())]).await?;
     let row = one(&rows)?;
-    match row.try_get::<_, Option<i64>>(0).map_err(unreadable)? {
-        Some(_) => Ok(Some(revision(row, 0).map_err(unreadable)?)),
+    match row.try_get::<_, Option<i64>>(1).map_err(unreadable)? {
+        Some(_) => Ok(Some(revision(row, 1).map_err(unreadable)?)),
         None => Ok(None),
     }
 }
@@ -87,7 +88,7 @@ pub(super) async fn look(
     let (first, end) = bounds(prefix, None);
     let bytes_max = i64::try_from(limits.page_bytes_max).unwrap_or(i64::MAX);
     let params: [&(dyn tokio_postgres::types::ToSql + Sync); 5] =
-        [&signed(after), &first, &end, &ROWS_MAX, &bytes_max];
+        [&signed(after), &first, &end, &i64::from(ROWS_MAX), &bytes_max];
     let rows = link.ask(|it| &it.changes, &params).await?;
     let (now, floor) = now_and_floor(one(&rows)?)?;
     Limits::check_reached(after, now)?;
@@ -104,7 +105,7 @@ pub(super) async fn look(
             Some(_) | None => found.push(Changes { revision, changes: vec![change] }),
         }
     }
-    if seen == there {
+    if seen == there && there <= u64::from(ROWS_MAX) {
         return Ok(Look { found, up_to: now, is_whole: true });
     }
     // The last commit may have been cut in two. It is not the only one: a commit has fewer
@@ -146,10 +147,4 @@ fn text(key: &[u8]) -> Key {
 fn one(rows: &[Row]) -> Result<&Row, StoreError> {
     let missing = || StoreError::Corrupt { what: "the counter's row is missing".into() };
     rows.first().ok_or_else(missing)
-}
-
-fn unreadable(error: Error) -> StoreError {
-    StoreError::Corrupt {
-        what: format!("a column is not of our making: {}", BoxError::from(error)),
-    }
 }

@@ -21,6 +21,7 @@ use tokio_postgres::{AsyncMessage, Client, Connection, Statement};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 use super::{sql, target::Target, trouble::Trouble};
+use crate::reached::Reached;
 
 /// How long it may take until a connection is ready.
 pub(super) const CONNECT_MAX: Duration = Duration::from_secs(3);
@@ -56,6 +57,7 @@ pub(super) struct Connector {
     pub(super) target: Arc<Target>,
     pub(super) tls: MakeRustlsConnect,
     pub(super) hints: Hints,
+    pub(super) reached: Arc<Reached>,
 }
 
 /// A connection. It is over when the server says so, or when a caller discards it.

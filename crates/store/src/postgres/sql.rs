@@ -100,8 +100,9 @@ pub(super) const SCAN: &str = "
 
 /// Where a write id was seen, if it is still remembered.
 pub(super) const WRITTEN: &str = "
-    SELECT max(c.revision) FROM {s}.commits c
-    WHERE c.write_id = $1 AND c.revision > (SELECT floor FROM {s}.counter)";
+    SELECT o.revision, (SELECT max(c.revision) FROM {s}.commits c
+        WHERE c.write_id = $1 AND c.revision > o.floor)
+    FROM {s}.counter o";
 
 /// The changes of the keys from `$2` to before `$3` after revision `$1`, `$4` rows or `$5` bytes
 /// of them; always at least one row.
@@ -127,7 +128,7 @@ pub(super) const POLL: &str = "
 
 /// The last commit that may go so that at most `$1` bytes of history stay.
 pub(super) const OLDEST: &str = "
-    SELECT c.revision FROM {s}.counter o, {s}.commits c
+    SELECT o.revision, c.revision FROM {s}.counter o, {s}.commits c
     WHERE c.revision > o.floor AND c.bytes >= o.bytes - $1::bigint
     ORDER BY c.revision LIMIT 1";
 
@@ -157,6 +158,15 @@ pub(super) const FACTS: &str = "
         current_setting('full_page_writes') = 'on',
         current_setting('synchronous_standby_names'),
         current_user::text";
+
+/// Who follows the server, and what each has of a commit that was acknowledged. Backups and those
+/// who only subscribe to changes can never take over. Who may not look gets rows without details.
+pub(super) const STANDBYS: &str = "
+    SELECT coalesce(r.application_name, 'one that is not named to us'), r.sync_state
+    FROM pg_stat_replication r
+    WHERE coalesce(r.state, 'streaming') IN ('streaming', 'catchup') AND NOT EXISTS (
+        SELECT FROM pg_replication_slots s WHERE s.active_pid = r.pid AND s.slot_type = 'logical')
+    ORDER BY 1";
 
 /// One after another makes a schema of the newest version; `migrations[n]` leads to version n + 1.
 pub(super) const MIGRATIONS: &[&str] = &["

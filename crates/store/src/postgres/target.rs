@@ -7,7 +7,11 @@ use tokio_postgres::{
     config::{Host, SslMode, TargetSessionAttrs},
 };
 
-use crate::{OpenError, tls::Trust, url::shown};
+use crate::{
+    OpenError,
+    tls::{Identity, NOT_SHOWN, Trust},
+    url::shown,
+};
 
 /// The schema that holds our tables, unless the URL names another.
 const SCHEMA: &str = "sterna";
@@ -15,8 +19,8 @@ const SCHEMA: &str = "sterna";
 const SCHEMA_BYTES_MAX: usize = 63;
 /// What a URL looks like.
 const FORM: &str = "write postgres://USER:PASSWORD@HOST:PORT/DATABASE, with %XX for special \
-                    characters, and after ? the options schema, sslmode, sslrootcert or one that \
-                    tokio-postgres knows";
+                    characters, and after ? the options schema, sslmode, sslrootcert, sslcert, \
+                    sslkey or one that tokio-postgres knows";
 
 /// Where the store is, and how to get there.
 #[derive(Clone, Debug)]
@@ -24,6 +28,7 @@ pub(super) struct Target {
     pub(super) config: Config,
     pub(super) schema: String,
     pub(super) trust: Trust,
+    pub(super) identity: Option<Identity>,
     /// For messages: `postgres://host:port/database`, without user and password.
     pub(super) server: String,
 }
@@ -35,12 +40,15 @@ impl Target {
         let (place, query) = url.split_once('?').unwrap_or((url, ""));
         let mut schema = SCHEMA.to_owned();
         let (mut mode, mut roots) = ("prefer", None);
+        let (mut certificate, mut key) = (None, None);
         let mut rest = Vec::new();
         for option in query.split('&').filter(|option| !option.is_empty()) {
             match option.split_once('=') {
                 Some(("schema", name)) => schema = name.to_owned(),
                 Some(("sslmode", name)) => mode = name,
                 Some(("sslrootcert", path)) => roots = Some(PathBuf::from(path)),
+                Some(("sslcert", path)) => certificate = Some(PathBuf::from(path)),
+                Some(("sslkey", path)) => key = Some(PathBuf::from(path)),
                 Some(_) | None => rest.push(option),
             }
         }
@@ -63,6 +71,10 @@ impl Target {
                 ));
             }
         };
+        let identity = Identity::of(certificate, key).map_err(wrong)?;
+        if identity.is_some() && mode == SslMode::Disable {
+            return Err(wrong(NOT_SHOWN));
+        }
         config.ssl_mode(mode);
         if config.get_user().is_none() || config.get_hosts().is_empty() {
             return Err(wrong(FORM));
@@ -78,7 +90,7 @@ impl Target {
         // for connections on which nothing is called.
         config.keepalives_idle(Duration::from_secs(15));
         let server = name_of(&config);
-        Ok(Self { config, schema, trust, server })
+        Ok(Self { config, schema, trust, identity, server })
     }
 
     /// A statement on the schema of this store.
@@ -162,5 +174,10 @@ mod tests {
         assert!(refused("postgres://me@db?schema=Robert';--").contains("a schema's name is"));
         assert!(refused("postgres://me@db?colour=red").contains("the options schema, sslmode"));
         assert!(refused("postgres://db").contains("write postgres://USER"));
+        assert!(
+            refused("postgres://me@db?sslcert=/me.pem").contains("write both sslcert=FILE and")
+        );
+        let both = "postgres://me@db?sslmode=disable&sslcert=/me.pem&sslkey=/me.key";
+        assert!(refused(both).contains("are shown only over TLS"));
     }
 }

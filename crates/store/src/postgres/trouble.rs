@@ -5,7 +5,7 @@ use std::{io, sync::Arc, time::Duration};
 use tokio_postgres::error::SqlState;
 
 use super::target::Target;
-use crate::{BoxError, OpenError};
+use crate::{BoxError, OpenError, tls};
 
 /// Why a call to the server brought nothing.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -151,6 +151,9 @@ pub(super) fn not_let_in(target: &Target, source: tokio_postgres::Error) -> Open
     let server = target.server.clone();
     let user = target.config.get_user().unwrap_or_default().to_owned();
     let said = source.as_db_error().map_or("", |error| error.message());
+    if said.contains("requires a valid client certificate") {
+        return OpenError::Unidentified { server, source: source.into() };
+    }
     let is_about_lines = said.contains("pg_hba.conf");
     let source = if is_about_lines { NoLine { source }.into() } else { source.into() };
     OpenError::Login { server, user, source }
@@ -177,6 +180,7 @@ fn broken(server: String, user: String, source: tokio_postgres::Error) -> OpenEr
         let inner = cause.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
         cause.is::<rustls::Error>() || inner.is_some_and(|inner| inner.is::<rustls::Error>())
     });
+    let is_unidentified = causes().any(tls::is_identity_refused);
     let said = causes().last().map(ToString::to_string).unwrap_or_default();
     let source = source.into();
     // The library keeps these two kinds of its errors to itself, so their words must do.
@@ -184,6 +188,8 @@ fn broken(server: String, user: String, source: tokio_postgres::Error) -> OpenEr
         OpenError::NoTls { server }
     } else if said.contains("password missing") {
         OpenError::Login { server, user, source }
+    } else if is_unidentified {
+        OpenError::Unidentified { server, source }
     } else if is_untrusted {
         OpenError::Untrusted { server, source }
     } else if has_io {

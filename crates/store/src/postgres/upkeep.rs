@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use sterna_model::Revision;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep};
-use tokio_postgres::{Error, Statement};
+use tokio_postgres::Statement;
 
 use super::{
-    columns::{number, revision, signed},
+    columns::{number, revision, signed, unreadable},
     link::Link,
-    session::{Hints, Statements},
+    session::{Hints, Statements, hint},
 };
 use crate::{Limits, StoreError};
 
@@ -64,10 +64,17 @@ pub(super) async fn run(listen: Link, read: Link, hints: Hints) {
     let mut cleaned = Revision::ZERO;
     loop {
         ticks.tick().await;
-        // A failure is met again by whoever calls the store, and told there.
-        let Ok(extent) = poll(&listen).await else { continue };
-        // Not as a hint: also a store that has gone back wakes the watches, and they say so.
-        hints.send_if_modified(|last| std::mem::replace(last, extent.revision) != extent.revision);
+        let extent = match poll(&listen).await {
+            Ok(extent) => extent,
+            Err(StoreError::WentBack(_)) => {
+                // Wakes all watches, wherever they are, and they say so.
+                hints.send_replace(Revision::new(u64::MAX));
+                continue;
+            }
+            // A failure is met again by whoever calls the store, and told there.
+            Err(_) => continue,
+        };
+        hint(&hints, extent.revision);
         if let Ok(floor) = tend(&read, extent).await
             && floor > cleaned
             && forget(&read, floor).await.is_ok()
@@ -85,7 +92,7 @@ async fn tend(link: &Link, extent: Extent) -> Result<Revision, StoreError> {
         Due::AllButBytes(bytes) => {
             let bytes = i64::try_from(bytes).unwrap_or(i64::MAX);
             let rows = link.ask(|it| &it.oldest, &[&bytes]).await?;
-            let row = rows.first().map(|row| revision(row, 0));
+            let row = rows.first().map(|row| revision(row, 1));
             row.transpose().map_err(unreadable)?.unwrap_or(extent.floor)
         }
     };
@@ -130,10 +137,6 @@ async fn poll(link: &Link) -> Result<Extent, StoreError> {
         Ok(Extent { revision, floor, bytes: number(row, 2)? })
     };
     read().map_err(unreadable)
-}
-
-fn unreadable(error: Error) -> StoreError {
-    StoreError::Corrupt { what: format!("the counter is not of our making: {error}") }
 }
 
 #[cfg(test)]

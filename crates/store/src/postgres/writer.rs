@@ -20,7 +20,7 @@ use super::{
     session::{Hints, Session, hint},
     trouble::{Kind, Trouble},
 };
-use crate::{Commit, Outcome, StoreError};
+use crate::{Commit, Outcome, StoreError, WentBack};
 
 /// Commits that wait for the writer. When full, committers wait, which is the back-pressure, and
 /// are told `Unavailable` when that takes too long.
@@ -112,11 +112,18 @@ impl Writer {
         until: Instant,
         doubt: &mut Doubt,
     ) -> Result<Vec<Outcome>, Failure> {
+        let reached = &self.link.reached;
+        let mark = reached.mark()?;
         let session = self.link.session(until).await.map_err(Failure::NoSession)?;
         let needs = Needs::of(group);
-        let limit = ATTEMPT_MAX.min(until.saturating_duration_since(Instant::now()));
-        let found = within(limit, &session, read(&session, &needs)).await?;
+        let limit = || ATTEMPT_MAX.min(until.saturating_duration_since(Instant::now()));
+        let found = within(limit(), &session, read(&session, &needs)).await?;
         let before = found.revision;
+        if let Err(error) = reached.note(mark, before) {
+            // Under the lock: nothing was written to it, and nothing will be.
+            session.discard();
+            return Err(error.into());
+        }
         if !doubt.can_be_settled(found.floor) {
             session.discard();
             return Err(Failure::Forgotten);
@@ -124,17 +131,17 @@ impl Writer {
         let verdict = group::decide(group, found);
         if verdict.plan.commits.is_empty() {
             // Judged under the lock, so it stands whether or not this is answered.
-            drop(within(limit, &session, session.client.batch_execute("ROLLBACK")).await);
+            drop(within(limit(), &session, session.client.batch_execute("ROLLBACK")).await);
             return Ok(verdict.outcomes);
         }
         let earlier = doubt.copy();
         doubt.begin(before, &verdict);
-        let limit = ATTEMPT_MAX.min(until.saturating_duration_since(Instant::now()));
-        match store(&session, limit, &verdict).await {
+        match store(&session, limit(), &verdict).await {
             Stored::Committed => {
                 // Noted before the hint, which sends watches to look here.
                 self.recent.lock().note(before, &verdict.plan);
                 if let Some((revision, ..)) = verdict.plan.commits.last() {
+                    reached.note(mark, *revision)?;
                     hint(&self.hints, *revision);
                 }
                 Ok(verdict.outcomes)
@@ -160,6 +167,9 @@ enum Failure {
     /// An earlier attempt may have applied, and history no longer tells.
     #[error("the history that would tell was compacted meanwhile")]
     Forgotten,
+    /// The store lacks what it had acknowledged.
+    #[error(transparent)]
+    WentBack(#[from] WentBack),
 }
 
 impl Failure {
@@ -167,7 +177,7 @@ impl Failure {
     /// callers hear soon, and once more is enough to get past a connection that had died unseen.
     const fn may_try_again(&self, is_in_doubt: bool, tries: usize) -> bool {
         match self {
-            Self::Forgotten => false,
+            Self::Forgotten | Self::WentBack(_) => false,
             Self::NoSession(_) => is_in_doubt,
             Self::Trouble(trouble) => match trouble.kind() {
                 Kind::Again => tries < TRIES_MAX,
@@ -179,8 +189,15 @@ impl Failure {
 }
 
 fn answer_of(failure: &Failure, may_be_written: bool) -> Result<Outcome, StoreError> {
-    let cause = Box::new(failure.clone());
-    Err(if may_be_written { StoreError::Unknown(cause) } else { StoreError::Unavailable(cause) })
+    if may_be_written {
+        return Err(StoreError::Unknown(Box::new(failure.clone())));
+    }
+    Err(match failure {
+        Failure::WentBack(fallen) => (*fallen).into(),
+        Failure::NoSession(_) | Failure::Trouble(_) | Failure::Forgotten => {
+            StoreError::Unavailable(Box::new(failure.clone()))
+        }
+    })
 }
 
 /// Takes the counter's lock and reads what is needed, in one round trip.

@@ -3,11 +3,19 @@
 use std::{
     collections::BTreeMap,
     io::Read,
-    process::{Child, Command, Stdio},
+    os::unix::process::ExitStatusExt,
+    process::{Child, Command, ExitStatus, Stdio},
     thread::JoinHandle,
+    time::Duration,
 };
 
+use crate::until;
+
+/// How long it may take to end: one call of the store, and some for a busy machine.
+const ENDED_BY: Duration = Duration::from_secs(60);
+
 pub(crate) struct Contender {
+    name: String,
     child: Child,
     said: Option<JoinHandle<String>>,
 }
@@ -21,8 +29,9 @@ pub(crate) struct Holding {
 
 impl Contender {
     pub(crate) fn start(url: &str, number: usize, lease_ms: u64) -> Self {
+        let name = format!("contender-{number}");
         let mut child = Command::new(env!("CARGO_BIN_EXE_lead-loop"))
-            .args([url, &format!("contender-{number}"), &lease_ms.to_string()])
+            .args([url, &name, &lease_ms.to_string()])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
@@ -34,7 +43,7 @@ impl Contender {
             output.read_to_string(&mut text).unwrap();
             text
         });
-        Self { child, said: Some(said) }
+        Self { name, child, said: Some(said) }
     }
 
     pub(crate) fn stop(&self) {
@@ -46,23 +55,35 @@ impl Contender {
     }
 
     /// Kills it, stopped or not.
-    pub(crate) fn kill(&mut self) -> Vec<String> {
+    pub(crate) async fn kill(&mut self) -> Vec<String> {
         self.child.kill().unwrap();
-        self.end()
+        let (status, said) = self.end("it was killed").await;
+        assert_eq!(status.signal(), Some(9), "{} had ended by itself: {status}", self.name);
+        said
     }
 
     /// Lets it resign.
-    pub(crate) fn ask_to_go(&mut self) -> Vec<String> {
+    pub(crate) async fn ask_to_go(&mut self) -> Vec<String> {
         drop(self.child.stdin.take());
-        self.end()
+        let (status, said) = self.end("it was asked to go").await;
+        assert!(status.success(), "{} ended with {status}", self.name);
+        said
     }
 
-    fn end(&mut self) -> Vec<String> {
-        self.child.wait().unwrap();
-        let said = self.said.take().unwrap().join().unwrap();
+    async fn end(&mut self, why: &str) -> (ExitStatus, Vec<String>) {
+        let (name, id) = (self.name.clone(), self.child.id());
+        let what = || {
+            let state = std::fs::read_to_string(format!("/proc/{id}/stat")).unwrap_or_default();
+            format!("{name} to end after {why}; the system says of it: {state}")
+        };
+        let status = until(ENDED_BY, what, async || self.child.try_wait().unwrap()).await;
+        let what = || format!("the end of what {name} said; somebody holds its output open");
+        let said = &mut self.said;
+        let said = until(ENDED_BY, what, async || said.take_if(|said| said.is_finished())).await;
+        let said = said.join().unwrap();
         // A kill may fall into the middle of the last line.
         let whole = said.rsplit_once('\n').map_or("", |(whole, _)| whole);
-        whole.lines().map(str::to_owned).collect()
+        (status, whole.lines().map(str::to_owned).collect())
     }
 
     fn signal(&self, signal: &str) {
@@ -93,13 +114,13 @@ pub(crate) fn note(line: &str, holdings: &mut BTreeMap<u64, Holding>) {
             holding.from = holding.from.min(from);
             holding.until = holding.until.max(until);
         }
+        // Not the smaller of the two: a last renewal may not have been told of.
         "mute" => {
-            let at = number(2);
             if let Some(holding) = holdings.get_mut(&number(1)) {
-                holding.until = holding.until.min(at);
+                holding.until = number(2);
             }
         }
-        "stale" => {}
+        "stale" => assert_ne!(words[2], "applied", "a deposed leader wrote: {line}"),
         other => panic!("it said {other}"),
     }
 }

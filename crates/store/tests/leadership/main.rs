@@ -29,6 +29,8 @@ use sterna_store::{
 const LEASE_MS: u64 = 3_000;
 /// So many reigns make a run worth something.
 const TERMS_MIN: usize = 4;
+/// How long the first election may take, and the store to tell of what is there.
+const DONE_BY: Duration = Duration::from_secs(60);
 
 /// What must have happened for the run to mean something.
 #[derive(Debug, Default)]
@@ -69,12 +71,8 @@ async fn compete(url: &str, seed: u64) {
     let start = now();
     let mut stopped: [Option<Duration>; 3] = [None; 3];
     // One that is surely deposed while it sleeps, and finds out when it wakes.
-    let first = loop {
-        pause(50).await;
-        if let Some(first) = holder(&*store).await {
-            break first;
-        }
-    };
+    let what = || "somebody to be elected".to_owned();
+    let first = until(DONE_BY, what, async || holder(&*store).await).await;
     pause(500).await;
     contenders[first].stop();
     stopped[first] = Some(start.elapsed() + Duration::from_millis(2 * LEASE_MS));
@@ -104,12 +102,12 @@ async fn compete(url: &str, seed: u64) {
         match rng.below(6) {
             0 => {
                 counts.kills += 1;
-                said.extend(contenders[index].kill());
+                said.extend(contenders[index].kill().await);
             }
             1 => {
                 counts.resignations += 1;
                 contenders[index].wake();
-                said.extend(contenders[index].ask_to_go());
+                said.extend(contenders[index].ask_to_go().await);
             }
             _ => {
                 counts.stops += 1;
@@ -124,13 +122,20 @@ async fn compete(url: &str, seed: u64) {
     }
     for mut contender in contenders {
         contender.wake();
-        said.extend(contender.ask_to_go());
+        said.extend(contender.ask_to_go().await);
     }
     check_leases(&said);
-    counts.stale = said.iter().filter(|line| line.starts_with("stale")).count();
+    let is_refused = |line: &&String| line.starts_with("stale") && line.ends_with("conflict");
+    counts.stale = said.iter().filter(is_refused).count();
     check_writes(&*store, begin, &mut counts).await;
     let enough = counts.terms >= TERMS_MIN && counts.writes >= 20 && counts.stale >= 5;
     assert!(enough, "too little happened to mean anything: {counts:?}");
+    tell(&counts);
+}
+
+#[expect(clippy::print_stderr, reason = "the figures of a run are what it shows")]
+fn tell(counts: &Counts) {
+    eprintln!("{counts:?}");
 }
 
 /// How many reigns there were so far.
@@ -175,7 +180,9 @@ async fn check_writes(store: &dyn Store, begin: Revision, counts: &mut Counts) {
     let mut watch = store.watch("/v1/", begin).await.unwrap();
     let mut reign: Option<Reign> = None;
     loop {
-        let changes = watch.next().await.unwrap();
+        let told = tokio::time::timeout(DONE_BY, watch.next()).await;
+        let changes =
+            told.unwrap_or_else(|_| panic!("the watch tells no more before {end}")).unwrap();
         for change in changes.changes {
             let value = String::from_utf8(change.value.unwrap().to_vec()).unwrap();
             if *change.key == *REIGN_KEY {
@@ -193,6 +200,22 @@ async fn check_writes(store: &dyn Store, begin: Revision, counts: &mut Counts) {
         if changes.revision >= end {
             return;
         }
+    }
+}
+
+/// Waits until `look` finds something, but not for ever.
+pub(crate) async fn until<T>(
+    limit: Duration,
+    what: impl Fn() -> String,
+    mut look: impl AsyncFnMut() -> Option<T>,
+) -> T {
+    let start = now();
+    loop {
+        if let Some(found) = look().await {
+            return found;
+        }
+        assert!(start.elapsed() < limit, "waited {limit:?} for {}", what());
+        pause(20).await;
     }
 }
 

@@ -9,19 +9,42 @@ mod answers;
 mod cluster;
 mod contract;
 mod crashes;
+#[path = "../support/killed.rs"]
+mod killed;
 #[path = "../support/ledger.rs"]
 mod ledger;
 mod messages;
 mod network;
+#[path = "../support/papers.rs"]
+mod papers;
 #[path = "../support/proxy.rs"]
 mod proxy;
 mod refusals;
+#[path = "../support/restored.rs"]
+mod restored;
 #[path = "../support/two.rs"]
 mod two;
 
 use std::time::Duration;
 
-use self::answers::{assert_unavailable, told, write_id};
+use self::answers::{assert_silent, assert_unavailable, told, write_id};
 
-/// By when every call must have been answered: its own bound, and some for a busy machine.
-const ANSWERED_BY: Duration = Duration::from_secs(15);
+/// By when every call must have been answered: the bound of all calls, and some for a busy machine.
+const ANSWERED_BY: Duration = Duration::from_secs(18);
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn an_older_backup_under_an_open_store_is_noticed() {
+    let cluster = cluster::Cluster::start(1, &[]);
+    let open = || async { sterna_store::Etcd::open(&cluster.url("restored")).await.unwrap() };
+    restored::assert_noticed(open, || cluster.back_up(), || cluster.restore()).await;
+}
+
+#[test]
+fn a_killed_test_leaves_no_member() {
+    let start = || cluster::Cluster::start(3, &[]);
+    killed::assert_nothing_is_left(
+        "a_killed_test_leaves_no_member",
+        start,
+        cluster::Cluster::folder,
+    );
+}

@@ -4,7 +4,7 @@ use std::fs;
 
 use sterna_store::{Commit, Etcd, Outcome, Store};
 
-use crate::{cluster::Cluster, told, write_id};
+use crate::{cluster::Cluster, papers::Authority, proxy::Proxy, told, write_id};
 
 async fn refused(url: &str) -> String {
     match Etcd::open(url).await {
@@ -49,6 +49,72 @@ async fn each_reason_has_its_own_message() {
     cluster.tell("put strange/format yes");
     let expected = format!("cannot open the store on etcd://{address}/strange; see the cause");
     assert_eq!(refused(&cluster.url("strange")).await, expected);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn members_that_ask_who_we_are_are_shown_a_certificate() {
+    let (ours, strange) = (Authority::new(), Authority::new());
+    let settings = [
+        "--cert-file",
+        "FOLDER/server.crt",
+        "--key-file",
+        "FOLDER/server.key",
+        "--client-cert-auth",
+        "--trusted-ca-file",
+        "FOLDER/root.crt",
+    ];
+    let cluster = Cluster::start_with(1, &settings, "https", |folder| {
+        fs::write(folder.join("root.crt"), &ours.certificate).unwrap();
+        for (name, authority) in [("server", &ours), ("client", &ours), ("stranger", &strange)] {
+            let (certificate, key) = authority.issue(name);
+            fs::write(folder.join(format!("{name}.crt")), certificate).unwrap();
+            fs::write(folder.join(format!("{name}.key")), key).unwrap();
+        }
+    });
+    let address = cluster.address(0);
+    let url = |name: &str| {
+        let file = |name: &str| cluster.folder().join(name).display().to_string();
+        let (certificate, key) = (file(&format!("{name}.crt")), file(&format!("{name}.key")));
+        let root = file("root.crt");
+        format!(
+            "etcd://{address}/me?sslmode=verify-ca&sslrootcert={root}&sslcert={certificate}&sslkey={key}"
+        )
+    };
+    let store = match Etcd::open(&url("client")).await {
+        Ok(store) => store,
+        Err(error) => panic!("{}", told(&error)),
+    };
+    drop(store.commit(Commit::new(write_id(0, 1)).put("/a", "1")).await.unwrap());
+    let expected = format!(
+        "etcd://{address}/me asks for a certificate that it trusts; name one with sslcert=FILE, \
+         and its key with sslkey=FILE"
+    );
+    assert_eq!(refused(&url("stranger")).await, expected);
+    assert_eq!(refused(&format!("etcd://{address}/me?sslmode=require")).await, expected);
+    let expected = format!(
+        "etcd://{address}/me takes only TLS; write sslmode=verify-full or sslmode=require in the URL"
+    );
+    assert_eq!(refused(&format!("etcd://{address}/me")).await, expected);
+}
+
+/// No etcd that old can be had any more, so a proxy changes what a real one says of itself.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_cluster_that_is_too_old_is_refused() {
+    let cluster = Cluster::start(1, &[]);
+    let version = Etcd::open(&cluster.url("new")).await.unwrap().about().engine;
+    let version = version.strip_prefix("etcd ").unwrap().to_owned();
+    let older = version.replacen(&version[..3], "3.3", 1);
+    let said = vec![[version.into_bytes(), older.clone().into_bytes()]];
+    let proxy = Proxy::before_other(&cluster.address(0), "the marked one", 1, said).await;
+    let address = proxy.address();
+    let expected = format!(
+        "etcd://{address}/old runs version {older}, and 3.4 or later is needed; upgrade the server"
+    );
+    assert_eq!(refused(&format!("etcd://{address}/old")).await, expected);
+    // Nothing was made there.
+    let address = cluster.address(0);
+    let (is_good, left) = cluster.ctl(&["get", "--prefix", "old", "--endpoints", &address]);
+    assert!(is_good && left.trim().is_empty(), "{left}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]

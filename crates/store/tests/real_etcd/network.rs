@@ -9,7 +9,7 @@ use sterna_store::{
 };
 
 use crate::{
-    ANSWERED_BY,
+    ANSWERED_BY, assert_silent, assert_unavailable,
     cluster::Cluster,
     ledger::{self, until_answered},
     proxy::{Proxy, Weather},
@@ -80,16 +80,35 @@ async fn a_silent_cluster_is_answered_for_by_the_deadline() {
     let begun = now();
     // It expects something, because it may arrive after the next one.
     let second = put(2).expect("/a", Expect::Value("1".into()));
-    let (committed, read) = tokio::join!(store.commit(second), store.get("/a"));
+    let (committed, ()) = tokio::join!(store.commit(second), assert_silent(&store));
     assert!(begun.elapsed() < ANSWERED_BY, "it took {:?}", begun.elapsed());
     // It went onto the wire, and nobody knows how far.
     assert!(matches!(committed, Err(StoreError::Unknown(_))), "{committed:?}");
-    assert!(matches!(read, Err(StoreError::Unavailable(_))), "{read:?}");
 
     proxies[0].set(Weather::Fair);
     drop(until_answered(&store, put(3)).await);
     let item = store.get("/a").await.unwrap().item.unwrap();
     assert_eq!(item.value, "3");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn calls_of_many_slow_steps_are_answered_by_the_deadline() {
+    let cluster = Cluster::start(1, &[]);
+    let proxies = proxies(&cluster, 4).await;
+    let store = Etcd::open(&url_of(&proxies, "slow")).await.unwrap();
+    let keys: Vec<_> = (0..40).map(|number| format!("/{number:02}")).collect();
+    let all = keys.iter().fold(Commit::new(write_id(0, 1)), |all, key| all.put(&**key, "1"));
+    drop(store.commit(all).await.unwrap());
+    proxies[0].set(Weather::Slow);
+    let begun = now();
+    // Which of them were not so is asked one by one.
+    let lost = keys.iter().fold(Commit::new(write_id(0, 2)).put("/a", "1"), |lost, key| {
+        lost.expect(&**key, Expect::Value("2".into()))
+    });
+    let answer = store.commit(lost).await;
+    assert!(begun.elapsed() < ANSWERED_BY, "it took {:?}", begun.elapsed());
+    // Lost, and so certainly not written.
+    assert_unavailable(answer, "etcd did not answer within 10000 ms");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]

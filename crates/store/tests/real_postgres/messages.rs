@@ -4,7 +4,11 @@ use std::fs;
 
 use sterna_store::Postgres;
 
-use crate::server::{ADMIN, Server};
+use crate::{
+    papers::Authority,
+    proxy::Proxy,
+    server::{ADMIN, Server, url_at},
+};
 
 async fn refused(url: &str) -> String {
     match Postgres::open(url).await {
@@ -139,6 +143,92 @@ async fn tls_is_checked_as_far_as_the_url_asks() {
     );
     let options = format!("sslmode=verify-full&sslrootcert={}", empty.display());
     assert_eq!(refused(&url("127.0.0.1", &options)).await, expected);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_server_that_asks_who_we_are_is_shown_a_certificate() {
+    let (ours, strange) = (Authority::new(), Authority::new());
+    let server = Server::start(&[]);
+    let (certificate, key) = ours.issue("localhost");
+    for (name, text) in
+        [("server.crt", &certificate), ("server.key", &key), ("root.crt", &ours.certificate)]
+    {
+        server.give(name, text);
+    }
+    for (name, authority) in [("me", &ours), ("stranger", &strange)] {
+        let (certificate, key) = authority.issue(ADMIN);
+        server.give(&format!("{name}.crt"), &certificate);
+        server.give(&format!("{name}.key"), &key);
+    }
+    let admin = server.admin().await;
+    admin.batch_execute("ALTER SYSTEM SET ssl = on").await.unwrap();
+    admin.batch_execute("ALTER SYSTEM SET ssl_ca_file = 'root.crt'").await.unwrap();
+    drop(admin);
+    tokio::task::block_in_place(|| {
+        server.down();
+        server.up();
+    });
+    // By the certificate alone: whoever it names is let in without a password.
+    server.permit("hostssl all all 127.0.0.1/32 cert");
+    let (address, data) = (server.address(), server.data());
+    let url = |certificate: &str, key: &str| {
+        let file = |name: &str| data.join(name).display().to_string();
+        format!(
+            "postgres://{ADMIN}@{address}/postgres?sslmode=verify-ca&sslrootcert={}&sslcert={}&sslkey={}",
+            file("root.crt"),
+            file(certificate),
+            file(key)
+        )
+    };
+    let store = match Postgres::open(&url("me.crt", "me.key")).await {
+        Ok(store) => store,
+        Err(error) => panic!("{}", crate::told(&error)),
+    };
+    drop(store);
+    let expected = format!(
+        "postgres://{address}/postgres asks for a certificate that it trusts; name one with \
+         sslcert=FILE, and its key with sslkey=FILE"
+    );
+    assert_eq!(refused(&format!("{}&sslmode=require", server.url("tls"))).await, expected);
+    assert_eq!(refused(&url("stranger.crt", "stranger.key")).await, expected);
+    for (certificate, key, named) in [
+        ("me.crt", "me.crt", "me.crt"),
+        ("nowhere", "me.key", "nowhere"),
+        ("me.crt", "stranger.key", "stranger.key"),
+    ] {
+        let expected = format!(
+            "{} cannot be shown to the server; name PEM files with sslcert=FILE and sslkey=FILE, \
+             the key without a password",
+            data.join(named).display()
+        );
+        assert_eq!(refused(&url(certificate, key)).await, expected);
+    }
+}
+
+/// No server that old can be had any more, so a proxy changes what a real one says of itself.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_server_that_is_too_old_is_refused() {
+    let server = Server::start(&[]);
+    let asked =
+        "SELECT current_setting('server_version_num')::int, current_setting('server_version')";
+    let row = server.admin().await.query_one(asked, &[]).await.unwrap();
+    let (number, name): (i32, String) = (row.get(0), row.get(1));
+    let older = format!("12.{}", name.split_once('.').unwrap().1);
+    let said = vec![
+        [number.to_be_bytes().to_vec(), 120_019_i32.to_be_bytes().to_vec()],
+        [name.into_bytes(), older.clone().into_bytes()],
+    ];
+    let proxy = Proxy::before_other(&server.address(), "COMMIT", 1, said).await;
+    let address = proxy.address();
+    let expected = format!(
+        "postgres://{address}/postgres runs version {older}, and 13 or later is needed; upgrade the \
+         server"
+    );
+    assert_eq!(refused(&url_at(address, "old")).await, expected);
+    // Nothing was made there.
+    let made = "SELECT count(*) FROM pg_namespace WHERE nspname = 'old'";
+    let row = server.admin().await.query_one(made, &[]).await.unwrap();
+    assert_eq!(row.get::<_, i64>(0), 0);
 }
 
 #[tokio::test]

@@ -4,6 +4,7 @@ use std::{
     fs,
     io::{Read, Write},
     net::{TcpListener, TcpStream},
+    os::unix::process::CommandExt,
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     sync::{
@@ -56,8 +57,10 @@ impl Cluster {
             folder.display()
         );
         let mut undertaker = Command::new("sh");
-        undertaker.args(["-c", &script]).stdin(Stdio::piped()).stderr(Stdio::null());
-        let undertaker = undertaker.spawn().unwrap();
+        undertaker.args(["-c", &script]).stdin(Stdio::piped());
+        undertaker.stdout(Stdio::null()).stderr(Stdio::null());
+        // In a group of its own: it must outlive the test when that is killed with all of its.
+        let undertaker = undertaker.process_group(0).spawn().unwrap();
         let member =
             || Member { client: free_port(), peer: free_port(), process: Mutex::new(None) };
         let members = (0..members).map(|_| member()).collect();
@@ -115,6 +118,27 @@ impl Cluster {
         }
     }
 
+    /// Keeps a copy of all files of the only member.
+    pub(crate) fn back_up(&self) {
+        self.replace(&["m0", "backup"]);
+    }
+
+    /// Puts that copy in the place of what it has.
+    pub(crate) fn restore(&self) {
+        self.replace(&["backup", "m0"]);
+    }
+
+    fn replace(&self, files: &[&str; 2]) {
+        self.kill(0);
+        let [from, to] = files.map(|name| self.folder.join(name));
+        if to.exists() {
+            fs::remove_dir_all(&to).unwrap();
+        }
+        assert!(Command::new("cp").arg("-a").args([from, to]).status().unwrap().success());
+        self.launch(0);
+        self.until_healthy();
+    }
+
     /// Sends a signal to a member, by name.
     pub(crate) fn signal(&self, member: usize, signal: &str) {
         let process = self.members[member].process.lock().unwrap();
@@ -153,6 +177,10 @@ impl Cluster {
         command.env("ETCDCTL_API", "3").args(arguments).stdin(Stdio::null());
         if self.scheme == "https" {
             command.args(["--insecure-skip-tls-verify", "--insecure-transport=false"]);
+            let [certificate, key] = ["client.crt", "client.key"].map(|it| self.folder.join(it));
+            if certificate.exists() {
+                command.arg("--cert").arg(certificate).arg("--key").arg(key);
+            }
         }
         let output = command
             .output()

@@ -40,6 +40,36 @@ impl Server {
     }
 
     fn start_with(settings: &[&str], small_disk: Option<u32>) -> Self {
+        let server = Self::of_no_files(small_disk);
+        server.make(settings);
+        server.up();
+        server
+    }
+
+    /// A standby of this server, which follows it under that name.
+    pub(crate) fn start_standby(&self, name: &str) -> Self {
+        let standby = Self::of_no_files(None);
+        let (host, port) = ("127.0.0.1", self.port);
+        let mut copy = self.tool("pg_basebackup");
+        copy.args(["--write-recovery-conf", "--checkpoint=fast", "--no-sync", "--pgdata"]);
+        copy.arg(standby.data()).arg("--dbname").arg(format!(
+            "host={host} port={port} user={ADMIN} password={PASSWORD} application_name={name}"
+        ));
+        run(&mut copy);
+        let path = standby.data().join("postgresql.auto.conf");
+        let text = fs::read_to_string(&path).unwrap();
+        let own = format!(
+            "port = {}\nunix_socket_directories = '{}'\n",
+            standby.port,
+            standby.folder.display()
+        );
+        fs::write(path, text + &own).unwrap();
+        standby.up();
+        standby
+    }
+
+    /// A folder, a port and an undertaker.
+    fn of_no_files(small_disk: Option<u32>) -> Self {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         // Not below the target directory: the server's user may not be able to get there.
@@ -56,13 +86,14 @@ impl Server {
             binaries.display(),
             folder.display()
         );
-        let undertaker = as_owner("sh", owner).args(["-c", &script]).stdin(Stdio::piped()).spawn();
+        let mut undertaker = as_owner("sh", owner);
+        undertaker.args(["-c", &script]).stdin(Stdio::piped());
+        undertaker.stdout(Stdio::null()).stderr(Stdio::null());
+        // In a group of its own: it must outlive the test when that is killed with all of its.
+        let undertaker = undertaker.process_group(0).spawn();
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let undertaker = undertaker.unwrap();
-        let server = Self { folder, binaries, port, owner, small_disk, undertaker };
-        server.make(settings);
-        server.up();
-        server
+        Self { folder, binaries, port, owner, small_disk, undertaker }
     }
 
     fn make(&self, settings: &[&str]) {
@@ -171,6 +202,21 @@ impl Server {
         run(command.args(["stop", "--silent", "-m", "fast", "-D"]).arg(self.data()));
     }
 
+    /// Keeps a copy of all its files.
+    pub(crate) fn back_up(&self) {
+        self.down();
+        run(Command::new("cp").arg("-a").args([self.data(), self.folder.join("backup")]));
+        self.up();
+    }
+
+    /// Puts that copy in the place of what it has.
+    pub(crate) fn restore(&self) {
+        self.down();
+        fs::remove_dir_all(self.data()).unwrap();
+        run(Command::new("cp").arg("-a").args([self.folder.join("backup"), self.data()]));
+        self.up();
+    }
+
     /// Lets it come back as a standby, which is in recovery and takes no writes.
     pub(crate) fn demote(&self) {
         self.down();
@@ -182,6 +228,11 @@ impl Server {
     pub(crate) fn promote(&self) {
         let mut command = self.tool("pg_ctl");
         run(command.args(["promote", "--silent", "--wait", "-D"]).arg(self.data()));
+    }
+
+    /// Where everything of it is.
+    pub(crate) fn folder(&self) -> &Path {
+        &self.folder
     }
 
     /// Where its files are.
@@ -232,7 +283,9 @@ fn binaries() -> PathBuf {
     let path = std::env::var_os("PATH").unwrap_or_default();
     folders.sort();
     folders.extend(std::env::split_paths(&path));
-    folders.retain(|folder| folder.join("initdb").is_file());
+    // All of them: some put only a few elsewhere.
+    let tools = ["initdb", "pg_ctl", "pg_basebackup"];
+    folders.retain(|folder| tools.iter().all(|tool| folder.join(tool).is_file()));
     folders.pop().expect("PostgreSQL is not installed; on Debian: apt-get install postgresql")
 }
 

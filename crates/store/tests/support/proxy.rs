@@ -1,8 +1,11 @@
 //! A stretch of network that cuts connections and holds bytes back, to order.
 
-use std::sync::{
-    Arc, Mutex,
-    atomic::{AtomicBool, Ordering},
+use std::{
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
 };
 
 use sterna_store::conformance::Rng;
@@ -16,6 +19,9 @@ use tokio::{
     task::JoinSet,
 };
 
+/// How late, when it is slow: less than any attempt waits.
+const LATE_BY: Duration = Duration::from_secs(1);
+
 /// What befalls the bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Weather {
@@ -28,6 +34,8 @@ pub(crate) enum Weather {
     SilentAfterCommit,
     /// As `Silent`, from the moment before a marked commit would have gone through, which is lost.
     SilentBeforeCommit,
+    /// Each piece of an answer arrives late.
+    Slow,
     /// Every connection is cut after a random number of pieces, in the middle of whatever it does.
     Cutting,
 }
@@ -51,6 +59,18 @@ enum Way {
 impl Proxy {
     /// Stands before the server at this address. Bytes with this mark in them are of a commit.
     pub(crate) async fn before(server: &str, mark: &'static str, seed: u64) -> Self {
+        Self::before_other(server, mark, seed, Vec::new()).await
+    }
+
+    /// Stands before the server at this address and lets it seem another one: it says the second of
+    /// each two wherever it said the first, which is as long.
+    pub(crate) async fn before_other(
+        server: &str,
+        mark: &'static str,
+        seed: u64,
+        said: Vec<[Vec<u8>; 2]>,
+    ) -> Self {
+        let said = Arc::new(said);
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap().to_string();
         let weather = Arc::new(watch::channel(Weather::Fair).0);
@@ -66,8 +86,8 @@ impl Proxy {
                 // A server that is down cuts whoever comes to it.
                 let Ok(server) = TcpStream::connect(&server).await else { continue };
                 let pieces = 50 + rng.lock().unwrap().below(400);
-                let (weather, met) = (Arc::clone(&sky), Arc::clone(&seen));
-                connections.spawn(carry(client, server, Lane { mark, weather, met }, pieces));
+                let (weather, met, said) = (Arc::clone(&sky), Arc::clone(&seen), Arc::clone(&said));
+                connections.spawn(carry(client, server, Lane { mark, weather, met, said }, pieces));
             }
         });
         Self { address, weather, met, _tasks: tasks }
@@ -106,6 +126,7 @@ struct Lane {
     mark: &'static str,
     weather: Arc<watch::Sender<Weather>>,
     met: Arc<AtomicBool>,
+    said: Arc<Vec<[Vec<u8>; 2]>>,
 }
 
 impl Lane {
@@ -143,14 +164,30 @@ impl Lane {
                     }
                     is_late = true;
                 }
+                Weather::Slow if way == Way::ToClient => {
+                    tokio::time::sleep(LATE_BY).await; // why: a network that takes its time
+                }
                 Weather::Fair
+                | Weather::Slow
                 | Weather::Cutting
                 | Weather::SilentBeforeCommit
                 | Weather::SilentAfterCommit => {}
             }
+            if way == Way::ToClient {
+                self.said.iter().for_each(|[from, to]| replace(&mut piece[..length], from, to));
+            }
             if to.write_all(&piece[..length]).await.is_err() {
                 return;
             }
+        }
+    }
+}
+
+/// Puts `to` wherever `from` stands, which is as long.
+fn replace(bytes: &mut [u8], from: &[u8], to: &[u8]) {
+    for at in 0..=bytes.len().saturating_sub(from.len()) {
+        if bytes[at..].starts_with(from) {
+            bytes[at..at + from.len()].copy_from_slice(to);
         }
     }
 }

@@ -1,0 +1,107 @@
+//! Mistakes that are put in on purpose, to show that checkers bite.
+//!
+//! Each is asked for at the one place where it would be made. Without the feature `planted` the
+//! answer is a constant no, and nothing can be planted.
+
+use std::cell::Cell;
+
+macro_rules! mistakes {
+    ($($(#[$doc:meta])* $name:ident,)*) => {
+        /// One way to get it wrong.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+        pub enum Mistake {
+            $($(#[$doc])* $name,)*
+        }
+
+        impl Mistake {
+            /// All of them.
+            pub const ALL: &[Self] = &[$(Self::$name,)*];
+        }
+    };
+}
+
+mistakes! {
+    /// A worker decides again about a run that it has decided (safety rule 1).
+    DecidesTwice,
+    /// A worker starts what it has said to be not running.
+    IgnoresNotify,
+    /// A worker counts deadlines from when it hears (safety rules 3 and 7).
+    CountsFromArrival,
+    /// A worker begins to stop a run when it should be gone (safety rule 7).
+    StopsAtTheDeadline,
+    /// A leader takes what it has no answer about for not started.
+    FreesTheUnsure,
+    /// A leader believes every list that lacks a run (safety rule 5).
+    CountsAnyAbsence,
+    /// A leader confirms a worker before it knows what that runs (safety rule 7).
+    ConfirmsTooEarly,
+    /// A leader frees what a worker ran when it gives the worker up (safety rule 9).
+    FreesAtLoss,
+    /// A leader takes what an earlier life ran for gone (safety rule 5).
+    ForgetsAtRebirth,
+    /// A leader goes on after its lease (safety rule 16).
+    SpeaksWhenMute,
+    /// A worker leaves the roster when it is given up (safety rule 19).
+    DropsRosterAtLoss,
+    /// A new leader waits for nobody (safety rule 20).
+    OpensAllDoors,
+    /// A new leader counts the deadlines of earlier reigns from before its election (safety rule 7).
+    CountsFromStart,
+    /// A leader's commits expect nothing (safety rule 17).
+    CommitsUnfenced,
+    /// A leader takes a commit without an answer for one that did not apply (safety rule 18).
+    TakesUnknownForFailed,
+    /// A leader takes the status of any run for that of the one it waits for (safety rule 24).
+    BelievesStaleRuns,
+    /// A task whose run is gone is started again (safety rule 6).
+    RestartsLostTasks,
+    /// A leader acknowledges a status before it is recorded.
+    AcknowledgesTooEarly,
+    /// A leader commits a claim after it has sent the run (safety rule 6).
+    ClaimsAfterSend,
+    /// An instance gets a third copy (safety rule 22).
+    StartsAThird,
+    /// Deadlines have no margin (safety rule 10).
+    HasNoMargin,
+    /// A worker forgets what it runs when it is reborn.
+    ForgetsAtOwnRebirth,
+    /// A new leader does not ask who is on the roster (safety rule 20).
+    IgnoresRoster,
+    /// A leader counts all deadlines from its election (safety rule 7).
+    CountsFromElection,
+    /// A leader puts nobody on the roster (safety rule 19).
+    EnrolsNobody,
+    /// Marks of what was ever started fall with the limits (safety rule 11).
+    LetsMarksFall,
+    /// Settling does not raise the fence counter (safety rule 18).
+    RaisesNoFence,
+    /// A guardian keeps no deadlines (safety rule 12).
+    KeepsNoDeadline,
+    /// A guardian lets everything outlive its worker.
+    IgnoresWorkerExit,
+    /// A guardian does not know which ends an earlier one has begun (safety rules 8 and 14).
+    ForgetsStops,
+    /// A worker begins its life without what its guardian holds (safety rule 15).
+    AdoptsNothing,
+    /// A worker that starts again does not raise its counter.
+    ReusesItsLife,
+    /// A leader does not count what is on its way to a worker.
+    OversellsWorkers,
+    /// A client is told of its task before it is committed.
+    AcknowledgesUnwritten,
+}
+
+thread_local! {
+    static PLANTED: Cell<Option<Mistake>> = const { Cell::new(None) };
+}
+
+/// Makes everything on this thread do this wrong from now on, or nothing.
+#[cfg(feature = "planted")]
+pub fn plant(mistake: Option<Mistake>) {
+    PLANTED.set(mistake);
+}
+
+/// Whether this is to be done wrong.
+pub fn is_planted(mistake: Mistake) -> bool {
+    cfg!(feature = "planted") && PLANTED.get() == Some(mistake)
+}

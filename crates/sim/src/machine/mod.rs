@@ -1,0 +1,193 @@
+//! A machine: a worker, its guardian, what they keep on the disk, and the containers.
+//!
+//! ```text
+//!   worker.rs     the process around the real protocol core: link, guardian's socket, run table
+//!   guardian.rs   the process around the real guardian's decisions, and what containers do
+//! ```
+//!
+//! The worker's own part in a container's life is the plain one here: started when it is told,
+//! stopped when it is told, ended when nothing of it is left.
+
+mod guardian;
+mod worker;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use sterna_executor::guardian::{Fate, Guardian, Kept, Part, SocketId, Spawn};
+use sterna_model::{Lock, Name, Revision, RunId, Term};
+use sterna_protocol::{
+    limits::Limits,
+    message::{Held, Mandate, Run, StreamId},
+    worker::Worker,
+};
+
+use crate::{
+    clock::{Clock, Moment},
+    words::{self, Pace},
+    world::Pid,
+};
+
+/// Runs have one command here.
+const MAIN: Part = Part::new(0);
+
+pub(crate) struct Machine {
+    pub(crate) name: Name,
+    pub(crate) lock: Lock,
+    pub(crate) clock: Clock,
+    boot: u128,
+    pub(crate) power: Power,
+    pub(crate) disk: Disk,
+    pub(crate) worker: Option<WorkerProcess>,
+    pub(crate) guardian: Option<GuardianProcess>,
+    sockets: u64,
+    /// How runs ended that ended by themselves, as their guardian saw it.
+    results: BTreeMap<RunId, u64>,
+    /// Under which term each run was sent.
+    terms: BTreeMap<RunId, Term>,
+}
+
+/// Whether a machine is on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Power {
+    On,
+    Off,
+    /// Off, and kept so until somebody has declared it dead.
+    HeldOff,
+    /// For good, and an operator says so.
+    Destroyed,
+    /// For good, and nobody says so.
+    Vanished,
+}
+
+/// What outlives processes.
+pub(crate) struct Disk {
+    life: u64,
+    seen: Option<(Mandate, Revision)>,
+    limits: Limits,
+    /// The run table, with what was not acknowledged.
+    held: BTreeMap<RunId, Held>,
+    /// The mapped file of the guardian (safety rule 14).
+    kept: Kept,
+    spawns: BTreeMap<RunId, Spawn>,
+    /// Runs whose end was begun.
+    stopping: BTreeSet<RunId>,
+    /// Ends that a guardian has left for the next one.
+    ends: BTreeMap<RunId, Vec<Fate>>,
+    /// Made exclusively before each clone (safety rule 13).
+    markers: BTreeSet<RunId>,
+    /// What was to be started, for the process table.
+    orders: BTreeMap<RunId, Run>,
+}
+
+pub(crate) struct WorkerProcess {
+    pid: Pid,
+    pub(crate) stopped_until: Moment,
+    /// `None` until it has adopted what its guardian holds.
+    core: Option<Worker>,
+    /// The connection to the guardian, and which.
+    socket: Option<SocketId>,
+    /// Which runs the answer to its last adoption settles.
+    adopting: BTreeSet<RunId>,
+    stream: Option<StreamId>,
+    tick_at: Option<Moment>,
+    wants_drain: bool,
+}
+
+pub(crate) struct GuardianProcess {
+    pid: Pid,
+    pub(crate) stopped_until: Moment,
+    core: Guardian,
+    tick_at: Option<Moment>,
+    /// Who is at the other end.
+    worker: Option<(SocketId, Pid)>,
+    /// Cloned, and waiting for the go byte: they end with it.
+    waiting: BTreeSet<RunId>,
+}
+
+impl Machine {
+    pub(crate) fn new(number: u64, name: Name, clock: Clock, pace: &Pace) -> Self {
+        Self {
+            name,
+            lock: words::lock(number),
+            clock,
+            boot: 1,
+            power: Power::On,
+            disk: Disk {
+                life: 0,
+                seen: None,
+                limits: pace.limits,
+                held: BTreeMap::new(),
+                kept: Kept::default(),
+                spawns: BTreeMap::new(),
+                stopping: BTreeSet::new(),
+                ends: BTreeMap::new(),
+                markers: BTreeSet::new(),
+                orders: BTreeMap::new(),
+            },
+            worker: None,
+            guardian: None,
+            sockets: 0,
+            results: BTreeMap::new(),
+            terms: BTreeMap::new(),
+        }
+    }
+
+    pub(crate) fn worker_process(&self) -> Option<(Pid, Moment)> {
+        self.worker.as_ref().map(|process| (process.pid, process.stopped_until))
+    }
+
+    pub(crate) fn guardian_process(&self) -> Option<(Pid, Moment)> {
+        self.guardian.as_ref().map(|process| (process.pid, process.stopped_until))
+    }
+
+    /// Whether an operator knows that nothing runs here.
+    pub(crate) const fn is_held_off(&self) -> bool {
+        match self.power {
+            Power::HeldOff | Power::Destroyed => true,
+            Power::On | Power::Off | Power::Vanished => false,
+        }
+    }
+
+    /// Whether a guardian is there and not stopped.
+    pub(crate) fn is_guarded(&self, now: Moment) -> bool {
+        self.guardian_process().is_some_and(|(_, stopped_until)| now >= stopped_until)
+    }
+
+    /// Whether a worker is there and not stopped.
+    pub(crate) fn is_worked(&self, now: Moment) -> bool {
+        self.worker_process().is_some_and(|(_, stopped_until)| now >= stopped_until)
+    }
+
+    /// It has power again, if it is to have it.
+    pub(crate) const fn power_on(&mut self) {
+        match self.power {
+            Power::Off => self.power = Power::On,
+            Power::On | Power::HeldOff | Power::Destroyed | Power::Vanished => {}
+        }
+    }
+
+    pub(crate) const fn is_on(&self) -> bool {
+        matches!(self.power, Power::On)
+    }
+
+    /// Its clock begins anew, and what was only in memory is gone. Of what had not ended, the new
+    /// boot says enough.
+    pub(crate) fn reboot(&mut self, rng: &mut crate::rng::Rng) {
+        self.boot += 1;
+        self.clock.reboot(rng);
+        self.disk.kept = Kept::default();
+        self.disk.spawns.clear();
+        self.disk.stopping.clear();
+        self.disk.ends.clear();
+        self.disk.held.retain(|_, held| held.status.is_some());
+    }
+
+    /// The worker's core, if there is one.
+    pub(crate) fn core(&self) -> Option<&Worker> {
+        self.worker.as_ref()?.core.as_ref()
+    }
+
+    pub(crate) fn has_unacknowledged(&self) -> bool {
+        self.disk.held.values().any(|held| held.status.is_some())
+    }
+}

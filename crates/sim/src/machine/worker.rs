@@ -1,0 +1,431 @@
+//! A worker's process: the protocol's core, its link, and its guardian's socket.
+
+use sterna_executor::guardian::{Fate, Phase, Process, Request, Role, SocketId};
+use sterna_model::{Incarnation, RunId, Span};
+use sterna_protocol::{
+    message::{FromLeader, FromWorker, Held, Kill, News, Order, Run, Status, StreamId},
+    worker::{Alarm, Effect, Input, Start, Stop, Worker},
+};
+
+use super::{MAIN, WorkerProcess};
+use crate::{
+    check::Fact,
+    clock::Moment,
+    net::Toward,
+    planted::{Mistake, is_planted},
+    table::Signal,
+    words,
+    world::{Event, FromGuardian, Message, Pid, ToGuardian, Who, World},
+};
+
+/// The workload's own grace.
+const GRACE: Span = Span::from_millis(2_000);
+
+impl World {
+    pub(crate) fn start_worker(&mut self, machine: usize) {
+        let one = &mut self.machines[machine];
+        one.power_on();
+        if one.worker.is_some() || !one.is_on() {
+            return;
+        }
+        let pid = self.new_pid();
+        let has_lived = self.machines[machine].disk.life > 0;
+        if !(has_lived && is_planted(Mistake::ReusesItsLife)) {
+            self.machines[machine].disk.life += 1;
+        }
+        self.machines[machine].worker = Some(WorkerProcess {
+            pid,
+            stopped_until: 0,
+            core: None,
+            socket: None,
+            adopting: std::collections::BTreeSet::new(),
+            stream: None,
+            tick_at: None,
+            wants_drain: false,
+        });
+        self.say(|| format!("m{machine} starts a worker"));
+        self.connect_guardian(machine);
+    }
+
+    /// Its process is gone. Who is at the other ends hears of it.
+    pub(crate) fn kill_worker(&mut self, machine: usize) {
+        let Some(process) = self.machines[machine].worker.take() else { return };
+        self.tell(&Fact::WorkerGone { machine });
+        if let Some(stream) = process.stream {
+            self.hang_up_below(stream);
+        }
+        if let Some(socket) = process.socket
+            && let Some((pid, _)) = self.machines[machine].guardian_process()
+        {
+            let after = self.rng.between(0, 3);
+            let gone = Message::ToGuardian(socket, ToGuardian::Gone);
+            self.later(after, Who::Guardian(machine), pid, gone);
+        }
+    }
+
+    /// Finds its guardian, or starts one, and adopts what that holds (safety rule 15).
+    pub(super) fn connect_guardian(&mut self, machine: usize) {
+        if self.machines[machine].guardian.is_none() {
+            self.start_guardian(machine);
+        }
+        let one = &mut self.machines[machine];
+        one.sockets += 1;
+        let socket = SocketId::new(one.sockets);
+        let incarnation = Incarnation { lock: one.lock, life: one.disk.life };
+        let Some(process) = &mut one.worker else { return };
+        let pid = Process::new(process.pid.0);
+        process.socket = Some(socket);
+        process.adopting = one.disk.held.keys().copied().collect();
+        self.ask_guardian(machine, Request::Adopt(incarnation, pid));
+        let kill_wait = self.machines[machine].disk.limits.kill_wait;
+        self.ask_guardian(machine, Request::KillWait(kill_wait));
+    }
+
+    fn ask_guardian(&mut self, machine: usize, request: Request) {
+        let Some(socket) = self.machines[machine].worker.as_ref().and_then(|one| one.socket) else {
+            return;
+        };
+        if let Some((pid, _)) = self.machines[machine].guardian_process() {
+            let request = Message::ToGuardian(socket, ToGuardian::Request(request));
+            self.later(1, Who::Guardian(machine), pid, request);
+        }
+    }
+
+    pub(crate) fn worker_gets(&mut self, machine: usize, message: Message) {
+        match message {
+            Message::Tick(at) => self.tick_worker(machine, at),
+            Message::Dial => self.dial(machine),
+            Message::Checked(began) => self.step_worker(machine, Input::Checked(began)),
+            Message::Reborn => {
+                let one = &mut self.machines[machine];
+                one.disk.life += 1;
+                let life = Incarnation { lock: one.lock, life: one.disk.life };
+                self.coverage.turn("reborn");
+                self.step_worker(machine, Input::Reborn(life));
+            }
+            Message::Frame(stream, frame) => self.hear_leader(machine, stream, frame),
+            Message::Closed(stream) => self.stream_ended(machine, stream),
+            Message::FromGuardian(socket, said) => self.hear_guardian(machine, socket, said),
+            Message::StartGuardian => self.connect_guardian(machine),
+            Message::KillRun(run) => self.signal(run, Signal::Kill),
+            Message::Told(..)
+            | Message::Dispatch
+            | Message::Look
+            | Message::FrameUp(..)
+            | Message::ToGuardian(..)
+            | Message::Cloned(_)
+            | Message::Exited(..)
+            | Message::Empty(_) => {}
+        }
+        self.arm_worker(machine);
+    }
+
+    fn hear_guardian(&mut self, machine: usize, socket: SocketId, said: FromGuardian) {
+        let Some(process) = &self.machines[machine].worker else { return };
+        if process.socket != Some(socket) {
+            return;
+        }
+        match said {
+            FromGuardian::Adopted(held) => self.adopted(machine, &held),
+            FromGuardian::Tell(run, Fate::Empty) => self.run_over(machine, run),
+            FromGuardian::Tell(
+                _,
+                Fate::Started(_) | Fate::NotStarted(..) | Fate::Stopping(_) | Fate::Exited(..),
+            ) => {}
+            FromGuardian::Pong(number) => {
+                self.step_worker(machine, Input::GuardianAnswered(number));
+            }
+            FromGuardian::Gone => {
+                // It was killed alone: another takes its place.
+                if let Some(process) = &mut self.machines[machine].worker {
+                    process.socket = None;
+                    let pid = process.pid;
+                    let after = self.rng.between(5, 300);
+                    self.later(after, Who::Worker(machine), pid, Message::StartGuardian);
+                }
+            }
+        }
+    }
+
+    /// What the guardian does not hold, of what was started before the question, is over.
+    fn adopted(&mut self, machine: usize, held: &[(RunId, Phase)]) {
+        let Some(process) = &mut self.machines[machine].worker else { return };
+        let asked = std::mem::take(&mut process.adopting);
+        let is_fresh = process.core.is_none();
+        let absent = asked.into_iter().filter(|run| !held.iter().any(|(listed, _)| listed == run));
+        for run in absent.collect::<Vec<_>>() {
+            self.run_over(machine, run);
+        }
+        // And what it holds of which nobody knows any more is ended.
+        for (run, _) in held {
+            if !self.machines[machine].disk.held.contains_key(run) {
+                self.ask_guardian(machine, Request::Stop(*run, Span::ZERO));
+            }
+        }
+        if is_fresh {
+            self.begin_life(machine);
+        }
+    }
+
+    fn begin_life(&mut self, machine: usize) {
+        let one = &mut self.machines[machine];
+        let now = one.clock.at(self.now);
+        let start = Start {
+            incarnation: Incarnation { lock: one.lock, life: one.disk.life },
+            name: one.name.clone(),
+            boot: one.boot,
+            facts: words::nothing(),
+            seen: one.disk.seen,
+            confirmed: one.disk.kept.confirmed,
+            held: if is_planted(Mistake::AdoptsNothing) {
+                Vec::new()
+            } else {
+                one.disk.held.values().cloned().collect()
+            },
+            limits: one.disk.limits,
+        };
+        let Some(process) = &mut one.worker else { return };
+        process.core = Some(Worker::new(now, start));
+        let pid = process.pid;
+        self.later(1, Who::Worker(machine), pid, Message::Dial);
+    }
+
+    /// Nothing is left of a run: kept on the disk, and told.
+    fn run_over(&mut self, machine: usize, run: RunId) {
+        let result = self.machines[machine].results.get(&run).copied();
+        let how = result.map_or_else(words::nothing, words::payload);
+        let one = &mut self.machines[machine];
+        let Some(held) = one.disk.held.get_mut(&run) else {
+            return self.ask_guardian(machine, Request::Forget(run));
+        };
+        if held.status.is_none() {
+            held.status = Some(Status { number: 1, run, news: News::Ended(how.clone()) });
+            self.say(|| format!("m{machine}: {run:?} is over"));
+        }
+        self.step_worker(machine, Input::Ended(run, how));
+    }
+
+    fn tick_worker(&mut self, machine: usize, at: Moment) {
+        let Some(process) = &mut self.machines[machine].worker else { return };
+        if process.tick_at == Some(at) {
+            process.tick_at = None;
+            self.step_worker(machine, Input::Tick);
+        }
+    }
+
+    fn arm_worker(&mut self, machine: usize) {
+        let now = self.now;
+        let one = &mut self.machines[machine];
+        let Some(process) = &mut one.worker else { return };
+        let Some(core) = &process.core else { return };
+        let at = one.clock.when(core.deadline()).max(now);
+        if process.tick_at.is_none_or(|before| at < before) {
+            process.tick_at = Some(at);
+            let pid = process.pid;
+            self.queue.push(at, Event::To(Who::Worker(machine), pid, Message::Tick(at)));
+        }
+    }
+
+    pub(crate) fn step_worker(&mut self, machine: usize, input: Input) {
+        let one = &mut self.machines[machine];
+        let now = one.clock.at(self.now);
+        let Some(core) = one.worker.as_mut().and_then(|process| process.core.as_mut()) else {
+            return;
+        };
+        let mut effects = Vec::new();
+        core.step(now, input, &mut effects);
+        for effect in effects {
+            self.perform_below(machine, effect);
+        }
+    }
+
+    fn perform_below(&mut self, machine: usize, effect: Effect) {
+        let Some((pid, _)) = self.machines[machine].worker_process() else { return };
+        let who = Who::Worker(machine);
+        match effect {
+            Effect::AskGuardian(number) => self.ask_guardian(machine, Request::Ping(number)),
+            Effect::Check => {
+                let began = self.machines[machine].clock.at(self.now);
+                let after = self.rng.between(20, 300);
+                self.later(after, who, pid, Message::Checked(began));
+            }
+            Effect::Send(stream, frame) => self.send_up(machine, stream, frame),
+            Effect::Close(stream) => self.hang_up_below(stream),
+            Effect::Start(run) => self.start_run(machine, run),
+            Effect::Stop(run, how) => {
+                self.say(|| format!("m{machine} stops {run:?}: {how:?}"));
+                let grace = match how {
+                    Stop::Asked(Kill::Now) => Span::ZERO,
+                    Stop::Asked(Kill::Gracefully) => GRACE,
+                    Stop::Deadline(wait) => wait,
+                };
+                self.ask_guardian(machine, Request::Stop(run, grace));
+                if let Stop::Deadline(wait) = how {
+                    // Each of the two keeps deadlines, so that either may be stopped.
+                    self.signal(run, Signal::Terminate);
+                    self.later(wait.as_millis(), who, pid, Message::KillRun(run));
+                }
+            }
+            Effect::Forget(run) => self.forget(machine, run),
+            Effect::Confirmed(stamp) => self.ask_guardian(machine, Request::Confirmed(stamp)),
+            Effect::Remember(mandate, revision) => {
+                self.machines[machine].disk.seen = Some((mandate, revision));
+            }
+            Effect::Limits(limits) => {
+                self.machines[machine].disk.limits = limits;
+                self.ask_guardian(machine, Request::KillWait(limits.kill_wait));
+            }
+            Effect::Rebirth => {
+                self.say(|| format!("m{machine} gives up its identity"));
+                let after = self.rng.between(5, 600);
+                self.later(after, who, pid, Message::Reborn);
+            }
+            Effect::Alarm(alarm) => {
+                self.coverage.turn(match alarm {
+                    Alarm::Rival(_) => "alarm-rival",
+                    Alarm::WrongVersion(_) => "alarm-version",
+                    Alarm::NameTaken => "alarm-name-taken",
+                });
+                self.say(|| format!("m{machine} {alarm:?}"));
+            }
+        }
+    }
+
+    /// On the disk first, then to the guardian, once (safety rule 13).
+    fn start_run(&mut self, machine: usize, run: Run) {
+        self.say(|| format!("m{machine} accepts {:?} of {}", run.run, run.key));
+        let id = run.run;
+        let held = Held {
+            run: id,
+            key: run.key.clone(),
+            task: run.task,
+            contract: run.contract,
+            status: None,
+        };
+        let one = &mut self.machines[machine];
+        one.disk.held.insert(id, held);
+        let on_worker_exit = words::on_worker_exit(&run.key);
+        let limits = one.disk.limits;
+        let stop_after = run.contract.stop_after().map(|after| limits.stop_begins_after(after));
+        let spawn = sterna_executor::guardian::Spawn { stop_after, on_worker_exit };
+        one.disk.spawns.insert(id, spawn);
+        one.disk.orders.insert(id, run);
+        self.ask_guardian(machine, Request::Spawn(id, spawn, MAIN, Role::Main));
+    }
+
+    fn forget(&mut self, machine: usize, run: RunId) {
+        let one = &mut self.machines[machine];
+        if let Some(held) = one.disk.held.remove(&run) {
+            let result = one.results.get(&run).copied();
+            if let (Some(_), Some(result)) = (held.task, result) {
+                let fact = Fact::Forgotten { run, key: &held.key, result };
+                self.checks.see(self.now, &fact);
+            }
+        }
+        let one = &mut self.machines[machine];
+        one.disk.spawns.remove(&run);
+        one.disk.orders.remove(&run);
+        self.ask_guardian(machine, Request::Forget(run));
+    }
+
+    fn hear_leader(&mut self, machine: usize, stream: StreamId, frame: FromLeader) {
+        if let Some(open) = self.net.streams.get_mut(&stream) {
+            open.heard = self.now;
+        }
+        self.coverage.message(match &frame.order {
+            Order::Heartbeat(answer) => match answer {
+                sterna_protocol::message::HeartbeatAnswer::Welcome => "welcome",
+                sterna_protocol::message::HeartbeatAnswer::Confirmed(_) => "confirmed",
+                sterna_protocol::message::HeartbeatAnswer::Refused(_) => "refused",
+            },
+            Order::Statuses(_) => "status-answers",
+            Order::GetRunning => "get-running",
+            Order::Run(_) => "run",
+            Order::NotifyIfNotRunning(..) => "notify-if-not-running",
+            Order::Kill(..) => "kill",
+            Order::Die => "die",
+        });
+        if self.is_traced() && !matches!(frame.order, Order::Heartbeat(_)) {
+            self.say(|| format!("    m{machine} hears {stream:?} {:?}", frame.order));
+        }
+        if let Order::Run(runs) = &frame.order {
+            let term = frame.mandate.term;
+            let terms = &mut self.machines[machine].terms;
+            for run in runs {
+                terms.entry(run.run).or_insert(term);
+            }
+        }
+        self.step_worker(machine, Input::Frame(stream, frame));
+    }
+
+    fn send_up(&mut self, machine: usize, stream: StreamId, frame: FromWorker) {
+        if self.is_traced()
+            && !matches!(frame.saying, sterna_protocol::message::Saying::Heartbeat(_))
+        {
+            self.say(|| format!("    m{machine} says {stream:?} {:?}", frame.saying));
+        }
+        let arrivals = self.net.arrivals(self.now, stream, Toward::Server);
+        if let Some((last, rest)) = arrivals.split_last() {
+            for at in rest {
+                self.queue.push(*at, Event::Up(stream, frame.clone()));
+            }
+            self.queue.push(*last, Event::Up(stream, frame));
+        }
+    }
+
+    /// Dials whoever leads, or thinks so.
+    fn dial(&mut self, machine: usize) {
+        let Some(process) = &self.machines[machine].worker else { return };
+        let pid = process.pid;
+        if process.stream.is_some() {
+            return;
+        }
+        let leaders: Vec<(usize, Pid)> = (0..self.servers.len())
+            .filter_map(|server| {
+                self.office(server)?;
+                Some((server, self.servers[server].process()?.0))
+            })
+            .collect();
+        let leader = match self.leading().filter(|_| !self.rng.chance(100)) {
+            Some(server) => self.servers[server].process().map(|(pid, _)| (server, pid)),
+            None => self.rng.pick(&leaders),
+        };
+        let leader = leader.filter(|_| self.net.is_reachable(self.now, machine));
+        let Some(leader) = leader else {
+            let after = self.rng.between(200, 1_500);
+            return self.later(after, Who::Worker(machine), pid, Message::Dial);
+        };
+        let stream = self.net.open(self.now, (machine, pid), leader);
+        if let Some(process) = &mut self.machines[machine].worker {
+            process.stream = Some(stream);
+        }
+        self.say(|| format!("m{machine} opens {stream:?} to s{}", leader.0));
+        self.queue.push(self.now + 1_000, Event::Patience(stream));
+        // What is asked first is most easily lost.
+        if !self.is_calm && self.rng.chance(40) {
+            let at = self.now + self.rng.between(20, 300);
+            let lasts = self.rng.between(1_000, 60_000);
+            self.queue.push(at, Event::CutOff(machine, lasts));
+        }
+        self.step_worker(machine, Input::Opened(stream));
+    }
+
+    /// The worker's end of a stream is over.
+    fn stream_ended(&mut self, machine: usize, stream: StreamId) {
+        let Some(process) = &mut self.machines[machine].worker else { return };
+        if process.stream != Some(stream) {
+            return;
+        }
+        process.stream = None;
+        let pid = process.pid;
+        let after = self.rng.between(1, 1_500);
+        self.later(after, Who::Worker(machine), pid, Message::Dial);
+        self.step_worker(machine, Input::Closed(stream));
+    }
+
+    pub(crate) fn want_drain(&mut self, machine: usize, wants: bool) {
+        let Some(process) = &mut self.machines[machine].worker else { return };
+        process.wants_drain = wants;
+        self.step_worker(machine, Input::WantsDrain(wants));
+    }
+}

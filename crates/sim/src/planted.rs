@@ -1,0 +1,72 @@
+//! Mistakes that are put in on purpose, and which promises each breaks.
+//!
+//! The list of mistakes is the model's, so that every core can ask for its own.
+
+#[cfg(feature = "planted")]
+pub use sterna_model::planted::plant;
+pub use sterna_model::planted::{Mistake, is_planted};
+
+use crate::Promise;
+
+/// The promises that a mistake breaks, whichever is seen first.
+#[rustfmt::skip]
+pub const fn breaks(mistake: Mistake) -> &'static [Promise] {
+    use Mistake as M;
+    use Promise::{P1, P2, P3, P5, P6, P7, P8, P9, P10};
+    match mistake {
+        M::DecidesTwice          => &[P1],
+        M::IgnoresNotify         => &[P1, P2, P10],
+        M::CountsFromArrival     => &[P2, P10],
+        M::StopsAtTheDeadline    => &[P2, P10],
+        M::FreesTheUnsure        => &[P2, P10],
+        M::CountsAnyAbsence      => &[P2, P10],
+        // It takes a worker that is cut off between two frames, long after an election: too rare for
+        // this world. The protocol's own finds it.
+        M::ConfirmsTooEarly      => &[],
+        M::FreesAtLoss           => &[P2, P10],
+        M::ForgetsAtRebirth      => &[P1, P2, P10],
+        M::SpeaksWhenMute        => &[P2, P10],
+        // So is a change of leader while a lost worker, which holds no claim, keeps a batch.
+        M::DropsRosterAtLoss     => &[],
+        M::OpensAllDoors         => &[P2, P10],
+        M::CountsFromStart       => &[P2, P10],
+        M::CommitsUnfenced       => &[P7],
+        M::TakesUnknownForFailed => &[P1, P2, P5, P7, P10],
+        M::BelievesStaleRuns     => &[P1, P2, P3, P5, P10],
+        M::RestartsLostTasks     => &[P1],
+        M::AcknowledgesTooEarly  => &[P5],
+        M::ClaimsAfterSend       => &[P1, P2, P10],
+        M::StartsAThird          => &[P2],
+        M::HasNoMargin           => &[P2, P10],
+        M::ForgetsAtOwnRebirth   => &[P2, P10],
+        M::IgnoresRoster         => &[P2, P10],
+        M::CountsFromElection    => &[P2, P10],
+        M::EnrolsNobody          => &[P2, P10],
+        M::LetsMarksFall         => &[P2, P3, P10],
+        M::RaisesNoFence         => &[P1, P2, P5, P10],
+        M::KeepsNoDeadline       => &[P2, P10],
+        M::IgnoresWorkerExit     => &[P8],
+        M::ForgetsStops          => &[P8],
+        M::AdoptsNothing         => &[P1, P2, P10],
+        M::ReusesItsLife         => &[P1, P2, P3, P9, P10],
+        M::OversellsWorkers      => &[P6],
+        M::AcknowledgesUnwritten => &[P5],
+    }
+}
+
+/// Plays seeds from `from` on with a mistake in everything, until a promise that it breaks is broken;
+/// gives how many seeds that took, and how it was broken.
+#[cfg(feature = "planted")]
+pub fn find(
+    mistake: Mistake,
+    options: &crate::Options,
+    seeds: impl Iterator<Item = u64>,
+) -> Option<(u64, crate::Violation)> {
+    plant(Some(mistake));
+    let found = seeds.zip(1..).find_map(|(seed, count)| {
+        let violation = crate::play(seed, options).violation?;
+        breaks(mistake).contains(&violation.promise).then_some((count, violation))
+    });
+    plant(None);
+    found
+}

@@ -1,0 +1,374 @@
+//! A server: its process, its calls of the store, its part in the election.
+//!
+//! ```text
+//!   mod.rs       the process; calls and their answers; the election, which is the real one
+//!   office.rs    what a leader has: taking office, group commit, settling (the real code)
+//!   ops.rs       what a leader commits, and what that does to records
+//!   links.rs     the fleet, which is the real one: frames in, effects out
+//!   dispatch.rs  a plain dispatcher, which stands in for the engine
+//! ```
+
+mod dispatch;
+mod links;
+mod office;
+mod ops;
+
+use sterna_model::{ClusterId, Nonce, Position, Revision, Term, WallTime, WriteId};
+use sterna_protocol::limits::Limits;
+use sterna_store::{
+    Commit, Expect, Outcome, StoreError,
+    cluster::{CLUSTER_KEY, Cluster, Seen, Stage},
+    leader::{self, Attempt, Election, Ended, LEASE_KEY, Lease, REIGN_KEY, Reign},
+};
+
+use self::office::{Office, Taking};
+pub(crate) use self::ops::Op;
+use crate::{
+    clock::{Clock, Moment},
+    desk::Desk,
+    plan::Loss,
+    record::{LIMITS, Record},
+    store::{Ask, Told},
+    world::{Answer, Event, Message, Pid, Who, World},
+};
+
+/// One call of a process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum CallId {
+    LeaseRead,
+    Election(Attempt),
+    /// Of the group of commits with this number.
+    Group(u64),
+    /// Of what is done by real code at a desk.
+    Desk(u64),
+}
+
+pub(crate) struct Server {
+    pub(crate) clock: Clock,
+    /// What it has written down of the store.
+    pub(crate) seen: Option<Seen>,
+    /// Until when it does not reach the store.
+    pub(crate) alone_until: Moment,
+    /// Whether it is started again when it ends.
+    pub(crate) is_wanted: bool,
+    pub(crate) process: Option<Process>,
+}
+
+pub(crate) struct Process {
+    pid: Pid,
+    pub(crate) stopped_until: Moment,
+    election: Election,
+    desk: Desk,
+    taking: Option<Taking>,
+    pub(crate) office: Option<Office>,
+    tick_at: Option<Moment>,
+}
+
+impl Server {
+    pub(crate) const fn new(clock: Clock) -> Self {
+        Self { clock, seen: None, alone_until: 0, is_wanted: true, process: None }
+    }
+
+    /// Its process, and until when that is stopped.
+    pub(crate) fn process(&self) -> Option<(Pid, Moment)> {
+        self.process.as_ref().map(|process| (process.pid, process.stopped_until))
+    }
+
+    /// Notes how far the store has come.
+    fn note(&mut self, revision: Revision) {
+        if let Some(seen) = &mut self.seen
+            && seen.position.revision < revision
+        {
+            seen.position.revision = revision;
+        }
+    }
+}
+
+pub(crate) fn cluster_id() -> ClusterId {
+    ClusterId::from_parts(WallTime::EPOCH, [1; 10])
+}
+
+impl World {
+    /// What `init` does: makes the store that of a virgin cluster.
+    pub(crate) fn found_cluster(&mut self) {
+        let epoch = sterna_model::Epoch::new(1);
+        let cluster = Cluster { id: cluster_id(), epoch, stage: Stage::Virgin };
+        let limits = self.shelf.put(Record::Limits(vec![self.pace.limits]));
+        let id = WriteId::from_parts(WallTime::EPOCH, [9; 10]);
+        let commit = Commit::new(id)
+            .expect(CLUSTER_KEY, Expect::Absent)
+            .put(CLUSTER_KEY, cluster.to_string())
+            .put(LIMITS, limits);
+        drop(self.store.serve(0, &Ask::Commit(commit), None));
+    }
+
+    pub(crate) fn start_server(&mut self, server: usize) {
+        if self.servers[server].process.is_some() || !self.servers[server].is_wanted {
+            return;
+        }
+        let pid = self.new_pid();
+        let now = self.servers[server].clock.at(self.now);
+        let election = Election::new(self.pace.timing, format!("s{server}"), now);
+        self.servers[server].process = Some(Process {
+            pid,
+            stopped_until: 0,
+            election,
+            desk: Desk::default(),
+            taking: None,
+            office: None,
+            tick_at: None,
+        });
+        self.say(|| format!("s{server} starts"));
+        self.step_election(server, leader::Input::Tick);
+    }
+
+    /// Its process is gone; it comes back after so long.
+    pub(crate) fn end_server(&mut self, server: usize, after: u64) {
+        self.leave_office(server);
+        self.servers[server].process = None;
+        self.queue.push(self.now + after, Event::Start(Who::Server(server)));
+    }
+
+    pub(crate) fn server_gets(&mut self, server: usize, message: Message) {
+        match message {
+            Message::Tick(at) => self.tick_server(server, at),
+            Message::Told(call, told) => self.be_told(server, call, told),
+            Message::Dispatch => self.dispatch(server),
+            Message::Look => self.start_due(server),
+            Message::FrameUp(stream, frame) => self.hear_worker(server, stream, frame),
+            Message::Closed(stream) => self.hear_closed(server, stream),
+            Message::Dial
+            | Message::Checked(_)
+            | Message::Reborn
+            | Message::Frame(..)
+            | Message::FromGuardian(..)
+            | Message::ToGuardian(..)
+            | Message::Cloned(_)
+            | Message::Exited(..)
+            | Message::Empty(_)
+            | Message::StartGuardian
+            | Message::KillRun(_) => {}
+        }
+    }
+
+    fn tick_server(&mut self, server: usize, at: Moment) {
+        let Some(process) = &mut self.servers[server].process else { return };
+        if process.tick_at != Some(at) {
+            return;
+        }
+        process.tick_at = None;
+        self.step_election(server, leader::Input::Tick);
+        self.tick_fleet(server);
+        self.arm_server(server);
+    }
+
+    /// Sees to it that this process is woken when it wants to be.
+    pub(crate) fn arm_server(&mut self, server: usize) {
+        let now = self.now;
+        let one = &mut self.servers[server];
+        let Some(process) = &mut one.process else { return };
+        let fleet = process.office.as_ref().map(|office| office.fleet.deadline());
+        let due = process.election.deadline().into_iter().chain(fleet).min();
+        let Some(at) = due.map(|due| one.clock.when(due).max(now)) else { return };
+        if process.tick_at.is_none_or(|before| at < before) {
+            process.tick_at = Some(at);
+            let pid = process.pid;
+            self.queue.push(at, Event::To(Who::Server(server), pid, Message::Tick(at)));
+        }
+    }
+
+    pub(crate) fn step_election(&mut self, server: usize, input: leader::Input) {
+        let nonce = Nonce::new(self.rng.next());
+        let one = &mut self.servers[server];
+        let now = one.clock.at(self.now);
+        let Some(process) = &mut one.process else { return };
+        let mut effects = Vec::new();
+        process.election.step(now, nonce, input, &mut effects);
+        for effect in effects {
+            match effect {
+                leader::Effect::Read => {
+                    self.call(server, CallId::LeaseRead, Ask::Get(LEASE_KEY.to_owned()), None);
+                }
+                leader::Effect::Commit { attempt, expect, writes } => {
+                    let mut commit = Commit::new(self.write_id()).expect(LEASE_KEY, expect);
+                    commit.writes.extend(writes);
+                    self.call(server, CallId::Election(attempt), Ask::Commit(commit), None);
+                }
+                leader::Effect::Elected(reign) => self.take_office(server, reign),
+                leader::Effect::Deposed(reign) => {
+                    self.say(|| format!("s{server} hears that its {:?} is over", reign.term));
+                    self.leave_office(server);
+                }
+            }
+        }
+        self.note_lease(server);
+        let has_retired =
+            self.servers[server].process.as_ref().is_some_and(|one| one.election.has_retired());
+        if has_retired {
+            self.say(|| format!("s{server} has resigned"));
+            let after = self.rng.between(100, 4_000);
+            self.end_server(server, after);
+        }
+        self.arm_server(server);
+    }
+
+    /// Sends a call: to the store and back, unless something is in the way.
+    pub(crate) fn call(&mut self, server: usize, call: CallId, ask: Ask, term: Option<Term>) {
+        let now = self.now;
+        let Some((pid, _)) = self.servers[server].process() else { return };
+        let is_alone = now < self.servers[server].alone_until;
+        let is_commit = matches!(ask, Ask::Commit(_));
+        let timeout = self.rng.between(1_000, 6_000);
+        let loss = match (is_commit, is_alone) {
+            (true, true) => self.rng.pick(&[Loss::Unavailable, Loss::Commit, Loss::Late]),
+            (true, false) => self.store.next_loss(),
+            (false, true) => Some(Loss::Unavailable),
+            (false, false) => None,
+        };
+        let slow = if now < self.store.slow_until { self.rng.between(200, 3_000) } else { 0 };
+        let there = slow
+            + if self.rng.chance(20) && !self.is_calm {
+                self.rng.between(50, 1_500)
+            } else {
+                self.rng.between(1, 8)
+            };
+        let back = self.rng.between(1, 8);
+        let tell = |told| Event::To(Who::Server(server), pid, Message::Told(call, told));
+        let arrive = |ask, answer| Event::Call { server, pid, call, ask, term, answer };
+        match loss {
+            None => self.queue.push(now + there, arrive(ask, Answer::After(back))),
+            Some(Loss::Unavailable) => self.queue.push(now + there + back, tell(ask.refused())),
+            Some(Loss::Commit) => self.queue.push(now + timeout, tell(ask.unanswered())),
+            Some(Loss::Answer) => {
+                self.queue.push(now + timeout, tell(ask.unanswered()));
+                self.queue.push(now + there, arrive(ask, Answer::Lost));
+            }
+            Some(Loss::Late) => {
+                let late = timeout + self.rng.between(1, 40_000);
+                self.queue.push(now + timeout, tell(ask.unanswered()));
+                self.queue.push(now + late, arrive(ask, Answer::Lost));
+            }
+        }
+    }
+
+    /// A call has arrived at the store.
+    pub(crate) fn serve(
+        &mut self,
+        server: usize,
+        pid: Pid,
+        call: CallId,
+        ask: &Ask,
+        term: Option<Term>,
+        answer: Answer,
+    ) {
+        let (told, applied) = self.store.serve(self.now, ask, term);
+        if let Some(applied) = applied {
+            self.committed(&applied);
+        }
+        match answer {
+            Answer::After(back) => {
+                let message = Message::Told(call, told);
+                self.queue.push(self.now + back, Event::To(Who::Server(server), pid, message));
+            }
+            Answer::Lost => {}
+        }
+    }
+
+    fn be_told(&mut self, server: usize, call: CallId, told: Told) {
+        match call {
+            CallId::LeaseRead => {
+                let input = self.lease_seen(server, told);
+                self.step_election(server, input);
+            }
+            CallId::Election(attempt) => {
+                let Told::Commit(answer) = told else { return };
+                let ended = match answer {
+                    Ok(Outcome::Applied(revision)) => {
+                        self.servers[server].note(revision);
+                        Ended::Applied(revision)
+                    }
+                    Ok(Outcome::Conflict(_)) => Ended::Conflict,
+                    Err(StoreError::Unknown(_)) => Ended::Unknown,
+                    Err(_) => Ended::Unavailable,
+                };
+                self.step_election(server, leader::Input::Answered(attempt, ended));
+            }
+            CallId::Group(number) => {
+                let Told::Commit(answer) = told else { return };
+                self.group_answered(server, number, answer);
+            }
+            CallId::Desk(number) => {
+                if let Some(process) = &self.servers[server].process {
+                    process.desk.tell(number, told);
+                    self.go_on(server);
+                }
+            }
+        }
+        self.arm_server(server);
+    }
+
+    fn lease_seen(&mut self, server: usize, told: Told) -> leader::Input {
+        let Told::Get(Ok(reading)) = told else { return leader::Input::NotSeen };
+        self.look_on(server, reading.revision);
+        let Some(item) = reading.item else { return leader::Input::Seen(None) };
+        let lease = Lease::from_bytes(&item.value);
+        lease.map_or(leader::Input::NotSeen, |lease| {
+            leader::Input::Seen(Some((lease, item.revision)))
+        })
+    }
+
+    /// Who follows notes how far the store has come, too; what goes back is not noted.
+    fn look_on(&mut self, server: usize, revision: Revision) {
+        let text = |key: &str| {
+            let item = self.store.model().get(key).item?;
+            Some(String::from_utf8_lossy(&item.value).into_owned())
+        };
+        let cluster = text(CLUSTER_KEY).and_then(|text| text.parse::<Cluster>().ok());
+        let reign = text(REIGN_KEY).and_then(|text| text.parse::<Reign>().ok());
+        let (Some(cluster), Some(reign)) = (cluster, reign) else { return };
+        let position = Position { epoch: cluster.epoch, revision };
+        if self.servers[server].seen.is_none_or(|seen| seen.position < position) {
+            self.write_down(server, position, (reign.term, reign.nonce));
+        }
+    }
+
+    /// What was written down of the store is at least this.
+    pub(crate) fn write_down(&mut self, server: usize, position: Position, reign: (Term, Nonce)) {
+        let seen = Seen { cluster: cluster_id(), position, reign: Some(reign) };
+        self.servers[server].seen = Some(seen);
+    }
+
+    /// Somebody resigns.
+    pub(crate) fn resign(&mut self, server: usize) {
+        self.step_election(server, leader::Input::Resign);
+    }
+
+    pub(crate) fn change_limits(&mut self) {
+        let Some(server) = self.leading() else { return };
+        let Some(office) = self.office(server) else { return };
+        let version = office.fleet.limits().version + 1;
+        let limits: Limits = self.pace.other_limits(&mut self.rng, version);
+        self.submit(server, Op::Limits(limits));
+    }
+
+    /// A server that takes itself for the leader.
+    pub(crate) fn leading(&self) -> Option<usize> {
+        (0..self.servers.len()).find(|server| {
+            let now = self.servers[*server].clock.at(self.now);
+            let process = self.servers[*server].process.as_ref();
+            process.is_some_and(|process| {
+                let is_awake = self.now >= process.stopped_until;
+                let office = process.office.as_ref();
+                is_awake && office.is_some_and(|office| !office.fleet.is_mute(now))
+            })
+        })
+    }
+
+    pub(crate) fn office(&self, server: usize) -> Option<&Office> {
+        self.servers[server].process.as_ref()?.office.as_ref()
+    }
+
+    pub(crate) fn office_mut(&mut self, server: usize) -> Option<&mut Office> {
+        self.servers[server].process.as_mut()?.office.as_mut()
+    }
+}

@@ -1,0 +1,102 @@
+//! The process table of all machines: what really runs.
+
+use std::collections::BTreeMap;
+
+use sterna_executor::guardian::OnWorkerExit;
+use sterna_model::{Contract, RunId, TaskIncarnation, Term, WorkKey};
+
+use crate::rng::Rng;
+
+/// What happens in a container by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Happening {
+    /// Its first process ends, with this result.
+    Exits(u64),
+    /// Its last process is gone.
+    Empties,
+}
+
+/// What is sent to every process of a container.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Signal {
+    Terminate,
+    Kill,
+}
+
+/// How a container behaves.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Nature {
+    /// After how long its first process ends by itself.
+    pub(crate) exits_after: Option<u64>,
+    pub(crate) result: u64,
+    /// How long it takes to end after TERM; `None` if it ignores that.
+    pub(crate) heeds_term: Option<u64>,
+    /// How long processes that it left behind, by a double fork say, outlive the first one.
+    pub(crate) lingers: Option<u64>,
+}
+
+impl Nature {
+    pub(crate) fn draw(rng: &mut Rng, key: &WorkKey, is_calm: bool) -> Self {
+        let exits_after = match &key.work {
+            sterna_model::Work::Task(_) if is_calm => Some(rng.between(100, 3_000)),
+            sterna_model::Work::Task(_) => Some(rng.between(100, 50_000)),
+            _ if is_calm => None,
+            sterna_model::Work::Node { .. } => rng.chance(500).then(|| rng.between(200, 90_000)),
+            sterna_model::Work::Instance { .. } => {
+                rng.chance(100).then(|| rng.between(1_000, 90_000))
+            }
+        };
+        Self {
+            exits_after,
+            result: rng.next(),
+            heeds_term: rng.chance(600).then(|| rng.between(1, 1_500)),
+            lingers: rng.chance(300).then(|| rng.between(100, 600_000)),
+        }
+    }
+}
+
+/// One container that is there.
+#[derive(Clone, Debug)]
+pub(crate) struct Container {
+    pub(crate) key: WorkKey,
+    pub(crate) task: Option<TaskIncarnation>,
+    pub(crate) contract: Contract,
+    pub(crate) on_worker_exit: OnWorkerExit,
+    pub(crate) machine: usize,
+    pub(crate) term: Term,
+    pub(crate) nature: Nature,
+    pub(crate) has_exited: bool,
+}
+
+/// All containers there are.
+#[derive(Debug, Default)]
+pub(crate) struct Table {
+    containers: BTreeMap<RunId, Container>,
+}
+
+impl Table {
+    pub(crate) fn insert(&mut self, run: RunId, container: Container) {
+        self.containers.insert(run, container);
+    }
+
+    pub(crate) fn get(&self, run: RunId) -> Option<&Container> {
+        self.containers.get(&run)
+    }
+
+    pub(crate) fn get_mut(&mut self, run: RunId) -> Option<&mut Container> {
+        self.containers.get_mut(&run)
+    }
+
+    pub(crate) fn remove(&mut self, run: RunId) -> Option<Container> {
+        self.containers.remove(&run)
+    }
+
+    pub(crate) fn all(&self) -> impl Iterator<Item = (&RunId, &Container)> {
+        self.containers.iter()
+    }
+
+    pub(crate) fn on(&self, machine: usize) -> Vec<RunId> {
+        let is_there = |(_, one): &(&RunId, &Container)| one.machine == machine;
+        self.all().filter(is_there).map(|(run, _)| *run).collect()
+    }
+}

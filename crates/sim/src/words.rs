@@ -1,0 +1,166 @@
+//! What runs in the world, and what it is called.
+
+use std::sync::Arc;
+
+use sterna_executor::guardian::OnWorkerExit;
+use sterna_model::{
+    Contract, DirectoryId, Lock, MachineId, Name, Namespace, NodeName, Span, WallTime, Work,
+    WorkKey,
+};
+use sterna_protocol::{limits::Limits, message::Payload};
+use sterna_store::leader::Timing;
+
+use crate::rng::Rng;
+
+/// Work that is wanted as long as the world lasts. (Tasks come from clients.)
+#[derive(Clone, Debug)]
+pub(crate) struct Wanted {
+    pub(crate) key: WorkKey,
+    pub(crate) contract: Contract,
+}
+
+/// How long things take in one seed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Pace {
+    pub(crate) limits: Limits,
+    /// Of batches.
+    pub(crate) stop_after: Span,
+    /// Of tasks.
+    pub(crate) stop_after_task: Span,
+    pub(crate) replace_after: Span,
+    pub(crate) timing: Timing,
+}
+
+impl Pace {
+    /// Mostly short limits, so that much happens in little time; sometimes the usual ones.
+    pub(crate) fn draw(rng: &mut Rng) -> Self {
+        let timing = Timing::default();
+        let mut pace = if rng.chance(800) {
+            let limits = Limits {
+                heartbeat_every: Span::from_secs(1),
+                heartbeat_grace: Span::from_secs(2),
+                check_every: Span::from_secs(3),
+                check_grace: Span::from_secs(3),
+                lose_after: Span::from_secs(6),
+                kill_wait: Span::from_secs(rng.between(1, 2)),
+                ..Limits::default()
+            };
+            let (stop_after, stop_after_task) = (Span::from_secs(22), Span::from_secs(30));
+            let replace_after = Span::from_secs(4);
+            Self { limits, stop_after, stop_after_task, replace_after, timing }
+        } else {
+            let (stop_after, stop_after_task) = (Span::from_secs(120), Span::from_secs(180));
+            let replace_after = Span::from_secs(15);
+            Self { limits: Limits::default(), stop_after, stop_after_task, replace_after, timing }
+        };
+        pace.limits.batch_stop_after_max = pace.stop_after;
+        pace.limits.stop_after_max = pace.stop_after_task;
+        pace.limits.has_kept_batches = true;
+        pace
+    }
+
+    /// Other limits, as somebody may set them: no deadline becomes too short for what is wanted.
+    pub(crate) fn other_limits(&self, rng: &mut Rng, version: u64) -> Limits {
+        let of = |span: Span, rng: &mut Rng| {
+            Span::from_millis(span.as_millis() * rng.between(80, 110) / 100)
+        };
+        let mut limits = Limits {
+            version,
+            lose_after: of(self.limits.lose_after, rng),
+            kill_wait: of(self.limits.kill_wait, rng),
+            heartbeat_grace: of(self.limits.heartbeat_grace, rng),
+            // Somebody who forgets that these only grow.
+            batch_stop_after_max: Span::from_secs(1),
+            ..self.limits
+        };
+        if limits.stop_after_min() > self.stop_after {
+            limits = Limits { version, ..self.limits };
+        }
+        limits
+    }
+
+    /// How long after the last fault everything is well again (P9): the old leader's lease runs out
+    /// and another is elected; who is silent is lost; what ran there has ended by itself; what was
+    /// refused asks again after its longest back-off; and some time to do all that.
+    pub(crate) fn converges_within(&self) -> Span {
+        let lease = self.timing.lease.times(2);
+        let lost = self.limits.time_to_loss().times(2);
+        let over = self.stop_after_task.plus(self.limits.kill_wait);
+        lease.plus(lost).plus(over).plus(Span::from_secs(32 + 30))
+    }
+}
+
+pub(crate) fn wanted(pace: &Pace) -> Vec<Wanted> {
+    let stop = Contract::Stop { after: pace.stop_after };
+    let replace = Contract::Replace { after: pace.replace_after };
+    let nodes = [stop, stop, stop, stop, Contract::Keep, Contract::Keep];
+    let nodes = nodes.into_iter().zip(1..).map(|(contract, number)| {
+        let work = Work::Node { batch: name("b"), node: node(number) };
+        Wanted { key: key(work), contract }
+    });
+    let instances = (0..4).map(|index| Wanted {
+        key: key(Work::Instance { service: name("s"), index }),
+        contract: replace,
+    });
+    nodes.chain(instances).collect()
+}
+
+pub(crate) fn task(number: u64) -> WorkKey {
+    key(Work::Task(name(&format!("t{number}"))))
+}
+
+fn key(work: Work) -> WorkKey {
+    WorkKey { namespace: Namespace::new("default").expect("it is one"), work }
+}
+
+pub(crate) fn name(text: &str) -> Name {
+    Name::new(text).expect("names in the world are names")
+}
+
+fn node(number: u32) -> NodeName {
+    NodeName::new(&format!("n{number}")).expect("nodes in the world are nodes")
+}
+
+/// A number that is always the same for a key.
+fn number(key: &WorkKey) -> u64 {
+    let text = match &key.work {
+        Work::Task(name) => name.to_string(),
+        Work::Instance { index, .. } => return u64::from(*index),
+        Work::Node { node, .. } => node.to_string(),
+    };
+    text.trim_start_matches(char::is_alphabetic).parse().unwrap_or(0)
+}
+
+/// How much of a worker it takes.
+pub(crate) fn size(key: &WorkKey) -> u64 {
+    number(key) % 3 + 1
+}
+
+/// What becomes of it when its worker is gone.
+pub(crate) fn on_worker_exit(key: &WorkKey) -> OnWorkerExit {
+    if number(key).is_multiple_of(2) { OnWorkerExit::Stop } else { OnWorkerExit::Keep }
+}
+
+/// How much a worker has.
+pub(crate) const CAPACITY: u64 = 11;
+
+pub(crate) fn lock(number: u64) -> Lock {
+    let mut bytes = [7; 16];
+    bytes[8..].copy_from_slice(&number.to_be_bytes());
+    let machine = MachineId::from_bytes(bytes).expect("it is not zero");
+    let mut random = [0; 10];
+    random[2..].copy_from_slice(&number.to_be_bytes());
+    Lock { directory: DirectoryId::from_parts(WallTime::EPOCH, random), machine }
+}
+
+pub(crate) fn nothing() -> Payload {
+    Arc::from([])
+}
+
+pub(crate) fn payload(number: u64) -> Payload {
+    Arc::from(number.to_be_bytes())
+}
+
+pub(crate) fn number_of(payload: &Payload) -> Option<u64> {
+    Some(u64::from_be_bytes(payload.as_ref().try_into().ok()?))
+}

@@ -1,0 +1,63 @@
+//! Every checker bites: each mistake is found by the checker of a promise that it breaks.
+
+use std::{iter, sync::Mutex, thread};
+
+use sterna_sim::{
+    Options,
+    planted::{Mistake, breaks, find},
+};
+
+const USUAL: Options = Options { minutes: 10, workers: 5 };
+
+/// Within so many seeds.
+const SEEDS: u64 = 2_000;
+
+/// Seeds that are known to find what takes long; it spares the search while the world is as it is.
+const KNOWN: &[(Mistake, u64)] = &[
+    (Mistake::DecidesTwice, 949),
+    (Mistake::CountsFromArrival, 342),
+    (Mistake::FreesTheUnsure, 23),
+    (Mistake::TakesUnknownForFailed, 107),
+    (Mistake::ClaimsAfterSend, 454),
+    (Mistake::HasNoMargin, 49),
+    (Mistake::IgnoresRoster, 26),
+    (Mistake::EnrolsNobody, 26),
+    (Mistake::RaisesNoFence, 43),
+    (Mistake::IgnoresNotify, 19),
+    (Mistake::StopsAtTheDeadline, 172),
+    (Mistake::CountsAnyAbsence, 219),
+    (Mistake::SpeaksWhenMute, 58),
+    (Mistake::ForgetsStops, 19),
+];
+
+#[test]
+fn every_planted_mistake_is_found() {
+    let is_ours = |mistake: &&Mistake| !breaks(**mistake).is_empty();
+    let left = Mutex::new(Mistake::ALL.iter().filter(is_ours));
+    let not_found = Mutex::new(Vec::new());
+    // By turns, so that two threads are busy to the end.
+    let search = || {
+        while let Some(mistake) = { left.lock().unwrap().next() } {
+            let known = KNOWN.iter().find(|(one, _)| one == mistake).map(|(_, seed)| *seed);
+            let found = known
+                .and_then(|seed| find(*mistake, &USUAL, iter::once(seed)))
+                .or_else(|| find(*mistake, &USUAL, 0..SEEDS));
+            match found {
+                Some((count, violation)) => println!("{mistake:?} | {count} | {violation}"),
+                None => not_found.lock().unwrap().push(*mistake),
+            }
+        }
+    };
+    thread::scope(|scope| {
+        scope.spawn(search);
+        search();
+    });
+    assert_eq!(*not_found.lock().unwrap(), []);
+}
+
+#[test]
+fn there_are_thirty() {
+    let ours = Mistake::ALL.iter().filter(|mistake| !breaks(**mistake).is_empty()).count();
+    assert!(ours >= 30, "{ours}");
+    assert_eq!(ours + 2, Mistake::ALL.len(), "two are left to the protocol's own world");
+}

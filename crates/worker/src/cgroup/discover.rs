@@ -1,0 +1,250 @@
+//! What this machine's cgroups can do for us.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+use super::{Controller, Group, usage::processes};
+
+/// How runs are told apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Isolation {
+    /// By a cgroup of version 2: everything can be done to it at once.
+    Cgroup2,
+    /// By a group of the version 1 freezer.
+    Freezer,
+    /// By the process tree below a process of ours.
+    Tree,
+}
+
+/// Our own groups on this machine.
+#[derive(Debug)]
+pub(crate) struct Cgroups {
+    pub(super) isolation: Isolation,
+    /// Our group of version 2.
+    pub(super) two: Option<PathBuf>,
+    /// Which controllers our groups of version 2 have.
+    pub(super) of_two: Vec<Controller>,
+    /// Our groups of version 1.
+    pub(super) one: BTreeMap<Controller, PathBuf>,
+    missing: Vec<String>,
+}
+
+impl Cgroups {
+    /// Finds what is mounted, and makes the group `name` in it. `ceiling` forbids what is better than
+    /// it: a machine that has less can so be tried out.
+    pub(crate) fn discover(name: &str, ceiling: Isolation) -> Self {
+        let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+        let own = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+        let mut found = Self {
+            isolation: Isolation::Tree,
+            two: None,
+            of_two: Vec::new(),
+            one: BTreeMap::new(),
+            missing: Vec::new(),
+        };
+        let mounted = mounted(&mounts);
+        match ceiling {
+            Isolation::Cgroup2 => found.try_two(name, mounted.two.as_deref(), &own),
+            Isolation::Freezer | Isolation::Tree => {}
+        }
+        match ceiling {
+            Isolation::Cgroup2 | Isolation::Freezer => found.try_one(name, &mounted),
+            Isolation::Tree => {
+                found.say("cgroups are not used: runs are told apart by their process tree");
+            }
+        }
+        found.name_what_is_missing(ceiling);
+        found
+    }
+
+    /// How runs are told apart here.
+    pub(crate) const fn isolation(&self) -> Isolation {
+        self.isolation
+    }
+
+    /// What this machine cannot do for its runs, each in a sentence.
+    pub(crate) fn missing(&self) -> &[String] {
+        &self.missing
+    }
+
+    /// The groups that all others lie in.
+    pub(crate) fn ours(&self) -> Vec<PathBuf> {
+        self.two.iter().chain(self.one.values()).cloned().collect()
+    }
+
+    /// Names of groups that are there, in any hierarchy.
+    pub(crate) fn names(&self) -> BTreeSet<String> {
+        let bases = self.two.iter().chain(self.one.values());
+        let entries = bases.flat_map(|base| fs::read_dir(base).into_iter().flatten().flatten());
+        let groups = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
+        groups.filter_map(|entry| entry.file_name().into_string().ok()).collect()
+    }
+
+    /// Ends whoever is in the groups of this name, and gives them to be removed.
+    pub(crate) fn end(&self, name: &str) -> Group {
+        let path = self.two.as_ref().map(|base| base.join(name));
+        if let Some(path) = &path {
+            drop(fs::write(path.join("cgroup.kill"), "1"));
+        }
+        let of_one = self.one.iter().map(|(controller, base)| (*controller, base.join(name)));
+        let of_one: Vec<_> = of_one.filter(|(_, path)| path.exists()).collect();
+        if path.is_none() {
+            for process in of_one.iter().flat_map(|(_, path)| processes(path)) {
+                end_process(process, name);
+            }
+        }
+        Group::left(path.filter(|path| path.exists()), of_one)
+    }
+
+    fn say(&mut self, text: impl Into<String>) {
+        self.missing.push(text.into());
+    }
+
+    /// At the top, or where this process was put by whoever gave us a part of the tree.
+    fn try_two(&mut self, name: &str, mount: Option<&Path>, own: &str) {
+        let Some(mount) = mount else { return };
+        let own = own.lines().find_map(|line| line.strip_prefix("0::/")).unwrap_or_default();
+        for parent in [mount.to_owned(), mount.join(own)] {
+            let base = parent.join(name);
+            if make(&base).is_err() || !base.join("cgroup.kill").exists() {
+                continue;
+            }
+            for controller in Controller::LIMITING {
+                let word = format!("+{}", controller.name());
+                // One that is in use by version 1, or that we may not enable, shows below.
+                drop(fs::write(parent.join("cgroup.subtree_control"), &word));
+                drop(fs::write(base.join("cgroup.subtree_control"), &word));
+            }
+            let enabled = fs::read_to_string(base.join("cgroup.subtree_control"));
+            let enabled = enabled.unwrap_or_default();
+            let has = |controller: &Controller| {
+                enabled.split_whitespace().any(|word| word == controller.name())
+            };
+            self.of_two = Controller::LIMITING.into_iter().filter(has).collect();
+            self.two = Some(base);
+            self.isolation = Isolation::Cgroup2;
+            return;
+        }
+    }
+
+    fn try_one(&mut self, name: &str, mounted: &Mounted) {
+        for (controller, mount) in &mounted.one {
+            let is_wanted = match controller {
+                Controller::Cpu | Controller::Memory | Controller::Pids => {
+                    !self.of_two.contains(controller)
+                }
+                Controller::Freezer => self.two.is_none(),
+            };
+            let base = mount.join(name);
+            if is_wanted && make(&base).is_ok() {
+                self.one.insert(*controller, base);
+            }
+        }
+        if self.two.is_none() && self.one.contains_key(&Controller::Freezer) {
+            self.isolation = Isolation::Freezer;
+        }
+    }
+
+    fn name_what_is_missing(&mut self, ceiling: Isolation) {
+        match (ceiling, self.isolation) {
+            (Isolation::Cgroup2 | Isolation::Freezer, Isolation::Cgroup2)
+            | (Isolation::Tree, Isolation::Cgroup2 | Isolation::Freezer | Isolation::Tree) => {}
+            (Isolation::Cgroup2 | Isolation::Freezer, Isolation::Freezer) => {
+                self.say("no cgroup v2 with cgroup.kill (Linux 5.14) that may be written to: runs are frozen and killed process by process");
+            }
+            (Isolation::Cgroup2 | Isolation::Freezer, Isolation::Tree) => {
+                self.say(
+                    "no cgroups that may be written to: runs are told apart by their process tree",
+                );
+            }
+        }
+        for controller in Controller::LIMITING {
+            if !self.of_two.contains(&controller) && !self.one.contains_key(&controller) {
+                let name = controller.name();
+                self.say(format!("no {name} controller that may be used: {name} is not limited"));
+            }
+        }
+    }
+}
+
+/// Kills a process, if it is in a group of this name: its number may mean another by now.
+fn end_process(process: u32, name: &str) {
+    use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+    let pid = i32::try_from(process).ok().and_then(Pid::from_raw);
+    let Some(Ok(fd)) = pid.map(|pid| pidfd_open(pid, PidfdFlags::empty())) else { return };
+    let groups = fs::read_to_string(format!("/proc/{process}/cgroup")).unwrap_or_default();
+    if groups.lines().any(|line| line.ends_with(name)) {
+        // Who has ended meanwhile needs no signal.
+        let _ = pidfd_send_signal(fd, Signal::KILL);
+    }
+}
+
+/// Makes a group, unless it is there.
+fn make(path: &Path) -> io::Result<()> {
+    match fs::create_dir(path) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        made => made,
+    }
+}
+
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Mounted {
+    two: Option<PathBuf>,
+    one: BTreeMap<Controller, PathBuf>,
+}
+
+/// Reads `/proc/self/mountinfo`: after a dash come type, source and the options of the superblock.
+fn mounted(text: &str) -> Mounted {
+    let mut mounted = Mounted::default();
+    for line in text.lines() {
+        let Some((before, after)) = line.split_once(" - ") else { continue };
+        let Some(place) = before.split(' ').nth(4) else { continue };
+        // Spaces and the like are written as octal numbers; nobody mounts cgroups there.
+        if place.contains('\\') {
+            continue;
+        }
+        let mut words = after.split(' ');
+        let (kind, options) = (words.next(), words.nth(1).unwrap_or_default());
+        if kind == Some("cgroup2") {
+            mounted.two.get_or_insert_with(|| PathBuf::from(place));
+        } else if kind == Some("cgroup") {
+            for option in options.split(',') {
+                let all = Controller::LIMITING.into_iter().chain([Controller::Freezer]);
+                for controller in all.filter(|controller| controller.name() == option) {
+                    mounted.one.entry(controller).or_insert_with(|| PathBuf::from(place));
+                }
+            }
+        }
+    }
+    mounted
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hybrid_machine_is_read() {
+        let text = "30 24 0:26 / /sys/fs/cgroup rw - tmpfs tmpfs rw\n\
+                    31 30 0:27 / /sys/fs/cgroup/cpu,cpuacct rw shared:9 - cgroup cgroup rw,cpu,cpuacct\n\
+                    32 30 0:28 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n\
+                    33 30 0:29 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n";
+        let mounted = mounted(text);
+        assert_eq!(mounted.two, Some(PathBuf::from("/sys/fs/cgroup/unified")));
+        let cpu = mounted.one.get(&Controller::Cpu).unwrap();
+        assert_eq!(cpu, Path::new("/sys/fs/cgroup/cpu,cpuacct"));
+        assert_eq!(mounted.one.keys().collect::<Vec<_>>(), [&Controller::Cpu, &Controller::Memory]);
+    }
+
+    #[test]
+    fn a_machine_without_cgroups_has_none() {
+        assert_eq!(
+            mounted("24 1 0:1 / / rw - ext4 /dev/vda rw\nno such line\n"),
+            Mounted::default()
+        );
+    }
+}

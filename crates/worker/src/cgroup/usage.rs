@@ -1,0 +1,120 @@
+//! What a run uses, as its groups count it.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use super::{Controller, Group, Hold};
+
+/// What a run has used so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
+pub struct Usage {
+    /// Processor time, in microseconds.
+    pub cpu_us: u64,
+    /// Memory at this moment, in bytes.
+    pub memory_bytes: u64,
+    /// The most memory at any moment that was seen, in bytes.
+    pub memory_peak_bytes: u64,
+}
+
+impl Usage {
+    /// Takes in a later sample: counts only grow, and a peak stays.
+    #[must_use]
+    pub fn later(self, sample: Self) -> Self {
+        let peak = self.memory_peak_bytes.max(sample.memory_peak_bytes).max(sample.memory_bytes);
+        Self {
+            cpu_us: self.cpu_us.max(sample.cpu_us),
+            memory_bytes: sample.memory_bytes,
+            memory_peak_bytes: peak,
+        }
+    }
+}
+
+impl Group {
+    /// What the run uses now; nothing where nothing counts it.
+    pub(crate) fn usage(&self) -> Usage {
+        let Hold::Cgroup2(two) = &self.hold else {
+            return self.memory_of_one(Usage::default());
+        };
+        let cpu_us = field(&two.join("cpu.stat"), "usage_usec");
+        let usage = Usage { cpu_us, ..Usage::default() };
+        if self.has_memory {
+            let memory_bytes = number(&two.join("memory.current"));
+            let memory_peak_bytes = number(&two.join("memory.peak")).max(memory_bytes);
+            return Usage { memory_bytes, memory_peak_bytes, ..usage };
+        }
+        if self.one.iter().any(|(controller, _)| *controller == Controller::Memory) {
+            return self.memory_of_one(usage);
+        }
+        let memory_bytes = processes(two).into_iter().map(resident).sum();
+        Usage { memory_bytes, memory_peak_bytes: memory_bytes, ..usage }
+    }
+
+    fn memory_of_one(&self, usage: Usage) -> Usage {
+        let Some((_, path)) = self.one.iter().find(|(known, _)| *known == Controller::Memory)
+        else {
+            return usage;
+        };
+        Usage {
+            memory_bytes: number(&path.join("memory.usage_in_bytes")),
+            memory_peak_bytes: number(&path.join("memory.max_usage_in_bytes")),
+            ..usage
+        }
+    }
+
+    /// How many of its processes the kernel has killed because its memory limit was reached.
+    pub(crate) fn oom_kills(&self) -> u64 {
+        if self.has_memory
+            && let Hold::Cgroup2(two) = &self.hold
+        {
+            return field(&two.join("memory.events"), "oom_kill");
+        }
+        let one = self.one.iter().find(|(known, _)| *known == Controller::Memory);
+        one.map_or(0, |(_, path)| field(&path.join("memory.oom_control"), "oom_kill"))
+    }
+}
+
+/// Everybody in a group and in those below it.
+pub(super) fn processes(group: &Path) -> Vec<u32> {
+    let text = fs::read_to_string(group.join("cgroup.procs")).unwrap_or_default();
+    let mut all: Vec<u32> = text.lines().filter_map(|line| line.parse().ok()).collect();
+    let below = fs::read_dir(group).into_iter().flatten().flatten();
+    let below: Vec<PathBuf> =
+        below.map(|entry| entry.path()).filter(|path| path.is_dir()).collect();
+    for path in below {
+        all.extend(processes(&path));
+    }
+    all
+}
+
+/// The memory of one process that is in use; shared pages count for each that shares them.
+fn resident(process: u32) -> u64 {
+    let text = fs::read_to_string(format!("/proc/{process}/statm")).unwrap_or_default();
+    let pages: u64 = text.split(' ').nth(1).and_then(|word| word.parse().ok()).unwrap_or(0);
+    pages * rustix::param::page_size() as u64
+}
+
+fn number(path: &Path) -> u64 {
+    fs::read_to_string(path).ok().and_then(|text| text.trim().parse().ok()).unwrap_or(0)
+}
+
+/// The number after `name` in a file of names and numbers.
+fn field(path: &Path, name: &str) -> u64 {
+    let text = fs::read_to_string(path).unwrap_or_default();
+    let found = text.lines().find_map(|line| line.strip_prefix(name)?.trim().parse().ok());
+    found.unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn later_samples_keep_what_was_seen() {
+        let early = Usage { cpu_us: 5, memory_bytes: 100, memory_peak_bytes: 120 };
+        let late = Usage { cpu_us: 3, memory_bytes: 90, memory_peak_bytes: 90 };
+        let both = early.later(late);
+        assert_eq!(both, Usage { cpu_us: 5, memory_bytes: 90, memory_peak_bytes: 120 });
+    }
+}

@@ -1,0 +1,178 @@
+//! How a worker comes to the runs of earlier lives, and to a guardian in place of one that was killed.
+
+use std::{collections::BTreeMap, io};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use sterna_executor::container::{Container, Input, Step};
+use sterna_model::{BootTime, RunId};
+
+use super::{
+    Event,
+    driver::Driver,
+    live::{Live, spec},
+    prepare::Prepared,
+    stored::{self, Begun},
+    sweeper::Chore,
+};
+use crate::{
+    clock::boot_time,
+    guardian::{self, Ask, Line, Say},
+};
+
+impl Driver {
+    /// Takes over what the guardian holds, tells what was not acknowledged, and removes every other
+    /// leftover (safety rule 15).
+    pub(super) fn adopt_all(&mut self) -> io::Result<()> {
+        let held = self.greet().or_else(|_| self.greet_another())?;
+        for run in self.at.layout.runs() {
+            let directory = self.at.layout.run(run);
+            if let Some(report) = stored::read_end(&directory) {
+                self.reported(run, report);
+            } else if held.contains_key(&run) {
+                self.adopt(run, held.get(&run).copied().flatten());
+            } else {
+                self.sweeper.tell(Chore::Directory(directory));
+            }
+        }
+        for run in held.keys().filter(|run| !self.lives.contains_key(run)) {
+            self.channel.push(&Ask::Stop { run: *run, grace_ms: 0 }, Vec::new());
+        }
+        for name in self.cgroups.names() {
+            let is_held = name.parse::<RunId>().is_ok_and(|run| held.contains_key(&run));
+            if !is_held {
+                let group = self.cgroups.end(&name);
+                self.sweeper.tell(Chore::Groups(Some(group)));
+            }
+        }
+        // What came with the answer, or right after it.
+        self.heed();
+        self.flush();
+        Ok(())
+    }
+
+    /// Says who we are, and waits for what is held.
+    fn greet(&mut self) -> io::Result<BTreeMap<RunId, Option<u32>>> {
+        let (incarnation, process) = (self.at.incarnation, self.at.process);
+        self.ask(&Ask::Adopt { incarnation, process });
+        self.ask(&Ask::KillWait { ms: self.options.kill_wait.as_millis() });
+        if let Some(stamp) = self.confirmed {
+            self.ask(&Ask::Confirmed { stamp_ms: stamp.as_millis() });
+        }
+        self.channel.flush()?;
+        let until = boot_time().plus(Self::PATIENCE);
+        loop {
+            if let Some((say, _)) = self.channel.next::<Say>()? {
+                match say {
+                    Say::Adopted { held } => {
+                        return Ok(held.into_iter().map(|held| (held.run, held.part)).collect());
+                    }
+                    Say::Fate { .. } | Say::Pong { .. } => continue,
+                }
+            }
+            let left = until.since(boot_time());
+            if boot_time() >= until {
+                return Err(io::Error::other("the guardian does not say what it holds"));
+            }
+            let timeout = Timespec::try_from(left.as_duration()).map_err(io::Error::other)?;
+            let mut fds = [PollFd::new(&self.channel, PollFlags::IN)];
+            poll(&mut fds, Some(&timeout))?;
+            if self.channel.fill()? == Line::Closed {
+                return Err(io::Error::other("the guardian went before it said what it holds"));
+            }
+        }
+    }
+
+    /// An end that nobody has acknowledged.
+    fn reported(&mut self, run: RunId, report: super::Report) {
+        let work = Begun::read(&self.at.layout.run(run)).map(|begun| begun.work);
+        let mut live = Live::new(Container::over(report.end.clone()), work.unwrap_or_default());
+        live.report = Some(report.clone());
+        self.ask(&Ask::Forget { run });
+        self.lives.insert(run, live);
+        (self.listener)(Event::Completed(run, Box::new(report)));
+    }
+
+    fn adopt(&mut self, run: RunId, part: Option<u32>) {
+        let directory = self.at.layout.run(run);
+        let Some(begun) = Begun::read(&directory).filter(|begun| begun.boot == self.at.boot) else {
+            return;
+        };
+        let layout = &self.at.layout;
+        let described = Prepared::describe(layout, &self.cgroups, run, &begun.work, &begun.ports);
+        let Ok(prepared) = described else { return };
+        let now = boot_time();
+        let begun_at = BootTime::from_millis(begun.begun_ms);
+        let mut live = Live::new(Container::reserve(now), begun.work);
+        let step = part.and_then(|part| live.step_of(part)).unwrap_or(Step::Run);
+        live.core = Container::adopt(now, spec(&live.work), begun_at, step);
+        live.prepared = Some(prepared);
+        live.is_spawned = true;
+        live.ports.clone_from(&begun.ports);
+        self.ports.adopt(&begun.ports);
+        let state = live.core.state();
+        self.lives.insert(run, live);
+        (self.listener)(Event::Became(run, state));
+    }
+
+    /// The guardian is gone. Its runs go on; another one takes them over (safety rule 14).
+    pub(super) fn find_another_guardian(&mut self) {
+        let Ok(held) = self.greet_another() else {
+            // Without a guardian no heartbeat is sent, and every run has its deadline; so it is tried
+            // again, at the next thing that happens.
+            return;
+        };
+        let runs: Vec<RunId> = self.lives.keys().copied().collect();
+        for run in runs {
+            if held.contains_key(&run) {
+                self.give_pipes(run);
+            } else {
+                self.lost(run);
+            }
+        }
+        self.heed();
+        self.flush();
+    }
+
+    /// One that is just leaving makes room for the next.
+    fn greet_another(&mut self) -> io::Result<BTreeMap<RunId, Option<u32>>> {
+        let mut last = io::Error::other("no guardian stays");
+        for _ in 0..10 {
+            if let Some(mut child) = self.child.take() {
+                // It has ended, or is about to.
+                drop(child.wait());
+            }
+            let launched = guardian::connect(&self.at.layout.path)?;
+            self.channel = launched.channel;
+            self.child = launched.child;
+            self.watch_guardian()?;
+            match self.greet() {
+                Ok(held) => return Ok(held),
+                Err(error) => last = error,
+            }
+        }
+        Err(last)
+    }
+
+    /// The new guardian keeps the pipes open from now on.
+    fn give_pipes(&mut self, run: RunId) {
+        let Some(live) = self.lives.get(&run) else { return };
+        for (part, pipes) in &live.pipes {
+            let streams = pipes.iter().map(|(stream, _)| *stream).collect();
+            let fds = pipes.iter().map(|(_, fd)| fd.clone()).collect();
+            self.channel.push(&Ask::Pipes { run, part: *part, streams }, fds);
+        }
+    }
+
+    /// A run that was asked for, and that the new guardian has found nothing of.
+    fn lost(&mut self, run: RunId) {
+        let Some(live) = self.lives.get(&run) else { return };
+        if !live.is_spawned || live.report.is_some() || live.is_empty {
+            return;
+        }
+        if live.started.is_empty() {
+            let why = "its guardian was killed before it began".to_owned();
+            self.step(run, Input::NotStarted(why));
+        }
+        self.emptied(run);
+    }
+}

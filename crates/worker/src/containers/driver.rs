@@ -1,0 +1,447 @@
+//! The loop that drives the cores of all containers.
+
+use std::{collections::BTreeMap, io, os::fd::OwnedFd, process::Child, sync::mpsc::Receiver};
+
+use rustix::event::{Timespec, epoll};
+use sterna_executor::container::{Cause, Container, Effect, How, Input, State, Step};
+use sterna_model::{BootTime, Incarnation, RunId, Span};
+
+use super::{
+    Command, Event, Listener, Options, Orders, Report,
+    live::{Live, Question, spec},
+    output::{Order, Output},
+    ports::Ports,
+    prepare::Prepared,
+    probe,
+    stored::{self, Begun},
+    sweeper::{Chore, Sweeper},
+};
+use crate::{
+    cgroup::Cgroups,
+    clock::{boot_id, boot_time},
+    directory::{Layout, random},
+    guardian::{Ask, Channel, Launched, RoleWord},
+    sink::Sinks,
+    work::{Probe, WhenWorkerExits, Work},
+};
+
+const WAKE: u64 = 0;
+const GUARDIAN: u64 = 1;
+/// How often work directories with a limit are measured, in samples.
+const MEASURE_EVERY: u64 = 2;
+
+/// Everything that the loop has.
+pub(super) struct Driver {
+    pub(super) at: Place,
+    pub(super) options: Options,
+    pub(super) cgroups: Cgroups,
+    pub(super) ports: Ports,
+    pub(super) channel: Channel,
+    pub(super) child: Option<Child>,
+    pub(super) output: Output,
+    pub(super) sweeper: Sweeper,
+    pub(super) listener: Listener,
+    pub(super) lives: BTreeMap<RunId, Live>,
+    pub(super) confirmed: Option<BootTime>,
+    orders: Orders,
+    epoll: OwnedFd,
+    next_sample: BootTime,
+    samples: u64,
+    is_shutting_down: bool,
+}
+
+/// Who and where this worker is.
+#[derive(Debug)]
+pub(super) struct Place {
+    pub(super) layout: Layout,
+    pub(super) boot: String,
+    pub(super) incarnation: Incarnation,
+    /// Tells this process of the worker from every other.
+    pub(super) process: u64,
+}
+
+impl Place {
+    pub(super) fn new(layout: Layout, incarnation: Incarnation) -> io::Result<Self> {
+        let process = u64::from_ne_bytes(random()?);
+        Ok(Self { layout, boot: boot_id(), incarnation, process })
+    }
+}
+
+/// Whoever the driver speaks to, beside the guardian.
+pub(super) struct Ends {
+    pub(super) orders: Orders,
+    pub(super) sinks: Box<dyn Sinks>,
+    pub(super) listener: Listener,
+}
+
+impl Driver {
+    pub(super) fn new(
+        at: Place,
+        options: Options,
+        cgroups: Cgroups,
+        launched: Launched,
+        ends: Ends,
+    ) -> io::Result<Self> {
+        let Ends { orders, sinks, listener } = ends;
+        let drained = orders.clone();
+        let output = Output::start(
+            sinks,
+            Box::new(move |run, status| drained.send(Command::Drained(run, status))),
+        )?;
+        let sweeper = Sweeper::start(orders.clone(), cgroups.ours())?;
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        let wake = epoll::EventData::new_u64(WAKE);
+        epoll::add(&epoll, &*orders.wake, wake, epoll::EventFlags::IN)?;
+        let driver = Self {
+            ports: Ports::new(options.ports.clone()),
+            at,
+            options,
+            cgroups,
+            channel: launched.channel,
+            child: launched.child,
+            output,
+            sweeper,
+            listener,
+            lives: BTreeMap::new(),
+            confirmed: None,
+            orders,
+            epoll,
+            next_sample: boot_time(),
+            samples: 0,
+            is_shutting_down: false,
+        };
+        driver.watch_guardian()?;
+        Ok(driver)
+    }
+
+    pub(super) fn watch_guardian(&self) -> io::Result<()> {
+        let flags = epoll::EventFlags::IN | epoll::EventFlags::OUT | epoll::EventFlags::ET;
+        let data = epoll::EventData::new_u64(GUARDIAN);
+        Ok(epoll::add(&self.epoll, &self.channel, data, flags)?)
+    }
+
+    /// Works until it is told to end.
+    pub(super) fn work(mut self, commands: &Receiver<Command>) {
+        let mut events = Vec::with_capacity(16);
+        loop {
+            self.pass_time();
+            self.flush();
+            events.clear();
+            let timeout = self.timeout();
+            let room = rustix::buffer::spare_capacity(&mut events);
+            // An interrupted wait is one without events.
+            let _ = epoll::wait(&self.epoll, room, timeout.as_ref());
+            for event in &events {
+                match event.data.u64() {
+                    WAKE => drop(rustix::io::read(&self.orders.wake, &mut [0; 8])),
+                    _ => self.hear(),
+                }
+            }
+            while let Ok(command) = commands.try_recv() {
+                if let Command::End = command {
+                    return;
+                }
+                self.obey(command);
+            }
+        }
+    }
+
+    fn timeout(&self) -> Option<Timespec> {
+        let cores = self.lives.values().filter_map(|live| live.core.deadline());
+        let sample = (!self.lives.is_empty()).then_some(self.next_sample);
+        let wait = cores.chain(sample).min()?.since(boot_time()).plus(Span::from_millis(1));
+        Timespec::try_from(wait.as_duration()).ok()
+    }
+
+    fn pass_time(&mut self) {
+        let now = boot_time();
+        let is_due = |live: &Live| live.core.deadline().is_some_and(|at| now >= at);
+        let due: Vec<RunId> =
+            self.lives.iter().filter(|(_, live)| is_due(live)).map(|(run, _)| *run).collect();
+        for run in due {
+            self.step(run, Input::Tick);
+        }
+        if now >= self.next_sample {
+            self.next_sample = now.plus(self.options.sample_every);
+            self.sample();
+        }
+    }
+
+    fn sample(&mut self) {
+        self.samples += 1;
+        for (run, live) in &mut self.lives {
+            match live.core.state() {
+                State::Created | State::Running => live.sample(),
+                State::Reserved | State::Initializing | State::Completed | State::Gone => continue,
+            }
+            if live.work.limits.disk.is_some() && self.samples.is_multiple_of(MEASURE_EVERY) {
+                let directory = self.at.layout.run(*run).join("work");
+                self.sweeper.tell(Chore::Measure(*run, directory));
+            }
+        }
+    }
+
+    fn obey(&mut self, command: Command) {
+        match command {
+            Command::Start(run, work) => self.start(run, *work),
+            Command::Stop(run, cause, how) => self.step(run, Input::Stop(cause, how)),
+            Command::Signal(run, signal, to) => {
+                self.ask(&Ask::Signal { run, signal: signal.number(), to });
+            }
+            Command::Acknowledge(run) => self.step(run, Input::Acknowledged),
+            Command::Confirmed(stamp) => {
+                self.confirmed = self.confirmed.max(Some(stamp));
+                self.ask(&Ask::Confirmed { stamp_ms: stamp.as_millis() });
+            }
+            Command::KillWait(span) => {
+                self.options.kill_wait = span;
+                self.ask(&Ask::KillWait { ms: span.as_millis() });
+            }
+            Command::Ping(number) => self.ask(&Ask::Ping { number }),
+            Command::Adopt(incarnation) => {
+                self.at.incarnation = incarnation;
+                let process = self.at.process;
+                self.ask(&Ask::Adopt { incarnation, process });
+            }
+            Command::Freeze(is_frozen, done) => {
+                let runs: Vec<RunId> = self.lives.keys().copied().collect();
+                for run in runs {
+                    self.ask(&Ask::Freeze { run, is_frozen });
+                }
+                self.flush();
+                // Who does not wait for it needs no answer.
+                let _ = done.send(());
+            }
+            Command::ShutDown => self.shut_down(),
+            Command::Drained(run, status) => {
+                if let Some(live) = self.lives.get_mut(&run) {
+                    live.status = status;
+                }
+                self.step(run, Input::Empty);
+            }
+            Command::Measured(run, bytes) => self.measured(run, bytes),
+            Command::Probed(run, question, probe, is_good) => {
+                self.probed(run, question, probe, is_good);
+            }
+            Command::End => {}
+        }
+    }
+
+    fn start(&mut self, run: RunId, work: Work) {
+        // A run that is known is never begun again.
+        if self.lives.contains_key(&run) {
+            return;
+        }
+        let spec = spec(&work);
+        let reserved = Container::reserve(boot_time().plus(Span::from_secs(1)));
+        self.lives.insert(run, Live::new(reserved, work));
+        self.step(run, Input::Start(spec));
+    }
+
+    fn measured(&mut self, run: RunId, bytes: u64) {
+        let limit = self.lives.get(&run).and_then(|live| live.work.limits.disk);
+        if limit.is_some_and(|limit| bytes > limit.get()) {
+            self.step(run, Input::Stop(Cause::DiskLimit, How::Gracefully));
+        }
+    }
+
+    pub(super) fn probed(
+        &mut self,
+        run: RunId,
+        question: Question,
+        probe: sterna_executor::monitor::ProbeId,
+        is_good: bool,
+    ) {
+        self.step(
+            run,
+            match question {
+                Question::IsWell => Input::Probed(probe, is_good),
+                Question::IsReady => Input::Ready(probe, is_good),
+            },
+        );
+    }
+
+    fn shut_down(&mut self) {
+        self.is_shutting_down = true;
+        let ending = self.lives.iter().filter(|(_, live)| match live.work.when_worker_exits {
+            WhenWorkerExits::Stop => true,
+            WhenWorkerExits::Keep => false,
+        });
+        let ending: Vec<RunId> = ending.map(|(run, _)| *run).collect();
+        for run in ending {
+            self.step(run, Input::Stop(Cause::WorkerExit, How::Gracefully));
+        }
+        self.tell_when_shut_down();
+    }
+
+    fn tell_when_shut_down(&mut self) {
+        let is_open = |live: &Live| match (live.work.when_worker_exits, live.core.state()) {
+            (
+                WhenWorkerExits::Stop,
+                State::Initializing | State::Created | State::Running | State::Reserved,
+            ) => true,
+            (WhenWorkerExits::Stop, State::Completed | State::Gone)
+            | (
+                WhenWorkerExits::Keep,
+                State::Reserved
+                | State::Initializing
+                | State::Created
+                | State::Running
+                | State::Completed
+                | State::Gone,
+            ) => false,
+        };
+        if self.is_shutting_down && !self.lives.values().any(is_open) {
+            self.is_shutting_down = false;
+            (self.listener)(Event::ShutDown);
+        }
+    }
+
+    pub(super) fn ask(&mut self, ask: &Ask) {
+        self.channel.push(ask, Vec::new());
+    }
+
+    /// Lets the core of a run decide, and does what it says.
+    pub(super) fn step(&mut self, run: RunId, input: Input) {
+        let Some(live) = self.lives.get_mut(&run) else { return };
+        let mut effects = Vec::new();
+        let now = boot_time();
+        live.core.step(now, input, &mut effects);
+        for effect in effects {
+            self.perform(now, run, effect);
+        }
+    }
+
+    fn perform(&mut self, now: BootTime, run: RunId, effect: Effect) {
+        match effect {
+            Effect::Create => {
+                let made = self.create(now, run);
+                self.step(run, made.map_or_else(Input::NotCreated, |()| Input::Created));
+            }
+            Effect::Run(step) => {
+                if let Err(why) = self.run(run, step) {
+                    self.step(run, Input::NotStarted(why));
+                }
+            }
+            Effect::Terminate => {
+                if let Some(live) = self.lives.get(&run) {
+                    let grace_ms = live.grace(now).as_millis();
+                    self.ask(&Ask::Stop { run, grace_ms });
+                }
+            }
+            Effect::Kill => self.kill(run),
+            Effect::Probe(probe) => self.probe(run, Question::IsWell, probe),
+            Effect::ProbeReadiness(probe) => self.probe(run, Question::IsReady, probe),
+            Effect::Became(state) => (self.listener)(Event::Became(run, state)),
+            Effect::Readiness(is_ready) => (self.listener)(Event::Readiness(run, is_ready)),
+            Effect::Completed(end) => self.complete(run, end),
+            Effect::Remove => self.remove(run),
+        }
+    }
+
+    fn create(&mut self, now: BootTime, run: RunId) -> Result<(), String> {
+        let Some(live) = self.lives.get_mut(&run) else { return Ok(()) };
+        let ports = self.ports.take(&live.work.ports)?;
+        let made = Prepared::make(&self.at.layout, &self.cgroups, run, &live.work, &ports);
+        let made = made.and_then(|prepared| {
+            let begun = Begun {
+                boot: self.at.boot.clone(),
+                begun_ms: now.as_millis(),
+                ports: ports.clone(),
+                work: live.work.clone(),
+            };
+            let directory = self.at.layout.run(run);
+            begun
+                .write(&directory)
+                .map_err(|error| format!("cannot write to {}: {error}", directory.display()))?;
+            Ok(prepared)
+        });
+        match made {
+            Ok(prepared) => {
+                live.prepared = Some(prepared);
+                live.ports = ports;
+                Ok(())
+            }
+            Err(why) => {
+                self.ports.give_back(&ports);
+                Err(why)
+            }
+        }
+    }
+
+    fn run(&mut self, run: RunId, step: Step) -> Result<(), String> {
+        let Some(live) = self.lives.get_mut(&run) else { return Ok(()) };
+        let Some(prepared) = &live.prepared else { return Ok(()) };
+        let (part, role, command) = live.command(step);
+        let plan = Box::new(prepared.plan(&live.work, command, role)?);
+        let contract = live.contract();
+        live.is_spawned = true;
+        self.ask(&Ask::Spawn { run, part, role, contract, plan });
+        Ok(())
+    }
+
+    /// What the guardian was never asked for is over at once.
+    fn kill(&mut self, run: RunId) {
+        match self.lives.get(&run).map(|live| live.is_spawned) {
+            Some(true) => self.ask(&Ask::Stop { run, grace_ms: 0 }),
+            Some(false) => self.output.tell(Order::Finish(run)),
+            None => {}
+        }
+    }
+
+    fn probe(&mut self, run: RunId, question: Question, id: sterna_executor::monitor::ProbeId) {
+        let Some(live) = self.lives.get_mut(&run) else { return };
+        let monitor = match question {
+            Question::IsWell => &live.work.monitor,
+            Question::IsReady => &live.work.readiness,
+        };
+        let Some(monitor) = monitor else { return };
+        let orders = self.orders.clone();
+        let answer = move |is_good| orders.send(Command::Probed(run, question, id, is_good));
+        match &monitor.probe {
+            Probe::Command(command) => {
+                let plan = live
+                    .prepared
+                    .as_ref()
+                    .map(|prepared| prepared.plan(&live.work, command, RoleWord::Probe));
+                let Some(Ok(plan)) = plan else { return self.probed(run, question, id, false) };
+                let part = live.next_probe;
+                live.next_probe += 1;
+                live.probes.insert(part, (question, id));
+                let contract = live.contract();
+                let role = RoleWord::Probe;
+                self.ask(&Ask::Spawn { run, part, role, contract, plan: Box::new(plan) });
+            }
+            Probe::Tcp(port) => {
+                probe::tcp(live.port(port), monitor.timeout, answer);
+            }
+            Probe::Http(port, path) => {
+                probe::http(live.port(port), path, monitor.timeout, answer);
+            }
+        }
+    }
+
+    fn complete(&mut self, run: RunId, end: sterna_executor::container::End) {
+        let Some(live) = self.lives.get_mut(&run) else { return };
+        live.sample();
+        let report = Report { end, usage: live.usage, status: live.status.take() };
+        self.ports.give_back(&std::mem::take(&mut live.ports));
+        live.pipes.clear();
+        let group = live.prepared.take().map(|prepared| prepared.group);
+        self.sweeper.tell(Chore::Groups(group));
+        // An end that is not kept is still told, by this worker.
+        drop(stored::write_end(&self.at.layout.run(run), &report));
+        live.report = Some(report.clone());
+        if live.is_spawned {
+            self.ask(&Ask::Forget { run });
+        }
+        (self.listener)(Event::Completed(run, Box::new(report)));
+        self.tell_when_shut_down();
+    }
+
+    fn remove(&mut self, run: RunId) {
+        if self.lives.remove(&run).is_some() {
+            self.sweeper.tell(Chore::Directory(self.at.layout.run(run)));
+        }
+    }
+}

@@ -1,0 +1,263 @@
+//! All containers of this worker: what is asked of them, what became of them, and the thread that
+//! drives their cores.
+//!
+//! ```text
+//!   whoever asks ──Command──▶ driver ── words ──▶ guardian ── containers
+//!                ◀──Event───   │  ▲                               │
+//!                              ▼  └── pipes are closed ── output ◀┘ pipes
+//!                           sweeper: removes what is over
+//! ```
+//!
+//! Invariant: a run is complete when every process of it is gone and its pipes are closed; its end
+//! then stands on the disk, and is told again by every worker until it is acknowledged.
+//!
+//! Invariant: whatever a run has is given back when it ends, however it ends.
+//!
+//! It does not know leaders and links: it is told when a heartbeat was confirmed.
+
+mod adopt;
+mod driver;
+mod fates;
+mod live;
+mod output;
+mod ports;
+mod prepare;
+mod probe;
+mod stored;
+mod sweeper;
+mod users;
+
+use std::{
+    io,
+    ops::RangeInclusive,
+    os::fd::OwnedFd,
+    sync::{
+        Arc,
+        mpsc::{SyncSender, sync_channel},
+    },
+    thread::JoinHandle,
+};
+
+use rustix::event::{EventfdFlags, eventfd};
+use sterna_executor::{
+    container::{Cause, End, How, State},
+    monitor::ProbeId,
+};
+use sterna_model::{BootTime, Incarnation, RunId, Span};
+
+use self::driver::{Driver, Ends, Place};
+use self::live::Question;
+use crate::{
+    cgroup::{Cgroups, Isolation, Usage},
+    directory::Directory,
+    guardian,
+    sink::Sinks,
+    work::{Signal, To, Work},
+};
+
+/// How a worker holds its containers.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The best way of telling runs apart that may be used.
+    pub isolation: Isolation,
+    /// Ports for containers.
+    pub ports: RangeInclusive<u16>,
+    /// Between TERM and KILL at deadlines, and when the worker is gone.
+    pub kill_wait: Span,
+    /// Between two looks at what containers use.
+    pub sample_every: Span,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            isolation: Isolation::Cgroup2,
+            ports: 20_000..=29_999,
+            kill_wait: Span::from_secs(5),
+            sample_every: Span::from_secs(5),
+        }
+    }
+}
+
+/// Something worth knowing of a run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// It is in this state now; told again of every run that was adopted.
+    Became(RunId, State),
+    /// Whether it takes requests has changed.
+    Readiness(RunId, bool),
+    /// It is over; to be acknowledged.
+    Completed(RunId, Box<Report>),
+    /// The guardian has answered.
+    GuardianAnswered(u64),
+    /// What must end with this worker has ended.
+    ShutDown,
+}
+
+/// What is known of a run that is over.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Report {
+    /// Why, and how.
+    pub end: End,
+    /// What it used.
+    pub usage: Usage,
+    /// The last line that it wrote to its status pipe.
+    pub status: Option<String>,
+}
+
+/// What is asked of the driver.
+#[derive(Debug)]
+enum Command {
+    Start(RunId, Box<Work>),
+    Stop(RunId, Cause, How),
+    Signal(RunId, Signal, To),
+    Acknowledge(RunId),
+    Confirmed(BootTime),
+    KillWait(Span),
+    Ping(u64),
+    Adopt(Incarnation),
+    Freeze(bool, SyncSender<()>),
+    ShutDown,
+    Drained(RunId, Option<String>),
+    Measured(RunId, u64),
+    Probed(RunId, Question, ProbeId, bool),
+    End,
+}
+
+/// Takes events, on the driver's own thread: it must not wait for the driver.
+pub type Listener = Box<dyn FnMut(Event) + Send>;
+
+/// All containers of this worker. Dropped, it lets go of them as a killed worker would.
+#[derive(Debug)]
+pub struct Containers {
+    orders: Orders,
+    isolation: Isolation,
+    missing: Vec<String>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// The way to the driver. The channel is bounded: who asks faster than the driver works, waits.
+#[derive(Clone, Debug)]
+struct Orders {
+    commands: SyncSender<Command>,
+    wake: Arc<OwnedFd>,
+}
+
+impl Orders {
+    fn send(&self, command: Command) {
+        // The driver ends only when it is told to, or when nothing can be asked of it any more.
+        drop(self.commands.send(command));
+        let _ = rustix::io::write(&self.wake, &1_u64.to_ne_bytes());
+    }
+
+    /// For what may as well be told later, by a thread that the driver waits for when it ends.
+    fn offer(&self, command: Command) {
+        if self.commands.try_send(command).is_ok() {
+            let _ = rustix::io::write(&self.wake, &1_u64.to_ne_bytes());
+        }
+    }
+}
+
+impl Containers {
+    /// Finds the guardian, or starts one; adopts what is there, and ends every other leftover of
+    /// earlier lives. What was adopted, and every end that is not acknowledged yet, is told to
+    /// `listener` before this returns.
+    ///
+    /// # Errors
+    /// There is no guardian, and none can be started.
+    pub fn open(
+        directory: &Directory,
+        options: Options,
+        sinks: Box<dyn Sinks>,
+        listener: Listener,
+    ) -> io::Result<Self> {
+        let layout = directory.layout();
+        let cgroups = Cgroups::discover(&layout.group, options.isolation);
+        let (isolation, missing) = (cgroups.isolation(), cgroups.missing().to_vec());
+        let launched = guardian::connect(&layout.path)?;
+        let (commands, receiver) = sync_channel(1024);
+        let wake = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
+        let orders = Orders { commands, wake };
+        let at = Place::new(layout, directory.incarnation())?;
+        let ends = Ends { orders: orders.clone(), sinks, listener };
+        let mut driver = Driver::new(at, options, cgroups, launched, ends)?;
+        driver.adopt_all()?;
+        let builder = std::thread::Builder::new().name("containers".to_owned());
+        let thread = builder.spawn(move || driver.work(&receiver))?;
+        Ok(Self { orders, isolation, missing, thread: Some(thread) })
+    }
+
+    /// How runs are told apart here.
+    pub const fn isolation(&self) -> Isolation {
+        self.isolation
+    }
+
+    /// What this machine cannot do for its runs, each in a sentence.
+    pub fn missing(&self) -> &[String] {
+        &self.missing
+    }
+
+    /// Starts a run. Whether it could be started is told as its end, if not.
+    pub fn start(&self, run: RunId, work: Work) {
+        self.orders.send(Command::Start(run, Box::new(work)));
+    }
+
+    /// Ends a run; may be asked again, and is never undone.
+    pub fn stop(&self, run: RunId, cause: Cause, how: How) {
+        self.orders.send(Command::Stop(run, cause, how));
+    }
+
+    /// Sends a signal to a run.
+    pub fn signal(&self, run: RunId, signal: Signal, to: To) {
+        self.orders.send(Command::Signal(run, signal, to));
+    }
+
+    /// The end of this run is recorded where it matters: everything of it but its log is removed.
+    pub fn acknowledge(&self, run: RunId) {
+        self.orders.send(Command::Acknowledge(run));
+    }
+
+    /// The heartbeat with this stamp was confirmed: deadlines count from it.
+    pub fn confirmed(&self, stamp: BootTime) {
+        self.orders.send(Command::Confirmed(stamp));
+    }
+
+    /// Between TERM and KILL at deadlines, and when the worker is gone.
+    pub fn kill_wait(&self, span: Span) {
+        self.orders.send(Command::KillWait(span));
+    }
+
+    /// Asks the guardian whether it is well; the answer is an event with this number.
+    pub fn ping(&self, number: u64) {
+        self.orders.send(Command::Ping(number));
+    }
+
+    /// This worker is reborn; its containers stay.
+    pub fn reborn(&self, incarnation: Incarnation) {
+        self.orders.send(Command::Adopt(incarnation));
+    }
+
+    /// Stops every container where it is, or lets it go on. Deadlines run on. When this returns, the
+    /// guardian has the order, even if this process is stopped next.
+    pub fn freeze(&self, is_frozen: bool) {
+        let (done, is_done) = sync_channel(1);
+        self.orders.send(Command::Freeze(is_frozen, done));
+        // A driver that has ended has no containers.
+        let _ = is_done.recv();
+    }
+
+    /// Ends what must end with this worker; the last event tells that it is done.
+    pub fn shut_down(&self) {
+        self.orders.send(Command::ShutDown);
+    }
+}
+
+impl Drop for Containers {
+    fn drop(&mut self) {
+        self.orders.send(Command::End);
+        if let Some(thread) = self.thread.take() {
+            // A panic of the thread was shown when it happened.
+            drop(thread.join());
+        }
+    }
+}

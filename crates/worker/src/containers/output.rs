@@ -1,0 +1,336 @@
+//! The one place where the output of runs is read: a thread that waits for all pipes.
+
+use std::{
+    collections::BTreeMap,
+    io,
+    os::fd::OwnedFd,
+    sync::{
+        Arc,
+        mpsc::{Receiver, Sender, channel},
+    },
+    thread::JoinHandle,
+};
+
+use rustix::event::{EventfdFlags, Timespec, epoll, eventfd};
+use sterna_model::{BootTime, RunId, Span};
+
+use crate::{
+    clock::{boot_time, wall_time},
+    guardian::StreamWord,
+    sink::{Flow, Sink, Sinks, Stream},
+};
+
+/// As much as is read at a time; one buffer serves all.
+const CHUNK: usize = 64 * 1024;
+/// Of a status line, not more is kept.
+const STATUS_MAX: usize = 65_000;
+/// Whoever keeps a pipe open after everything of the run is gone got it from the run, and is none of
+/// it. So long it is read on.
+const FOREIGN: Span = Span::from_millis(500);
+const WAKE: u64 = u64::MAX;
+
+/// What the thread is told. There are at most a few for each run, so the channel needs no bound.
+#[derive(Debug)]
+pub(super) enum Order {
+    /// Read these.
+    Add(RunId, Vec<(StreamWord, Arc<OwnedFd>)>),
+    /// Write this line about the run.
+    Say(RunId, String),
+    /// Nothing of the run is left: read to the end, and tell.
+    Finish(RunId),
+    /// Let go of everything; runs go on.
+    End,
+}
+
+/// A run whose pipes are closed, and the last line on its status pipe.
+pub(super) type Drained = Box<dyn FnMut(RunId, Option<String>) + Send>;
+
+/// The thread, and the way to tell it something.
+#[derive(Debug)]
+pub(super) struct Output {
+    orders: Sender<Order>,
+    wake: Arc<OwnedFd>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Output {
+    pub(super) fn start(sinks: Box<dyn Sinks>, drained: Drained) -> io::Result<Self> {
+        let (orders, receiver) = channel();
+        let wake = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        let data = epoll::EventData::new_u64(WAKE);
+        epoll::add(&epoll, &*wake, data, epoll::EventFlags::IN)?;
+        let reader = Reader {
+            sinks,
+            drained,
+            orders: receiver,
+            wake: Arc::clone(&wake),
+            epoll,
+            pipes: BTreeMap::new(),
+            runs: BTreeMap::new(),
+            next: 0,
+            buffer: vec![0; CHUNK],
+        };
+        let thread =
+            std::thread::Builder::new().name("output".to_owned()).spawn(|| reader.work())?;
+        Ok(Self { orders, wake, thread: Some(thread) })
+    }
+
+    pub(super) fn tell(&self, order: Order) {
+        // The thread ends only when it is told to.
+        drop(self.orders.send(order));
+        let _ = rustix::io::write(&self.wake, &1_u64.to_ne_bytes());
+    }
+}
+
+impl Drop for Output {
+    fn drop(&mut self) {
+        self.tell(Order::End);
+        if let Some(thread) = self.thread.take() {
+            // A panic of the thread was shown when it happened.
+            drop(thread.join());
+        }
+    }
+}
+
+struct Pipe {
+    run: RunId,
+    stream: StreamWord,
+    end: Arc<OwnedFd>,
+}
+
+struct Run {
+    sink: Box<dyn Sink>,
+    /// Its pipes that are not at their end.
+    pipes: Vec<u64>,
+    /// Not read before then.
+    paused_until: Option<BootTime>,
+    /// Nothing of it is left since then.
+    gone_since: Option<BootTime>,
+    status: Vec<u8>,
+}
+
+struct Reader {
+    sinks: Box<dyn Sinks>,
+    drained: Drained,
+    orders: Receiver<Order>,
+    wake: Arc<OwnedFd>,
+    epoll: OwnedFd,
+    pipes: BTreeMap<u64, Pipe>,
+    runs: BTreeMap<RunId, Run>,
+    next: u64,
+    buffer: Vec<u8>,
+}
+
+impl Reader {
+    fn work(mut self) {
+        let mut events = Vec::with_capacity(256);
+        loop {
+            events.clear();
+            let timeout = self.timeout();
+            let room = rustix::buffer::spare_capacity(&mut events);
+            // An interrupted wait is one without events.
+            let _ = epoll::wait(&self.epoll, room, timeout.as_ref());
+            for event in &events {
+                match event.data.u64() {
+                    WAKE => {
+                        if !self.obey() {
+                            return;
+                        }
+                    }
+                    token => drop(self.read(token)),
+                }
+            }
+            self.pass_time(boot_time());
+        }
+    }
+
+    fn timeout(&self) -> Option<Timespec> {
+        let now = boot_time();
+        let due = self
+            .runs
+            .values()
+            .flat_map(|run| [run.paused_until, run.gone_since.map(|since| since.plus(FOREIGN))]);
+        let wait = due.flatten().min()?.since(now).plus(Span::from_millis(1));
+        Timespec::try_from(wait.as_duration()).ok()
+    }
+
+    /// Does what it was told; gives whether to go on.
+    fn obey(&mut self) -> bool {
+        let _ = rustix::io::read(&self.wake, &mut [0; 8]);
+        while let Ok(order) = self.orders.try_recv() {
+            match order {
+                Order::Add(run, pipes) => self.add(run, pipes),
+                Order::Say(run, line) => {
+                    let run = self.run(run);
+                    // Events come however fast output may.
+                    let _flow = run.sink.write(wall_time(), Stream::Events, line.as_bytes());
+                }
+                Order::Finish(id) => {
+                    self.run(id).gone_since = Some(boot_time());
+                    self.finish(id);
+                }
+                Order::End => return false,
+            }
+        }
+        true
+    }
+
+    fn run(&mut self, run: RunId) -> &mut Run {
+        let sinks = &mut self.sinks;
+        self.runs.entry(run).or_insert_with(|| Run {
+            sink: sinks.open(run),
+            pipes: Vec::new(),
+            paused_until: None,
+            gone_since: None,
+            status: Vec::new(),
+        })
+    }
+
+    fn add(&mut self, run: RunId, pipes: Vec<(StreamWord, Arc<OwnedFd>)>) {
+        for (stream, end) in pipes {
+            // What cannot be read does not hold up its run for long.
+            if rustix::io::ioctl_fionbio(&end, true).is_err() {
+                continue;
+            }
+            let token = self.next;
+            self.next += 1;
+            self.run(run).pipes.push(token);
+            self.pipes.insert(token, Pipe { run, stream, end });
+            self.arm(token);
+        }
+    }
+
+    fn arm(&self, token: u64) {
+        if let Some(pipe) = self.pipes.get(&token) {
+            let data = epoll::EventData::new_u64(token);
+            let _ = epoll::add(&self.epoll, &*pipe.end, data, epoll::EventFlags::IN);
+        }
+    }
+
+    fn read(&mut self, token: u64) -> Found {
+        let Some(pipe) = self.pipes.get(&token) else { return Found::Nothing };
+        let (id, stream) = (pipe.run, pipe.stream);
+        let bytes = match rustix::io::read(&pipe.end, &mut *self.buffer) {
+            Ok(length) if length > 0 => self.buffer.get(..length).unwrap_or_default(),
+            Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => return Found::Nothing,
+            Ok(_) | Err(_) => {
+                self.close(token);
+                return Found::Nothing;
+            }
+        };
+        let Some(run) = self.runs.get_mut(&id) else { return Found::Nothing };
+        let stream = match stream {
+            StreamWord::Stdout => Stream::Stdout,
+            StreamWord::Stderr => Stream::Stderr,
+            StreamWord::Status => {
+                keep_last_line(&mut run.status, bytes);
+                return Found::Bytes;
+            }
+        };
+        match run.sink.write(wall_time(), stream, bytes) {
+            Flow::More => {}
+            Flow::Wait(span) => {
+                run.paused_until = Some(boot_time().plus(span));
+                for pipe in run.pipes.iter().filter_map(|token| self.pipes.get(token)) {
+                    let _ = epoll::delete(&self.epoll, &*pipe.end);
+                }
+            }
+        }
+        Found::Bytes
+    }
+
+    fn close(&mut self, token: u64) {
+        let Some(pipe) = self.pipes.remove(&token) else { return };
+        // The guardian has a copy, so that closing ours does not take it out of the poll.
+        let _ = epoll::delete(&self.epoll, &*pipe.end);
+        if let Some(run) = self.runs.get_mut(&pipe.run) {
+            run.pipes.retain(|known| *known != token);
+        }
+        self.finish(pipe.run);
+    }
+
+    /// Tells that a run is complete, if it is.
+    fn finish(&mut self, id: RunId) {
+        let is_over =
+            self.runs.get(&id).is_some_and(|run| run.gone_since.is_some() && run.pipes.is_empty());
+        if is_over && let Some(run) = self.runs.remove(&id) {
+            run.sink.end(wall_time());
+            (self.drained)(id, last_line(&run.status));
+        }
+    }
+
+    fn pass_time(&mut self, now: BootTime) {
+        let (mut again, mut held) = (Vec::new(), Vec::new());
+        for run in self.runs.values_mut() {
+            if run.paused_until.is_some_and(|until| now >= until) {
+                run.paused_until = None;
+                again.extend_from_slice(&run.pipes);
+            } else if run.paused_until.is_none()
+                && run.gone_since.is_some_and(|since| now >= since.plus(FOREIGN))
+            {
+                held.extend_from_slice(&run.pipes);
+            }
+        }
+        for token in again {
+            self.arm(token);
+        }
+        for token in held {
+            match self.read(token) {
+                Found::Bytes => {}
+                // Whoever holds the other end is none of the run.
+                Found::Nothing => self.close(token),
+            }
+        }
+    }
+}
+
+/// What was in a pipe.
+enum Found {
+    Bytes,
+    Nothing,
+}
+
+/// Keeps what may be the last line.
+fn keep_last_line(kept: &mut Vec<u8>, bytes: &[u8]) {
+    kept.extend_from_slice(bytes);
+    // The last whole line, and what came after it.
+    let ends: Vec<usize> =
+        kept.iter().enumerate().filter(|(_, byte)| **byte == b'\n').map(|(at, _)| at).collect();
+    if let [.., before, _] = ends[..] {
+        kept.drain(..=before);
+    }
+    kept.truncate(STATUS_MAX);
+}
+
+/// The last line that is not empty.
+fn last_line(kept: &[u8]) -> Option<String> {
+    let text = String::from_utf8_lossy(kept);
+    text.lines().rev().map(str::trim).find(|line| !line.is_empty()).map(str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_line_wins_however_it_comes() {
+        let mut kept = Vec::new();
+        for bytes in ["incom", "plete\ndo", "ne\n"] {
+            keep_last_line(&mut kept, bytes.as_bytes());
+        }
+        assert_eq!(last_line(&kept), Some("done".to_owned()));
+        keep_last_line(&mut kept, b"no end");
+        assert_eq!(last_line(&kept), Some("no end".to_owned()));
+        assert_eq!(last_line(b"\n\n"), None);
+    }
+
+    #[test]
+    fn a_flood_of_lines_is_not_kept() {
+        let mut kept = Vec::new();
+        for _ in 0..1000 {
+            keep_last_line(&mut kept, &b"some line\n".repeat(100));
+        }
+        assert!(kept.len() < STATUS_MAX);
+    }
+}

@@ -1,0 +1,322 @@
+//! What a run needs before its first command, and how each command is made from the work.
+
+use std::{
+    fs, io,
+    os::unix::fs::{DirBuilderExt, PermissionsExt, chown},
+    path::{Path, PathBuf},
+};
+
+use rustix::process::{Resource, getrlimit};
+use sterna_model::RunId;
+
+use super::{ports, users};
+use crate::{
+    cgroup::{Cgroups, Group},
+    directory::Layout,
+    guardian::{Plan, RoleWord, StreamWord},
+    work::{ProcessGroup, Work},
+};
+
+const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
+/// Everything that was made for a run.
+#[derive(Debug)]
+pub(super) struct Prepared {
+    pub(super) group: Group,
+    ids: Option<(u32, u32, Vec<u32>)>,
+    environment: Vec<(String, String)>,
+    directory: PathBuf,
+    rlimits: Vec<(u32, u64, u64)>,
+}
+
+impl Prepared {
+    /// Makes what the run needs. If something cannot be made, the reason says what, and what was made
+    /// is removed again.
+    pub(super) fn make(
+        data: &Layout,
+        cgroups: &Cgroups,
+        run: RunId,
+        work: &Work,
+        ports: &[(String, u16)],
+    ) -> Result<Self, String> {
+        let prepared = Self::describe(data, cgroups, run, work, ports)?;
+        let of_run = data.run(run);
+        let made = fs::DirBuilder::new().mode(0o711).create(&of_run);
+        made.map_err(|error| format!("cannot make {}: {error}", of_run.display()))?;
+        let made = prepared.make_directory(work).and_then(|()| {
+            cgroups.create(&run.to_string(), &work.limits).map_err(|error| because(&error))
+        });
+        if made.is_err() {
+            // The reason is what is told; a sweep finds what cannot be removed now.
+            drop(remove_directory(&of_run));
+        }
+        made.map(|_| prepared)
+    }
+
+    /// What the run has, if everything is as [`Prepared::make`] left it.
+    pub(super) fn describe(
+        data: &Layout,
+        cgroups: &Cgroups,
+        run: RunId,
+        work: &Work,
+        ports: &[(String, u16)],
+    ) -> Result<Self, String> {
+        let who = users::find(work.user.as_deref(), work.group.as_deref())?;
+        let own = data.run(run).join("work");
+        let directory = work.directory.clone().unwrap_or(own);
+        let environment = environment(work, run, &directory, who.as_ref(), ports);
+        Ok(Self {
+            group: cgroups.group(&run.to_string(), &work.limits),
+            ids: who.map(|who| (who.user, who.group, who.groups)),
+            environment,
+            directory,
+            rlimits: rlimits(work)?,
+        })
+    }
+
+    fn make_directory(&self, work: &Work) -> Result<(), String> {
+        if let Some(given) = &work.directory {
+            return match fs::metadata(given) {
+                Ok(found) if found.is_dir() => Ok(()),
+                Ok(_) => Err(format!("the work directory {} is not a directory", given.display())),
+                Err(error) => {
+                    Err(format!("the work directory {} is missing: {error}", given.display()))
+                }
+            };
+        }
+        let fresh = &self.directory;
+        let made = fs::DirBuilder::new().mode(0o700).create(fresh).and_then(|()| match self.ids {
+            Some((user, group, _)) => chown(fresh, Some(user), Some(group)),
+            None => Ok(()),
+        });
+        made.map_err(|error| format!("cannot make the work directory {}: {error}", fresh.display()))
+    }
+
+    /// How one command of the work is run.
+    ///
+    /// # Errors
+    /// There is no such command.
+    pub(super) fn plan(
+        &self,
+        work: &Work,
+        command: &[String],
+        role: RoleWord,
+    ) -> Result<Plan, String> {
+        let mut arguments: Vec<String> =
+            command.iter().map(|word| expand(word, &self.environment)).collect();
+        let Some(name) = arguments.first().cloned() else {
+            return Err("the command is empty: say what to run".to_owned());
+        };
+        let program = find(&name, &self.environment, &self.directory)?;
+        let mut streams = vec![StreamWord::Stdout, StreamWord::Stderr];
+        match role {
+            RoleWord::Main => {
+                if let Some(node) = &work.node {
+                    let status = "/dev/fd/3".to_owned();
+                    arguments.extend([node.name.clone(), status, node.json.clone()]);
+                    streams.push(StreamWord::Status);
+                }
+            }
+            RoleWord::Setup => {}
+            RoleWord::Probe => streams.clear(),
+        }
+        Ok(Plan {
+            program,
+            arguments,
+            environment: self.environment.clone(),
+            directory: self.directory.to_string_lossy().into_owned(),
+            ids: self.ids.clone(),
+            rlimits: self.rlimits.clone(),
+            own_group: work.signals.group == ProcessGroup::Own,
+            death_signal: work.signals.death.map(crate::work::Signal::number),
+            no_new_privileges: true,
+            streams,
+            hold: self.group.hold().clone(),
+            doors: self.group.doors(),
+            stop: work.signals.stop_signal(),
+        })
+    }
+}
+
+fn because(error: &dyn std::error::Error) -> String {
+    match error.source() {
+        Some(source) => format!("{error}: {source}"),
+        None => error.to_string(),
+    }
+}
+
+fn environment(
+    work: &Work,
+    run: RunId,
+    directory: &Path,
+    who: Option<&users::Who>,
+    ports: &[(String, u16)],
+) -> Vec<(String, String)> {
+    let about = &work.about;
+    let directory = directory.to_string_lossy();
+    let mut all = vec![
+        ("PATH".to_owned(), PATH.to_owned()),
+        (
+            "HOME".to_owned(),
+            who.and_then(|who| who.home.clone()).unwrap_or_else(|| directory.to_string()),
+        ),
+        ("STERNA_KEY".to_owned(), about.key.clone()),
+        ("STERNA_RUN".to_owned(), run.to_string()),
+        ("STERNA_FENCE".to_owned(), about.fence.clone()),
+        ("STERNA_WORKER".to_owned(), about.worker.clone()),
+        ("STERNA_ATTEMPT".to_owned(), about.attempt.to_string()),
+        ("STERNA_DIRECTORY".to_owned(), directory.to_string()),
+    ];
+    let optional = [
+        ("USER", who.and_then(|who| who.name.clone())),
+        ("STERNA_INSTANCE_INDEX", about.index.map(|index| index.to_string())),
+        ("STERNA_PREVIOUS_STATUS", about.previous_status.clone()),
+        ("STERNA_NODE", work.node.as_ref().map(|node| node.name.clone())),
+    ];
+    all.extend(optional.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))));
+    all.extend(ports.iter().map(|(name, port)| (ports::variable(name), port.to_string())));
+    // What the work says wins.
+    all.retain(|(name, _)| !work.env.contains_key(name));
+    all.extend(work.env.iter().map(|(name, value)| (name.clone(), value.clone())));
+    all
+}
+
+/// Puts in what only the worker knows: `${PORT_…}` and `${STERNA_…}`. `$${` stands for `${`, and
+/// everything else is left to whoever reads it.
+fn expand(word: &str, environment: &[(String, String)]) -> String {
+    let (mut expanded, mut rest) = (String::new(), word);
+    while let Some(at) = rest.find("${") {
+        let (before, after) = rest.split_at(at);
+        if let Some(before) = before.strip_suffix('$') {
+            expanded.push_str(before);
+            expanded.push_str("${");
+            rest = &after[2..];
+            continue;
+        }
+        expanded.push_str(before);
+        let name = after[2..].split('}').next().unwrap_or_default();
+        let is_ours = name.starts_with("PORT_") || name.starts_with("STERNA_");
+        let value = environment.iter().find(|(known, _)| is_ours && known == name);
+        match value {
+            Some((_, value)) => {
+                expanded.push_str(value);
+                rest = after[2 + name.len()..].strip_prefix('}').unwrap_or_default();
+            }
+            None => {
+                expanded.push_str("${");
+                rest = &after[2..];
+            }
+        }
+    }
+    expanded + rest
+}
+
+/// The file that a command means.
+fn find(name: &str, environment: &[(String, String)], directory: &Path) -> Result<String, String> {
+    if name.contains('/') {
+        let path = directory.join(name);
+        return match usable(&path) {
+            Ok(()) => Ok(path.to_string_lossy().into_owned()),
+            Err(Unusable::Absent) => {
+                Err(format!("command not found: {} does not exist", path.display()))
+            }
+            Err(Unusable::NotExecutable) => Err(format!("not executable: {}", path.display())),
+        };
+    }
+    let search = environment.iter().find(|(known, _)| known == "PATH");
+    let search = search.map_or("", |(_, value)| value.as_str());
+    let mut refused = None;
+    for place in search.split(':').filter(|place| !place.is_empty()) {
+        let path = directory.join(place).join(name);
+        match usable(&path) {
+            Ok(()) => return Ok(path.to_string_lossy().into_owned()),
+            Err(Unusable::Absent) => {}
+            Err(Unusable::NotExecutable) => refused = Some(path),
+        }
+    }
+    match refused {
+        Some(path) => Err(format!("not executable: {}", path.display())),
+        None => Err(format!("command not found: no '{name}' in {search}")),
+    }
+}
+
+enum Unusable {
+    Absent,
+    NotExecutable,
+}
+
+fn usable(path: &Path) -> Result<(), Unusable> {
+    let found = fs::metadata(path).map_err(|_| Unusable::Absent)?;
+    let is_executable = found.is_file() && found.permissions().mode() & 0o111 != 0;
+    if is_executable { Ok(()) } else { Err(Unusable::NotExecutable) }
+}
+
+/// Of each process; what the work does not name is as it is for the worker.
+fn rlimits(work: &Work) -> Result<Vec<(u32, u64, u64)>, String> {
+    let own = getrlimit(Resource::Nofile);
+    let infinity = libc::RLIM_INFINITY;
+    let files = (own.current.unwrap_or(infinity), own.maximum.unwrap_or(infinity));
+    let mut all = vec![(libc::RLIMIT_NOFILE, files.0, files.1)];
+    for (name, value) in &work.rlimits {
+        let resource = match name.as_str() {
+            "as" => libc::RLIMIT_AS,
+            "core" => libc::RLIMIT_CORE,
+            "cpu" => libc::RLIMIT_CPU,
+            "data" => libc::RLIMIT_DATA,
+            "fsize" => libc::RLIMIT_FSIZE,
+            "memlock" => libc::RLIMIT_MEMLOCK,
+            "nofile" => libc::RLIMIT_NOFILE,
+            "nproc" => libc::RLIMIT_NPROC,
+            "stack" => libc::RLIMIT_STACK,
+            other => {
+                return Err(format!(
+                    "no resource limit is called '{other}': write as, core, cpu, data, fsize, \
+                     memlock, nofile, nproc or stack"
+                ));
+            }
+        };
+        all.retain(|(known, ..)| *known != resource);
+        all.push((resource, *value, *value));
+    }
+    Ok(all)
+}
+
+/// Removes what is left of a run but its cgroups.
+pub(super) fn remove_directory(path: &Path) -> io::Result<()> {
+    match fs::remove_dir_all(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        removed => removed,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_the_worker_knows_is_put_in() {
+        let known = [("PORT_HTTP", "20001"), ("HOME", "/root")];
+        let known = known.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        for (word, expected) in [
+            ("--port=${PORT_HTTP}", "--port=20001"),
+            ("${PORT_HTTP}${PORT_HTTP}", "2000120001"),
+            ("$${PORT_HTTP}", "${PORT_HTTP}"),
+            ("${HOME} $HOME $$ ${PORT_NONE}", "${HOME} $HOME $$ ${PORT_NONE}"),
+            ("${PORT_HTTP", "20001"),
+            ("${", "${"),
+        ] {
+            assert_eq!(expand(word, &known), expected, "{word}");
+        }
+    }
+
+    #[test]
+    fn a_command_that_cannot_be_run_is_named() {
+        let path = [("PATH".to_owned(), "/usr/bin:/bin:/etc".to_owned())];
+        let find = |name| find(name, &path, Path::new("/"));
+        assert!(find("sh").is_ok());
+        assert!(find("no-such-command").unwrap_err().contains("no 'no-such-command' in /usr/bin"));
+        assert_eq!(find("passwd-").unwrap_err(), "not executable: /etc/passwd-");
+        assert_eq!(find("/etc/passwd").unwrap_err(), "not executable: /etc/passwd");
+        assert_eq!(find("./no/such").unwrap_err(), "command not found: /./no/such does not exist");
+    }
+}

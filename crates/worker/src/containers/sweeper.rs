@@ -1,0 +1,108 @@
+//! Removes what is over, on a thread of its own: large directories and busy cgroups take their time.
+
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+    sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel},
+    thread::JoinHandle,
+    time::Duration,
+};
+
+use sterna_model::RunId;
+
+use super::{Command, Orders, prepare::remove_directory};
+use crate::cgroup::Group;
+
+/// What the thread is told. There is at most one for each run at a time, so the channel needs no
+/// bound.
+#[derive(Debug)]
+pub(super) enum Chore {
+    /// Remove the groups of a run.
+    Groups(Option<Group>),
+    /// Remove the directory of a run.
+    Directory(PathBuf),
+    /// Say how much a run's work directory holds.
+    Measure(RunId, PathBuf),
+}
+
+#[derive(Debug)]
+pub(super) struct Sweeper {
+    chores: Option<Sender<Chore>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Sweeper {
+    /// `ours` are the groups that all others lie in; they go at the end, if they are empty.
+    pub(super) fn start(orders: Orders, ours: Vec<PathBuf>) -> io::Result<Self> {
+        let (chores, receiver) = channel();
+        let builder = std::thread::Builder::new().name("sweeper".to_owned());
+        let thread = builder.spawn(move || {
+            sweep(&receiver, &orders);
+            for group in ours {
+                // Those that outlive this worker keep it.
+                drop(fs::remove_dir(group));
+            }
+        })?;
+        Ok(Self { chores: Some(chores), thread: Some(thread) })
+    }
+
+    pub(super) fn tell(&self, chore: Chore) {
+        if let Some(chores) = &self.chores {
+            // The thread ends only when this does.
+            drop(chores.send(chore));
+        }
+    }
+}
+
+impl Drop for Sweeper {
+    fn drop(&mut self) {
+        self.chores = None;
+        if let Some(thread) = self.thread.take() {
+            // A panic of the thread was shown when it happened.
+            drop(thread.join());
+        }
+    }
+}
+
+fn sweep(chores: &Receiver<Chore>, orders: &Orders) {
+    let mut busy: Vec<Group> = Vec::new();
+    let mut tries = 20;
+    loop {
+        let chore = if busy.is_empty() {
+            chores.recv().map_err(|_| RecvTimeoutError::Disconnected)
+        } else {
+            chores.recv_timeout(Duration::from_millis(20))
+        };
+        match chore {
+            Ok(Chore::Groups(group)) => {
+                busy.extend(group.filter(|group| group.remove().is_err()));
+            }
+            // One that cannot be removed is found again by the next worker.
+            Ok(Chore::Directory(directory)) => drop(remove_directory(&directory)),
+            Ok(Chore::Measure(run, directory)) => {
+                orders.offer(Command::Measured(run, held(&directory)));
+            }
+            // The kernel takes a moment to let go of what has ended.
+            Err(RecvTimeoutError::Timeout) => busy.retain(|group| group.remove().is_err()),
+            Err(RecvTimeoutError::Disconnected) if busy.is_empty() || tries == 0 => return,
+            Err(RecvTimeoutError::Disconnected) => {
+                // The worker ends: what is busy for long is left to the next one.
+                tries -= 1;
+                busy.retain(|group| group.remove().is_err());
+                std::thread::sleep(Duration::from_millis(5));
+            }
+        }
+    }
+}
+
+/// How many bytes a directory holds; links are not followed, and what goes meanwhile counts nothing.
+fn held(directory: &Path) -> u64 {
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+    let sizes = entries.map(|entry| match entry.metadata() {
+        Ok(found) if found.is_dir() => held(&entry.path()),
+        // What it takes on the disk, which is less than its length where it has holes.
+        Ok(found) => std::os::unix::fs::MetadataExt::blocks(&found) * 512,
+        Err(_) => 0,
+    });
+    sizes.sum()
+}

@@ -1,0 +1,255 @@
+//! Messages over a Unix socket: a length, a count of descriptors, JSON; the descriptors come along.
+
+use std::{
+    collections::VecDeque,
+    io::{self, IoSlice, IoSliceMut},
+    mem::MaybeUninit,
+    os::{
+        fd::{AsFd, BorrowedFd, OwnedFd},
+        unix::net::UnixStream,
+    },
+    sync::Arc,
+};
+
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
+};
+use serde::{Serialize, de::DeserializeOwned};
+
+/// No message is longer; a command's words and environment have 2 MiB at most.
+const LENGTH_MAX: usize = 8 << 20;
+/// No message brings more descriptors.
+const FDS_MAX: usize = 8;
+const HEAD: usize = 5;
+
+/// One end of a connection. It never blocks.
+#[derive(Debug)]
+pub(crate) struct Channel {
+    socket: UnixStream,
+    input: Vec<u8>,
+    /// How much of `input` was taken.
+    taken: usize,
+    fds: VecDeque<OwnedFd>,
+    /// What was not sent yet. It is bounded by what there is to tell of the runs that are held.
+    output: VecDeque<Chunk>,
+}
+
+#[derive(Debug)]
+struct Chunk {
+    bytes: Vec<u8>,
+    sent: usize,
+    /// Go with the first byte.
+    fds: Vec<Arc<OwnedFd>>,
+}
+
+/// Whether the other end is still there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Line {
+    Open,
+    Closed,
+}
+
+impl Channel {
+    pub(crate) fn new(socket: UnixStream) -> io::Result<Self> {
+        socket.set_nonblocking(true)?;
+        Ok(Self {
+            socket,
+            input: Vec::new(),
+            taken: 0,
+            fds: VecDeque::new(),
+            output: VecDeque::new(),
+        })
+    }
+
+    /// Reads whatever has come, to the last byte: a read ends at every message with descriptors, and
+    /// what is left would wake nobody.
+    ///
+    /// # Errors
+    /// The connection is of no use any more.
+    pub(crate) fn fill(&mut self) -> io::Result<Line> {
+        self.input.drain(..self.taken);
+        self.taken = 0;
+        loop {
+            let mut bytes = [0; 16 * 1024];
+            let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(FDS_MAX))];
+            let mut control = RecvAncillaryBuffer::new(&mut space);
+            let flags = RecvFlags::CMSG_CLOEXEC | RecvFlags::DONTWAIT;
+            let slices = &mut [IoSliceMut::new(&mut bytes)];
+            let received = match recvmsg(&self.socket, slices, &mut control, flags) {
+                Ok(received) => received,
+                Err(rustix::io::Errno::AGAIN) => return Ok(Line::Open),
+                Err(rustix::io::Errno::INTR) => continue,
+                Err(rustix::io::Errno::CONNRESET) => return Ok(Line::Closed),
+                Err(error) => return Err(error.into()),
+            };
+            for message in control.drain() {
+                if let RecvAncillaryMessage::ScmRights(fds) = message {
+                    self.fds.extend(fds);
+                }
+            }
+            if received.bytes == 0 {
+                return Ok(Line::Closed);
+            }
+            self.input.extend_from_slice(&bytes[..received.bytes]);
+        }
+    }
+
+    fn head(&self) -> Option<(usize, usize)> {
+        let head: &[u8; HEAD] = self.input.get(self.taken..)?.first_chunk()?;
+        let [a, b, c, d, fds] = *head;
+        let length = u32::from_le_bytes([a, b, c, d]);
+        Some((usize::try_from(length).ok()?, usize::from(fds)))
+    }
+
+    /// The next whole message, with its descriptors; `None` if there is none yet. One that is not
+    /// understood, as of a later version, is passed over.
+    ///
+    /// # Errors
+    /// What came is no message: whoever sends it is not one of us.
+    pub(crate) fn next<T: DeserializeOwned>(&mut self) -> io::Result<Option<(T, Vec<OwnedFd>)>> {
+        loop {
+            let Some((length, fds)) = self.head() else { return Ok(None) };
+            if length > LENGTH_MAX || fds > FDS_MAX {
+                return Err(io::Error::other("what came over the guardian's socket is no message"));
+            }
+            let Some(body) = self.input.get(self.taken + HEAD..self.taken + HEAD + length) else {
+                return Ok(None);
+            };
+            let message = serde_json::from_slice(body).ok();
+            let fds = fds.min(self.fds.len());
+            let fds: Vec<OwnedFd> = self.fds.drain(..fds).collect();
+            self.taken += HEAD + length;
+            if let Some(message) = message {
+                return Ok(Some((message, fds)));
+            }
+        }
+    }
+
+    /// Takes a message to be sent by [`Channel::flush`].
+    pub(crate) fn push<T: Serialize>(&mut self, message: &T, fds: Vec<Arc<OwnedFd>>) {
+        let count = u8::try_from(fds.len()).unwrap_or(u8::MAX);
+        if !fds.is_empty() || self.output.is_empty() {
+            self.output.push_back(Chunk { bytes: Vec::new(), sent: 0, fds });
+        }
+        let Some(chunk) = self.output.back_mut() else { return };
+        let start = chunk.bytes.len();
+        chunk.bytes.extend_from_slice(&[0; HEAD]);
+        // Our own words always have a form as JSON.
+        let written = serde_json::to_writer(&mut chunk.bytes, message);
+        let length = u32::try_from(chunk.bytes.len() - start - HEAD).unwrap_or(u32::MAX);
+        match written {
+            Ok(()) => {
+                chunk.bytes[start..start + 4].copy_from_slice(&length.to_le_bytes());
+                chunk.bytes[start + 4] = count;
+            }
+            Err(_) => chunk.bytes.truncate(start),
+        }
+    }
+
+    /// Sends what it can.
+    ///
+    /// # Errors
+    /// The other end is gone.
+    pub(crate) fn flush(&mut self) -> io::Result<()> {
+        while let Some(chunk) = self.output.front_mut() {
+            while chunk.sent < chunk.bytes.len() {
+                let fds: Vec<BorrowedFd<'_>> = chunk.fds.iter().map(|fd| fd.as_fd()).collect();
+                let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(FDS_MAX))];
+                let mut control = SendAncillaryBuffer::new(&mut space);
+                if !fds.is_empty() {
+                    control.push(SendAncillaryMessage::ScmRights(&fds));
+                }
+                let slices = [IoSlice::new(&chunk.bytes[chunk.sent..])];
+                let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
+                match sendmsg(&self.socket, &slices, &mut control, flags) {
+                    Ok(sent) => {
+                        chunk.sent += sent;
+                        chunk.fds.clear();
+                    }
+                    Err(rustix::io::Errno::AGAIN) => return Ok(()),
+                    Err(rustix::io::Errno::INTR) => {}
+                    Err(error) => return Err(error.into()),
+                }
+            }
+            self.output.pop_front();
+        }
+        Ok(())
+    }
+}
+
+impl AsFd for Channel {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{fs::File, io::Read, io::Write};
+
+    use super::*;
+
+    fn pair() -> (Channel, Channel) {
+        let (a, b) = UnixStream::pair().unwrap();
+        (Channel::new(a).unwrap(), Channel::new(b).unwrap())
+    }
+
+    fn all(channel: &mut Channel) -> Vec<(String, Vec<OwnedFd>)> {
+        let mut messages = Vec::new();
+        channel.fill().unwrap();
+        while let Some(message) = channel.next().unwrap() {
+            messages.push(message);
+        }
+        messages
+    }
+
+    #[test]
+    fn descriptors_come_with_their_message() {
+        let (mut one, mut other) = pair();
+        let (read, write) = rustix::pipe::pipe().unwrap();
+        File::from(write).write_all(b"hello").unwrap();
+        one.push(&"first", Vec::new());
+        one.push(&"second", vec![Arc::new(read)]);
+        one.push(&"third", Vec::new());
+        one.flush().unwrap();
+        let mut messages = all(&mut other);
+        let words: Vec<&str> = messages.iter().map(|(word, _)| word.as_str()).collect();
+        assert_eq!(words, ["first", "second", "third"]);
+        let mut text = String::new();
+        File::from(messages.remove(1).1.remove(0)).read_to_string(&mut text).unwrap();
+        assert_eq!(text, "hello");
+    }
+
+    #[test]
+    fn large_messages_arrive_in_pieces() {
+        let (mut one, mut other) = pair();
+        let long = "x".repeat(3 << 20);
+        one.push(&long, Vec::new());
+        let mut messages = Vec::new();
+        while messages.is_empty() {
+            one.flush().unwrap();
+            messages = all(&mut other);
+        }
+        assert_eq!(messages[0].0, long);
+    }
+
+    #[test]
+    fn what_is_not_understood_is_passed_over_and_nonsense_is_refused() {
+        let (mut one, mut other) = pair();
+        one.push(&7, Vec::new());
+        one.push(&"word", Vec::new());
+        one.flush().unwrap();
+        assert_eq!(all(&mut other)[0].0, "word");
+        one.socket.write_all(&[0xff; 64]).unwrap();
+        other.fill().unwrap();
+        assert!(other.next::<String>().is_err());
+    }
+
+    #[test]
+    fn the_end_of_the_line_is_seen() {
+        let (one, mut other) = pair();
+        drop(one);
+        assert_eq!(other.fill().unwrap(), Line::Closed);
+    }
+}

@@ -1,0 +1,173 @@
+//! The guardian: a small single-threaded process beside the worker that parents every container and
+//! outlives the worker for as long as it must (safety rules 12 to 15).
+//!
+//! ```text
+//!   worker ──launch──▶ guardian (its own session and name, every signal blocked)
+//!     │                   │  listens at guardian.sock, holds guardian.lock
+//!     └── words, frames ──┘
+//!                         ├── serve, perform   the loop around the pure core
+//!                         ├── runs, hold, tree  processes, and all of them at once
+//!                         └── kept             what the next guardian must know
+//! ```
+//!
+//! Invariant: it decides nothing: `sterna_executor::guardian` does, and what it says is done in order.
+//!
+//! Invariant: what became of a run stands in its journal before anybody is told.
+//!
+//! Invariant: it never waits for a worker, and never reads a run's output.
+
+mod frames;
+mod hold;
+mod kept;
+mod launch;
+mod perform;
+mod runs;
+mod serve;
+mod tree;
+mod words;
+
+use std::{
+    env, fs,
+    io::{self, Write},
+    os::{
+        fd::AsFd,
+        unix::{fs::PermissionsExt, net::UnixListener},
+    },
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
+
+use rustix::{
+    event::epoll::EventFlags,
+    fs::{Mode, OFlags},
+    process::{Resource, Rlimit, getpid, getrlimit, set_child_subreaper, setrlimit, setsid},
+};
+use sterna_executor::guardian::{Found, Guardian};
+use sterna_model::{RunId, Span};
+
+pub(crate) use self::{
+    frames::{Channel, Line},
+    kept::RUNS,
+    launch::{Launched, connect},
+    words::{Ask, ContractWord, ExitWord, FateWord, Plan, RoleWord, Say, StreamWord, WhyWord},
+};
+use self::{
+    kept::{Left, State},
+    serve::{Serving, Source},
+};
+use crate::{
+    clock::{boot_id, boot_time},
+    sys,
+};
+
+/// What the process is called, so that whoever ends workers by their name does not end it.
+pub const NAME: &str = "guardian";
+const SOCKET: &str = "guardian.sock";
+const LOCK: &str = "guardian.lock";
+const LOG: &str = "guardian.log";
+/// The kill wait until a worker says another.
+const KILL_WAIT: Span = Span::from_secs(5);
+
+/// Whether this process was started to be a guardian: it must then call [`run`] before anything else.
+pub fn is_called() -> bool {
+    env::args_os().next().is_some_and(|name| name == NAME)
+}
+
+/// Is the guardian of the data directory that it was started in, until nothing is left to be guarded.
+pub fn run() -> ExitCode {
+    match guard() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            // Its worker reads this; a later one finds it in the log.
+            drop(writeln!(io::stdout(), "{error}"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn guard() -> io::Result<()> {
+    sys::close_inherited();
+    sys::be_deaf()?;
+    // Whoever is in a group of its own already has left the worker's.
+    let _ = setsid();
+    let _ = rustix::thread::set_name(c"guardian");
+    set_child_subreaper(Some(getpid()))?;
+    let own = getrlimit(Resource::Nofile);
+    // Five descriptors for each run; what commands get is said with each of them.
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: own.maximum, maximum: own.maximum });
+    let directory = env::current_dir()?;
+    let lock = fs::File::create(directory.join(LOCK))?;
+    if lock.try_lock().is_err() {
+        return Err(io::Error::other("there is a guardian already"));
+    }
+    let boot = boot_id();
+    let (state, kept) = State::open(&directory, &boot)?;
+    let mut left = kept::left(&directory, &boot)?;
+    let found = left.iter_mut().map(|left| (left.run, left.found.take()));
+    let found: Vec<(RunId, Option<Found>)> = found.collect();
+    let core = Guardian::new(boot_time(), KILL_WAIT, kept, found);
+    let listener = listen(&directory)?;
+    let mut serving = Serving::new(directory.clone(), boot, core, state, listener)?;
+    for left in left {
+        serving.take_over(left);
+    }
+    be_quiet(&directory)?;
+    let worked = serving.work();
+    // From now on a worker must start another one.
+    drop(fs::remove_file(directory.join(SOCKET)));
+    drop(lock);
+    worked
+}
+
+/// Says that it is there, and lets go of what it was started with.
+fn be_quiet(directory: &Path) -> io::Result<()> {
+    writeln!(io::stdout(), "ready")?;
+    io::stdout().flush()?;
+    let null = rustix::fs::open("/dev/null", OFlags::RDWR, Mode::empty())?;
+    let log = fs::File::create(directory.join(LOG))?;
+    rustix::stdio::dup2_stdin(&null)?;
+    rustix::stdio::dup2_stdout(&null)?;
+    rustix::stdio::dup2_stderr(log.as_fd())?;
+    env::set_current_dir("/")
+}
+
+/// The path that fits into an address, however deep the directory lies.
+fn address(directory: &Path) -> io::Result<(rustix::fd::OwnedFd, PathBuf)> {
+    use std::os::fd::AsRawFd;
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let fd = rustix::fs::open(directory, flags, Mode::empty())?;
+    let path = format!("/proc/self/fd/{}/{SOCKET}", fd.as_raw_fd());
+    Ok((fd, PathBuf::from(path)))
+}
+
+fn listen(directory: &Path) -> io::Result<UnixListener> {
+    // Left by one that was killed; we have the lock.
+    drop(fs::remove_file(directory.join(SOCKET)));
+    let (_directory, address) = address(directory)?;
+    let listener = UnixListener::bind(address)?;
+    fs::set_permissions(directory.join(SOCKET), fs::Permissions::from_mode(0o600))?;
+    listener.set_nonblocking(true)?;
+    Ok(listener)
+}
+
+impl Serving {
+    /// Goes on with what an earlier guardian has left. What cannot be held by us has no group any
+    /// more, and so no processes; the worker sweeps whatever else there is.
+    fn take_over(&mut self, left: Left) {
+        let Left { run, known, processes, journal, .. } = left;
+        let driven = known.and_then(|(hold, stop)| runs::reopened(&hold, stop, journal));
+        let Some(mut driven) = driven else {
+            return self.inputs.push_back(sterna_executor::guardian::Input::Empty(run));
+        };
+        driven.recorded = self.core.fates(run).len();
+        for (part, role, pid) in processes {
+            driven.take_over(part, role, pid);
+        }
+        let parts: Vec<_> = driven.parts.keys().copied().collect();
+        self.runs.insert(run, driven);
+        for part in parts {
+            // First that it has ended wakes us, then that it was taken: how it ended is known then.
+            self.watch(Source::Foreign(run, part), EventFlags::IN | EventFlags::ET);
+        }
+    }
+}

@@ -1,0 +1,214 @@
+//! What the guardian does when its core says so, and what it is asked.
+
+use std::os::fd::OwnedFd;
+
+use rustix::event::epoll::EventFlags;
+use sterna_executor::guardian::{Effect, Fate, Input, Part, Process, Request, SocketId};
+use sterna_model::{BootTime, RunId, Span};
+
+use super::{
+    kept::Entry,
+    runs::Driven,
+    serve::{Serving, Source, Wanted, signal},
+    words::{Ask, ExitWord, FateWord, HeldWord, PhaseWord, Say},
+};
+
+impl Serving {
+    /// Takes what a worker says.
+    pub(super) fn ask(&mut self, socket: SocketId, ask: Ask, fds: Vec<OwnedFd>) {
+        let request = match ask {
+            Ask::Adopt { incarnation, process } => {
+                Request::Adopt(incarnation, Process::new(process))
+            }
+            Ask::Spawn { run, part, role, contract, plan } => {
+                let part = Part::new(part);
+                if self.core.hears(socket) {
+                    let wanted = Wanted { role, contract, plan: *plan };
+                    self.wanted.entry((run, part)).or_insert(wanted);
+                }
+                Request::Spawn(run, contract.spawn(), part, role.role())
+            }
+            Ask::Stop { run, grace_ms } => Request::Stop(run, Span::from_millis(grace_ms)),
+            Ask::Confirmed { stamp_ms } => Request::Confirmed(BootTime::from_millis(stamp_ms)),
+            Ask::KillWait { ms } => Request::KillWait(Span::from_millis(ms)),
+            Ask::Forget { run } => Request::Forget(run),
+            Ask::Ping { number } => Request::Ping(number),
+            Ask::Pipes { run, part, streams } => {
+                let held = self.runs.get_mut(&run).filter(|_| self.core.hears(socket));
+                if let Some(proc) = held.and_then(|run| run.parts.get_mut(&Part::new(part))) {
+                    proc.pipes = streams.into_iter().zip(fds.into_iter().map(Into::into)).collect();
+                }
+                return;
+            }
+            Ask::Freeze { run, is_frozen } => {
+                if let Some(driven) = self.runs.get(&run).filter(|_| self.core.hears(socket)) {
+                    driven.holding.freeze(is_frozen);
+                }
+                return;
+            }
+            Ask::Signal { run, signal: number, to } => {
+                let held = self.runs.get(&run).filter(|_| self.core.hears(socket));
+                if let (Some(driven), Some(signal)) = (held, signal(number)) {
+                    driven.signal(signal, to);
+                }
+                return;
+            }
+        };
+        self.inputs.push_back(Input::Request(socket, request));
+        self.drive();
+        // What the core did not want cloned is not kept.
+        self.wanted.clear();
+    }
+
+    pub(super) fn perform(&mut self, effect: Effect) {
+        match effect {
+            Effect::Close(socket) => self.hang_up(socket),
+            Effect::Adopted(socket, held) => {
+                let held = held.into_iter().map(|(run, phase)| HeldWord {
+                    run,
+                    phase: PhaseWord::of(phase),
+                    part: self.runs.get(&run).and_then(Driven::newest),
+                });
+                let held = held.collect();
+                self.say(socket, &Say::Adopted { held }, None);
+            }
+            Effect::Tell(socket, run, fate) => self.tell(socket, run, &fate),
+            Effect::Pong(socket, number) => self.say(socket, &Say::Pong { number }, None),
+            // A stamp that is not kept only makes the next guardian stop earlier.
+            Effect::Keep(kept) => drop(self.state.write(kept)),
+            Effect::Clone(run, part) => self.make(run, part),
+            Effect::Go(run, part) => self.let_begin(run, part),
+            Effect::Abort(run, part) => self.abort(run, part),
+            Effect::Terminate(run) => self.terminate(run),
+            Effect::Kill(run) => self.kill(run),
+            Effect::Release(run) => {
+                self.runs.remove(&run);
+                self.unwatch(run);
+            }
+            Effect::Exit => self.is_over = true,
+        }
+    }
+
+    fn say(&mut self, socket: SocketId, say: &Say, with: Option<(RunId, Part)>) {
+        let proc = with.and_then(|(run, part)| self.runs.get(&run)?.parts.get(&part));
+        let fds = proc.map(super::runs::Proc::pipe_fds).unwrap_or_default();
+        if let Some(channel) = self.channels.get_mut(&socket) {
+            channel.push(say, fds);
+        }
+    }
+
+    fn tell(&mut self, socket: SocketId, run: RunId, fate: &Fate) {
+        let mut with = None;
+        let proc = |part| self.runs.get(&run).and_then(|run| run.parts.get(part));
+        let fate = match fate {
+            Fate::Started(part) => {
+                with = Some((run, *part));
+                let (pid, streams) =
+                    proc(part).map_or((0, Vec::new()), |proc| (proc.pid, proc.streams()));
+                FateWord::Started { part: part.get(), pid, streams }
+            }
+            Fate::Exited(part, exit) => {
+                let ended = proc(part).and_then(|proc| proc.ended);
+                let (cpu_us, peak_bytes) = ended.map_or((0, 0), |(_, cpu, peak)| (cpu, peak));
+                let exit = ExitWord::of(*exit);
+                FateWord::Exited { part: part.get(), exit, cpu_us, peak_bytes }
+            }
+            Fate::NotStarted(..) | Fate::Stopping(_) | Fate::Empty => FateWord::of(fate),
+        };
+        self.say(socket, &Say::Fate { run, fate }, with);
+    }
+
+    fn make(&mut self, run: RunId, part: Part) {
+        let made = match self.wanted.remove(&(run, part)) {
+            Some(wanted) => self.spawn(run, part, &wanted),
+            None => Err("nothing is known of its command".to_owned()),
+        };
+        self.inputs.push_back(match made {
+            Ok(()) => Input::Cloned(run, part),
+            Err(why) => Input::NotCloned(run, part, why),
+        });
+    }
+
+    fn spawn(&mut self, run: RunId, part: Part, wanted: &Wanted) -> Result<(), String> {
+        if !self.runs.contains_key(&run) {
+            let (boot, contract) = (&self.boot, wanted.contract);
+            let driven = Driven::create(&self.directory, boot, run, contract, &wanted.plan)?;
+            self.runs.insert(run, driven);
+        }
+        let Some(driven) = self.runs.get_mut(&run) else { return Ok(()) };
+        let pid = driven.spawn(part, wanted.role, &wanted.plan)?;
+        self.children.insert(pid, (run, part));
+        Ok(())
+    }
+
+    fn let_begin(&mut self, run: RunId, part: Part) {
+        let Some(proc) = self.runs.get(&run).and_then(|run| run.parts.get(&part)) else { return };
+        let Some(sync) = &proc.sync else { return };
+        // If it is gone already, its end says so.
+        let _ = rustix::io::write(sync, &[1]);
+        let has_report = proc.report.is_some();
+        self.watch(Source::Sync(run, part), EventFlags::IN);
+        if has_report {
+            self.watch(Source::Report(run, part), EventFlags::IN);
+        }
+    }
+
+    fn abort(&mut self, run: RunId, part: Part) {
+        if let Some(proc) = self.runs.get_mut(&run).and_then(|run| run.parts.get_mut(&part)) {
+            proc.sync = None;
+        }
+    }
+
+    fn terminate(&mut self, run: RunId) {
+        let Some(driven) = self.runs.get_mut(&run) else { return };
+        driven.is_stopping = true;
+        // What is not kept makes the next guardian begin the stop anew.
+        drop(driven.journal.add(&Entry::Stopping));
+        let stop = driven.stop;
+        if let Some(signal) = signal(stop.signal) {
+            driven.signal(signal, stop.to);
+        }
+        // A frozen run could not heed it.
+        driven.holding.freeze(false);
+        self.look(run);
+    }
+
+    fn kill(&mut self, run: RunId) {
+        let Some(driven) = self.runs.get_mut(&run) else { return };
+        driven.is_dying = true;
+        if !driven.is_empty() {
+            drop(driven.journal.add(&Entry::Stopping));
+            driven.holding.kill();
+            driven.events = driven.holding.events();
+            self.watch(Source::Events(run), EventFlags::PRI | EventFlags::ET);
+        }
+        self.look(run);
+    }
+
+    /// Writes what became of a run to its journal, before anybody is told.
+    pub(super) fn record(&mut self, run: RunId) {
+        let Some(driven) = self.runs.get_mut(&run) else { return };
+        let fates = self.core.fates(run);
+        for fate in fates.iter().skip(driven.recorded) {
+            match fate {
+                // That it was let go stands there already.
+                Fate::Started(_) => {}
+                Fate::NotStarted(..) | Fate::Stopping(_) | Fate::Exited(..) | Fate::Empty => {
+                    // What is not kept is unknown to the next guardian, not to this worker.
+                    drop(driven.journal.add(&Entry::Fate(FateWord::of(fate))));
+                }
+            }
+        }
+        driven.recorded = fates.len();
+    }
+}
+
+impl Driven {
+    /// The process was taken by whoever is its parent.
+    pub(super) fn let_go(&mut self, pid: i32) {
+        match &mut self.holding {
+            super::hold::Holding::Tree { roots } => drop(roots.remove(&pid)),
+            super::hold::Holding::Cgroup2 { .. } | super::hold::Holding::Freezer { .. } => {}
+        }
+    }
+}

@@ -1,0 +1,269 @@
+//! One run, as its guardian's driver has it: its processes, its pipes, its journal.
+
+use std::{
+    collections::BTreeMap,
+    fs, io,
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
+    path::Path,
+    sync::Arc,
+};
+
+use rustix::{
+    io::Errno,
+    pipe::{PipeFlags, pipe_with},
+    process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open, pidfd_send_signal},
+};
+use sterna_executor::{container::Exit, guardian::Part};
+use sterna_model::{BootTime, RunId};
+
+use super::{
+    hold::Holding,
+    kept::{Entry, Journal},
+    words::{ContractWord, Plan, RoleWord, StreamWord},
+};
+use crate::{
+    cgroup::Hold,
+    sys::{self, Image, Shape, Streams},
+    work::{StopSignal, To},
+};
+
+/// One run.
+#[derive(Debug)]
+pub(super) struct Driven {
+    pub(super) holding: Holding,
+    pub(super) stop: StopSignal,
+    pub(super) journal: Journal,
+    pub(super) parts: BTreeMap<Part, Proc>,
+    /// Where the kernel tells that the run has become empty, once somebody waits for it.
+    pub(super) events: Option<OwnedFd>,
+    /// Whether it was asked to end.
+    pub(super) is_stopping: bool,
+    /// Whether it was killed, so that it must become empty.
+    pub(super) is_dying: bool,
+    /// How many of its fates stand in the journal.
+    pub(super) recorded: usize,
+}
+
+/// The process of one part.
+#[derive(Debug)]
+pub(super) struct Proc {
+    pub(super) role: RoleWord,
+    /// The process; in a tree the one in between.
+    pub(super) pid: i32,
+    pub(super) pidfd: OwnedFd,
+    /// Open until the command has begun, or has not.
+    pub(super) sync: Option<OwnedFd>,
+    /// In a tree: where the one in between says how the command ended.
+    pub(super) report: Option<OwnedFd>,
+    /// In a tree: the command itself, once the one in between has said who it is.
+    pub(super) main: Option<OwnedFd>,
+    pub(super) is_introduced: bool,
+    /// Kept open for as long as the run is, whoever reads them.
+    pub(super) pipes: Vec<(StreamWord, Arc<OwnedFd>)>,
+    pub(super) ended: Option<(Exit, u64, u64)>,
+    /// Not our child: since when it has ended, while it is not known how.
+    pub(super) gone_since: Option<BootTime>,
+}
+
+impl Driven {
+    /// Makes the run's journal, which must not be there.
+    pub(super) fn create(
+        directory: &Path,
+        boot: &str,
+        run: RunId,
+        contract: ContractWord,
+        plan: &Plan,
+    ) -> Result<Self, String> {
+        let holding = Holding::open(&plan.hold)
+            .map_err(|error| format!("cannot open the cgroup of the run: {error}"))?;
+        let (hold, stop) = (plan.hold.clone(), plan.stop);
+        let first = Entry::Run { boot: boot.to_owned(), contract, hold, stop };
+        let journal = Journal::create(directory, run, &first)
+            .map_err(|error| format!("cannot make the journal of the run: {error}"))?;
+        Ok(Self::new(holding, stop, journal))
+    }
+
+    pub(super) const fn new(holding: Holding, stop: StopSignal, journal: Journal) -> Self {
+        Self {
+            holding,
+            stop,
+            journal,
+            parts: BTreeMap::new(),
+            events: None,
+            is_stopping: false,
+            is_dying: false,
+            recorded: 0,
+        }
+    }
+
+    /// Makes the process of a part; it waits for its go byte.
+    pub(super) fn spawn(&mut self, part: Part, role: RoleWord, plan: &Plan) -> Result<i32, String> {
+        let image = image(plan).map_err(|error| error.to_string())?;
+        let pipes: Vec<(StreamWord, OwnedFd, OwnedFd)> = plan
+            .streams
+            .iter()
+            .map(|stream| pipe_with(PipeFlags::CLOEXEC).map(|(read, write)| (*stream, read, write)))
+            .collect::<Result<_, Errno>>()
+            .map_err(|error| format!("cannot make a pipe: {error}"))?;
+        let end = |wanted: StreamWord| {
+            pipes.iter().find(|(stream, ..)| *stream == wanted).map(|(_, _, write)| write.as_fd())
+        };
+        let streams = Streams {
+            stdout: end(StreamWord::Stdout),
+            stderr: end(StreamWord::Stderr),
+            status: end(StreamWord::Status),
+        };
+        let shape = match &self.holding {
+            Holding::Cgroup2 { directory, .. } => Shape::Cgroup(directory.as_fd()),
+            Holding::Freezer { .. } => Shape::Plain,
+            Holding::Tree { .. } => Shape::Tree,
+        };
+        let spawned = sys::spawn(&image, shape, streams)
+            .map_err(|error| format!("cannot make a process: {error}"))?;
+        for door in &plan.doors {
+            if let Err(error) = fs::write(door, spawned.pid.to_string()) {
+                // Without its go byte it ends by itself.
+                return Err(format!("cannot enter {}: {error}", door.display()));
+            }
+        }
+        match &mut self.holding {
+            Holding::Tree { roots } => drop(roots.insert(spawned.pid)),
+            Holding::Cgroup2 { .. } | Holding::Freezer { .. } => {}
+        }
+        let pipes = pipes.into_iter().map(|(stream, read, _)| (stream, Arc::new(read))).collect();
+        let proc = Proc {
+            role,
+            pid: spawned.pid,
+            pidfd: spawned.pidfd,
+            sync: Some(spawned.sync),
+            report: spawned.report,
+            main: None,
+            is_introduced: false,
+            pipes,
+            ended: None,
+            gone_since: None,
+        };
+        self.parts.insert(part, proc);
+        let entry = Entry::Part { part: part.get(), role, pid: spawned.pid };
+        self.journal.add(&entry).map_err(|error| {
+            // Without its go byte it ends by itself.
+            self.parts.remove(&part);
+            format!("cannot write to the journal of the run: {error}")
+        })?;
+        Ok(spawned.pid)
+    }
+
+    /// Takes over a process of an earlier guardian, if it is still there.
+    pub(super) fn take_over(&mut self, part: Part, role: RoleWord, pid: i32) {
+        let Some(number) = Pid::from_raw(pid) else { return };
+        let Ok(pidfd) = pidfd_open(number, PidfdFlags::empty()) else { return };
+        match &mut self.holding {
+            Holding::Tree { roots } if is_house(pid) => drop(roots.insert(pid)),
+            Holding::Tree { .. } | Holding::Cgroup2 { .. } | Holding::Freezer { .. } => {}
+        }
+        if !self.holding.has(pid) {
+            return;
+        }
+        let proc = Proc {
+            role,
+            pid,
+            pidfd,
+            sync: None,
+            report: None,
+            main: None,
+            is_introduced: false,
+            pipes: Vec::new(),
+            ended: None,
+            gone_since: None,
+        };
+        self.parts.insert(part, proc);
+    }
+
+    /// The newest of its steps.
+    pub(super) fn newest(&self) -> Option<u32> {
+        let steps = self.parts.iter().filter(|(_, proc)| match proc.role {
+            RoleWord::Setup | RoleWord::Main => true,
+            RoleWord::Probe => false,
+        });
+        steps.map(|(part, _)| part.get()).max()
+    }
+
+    /// The process that is asked to end.
+    fn command(&self) -> Option<&Proc> {
+        let is_command = |proc: &&Proc| match proc.role {
+            RoleWord::Setup | RoleWord::Main => proc.ended.is_none(),
+            RoleWord::Probe => false,
+        };
+        self.parts.values().rev().find(is_command)
+    }
+
+    /// Sends a signal to the command, its group, or everybody. Only to a command that was not taken
+    /// yet: its number, and its group's, is still its own.
+    pub(super) fn signal(&self, signal: Signal, to: To) {
+        let Some(command) = self.command() else {
+            return self.holding.signal_all(signal);
+        };
+        let process = command.main.as_ref().unwrap_or(&command.pidfd);
+        // In a tree the group is that of the command, whose number is not known for sure.
+        let group = match &self.holding {
+            Holding::Cgroup2 { .. } | Holding::Freezer { .. } => Pid::from_raw(command.pid),
+            Holding::Tree { .. } => None,
+        };
+        // Who has ended meanwhile needs no signal.
+        match (to, group) {
+            (To::Process, Some(_) | None) => {
+                let _ = pidfd_send_signal(process, signal);
+            }
+            (To::Group, Some(group)) => {
+                let _ = kill_process_group(group, signal);
+            }
+            (To::Group, None) | (To::All, Some(_) | None) => self.holding.signal_all(signal),
+        }
+    }
+
+    /// Whether nothing is left of it.
+    pub(super) fn is_empty(&self) -> bool {
+        self.parts.values().all(|proc| proc.ended.is_some()) && self.holding.is_empty()
+    }
+
+    /// Whether it must be looked at from time to time, because nobody tells what happens to it.
+    pub(super) fn is_looked_at(&self) -> bool {
+        self.is_dying || self.parts.values().any(|proc| proc.gone_since.is_some())
+    }
+}
+
+impl Proc {
+    pub(super) fn pipe_fds(&self) -> Vec<Arc<OwnedFd>> {
+        self.pipes.iter().map(|(_, fd)| Arc::clone(fd)).collect()
+    }
+
+    pub(super) fn streams(&self) -> Vec<StreamWord> {
+        self.pipes.iter().map(|(stream, _)| *stream).collect()
+    }
+}
+
+/// Whether this is the process that we put above the command of a run.
+fn is_house(pid: i32) -> bool {
+    fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|name| name.trim() == "run")
+}
+
+fn image(plan: &Plan) -> io::Result<Image> {
+    let mut image = Image::new(&plan.program, &plan.arguments, &plan.environment, &plan.directory)?;
+    image.ids.clone_from(&plan.ids);
+    image.rlimits.clone_from(&plan.rlimits);
+    image.own_group = plan.own_group;
+    image.death_signal = plan.death_signal;
+    image.no_new_privileges = plan.no_new_privileges;
+    Ok(image)
+}
+
+/// How a run is held, as it stands in its journal.
+pub(super) fn reopened(hold: &Hold, stop: StopSignal, journal: Journal) -> Option<Driven> {
+    Holding::open(hold).ok().map(|holding| Driven::new(holding, stop, journal))
+}
+
+/// Reads four bytes, if they are there.
+pub(super) fn four(fd: BorrowedFd<'_>) -> Option<[u8; 4]> {
+    let mut bytes = [0; 4];
+    (rustix::io::read(fd, &mut bytes) == Ok(4)).then_some(bytes)
+}

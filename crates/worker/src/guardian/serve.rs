@@ -1,0 +1,442 @@
+//! The guardian's loop: it waits, asks the core, and does what it says.
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    io,
+    os::{
+        fd::{AsFd, OwnedFd},
+        unix::net::UnixListener,
+    },
+    path::PathBuf,
+};
+
+use rustix::{
+    event::{Timespec, epoll},
+    process::{Pid, PidfdFlags, Signal, pidfd_open},
+};
+use sterna_executor::{
+    container::Exit,
+    guardian::{Guardian, Input, Part, SocketId},
+};
+use sterna_model::{BootTime, RunId, Span};
+
+use super::{
+    frames::{Channel, Line},
+    kept::State,
+    runs::{Driven, four},
+    words::{ContractWord, Plan, RoleWord},
+};
+use crate::{clock::boot_time, sys};
+
+/// How often a run that was killed is looked at again, where the kernel does not tell.
+const LINGER: Span = Span::from_millis(20);
+
+/// Within this somebody takes a process of an earlier guardian that has ended, if anybody does.
+const TAKEN_WITHIN: Span = Span::from_secs(5);
+
+/// What an event is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Source {
+    Listener,
+    Children,
+    Socket(SocketId),
+    /// The command has begun, or has not.
+    Sync(RunId, Part),
+    /// In a tree: the command has ended.
+    Report(RunId, Part),
+    /// A process that is not our child has ended.
+    Foreign(RunId, Part),
+    /// A cgroup has changed.
+    Events(RunId),
+}
+
+/// A spawn that was asked for and is not done yet.
+#[derive(Debug)]
+pub(super) struct Wanted {
+    pub(super) role: RoleWord,
+    pub(super) contract: ContractWord,
+    pub(super) plan: Plan,
+}
+
+/// The guardian at work.
+#[derive(Debug)]
+pub(super) struct Serving {
+    pub(super) directory: PathBuf,
+    pub(super) boot: String,
+    pub(super) core: Guardian,
+    pub(super) state: State,
+    pub(super) channels: BTreeMap<SocketId, Channel>,
+    pub(super) runs: BTreeMap<RunId, Driven>,
+    pub(super) wanted: BTreeMap<(RunId, Part), Wanted>,
+    pub(super) children: BTreeMap<i32, (RunId, Part)>,
+    pub(super) inputs: VecDeque<Input>,
+    pub(super) is_over: bool,
+    listener: UnixListener,
+    signals: sys::Signals,
+    epoll: OwnedFd,
+    sources: BTreeMap<u64, Source>,
+    next_source: u64,
+    next_socket: u64,
+}
+
+impl Serving {
+    pub(super) fn new(
+        directory: PathBuf,
+        boot: String,
+        core: Guardian,
+        state: State,
+        listener: UnixListener,
+    ) -> io::Result<Self> {
+        let signals = sys::watch(&[libc::SIGCHLD])?;
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        let mut serving = Self {
+            directory,
+            boot,
+            core,
+            state,
+            channels: BTreeMap::new(),
+            runs: BTreeMap::new(),
+            wanted: BTreeMap::new(),
+            children: BTreeMap::new(),
+            inputs: VecDeque::from([Input::Tick]),
+            is_over: false,
+            listener,
+            signals,
+            epoll,
+            sources: BTreeMap::new(),
+            next_source: 0,
+            next_socket: 1,
+        };
+        let token = serving.token(Source::Listener);
+        let data = epoll::EventData::new_u64(token);
+        epoll::add(&serving.epoll, &serving.listener, data, epoll::EventFlags::IN)?;
+        let token = serving.token(Source::Children);
+        let data = epoll::EventData::new_u64(token);
+        epoll::add(&serving.epoll, &serving.signals, data, epoll::EventFlags::IN)?;
+        Ok(serving)
+    }
+
+    fn token(&mut self, source: Source) -> u64 {
+        self.next_source += 1;
+        self.sources.insert(self.next_source, source);
+        self.next_source
+    }
+
+    /// Waits for something of a run until it is closed; an event that comes later is dropped. What
+    /// cannot be watched is no loss: it is seen when its process is taken.
+    pub(super) fn watch(&mut self, source: Source, flags: epoll::EventFlags) {
+        let token = self.token(source);
+        let part = |run: RunId, part: Part| self.runs.get(&run)?.parts.get(&part);
+        let fd = match source {
+            Source::Sync(run, of) => part(run, of).and_then(|proc| proc.sync.as_ref()),
+            Source::Report(run, of) => part(run, of).and_then(|proc| proc.report.as_ref()),
+            Source::Foreign(run, of) => part(run, of).map(|proc| &proc.pidfd),
+            Source::Events(run) => self.runs.get(&run).and_then(|driven| driven.events.as_ref()),
+            Source::Listener | Source::Children | Source::Socket(_) => None,
+        };
+        if let Some(fd) = fd {
+            let _ = epoll::add(&self.epoll, fd, epoll::EventData::new_u64(token), flags);
+        } else {
+            self.sources.remove(&token);
+        }
+    }
+
+    /// Drops what is watched of a run; its descriptors leave the poll by being closed.
+    pub(super) fn unwatch(&mut self, gone: RunId) {
+        self.sources.retain(|_, source| match source {
+            Source::Listener | Source::Children | Source::Socket(_) => true,
+            Source::Sync(run, _)
+            | Source::Report(run, _)
+            | Source::Foreign(run, _)
+            | Source::Events(run) => *run != gone,
+        });
+    }
+
+    /// Works until nothing is left to be guarded.
+    pub(super) fn work(&mut self) -> io::Result<()> {
+        let mut events = Vec::with_capacity(64);
+        while !self.is_over {
+            self.drive();
+            self.flush();
+            if self.is_over {
+                break;
+            }
+            events.clear();
+            let timeout = self.timeout();
+            match epoll::wait(
+                &self.epoll,
+                rustix::buffer::spare_capacity(&mut events),
+                timeout.as_ref(),
+            ) {
+                Ok(_) | Err(rustix::io::Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+            self.inputs.push_back(Input::Tick);
+            for event in &events {
+                if let Some(source) = self.sources.get(&event.data.u64()).copied() {
+                    self.heed(event.data.u64(), source);
+                }
+            }
+            self.look_at_the_dying();
+            self.look_at_the_taken();
+        }
+        Ok(())
+    }
+
+    fn timeout(&self) -> Option<Timespec> {
+        let now = boot_time();
+        let dying = self.runs.values().any(Driven::is_looked_at);
+        let again = dying.then(|| now.plus(LINGER));
+        let at: BootTime = self.core.deadline().into_iter().chain(again).min()?;
+        // A millisecond more, so that it is over and not just before.
+        let wait = at.since(now).plus(Span::from_millis(1)).as_duration();
+        Timespec::try_from(wait).ok()
+    }
+
+    fn heed(&mut self, token: u64, source: Source) {
+        match source {
+            Source::Listener => self.accept(),
+            Source::Children => self.reap(),
+            Source::Socket(socket) => self.hear(socket),
+            Source::Sync(run, part) => {
+                self.sources.remove(&token);
+                self.synced(run, part);
+            }
+            Source::Report(run, part) => self.reported(token, run, part),
+            Source::Foreign(run, part) => self.foreign(token, run, part),
+            Source::Events(run) => self.look(run),
+        }
+    }
+
+    fn accept(&mut self) {
+        while let Ok((socket, _)) = self.listener.accept() {
+            let id = SocketId::new(self.next_socket);
+            self.next_socket += 1;
+            let Ok(channel) = Channel::new(socket) else { continue };
+            let flags = epoll::EventFlags::IN | epoll::EventFlags::OUT | epoll::EventFlags::ET;
+            let data = epoll::EventData::new_u64(self.token(Source::Socket(id)));
+            if epoll::add(&self.epoll, &channel, data, flags).is_ok() {
+                self.channels.insert(id, channel);
+            }
+        }
+    }
+
+    fn hear(&mut self, socket: SocketId) {
+        let Some(channel) = self.channels.get_mut(&socket) else { return };
+        let line = channel.fill().unwrap_or(Line::Closed);
+        loop {
+            let Some(channel) = self.channels.get_mut(&socket) else { return };
+            match channel.next() {
+                Ok(Some((ask, fds))) => self.ask(socket, ask, fds),
+                Ok(None) => break,
+                Err(_) => return self.hang_up(socket),
+            }
+            // In order: what follows may depend on what this one has begun, or may not be heard.
+            self.drive();
+        }
+        if line == Line::Closed {
+            self.hang_up(socket);
+        }
+    }
+
+    pub(super) fn hang_up(&mut self, socket: SocketId) {
+        self.channels.remove(&socket);
+        self.sources.retain(|_, source| *source != Source::Socket(socket));
+        self.inputs.push_back(Input::Closed(socket));
+    }
+
+    /// Takes every child that has ended, those that fell to us included.
+    fn reap(&mut self) {
+        while self.signals.take().is_some() {}
+        while let Some(ended) = sys::ended() {
+            let Some((run, part)) = self.children.remove(&ended.pid) else { continue };
+            self.reported(0, run, part);
+            let Some(driven) = self.runs.get_mut(&run) else { continue };
+            driven.let_go(ended.pid);
+            let Some(proc) = driven.parts.get_mut(&part) else { continue };
+            if proc.ended.is_none() {
+                // In a tree this is the one in between, which was killed before it could say more.
+                let exit = if proc.report.is_some() { Exit::Unknown } else { ended.exit };
+                proc.ended = Some((exit, ended.cpu_us, ended.peak_bytes));
+                self.inputs.push_back(Input::Exited(run, part, exit));
+            }
+            let is_ending = driven.is_dying || driven.is_stopping;
+            if is_ending {
+                // The other orders about it go first.
+                self.drive();
+                self.look(run);
+            }
+        }
+    }
+
+    /// Whether the command of a part has begun; said once.
+    fn synced(&mut self, run: RunId, part: Part) {
+        let Some(proc) = self.runs.get_mut(&run).and_then(|driven| driven.parts.get_mut(&part))
+        else {
+            return;
+        };
+        let Some(sync) = &proc.sync else { return };
+        let mut said = [0; 8];
+        let length = match rustix::net::recv(sync, &mut said, rustix::net::RecvFlags::DONTWAIT) {
+            Ok((length, _)) => length,
+            Err(rustix::io::Errno::AGAIN) => return,
+            Err(_) => 0,
+        };
+        proc.sync = None;
+        let input = match sys::Step::read(said.get(..length).unwrap_or_default()) {
+            None => Input::Execed(run, part),
+            Some((step, error)) => Input::NotExeced(run, part, not_begun(step, &error)),
+        };
+        self.inputs.push_back(input);
+    }
+
+    /// In a tree it is said first which process the command is, and then how it ended.
+    fn reported(&mut self, token: u64, run: RunId, part: Part) {
+        self.synced(run, part);
+        let Some(proc) = self.runs.get_mut(&run).and_then(|driven| driven.parts.get_mut(&part))
+        else {
+            return;
+        };
+        while let Some(said) = proc.report.as_ref().and_then(|fd| four(fd.as_fd())) {
+            if !proc.is_introduced {
+                proc.is_introduced = true;
+                let pid = Pid::from_raw(i32::from_ne_bytes(said));
+                proc.main = pid.and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
+                continue;
+            }
+            self.sources.remove(&token);
+            proc.report = None;
+            let exit = sys::reported(said);
+            proc.ended = Some((exit, 0, 0));
+            self.inputs.push_back(Input::Exited(run, part, exit));
+        }
+    }
+
+    /// A process of an earlier guardian has ended. How is known once somebody else has taken it, which
+    /// is not waited for for long.
+    fn foreign(&mut self, token: u64, run: RunId, part: Part) {
+        let Some(driven) = self.runs.get_mut(&run) else { return };
+        let Some(proc) = driven.parts.get_mut(&part) else { return };
+        let now = boot_time();
+        let since = *proc.gone_since.get_or_insert(now);
+        let exit = match sys::exit_of(proc.pidfd.as_fd()) {
+            Some(Some(exit)) => exit,
+            Some(None) if now.since(since) < TAKEN_WITHIN => return,
+            Some(None) | None => Exit::Unknown,
+        };
+        let pid = proc.pid;
+        proc.gone_since = None;
+        proc.ended = Some((exit, 0, 0));
+        driven.let_go(pid);
+        self.sources.remove(&token);
+        self.inputs.push_back(Input::Exited(run, part, exit));
+        self.drive();
+        self.look(run);
+    }
+
+    /// Processes of an earlier guardian whose end waits to be known.
+    fn look_at_the_taken(&mut self) {
+        let waiting = self.sources.iter().filter_map(|(token, source)| match source {
+            Source::Foreign(run, part) => Some((*token, *run, *part)),
+            Source::Listener
+            | Source::Children
+            | Source::Socket(_)
+            | Source::Sync(..)
+            | Source::Report(..)
+            | Source::Events(_) => None,
+        });
+        let waiting: Vec<_> = waiting.filter(|(_, run, part)| self.is_taken(*run, *part)).collect();
+        for (token, run, part) in waiting {
+            self.foreign(token, run, part);
+        }
+    }
+
+    fn is_taken(&self, run: RunId, part: Part) -> bool {
+        let proc = self.runs.get(&run).and_then(|driven| driven.parts.get(&part));
+        proc.is_some_and(|proc| proc.gone_since.is_some())
+    }
+
+    /// Says so if nothing is left of a run that should not go on.
+    pub(super) fn look(&mut self, run: RunId) {
+        let Some(driven) = self.runs.get_mut(&run) else { return };
+        if driven.is_empty() {
+            driven.is_dying = false;
+            driven.events = None;
+            self.inputs.push_back(Input::Empty(run));
+        }
+    }
+
+    fn look_at_the_dying(&mut self) {
+        let dying: Vec<RunId> =
+            self.runs.iter().filter_map(|(run, driven)| driven.is_dying.then_some(*run)).collect();
+        for run in dying {
+            self.look(run);
+            if let Some(driven) = self.runs.get_mut(&run).filter(|driven| driven.is_dying) {
+                // Somebody was born while the others were killed.
+                driven.holding.kill();
+            }
+        }
+    }
+
+    /// Lets the core decide, and does what it says, until nothing more follows.
+    pub(super) fn drive(&mut self) {
+        let mut effects = Vec::new();
+        while let Some(input) = self.inputs.pop_front() {
+            let run = concerned(&input);
+            self.core.step(boot_time(), input, &mut effects);
+            if let Some(run) = run {
+                self.record(run);
+            }
+            for effect in effects.drain(..) {
+                self.perform(effect);
+            }
+        }
+    }
+
+    fn flush(&mut self) {
+        let failed: Vec<SocketId> = self
+            .channels
+            .iter_mut()
+            .filter_map(|(socket, channel)| channel.flush().is_err().then_some(*socket))
+            .collect();
+        for socket in failed {
+            self.hang_up(socket);
+        }
+        if !self.inputs.is_empty() {
+            self.drive();
+        }
+    }
+}
+
+/// Which run an input is about.
+const fn concerned(input: &Input) -> Option<RunId> {
+    match input {
+        Input::Tick | Input::Request(..) | Input::Closed(_) => None,
+        Input::Cloned(run, _)
+        | Input::NotCloned(run, ..)
+        | Input::Execed(run, _)
+        | Input::NotExeced(run, ..)
+        | Input::Exited(run, ..)
+        | Input::Empty(run) => Some(*run),
+    }
+}
+
+/// Why a process has not become its command, for people.
+fn not_begun(step: sys::Step, error: &io::Error) -> String {
+    let what = match step {
+        sys::Step::Group => "cannot make its process group",
+        sys::Step::Streams => "cannot give it its pipes",
+        sys::Step::Rlimits => "cannot set its resource limits",
+        sys::Step::User => "cannot become its user",
+        sys::Step::Directory => "cannot enter its directory",
+        sys::Step::Privileges => "cannot give up privileges",
+        sys::Step::Exec => "cannot run the command",
+        sys::Step::Between => "cannot make the process above the command",
+    };
+    format!("{what}: {error}")
+}
+
+/// The signal with this number, if there is one that can be sent to all of a run.
+pub(super) fn signal(number: i32) -> Option<Signal> {
+    Signal::from_named_raw(number)
+}

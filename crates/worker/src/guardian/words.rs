@@ -1,0 +1,257 @@
+//! What a worker and its guardian say to each other, and what a command is to the guardian.
+//!
+//! The two may be of different versions, because a new worker takes over an old guardian: fields are
+//! only added, each with a default, and what is not understood is dropped.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+use sterna_executor::{
+    container::Exit,
+    guardian::{Fate, OnWorkerExit, Part, Phase, Role, Spawn, Why},
+};
+use sterna_model::{Incarnation, RunId, Span};
+
+use crate::{
+    cgroup::Hold,
+    work::{StopSignal, To},
+};
+
+/// What a worker asks.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Ask {
+    Adopt {
+        incarnation: Incarnation,
+        process: u64,
+    },
+    Spawn {
+        run: RunId,
+        part: u32,
+        role: RoleWord,
+        contract: ContractWord,
+        plan: Box<Plan>,
+    },
+    Stop {
+        run: RunId,
+        grace_ms: u64,
+    },
+    Confirmed {
+        stamp_ms: u64,
+    },
+    KillWait {
+        ms: u64,
+    },
+    Forget {
+        run: RunId,
+    },
+    Ping {
+        number: u64,
+    },
+    /// Copies of the read ends of a part's pipes come with it: the guardian that made them is gone.
+    Pipes {
+        run: RunId,
+        part: u32,
+        streams: Vec<StreamWord>,
+    },
+    /// Stops every process of a run where it is, or lets it go on.
+    Freeze {
+        run: RunId,
+        is_frozen: bool,
+    },
+    /// Sends a signal to the command of a run, or to all of it.
+    Signal {
+        run: RunId,
+        signal: i32,
+        to: To,
+    },
+}
+
+/// What a guardian says.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Say {
+    Adopted {
+        held: Vec<HeldWord>,
+    },
+    /// With `started` come the read ends of the part's pipes.
+    Fate {
+        run: RunId,
+        fate: FateWord,
+    },
+    Pong {
+        number: u64,
+    },
+}
+
+/// A run that a guardian holds.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct HeldWord {
+    pub(crate) run: RunId,
+    pub(crate) phase: PhaseWord,
+    /// The newest of its steps.
+    pub(crate) part: Option<u32>,
+}
+
+/// One command, with everything that its process must be.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Plan {
+    /// The file that is run.
+    pub(crate) program: String,
+    /// Its own name first.
+    pub(crate) arguments: Vec<String>,
+    pub(crate) environment: Vec<(String, String)>,
+    pub(crate) directory: String,
+    /// User, group and other groups; those of the worker if none.
+    pub(crate) ids: Option<(u32, u32, Vec<u32>)>,
+    /// Number of the resource, soft and hard limit.
+    pub(crate) rlimits: Vec<(u32, u64, u64)>,
+    pub(crate) own_group: bool,
+    pub(crate) death_signal: Option<i32>,
+    pub(crate) no_new_privileges: bool,
+    /// Which pipes to make.
+    pub(crate) streams: Vec<StreamWord>,
+    /// By what the run is told apart.
+    pub(crate) hold: Hold,
+    /// Files that take the process's number before it is let go.
+    pub(crate) doors: Vec<PathBuf>,
+    pub(crate) stop: StopSignal,
+}
+
+/// Which pipe.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum StreamWord {
+    Stdout,
+    Stderr,
+    Status,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum RoleWord {
+    Setup,
+    Main,
+    Probe,
+}
+
+impl RoleWord {
+    pub(crate) const fn role(self) -> Role {
+        match self {
+            Self::Setup => Role::Setup,
+            Self::Main => Role::Main,
+            Self::Probe => Role::Probe,
+        }
+    }
+}
+
+/// What holds for a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct ContractWord {
+    pub(crate) stop_after_ms: Option<u64>,
+    /// Whether it outlives its worker.
+    pub(crate) is_kept: bool,
+}
+
+impl ContractWord {
+    pub(crate) fn spawn(self) -> Spawn {
+        let on_worker_exit = if self.is_kept { OnWorkerExit::Keep } else { OnWorkerExit::Stop };
+        Spawn { stop_after: self.stop_after_ms.map(Span::from_millis), on_worker_exit }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum PhaseWord {
+    Cloning,
+    Live,
+    Stopping,
+    Empty,
+}
+
+impl PhaseWord {
+    pub(crate) const fn of(phase: Phase) -> Self {
+        match phase {
+            Phase::Cloning => Self::Cloning,
+            Phase::Live => Self::Live,
+            Phase::Stopping => Self::Stopping,
+            Phase::Empty => Self::Empty,
+        }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum FateWord {
+    Started { part: u32, pid: i32, streams: Vec<StreamWord> },
+    NotStarted { part: u32, why: String },
+    Stopping { why: WhyWord },
+    Exited { part: u32, exit: ExitWord, cpu_us: u64, peak_bytes: u64 },
+    Empty,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum WhyWord {
+    Deadline,
+    WorkerGone,
+}
+
+impl FateWord {
+    /// Without what only the driver knows.
+    pub(crate) fn of(fate: &Fate) -> Self {
+        match fate {
+            Fate::Started(part) => Self::Started { part: part.get(), pid: 0, streams: Vec::new() },
+            Fate::NotStarted(part, why) => Self::NotStarted { part: part.get(), why: why.clone() },
+            Fate::Exited(part, exit) => Self::Exited {
+                part: part.get(),
+                exit: ExitWord::of(*exit),
+                cpu_us: 0,
+                peak_bytes: 0,
+            },
+            Fate::Stopping(Why::Deadline) => Self::Stopping { why: WhyWord::Deadline },
+            Fate::Stopping(Why::WorkerGone) => Self::Stopping { why: WhyWord::WorkerGone },
+            Fate::Empty => Self::Empty,
+        }
+    }
+
+    pub(crate) fn fate(&self) -> Fate {
+        match self {
+            Self::Started { part, .. } => Fate::Started(Part::new(*part)),
+            Self::NotStarted { part, why } => Fate::NotStarted(Part::new(*part), why.clone()),
+            Self::Exited { part, exit, .. } => Fate::Exited(Part::new(*part), exit.exit()),
+            Self::Stopping { why: WhyWord::Deadline } => Fate::Stopping(Why::Deadline),
+            Self::Stopping { why: WhyWord::WorkerGone } => Fate::Stopping(Why::WorkerGone),
+            Self::Empty => Fate::Empty,
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum ExitWord {
+    Code(i32),
+    Signal(i32),
+    OutOfMemory,
+    Unknown,
+}
+
+impl ExitWord {
+    pub(crate) const fn of(exit: Exit) -> Self {
+        match exit {
+            Exit::Code(code) => Self::Code(code),
+            Exit::Signal(signal) => Self::Signal(signal),
+            Exit::OutOfMemory => Self::OutOfMemory,
+            Exit::Unknown => Self::Unknown,
+        }
+    }
+
+    pub(crate) const fn exit(self) -> Exit {
+        match self {
+            Self::Code(code) => Exit::Code(code),
+            Self::Signal(signal) => Exit::Signal(signal),
+            Self::OutOfMemory => Exit::OutOfMemory,
+            Self::Unknown => Exit::Unknown,
+        }
+    }
+}

@@ -1,0 +1,70 @@
+//! What a terminal or a supervisor asks of a worker by signals.
+
+use std::io;
+
+use rustix::{
+    event::{PollFd, PollFlags, poll},
+    process::{Signal, getpid, kill_process},
+};
+
+use crate::sys;
+
+/// What is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Interrupt {
+    /// TERM, INT, QUIT or HUP: end, and end what must end with the worker.
+    End,
+    /// TSTP (Ctrl-Z): stop every container, then call [`Interrupts::stop`].
+    Stop,
+    /// CONT: let them go on.
+    Continue,
+}
+
+/// The signals of this process. To be made before any thread is, or those would be hit by them.
+#[derive(Debug)]
+pub struct Interrupts(sys::Signals);
+
+impl Interrupts {
+    /// Takes the signals from now on.
+    ///
+    /// # Errors
+    /// They cannot be taken.
+    pub fn watch() -> io::Result<Self> {
+        let signals = [
+            libc::SIGTERM,
+            libc::SIGINT,
+            libc::SIGQUIT,
+            libc::SIGHUP,
+            libc::SIGTSTP,
+            libc::SIGCONT,
+        ];
+        Ok(Self(sys::watch(&signals)?))
+    }
+
+    /// Waits for the next one.
+    ///
+    /// # Errors
+    /// It cannot be waited for.
+    pub fn wait(&self) -> io::Result<Interrupt> {
+        loop {
+            match self.0.take() {
+                Some(libc::SIGTSTP) => return Ok(Interrupt::Stop),
+                Some(libc::SIGCONT) => return Ok(Interrupt::Continue),
+                Some(_) => return Ok(Interrupt::End),
+                None => {}
+            }
+            match poll(&mut [PollFd::new(&self.0, PollFlags::IN)], None) {
+                Ok(_) | Err(rustix::io::Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    /// Stops this process until it is told to go on.
+    ///
+    /// # Errors
+    /// It cannot be stopped.
+    pub fn stop() -> io::Result<()> {
+        Ok(kill_process(getpid(), Signal::STOP)?)
+    }
+}

@@ -1,0 +1,31 @@
+//! The shell of the agent on every machine: guardian, containers, cgroups, output.
+//!
+//! | room | what it is |
+//! | --- | --- |
+//! | [`containers`] | all containers of this worker, and the thread that drives their cores |
+//! | [`guardian`] | the process that parents every container and outlives the worker |
+//! | [`interrupts`] | what a terminal or a supervisor asks by signals |
+//! | [`mod@bench`] | what isolation costs, step by step |
+//! | `cgroup` | groups, limits and usage, as files of version 1 and 2 |
+//! | [`sink`] | where the output of runs goes |
+//! | [`work`] | what is to be run, and how |
+//! | `sys` | the system calls that nobody offers safely |
+//!
+//! It does not know who asks for work, nor over what link.
+
+pub mod bench;
+mod cgroup;
+mod clock;
+pub mod containers;
+mod directory;
+pub mod guardian;
+pub mod interrupts;
+pub mod sink;
+mod sys;
+pub mod work;
+
+pub use self::{
+    cgroup::{Isolation, Usage},
+    containers::Containers,
+    directory::{Directory, DirectoryError},
+};

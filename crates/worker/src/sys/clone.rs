@@ -1,0 +1,119 @@
+//! A new process, in its cgroup from its first moment on.
+
+use std::{
+    io,
+    mem::size_of,
+    os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd},
+};
+
+use rustix::{
+    net::{AddressFamily, SocketFlags, SocketType, socketpair},
+    pipe::{PipeFlags, pipe_with},
+};
+
+use super::{
+    check,
+    child::{Image, Streams, go, keep_house},
+};
+
+/// How a run is told from everything else on the machine.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Shape<'a> {
+    /// By the cgroup of this directory.
+    Cgroup(BorrowedFd<'a>),
+    /// By somebody else, before the go byte.
+    Plain,
+    /// By a process of ours between the guardian and the command, to which everything falls that the
+    /// command leaves behind.
+    Tree,
+}
+
+/// A process that waits for its go byte.
+#[derive(Debug)]
+pub(crate) struct Spawned {
+    /// The process; with [`Shape::Tree`] the one in between.
+    pub(crate) pid: i32,
+    pub(crate) pidfd: OwnedFd,
+    /// Takes the go byte; ends when the command has begun, or says why it has not.
+    pub(crate) sync: OwnedFd,
+    /// With [`Shape::Tree`]: says how the command ended.
+    pub(crate) report: Option<OwnedFd>,
+}
+
+/// Makes a process that will become `image`.
+///
+/// # Errors
+/// There is no process, and there will not be.
+pub(crate) fn spawn(image: &Image, shape: Shape<'_>, streams: Streams<'_>) -> io::Result<Spawned> {
+    let (ours, theirs) =
+        socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
+    let (cgroup, pipe) = match shape {
+        Shape::Cgroup(directory) => (Some(directory), None),
+        Shape::Plain => (None, None),
+        Shape::Tree => (None, Some(pipe_with(PipeFlags::CLOEXEC)?)),
+    };
+    let words = image.words();
+    match fork(cgroup)? {
+        Forked::Parent { pid, pidfd } => {
+            let report = pipe.map(|(read, _)| read);
+            if let Some(report) = &report {
+                rustix::io::ioctl_fionbio(report, true)?;
+            }
+            Ok(Spawned { pid, pidfd, sync: ours, report })
+        }
+        Forked::Child => {
+            let report = pipe.as_ref().map(|(_, write)| write.as_fd());
+            if let Some(report) = report {
+                let inner = fork(None);
+                if !matches!(inner, Ok(Forked::Child)) {
+                    keep_house(inner, report);
+                }
+            }
+            go(image, &words, theirs.as_fd(), streams)
+        }
+    }
+}
+
+/// Wider than the constant that libc has for it.
+const CLONE_INTO_CGROUP: u64 = 0x2_0000_0000;
+
+pub(super) enum Forked {
+    Child,
+    Parent { pid: i32, pidfd: OwnedFd },
+}
+
+/// A copy of this process, without a thread library's knowledge: it must be single-threaded.
+fn fork(cgroup: Option<BorrowedFd<'_>>) -> io::Result<Forked> {
+    let mut pidfd: libc::c_int = -1;
+    let mut flags = libc::CLONE_PIDFD as u64;
+    let mut directory = 0;
+    if let Some(cgroup) = cgroup {
+        flags |= CLONE_INTO_CGROUP;
+        directory = u64::from(cgroup.as_raw_fd().unsigned_abs());
+    }
+    let args = libc::clone_args {
+        flags,
+        pidfd: (&raw mut pidfd) as u64,
+        child_tid: 0,
+        parent_tid: 0,
+        exit_signal: u64::from(libc::SIGCHLD.unsigned_abs()),
+        stack: 0,
+        stack_size: 0,
+        tls: 0,
+        set_tid: 0,
+        set_tid_size: 0,
+        cgroup: directory,
+    };
+    // SAFETY: the arguments are of the size that is given and name live memory; without CLONE_VM the
+    // child has a copy of everything, and the caller is single-threaded, so no lock is held in it.
+    let pid = check(unsafe {
+        libc::syscall(libc::SYS_clone3, &raw const args, size_of::<libc::clone_args>())
+    })?;
+    if pid == 0 {
+        return Ok(Forked::Child);
+    }
+    // SAFETY: the kernel has just made this descriptor for us, and nobody else knows it.
+    let pidfd = unsafe { OwnedFd::from_raw_fd(pidfd) };
+    let pid = i32::try_from(pid).map_err(|_| io::Error::other("a process id out of bounds"))?;
+    Ok(Forked::Parent { pid, pidfd })
+}

@@ -1,0 +1,27 @@
+//! The system calls that nobody offers safely: a process made inside a cgroup, its way to its
+//! command, signals as a descriptor, and how a process ended that is not our child.
+//!
+//! Invariant: this is the only room with `unsafe`, and each block says why it holds.
+//!
+//! Invariant: between clone and exec nothing is allocated, and only plain system calls are made.
+
+#![expect(unsafe_code, reason = "clone3, execve, wait4 and signalfd have no safe form")]
+
+mod bare;
+mod child;
+mod clone;
+mod exits;
+mod signals;
+
+pub(crate) use self::{
+    bare::spawn_and_wait,
+    child::{Image, Step, Streams},
+    clone::{Shape, spawn},
+    exits::{ended, exit_of, reported},
+    signals::{Signals, be_deaf, close_inherited, watch},
+};
+
+/// What the last system call said.
+fn check(result: libc::c_long) -> std::io::Result<libc::c_long> {
+    if result < 0 { Err(std::io::Error::last_os_error()) } else { Ok(result) }
+}

@@ -1,0 +1,159 @@
+//! How runs end, and what is told of each.
+
+use serde_json::json;
+
+use crate::worker::{LONG, Place, Worker, run, wait_until};
+
+#[test]
+fn every_end_is_told_apart() {
+    let place = Place::new();
+    let mut worker = Worker::start(&place);
+    let cases = [
+        (1, "exit 0", json!({}), ("Exited", json!("Code(0)"))),
+        (2, "exit 3", json!({}), ("Exited", json!("Code(3)"))),
+        (3, "kill -9 $$", json!({}), ("Exited", json!("Signal(9)"))),
+        (4, "sleep 1000", json!({ "timeout": "300ms" }), ("Timeout", json!("Signal(15)"))),
+        (5, "sleep 1000", json!({ "stop_after": "2s" }), ("Deadline", json!("Signal(15)"))),
+        (
+            6,
+            "true",
+            json!({ "setup": [["true"], ["false"]] }),
+            ("SetupFailed(1)", json!("Code(1)")),
+        ),
+    ];
+    for (number, program, more, _) in &cases {
+        worker.start_run(&place, *number, &["sh", "-c", program], more.clone());
+    }
+    for (number, program, _, (cause, exit)) in cases {
+        let end = worker.end(number);
+        assert_eq!((&end["completed"], &end["exit"]), (&json!(cause), &exit), "{program}");
+    }
+    worker.end_by("TERM");
+}
+
+#[test]
+fn setup_steps_come_first_in_the_same_place() {
+    let place = Place::new();
+    let mut worker = Worker::start(&place);
+    worker.start_run(
+        &place,
+        1,
+        &["sh", "-c", "cat file; pwd; ls -A"],
+        json!({
+            "setup": [["sh", "-c", "echo one > file"], ["sh", "-c", "echo two >> file; echo said"]],
+        }),
+    );
+    assert_eq!(worker.end(1)["exit"], "Code(0)");
+    let at = std::fs::canonicalize(&place.path).unwrap();
+    let work = at.join("runs").join(run(1)).join("work");
+    let expected = format!("said\none\ntwo\n{}\nfile\n", work.display());
+    assert_eq!(place.output(&run(1), "stdout"), expected);
+    worker.tell(&json!({ "acknowledge": { "run": run(1) } }));
+    wait_until("its directory is gone", LONG, || !work.exists());
+    worker.end_by("TERM");
+}
+
+#[test]
+fn scenario_32_a_batch_run_gets_its_arguments_and_reports_its_status() {
+    let place = Place::new();
+    let mut worker = Worker::start(&place);
+    let program = "echo \"$1|$3\"; echo incomplete > $2; echo done > $2";
+    worker.start_run(
+        &place,
+        1,
+        &["sh", "-c", program, "sh"],
+        json!({
+            "node": { "name": "db 7", "json": "{\"id\":\"reindex\"}" },
+        }),
+    );
+    let end = worker.end(1);
+    assert_eq!((&end["status"], &end["exit"]), (&json!("done"), &json!("Code(0)")));
+    assert_eq!(place.output(&run(1), "stdout"), "db 7|{\"id\":\"reindex\"}\n");
+    // Nothing said is nothing known.
+    worker.start_run(&place, 2, &["true"], json!({ "node": { "name": "n", "json": "{}" } }));
+    assert_eq!(worker.end(2)["status"], json!(null));
+    worker.end_by("TERM");
+}
+
+#[test]
+fn a_run_knows_who_it_is_and_inherits_nothing() {
+    let place = Place::new();
+    let mut worker = Worker::start(&place);
+    worker.start_run(&place, 1, &["sh", "-c", "env | sort; echo fds; ls /proc/self/fd; grep NoNewPrivs /proc/self/status; id -u; ulimit -n; echo port ${PORT_WEB_API} $1", "sh", "${PORT_WEB_API}"], json!({
+        "about": { "key": "default/task/build", "fence": "1.2.3", "worker": "w1", "attempt": 2, "index": 4, "previous_status": "lost" },
+        "user": "nobody",
+        "rlimits": { "nofile": 64 },
+        "ports": ["web-api"],
+    }));
+    assert_eq!(worker.end(1)["exit"], "Code(0)");
+    let said = place.output(&run(1), "stdout");
+    for line in [
+        "STERNA_KEY=default/task/build",
+        "STERNA_FENCE=1.2.3",
+        "STERNA_WORKER=w1",
+        "STERNA_ATTEMPT=2",
+        "STERNA_INSTANCE_INDEX=4",
+        "STERNA_PREVIOUS_STATUS=lost",
+        &format!("STERNA_RUN={}", run(1)),
+        "fds\n0\n1\n2\n3\n",
+        "NoNewPrivs:\t1",
+        "65534",
+        "64",
+    ] {
+        assert!(said.contains(line), "{line:?} is not in {said}");
+    }
+    let port = said.lines().find_map(|line| line.strip_prefix("PORT_WEB_API=")).unwrap();
+    assert!((20_000..30_000).contains(&port.parse::<u16>().unwrap()), "{port}");
+    assert!(said.ends_with(&format!("port {port} {port}\n")), "{said}");
+    assert!(!said.contains("CARGO"), "the worker's own environment is nobody's: {said}");
+    worker.end_by("TERM");
+}
+
+#[test]
+fn scenario_35_a_pipe_in_other_hands_does_not_hold_up_the_end_for_ever() {
+    // Somebody else on this machine got the pipe from the run, and keeps it.
+    let place = Place::new();
+    let mut worker = Worker::start(&place);
+    let ours = place.path.join("pipe");
+    worker.start_run(
+        &place,
+        1,
+        &["sh", "-c", &format!("ln -s /proc/$$/fd/1 {}; echo up; sleep 1000", ours.display())],
+        json!({}),
+    );
+    wait_until("it is up", LONG, || place.output(&run(1), "stdout").contains("up"));
+    let _pipe = std::fs::OpenOptions::new().write(true).open(&ours).unwrap();
+    worker.tell(&json!({ "kill": { "run": run(1) } }));
+    assert_eq!(worker.end(1)["exit"], "Signal(9)");
+    worker.end_by("TERM");
+}
+
+#[test]
+fn monitors_decide_when_it_is_up_and_when_it_has_failed() {
+    let place = Place::new();
+    let mut worker = Worker::start(&place);
+    let monitor = |probe: serde_json::Value| {
+        json!({
+            "probe": probe, "starting_every": "50ms", "healthy_every": "50ms", "timeout": "2s",
+            "failures_max": 2, "start_timeout": "5s",
+        })
+    };
+    let program = "sleep 0.3; touch ready; sleep 0.3; rm ready; sleep 1000";
+    worker.start_run(
+        &place,
+        1,
+        &["sh", "-c", program],
+        json!({
+            "monitor": monitor(json!({ "command": ["test", "-e", "ready"] })),
+        }),
+    );
+    worker.wait_for_state(1, "Running");
+    assert_eq!(worker.end(1)["completed"], "Monitor(Unhealthy)");
+    let never = json!({
+        "probe": { "tcp": "web" }, "starting_every": "50ms", "healthy_every": "50ms",
+        "timeout": "1s", "failures_max": 2, "start_timeout": "300ms",
+    });
+    worker.start_run(&place, 2, &["sleep", "1000"], json!({ "ports": ["web"], "monitor": never }));
+    assert_eq!(worker.end(2)["completed"], "Monitor(NeverHealthy)");
+    worker.end_by("TERM");
+}

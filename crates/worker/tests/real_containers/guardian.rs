@@ -1,0 +1,160 @@
+//! A guardian that is killed, and one that outlives its worker.
+
+use std::time::Duration;
+
+use serde_json::json;
+
+use crate::worker::{
+    KILL_WAIT, LONG, Place, Worker, assert_gone, is_alive, run, signal, wait_until,
+};
+
+const KEEP: &str = "keep";
+
+#[test]
+fn a_guardian_that_is_killed_is_replaced_and_its_runs_live_on_supervised() {
+    for isolation in ["cgroup2", "freezer", "tree"] {
+        let place = Place::new();
+        let mut worker = Worker::start_with(&place, isolation);
+        worker.start_run(
+            &place,
+            1,
+            &["sh", "-c", "echo up; sleep 2; echo still; exit 5"],
+            json!({}),
+        );
+        worker.start_run(&place, 2, &["sleep", "1000"], json!({}));
+        worker.start_run(&place, 3, &["sleep", "1000"], json!({ "stop_after": "4s" }));
+        worker.wait_for_state(3, "Running");
+        wait_until("it is up", LONG, || place.output(&run(1), "stdout").contains("up"));
+        let (before, alive) = (place.guardian().unwrap(), place.marked());
+        signal(before, "KILL");
+        wait_until("there is another guardian", LONG, || {
+            place.guardian().is_some_and(|guardian| guardian != before)
+        });
+        assert!(alive.iter().all(|pid| is_alive(*pid)), "{isolation}: runs must live on");
+        worker.tell(&json!({ "ping": { "number": 7 } }));
+        worker.hear("that the guardian is well", |said| said["pong"] == 7);
+        // Its output is still read, and its end is seen; how it ended is told by newer kernels.
+        let end = worker.end(1);
+        assert_eq!(end["completed"], "Exited", "{isolation}");
+        assert_eq!(place.output(&run(1), "stdout"), "up\nstill\n", "{isolation}");
+        if isolation != "tree" {
+            assert_eq!(end["exit"], "Code(5)", "{isolation}: this kernel does not tell (6.15)");
+        }
+        // Deadlines go on, from what was kept; and so do orders.
+        assert_eq!(worker.end(3)["completed"], "Deadline", "{isolation}");
+        worker.tell(&json!({ "stop": { "run": run(2), "grace": "1s" } }));
+        assert_eq!(worker.end(2)["completed"], "Request", "{isolation}");
+        // New work begins as before.
+        worker.start_run(&place, 4, &["true"], json!({}));
+        assert_eq!(worker.end(4)["exit"], "Code(0)");
+        worker.end_by("TERM");
+        assert_gone(&place, isolation);
+    }
+}
+
+#[test]
+fn what_is_kept_outlives_its_worker_and_is_taken_over_by_the_next() {
+    for isolation in ["cgroup2", "freezer", "tree"] {
+        let place = Place::new();
+        let mut worker = Worker::start_with(&place, isolation);
+        let kept = json!({ "when_worker_exits": KEEP });
+        let go = place.path.join("go");
+        let waits = format!(
+            "echo one; while [ ! -e {} ]; do sleep 0.05; done; echo two; exit 4",
+            go.display()
+        );
+        worker.start_run(&place, 1, &["sh", "-c", &waits], kept.clone());
+        worker.start_run(&place, 2, &["sh", "-c", "echo done; exit 3"], kept.clone());
+        worker.start_run(&place, 3, &["sleep", "1000"], json!({}));
+        worker.start_run(&place, 4, &["sh", "-c", "sleep 1; exit 6"], kept);
+        wait_until("it is up", LONG, || place.output(&run(1), "stdout").contains("one"));
+        worker.end(2);
+        worker.wait_for_state(3, "Running");
+        worker.wait_for_state(4, "Running");
+        worker.kill();
+        wait_until("what is not kept is gone", KILL_WAIT + Duration::from_secs(1), || {
+            let is_third = |pid: &i32| {
+                let path = format!("/proc/{pid}/environ");
+                std::fs::read_to_string(path).unwrap_or_default().contains(&run(3))
+            };
+            !place.marked().iter().any(is_third)
+        });
+        let mut next = Worker::start_with(&place, isolation);
+        assert_eq!(next.life, 2);
+        next.wait_for_state(1, "Running");
+        // What ended before, meanwhile, and later: each is told.
+        assert_eq!(next.end(2)["exit"], "Code(3)", "{isolation}");
+        assert_eq!(next.end(3)["completed"], "WorkerExit", "{isolation}");
+        assert_eq!(next.end(4)["exit"], "Code(6)", "{isolation}");
+        std::fs::write(&go, "").unwrap();
+        assert_eq!(next.end(1)["exit"], "Code(4)", "{isolation}");
+        assert_eq!(place.output(&run(1), "stdout"), "one\ntwo\n", "{isolation}");
+        for number in 1..=4 {
+            next.tell(&json!({ "acknowledge": { "run": run(number) } }));
+        }
+        next.end_by("TERM");
+        let mut last = Worker::start_with(&place, isolation);
+        last.start_run(&place, 9, &["true"], json!({}));
+        last.end(9);
+        last.end_by("TERM");
+    }
+}
+
+#[test]
+fn a_kept_run_goes_at_its_deadline_when_no_worker_comes() {
+    let place = Place::new();
+    let mut worker = Worker::start(&place);
+    let kept = json!({ "when_worker_exits": KEEP, "stop_after": "1500ms" });
+    worker.start_run(&place, 1, &["sh", "-c", "trap '' TERM; sleep 1000"], kept);
+    worker.wait_for_state(1, "Running");
+    worker.kill();
+    assert!(!place.marked().is_empty());
+    let within = Duration::from_millis(1500) + KILL_WAIT + Duration::from_secs(1);
+    wait_until("it is gone", within, || place.marked().is_empty());
+    wait_until("the guardian has gone", LONG, || place.guardian().is_none());
+}
+
+#[test]
+fn the_next_worker_sweeps_what_was_left_when_both_were_killed() {
+    for isolation in ["cgroup2", "freezer", "tree"] {
+        let place = Place::new();
+        let mut worker = Worker::start_with(&place, isolation);
+        worker.start_run(&place, 1, &["sh", "-c", "setsid sleep 1000 & sleep 1000"], json!({}));
+        worker.wait_for_state(1, "Running");
+        let guardian = place.guardian().unwrap();
+        signal(worker.pid(), "STOP");
+        signal(guardian, "KILL");
+        worker.kill();
+        assert!(!place.marked().is_empty());
+        let next = Worker::start_with(&place, isolation);
+        assert_gone(&place, isolation);
+        next.end_by("TERM");
+    }
+}
+
+#[test]
+fn a_second_worker_is_refused_while_the_first_lives() {
+    let place = Place::new();
+    let worker = Worker::start(&place);
+    let second = std::process::Command::new(env!("CARGO_BIN_EXE_worker-loop"))
+        .arg(&place.path)
+        .output()
+        .unwrap();
+    assert!(!second.status.success());
+    assert!(String::from_utf8_lossy(&second.stdout).contains("in use by another worker"));
+    worker.end_by("TERM");
+}
+
+#[test]
+fn a_rebirth_keeps_what_runs() {
+    let place = Place::new();
+    let mut worker = Worker::start(&place);
+    worker.start_run(&place, 1, &["sleep", "1000"], json!({}));
+    worker.wait_for_state(1, "Running");
+    worker.tell(&json!("reborn"));
+    worker.tell(&json!({ "ping": { "number": 1 } }));
+    worker.hear("that the guardian is well", |said| said["pong"] == 1);
+    assert_eq!(place.marked().len(), 1);
+    worker.end_by("TERM");
+    assert_gone(&place, "after the end");
+}

@@ -1,0 +1,97 @@
+//! Limits that hold, and how much a thousand runs cost.
+
+use std::fs;
+
+use serde_json::json;
+
+use crate::worker::{LONG, Place, Worker, run, wait_until};
+
+#[test]
+fn a_memory_limit_kills_and_says_so_and_the_worker_lives() {
+    let place = Place::new();
+    let mut worker = Worker::start(&place);
+    assert_eq!(worker.missing, [] as [String; 0], "this machine cannot limit everything");
+    let hungry = "x=a; while :; do x=$x$x$x$x; done";
+    let limits = json!({ "limits": { "memory": "32MiB" } });
+    worker.start_run(&place, 1, &["sh", "-c", hungry], limits.clone());
+    worker.start_run(&place, 2, &["sh", "-c", &format!("sh -c '{hungry}'; exit 9")], limits);
+    for number in [1, 2] {
+        let end = worker.end(number);
+        assert_eq!((&end["completed"], &end["exit"]), (&json!("Exited"), &json!("OutOfMemory")));
+        let peak = end["usage"]["memory_peak_bytes"].as_u64().unwrap();
+        assert!(peak > 16 << 20 && peak <= 36 << 20, "{end}");
+    }
+    worker.start_run(&place, 3, &["true"], json!({}));
+    assert_eq!(worker.end(3)["exit"], "Code(0)");
+    worker.end_by("TERM");
+}
+
+#[test]
+fn a_fork_bomb_is_held() {
+    let place = Place::new();
+    let mut worker = Worker::start(&place);
+    // A shell that may not fork any more gives up; what it has forked, and the first one, stay.
+    let bomb = "sh -c 'while :; do sleep 1000 & done' 2>/dev/null & exec sleep 1000";
+    worker.start_run(&place, 1, &["sh", "-c", bomb], json!({ "limits": { "pids": 50 } }));
+    wait_until("it has met its limit", LONG, || place.marked().len() >= 40);
+    assert!(place.marked().len() <= 50);
+    worker.tell(&json!({ "kill": { "run": run(1) } }));
+    assert_eq!(worker.end(1)["completed"], "Request");
+    assert!(place.marked().is_empty());
+    worker.end_by("TERM");
+}
+
+#[test]
+fn a_cpu_limit_holds_and_usage_is_told() {
+    let place = Place::new();
+    let mut worker = Worker::start(&place);
+    let busy = "end=$(($(date +%s) + 2)); while [ $(date +%s) -lt $end ]; do :; done";
+    worker.start_run(&place, 1, &["sh", "-c", busy], json!({ "limits": { "cpu": "200m" } }));
+    let end = worker.end(1);
+    assert_eq!(end["exit"], "Code(0)");
+    let used = end["usage"]["cpu_us"].as_u64().unwrap();
+    assert!(used > 50_000 && used < 1_200_000, "a fifth of two or three seconds: {end}");
+    worker.end_by("TERM");
+}
+
+#[test]
+fn a_work_directory_that_grows_too_large_ends_the_run() {
+    let place = Place::new();
+    let mut worker = Worker::start(&place);
+    let program = "dd if=/dev/zero of=big bs=1M count=8 2>/dev/null; sleep 1000";
+    worker.start_run(&place, 1, &["sh", "-c", program], json!({ "limits": { "disk": "4MiB" } }));
+    assert_eq!(worker.end(1)["completed"], "DiskLimit");
+    worker.end_by("TERM");
+}
+
+/// The memory of a process that is its own, in KiB.
+fn own_memory(pid: i32) -> u64 {
+    let text = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let field = |name: &str| -> u64 {
+        let line = text.lines().find(|line| line.starts_with(name)).unwrap();
+        line.split_whitespace().nth(1).unwrap().parse().unwrap()
+    };
+    field("VmRSS:")
+}
+
+#[test]
+fn a_thousand_sleeping_runs_cost_little_and_no_end_is_missed() {
+    let place = Place::new();
+    let mut worker = Worker::start(&place);
+    for number in 1..=1000 {
+        worker.start_run(&place, number, &["sleep", "1000"], json!({}));
+    }
+    for number in 1..=1000 {
+        worker.wait_for_state(number, "Running");
+    }
+    let both = own_memory(worker.pid()) + own_memory(place.guardian().unwrap());
+    assert!(both < 150 * 1024, "worker and guardian have {both} KiB");
+    for number in 1..=1000 {
+        worker.tell(&json!({ "stop": { "run": run(number) } }));
+    }
+    for number in 1..=1000 {
+        assert_eq!(worker.end(number)["exit"], "Signal(15)");
+    }
+    assert!(place.marked().is_empty());
+    worker.end_by("TERM");
+}

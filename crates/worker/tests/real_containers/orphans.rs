@@ -1,0 +1,171 @@
+//! Nothing of a run is left, whatever it did, however it ended.
+
+use std::fs;
+
+use serde_json::json;
+
+use crate::{
+    program::{ESCAPES, that_ends},
+    worker::{KILL_WAIT, LONG, Place, Worker, assert_gone, is_alive, run, signal, wait_until},
+};
+
+/// Starts every program that tries to get away, and waits until each is what it is to be.
+fn start_all(place: &Place, worker: &mut Worker, more: serde_json::Value) {
+    for (number, (_, program)) in (1..).zip(ESCAPES) {
+        worker.start_run(place, number, &["sh", "-c", program], more.clone());
+    }
+    for (number, (name, _)) in (1..).zip(ESCAPES) {
+        wait_until(name, LONG, || place.output(&run(number), "stdout").contains("up"));
+    }
+    assert!(place.marked().len() > 200, "they are not all there: {}", place.marked().len());
+}
+
+fn every_isolation(test: impl Fn(&Place, &str)) {
+    for isolation in ["cgroup2", "freezer", "tree"] {
+        test(&Place::new(), isolation);
+    }
+}
+
+#[test]
+fn after_its_end_nothing_is_left_of_a_run() {
+    every_isolation(|place, isolation| {
+        let mut worker = Worker::start_with(place, isolation);
+        for (number, (name, program)) in (1..).zip(ESCAPES) {
+            let go = place.path.join(format!("go-{number}"));
+            let program = that_ends(program);
+            worker.start_run(
+                place,
+                number,
+                &["sh", "-c", &program],
+                json!({
+                    "env": { "GO": go, "STERNA_TEST_MARK": place.path },
+                }),
+            );
+            wait_until(name, LONG, || place.output(&run(number), "stdout").contains("up"));
+            fs::write(&go, "").unwrap();
+            let end = worker.end(number);
+            assert_eq!((&end["completed"], &end["exit"]), (&json!("Exited"), &json!("Code(7)")));
+            assert!(place.marked().is_empty(), "{isolation}: {name} left {:?}", place.marked());
+        }
+        worker.end_by("TERM");
+    });
+}
+
+#[test]
+fn after_a_kill_nothing_is_left() {
+    every_isolation(|place, isolation| {
+        let mut worker = Worker::start_with(place, isolation);
+        start_all(place, &mut worker, json!({}));
+        for (number, _) in (1..).zip(ESCAPES) {
+            worker.tell(&json!({ "kill": { "run": run(number) } }));
+        }
+        for (number, _) in (1..).zip(ESCAPES) {
+            let end = worker.end(number);
+            assert_eq!((&end["completed"], &end["exit"]), (&json!("Request"), &json!("Signal(9)")));
+        }
+        assert!(place.marked().is_empty(), "{isolation}: {:?}", place.marked());
+        worker.end_by("TERM");
+    });
+}
+
+#[test]
+fn after_the_workers_term_nothing_is_left_and_its_guardian_goes_last() {
+    every_isolation(|place, isolation| {
+        let mut worker = Worker::start_with(place, isolation);
+        start_all(place, &mut worker, json!({ "signals": { "grace": "1s" } }));
+        let guardian = place.guardian().unwrap();
+        let status = worker.end_by("TERM");
+        assert!(status.success(), "{status}");
+        assert!(place.marked().is_empty(), "{isolation}: {:?}", place.marked());
+        wait_until("the guardian has gone", LONG, || !is_alive(guardian));
+        assert_eq!(place.groups(), [] as [std::path::PathBuf; 0]);
+    });
+}
+
+#[test]
+fn after_the_workers_kill_nothing_is_left_within_the_kill_wait_and_a_second() {
+    every_isolation(|place, isolation| {
+        let mut worker = Worker::start_with(place, isolation);
+        start_all(place, &mut worker, json!({}));
+        let guardian = place.guardian().unwrap();
+        worker.kill();
+        assert_gone(place, isolation);
+        wait_until("the guardian has gone", LONG, || !is_alive(guardian));
+    });
+}
+
+#[test]
+fn a_worker_that_is_stopped_past_the_deadline_leaves_nothing_running() {
+    every_isolation(|place, isolation| {
+        let mut worker = Worker::start_with(place, isolation);
+        start_all(place, &mut worker, json!({ "stop_after": "60s" }));
+        // Two seconds after the last confirmation they begin to be stopped.
+        worker.tell(&json!("confirm"));
+        for number in 20..25 {
+            worker.start_run(place, number, &["sleep", "1000"], json!({ "stop_after": "2s" }));
+        }
+        worker.wait_for_state(24, "Running");
+        signal(worker.pid(), "STOP");
+        let is_short = |pid: &i32| {
+            let words = fs::read_to_string(format!("/proc/{pid}/environ")).unwrap_or_default();
+            (20..25).any(|number| words.contains(&run(number)))
+        };
+        let within = KILL_WAIT + std::time::Duration::from_secs(3);
+        wait_until("the short ones are gone", within, || !place.marked().iter().any(is_short));
+        assert!(place.marked().len() > 200, "the others are not at their deadline");
+        signal(worker.pid(), "CONT");
+        for number in 20..25 {
+            assert_eq!(worker.end(number)["completed"], "Deadline");
+        }
+        worker.kill();
+        assert_gone(place, isolation);
+    });
+}
+
+#[test]
+fn a_bystander_is_never_harmed() {
+    // In our own process group and session, and as a sibling of everything.
+    let mut bystander = std::process::Command::new("sleep").arg("1000").spawn().unwrap();
+    let place = Place::new();
+    let mut worker = Worker::start(&place);
+    start_all(&place, &mut worker, json!({ "signals": { "to": "all" } }));
+    worker.kill();
+    assert_gone(&place, "everything");
+    assert!(bystander.try_wait().unwrap().is_none());
+    bystander.kill().unwrap();
+    bystander.wait().unwrap();
+}
+
+#[test]
+fn fifty_workers_are_killed_among_a_hundred_runs_and_nothing_is_left() {
+    let rounds = if std::env::var_os("STERNA_LONG").is_some() { 500 } else { 50 };
+    let mut bystander = std::process::Command::new("sleep").arg("1000").spawn().unwrap();
+    let place = Place::new();
+    for round in 0..rounds {
+        let mut worker = Worker::start(&place);
+        worker.tell(&json!({ "kill_wait": { "span": "100ms" } }));
+        worker.tell(&json!("acknowledge_all"));
+        for number in 1..=100 {
+            worker.start_run(&place, round * 100 + number, &["sleep", "1000"], json!({}));
+        }
+        // Sometimes all are up, sometimes they are on their way.
+        if round % 2 == 0 {
+            worker.wait_for_state(round * 100 + 100, "Running");
+        } else {
+            worker.wait_for_state(round * 100 + 50, "Created");
+        }
+        worker.kill();
+        if round % 5 == 0 {
+            assert_gone(&place, "a round");
+        }
+    }
+    assert_gone(&place, "all rounds");
+    wait_until("the guardian has gone", LONG, || place.guardian().is_none());
+    assert!(bystander.try_wait().unwrap().is_none());
+    bystander.kill().unwrap();
+    bystander.wait().unwrap();
+    // The next worker cleans up after all of them.
+    let worker = Worker::start(&place);
+    worker.end_by("TERM");
+    assert_eq!(place.groups(), [] as [std::path::PathBuf; 0]);
+}

@@ -1,0 +1,86 @@
+//! Work that cannot be: each ends with a reason that names it, and nothing stays reserved.
+
+use serde_json::{Value, json};
+
+use crate::worker::{LONG, Place, Worker, run, wait_until};
+
+#[test]
+fn what_cannot_be_started_says_why_and_leaves_nothing() {
+    let place = Place::new();
+    let mut worker = Worker::start(&place);
+    let not_executable = place.path.join("plain-file");
+    std::fs::write(&not_executable, "echo no").unwrap();
+    let no_interpreter = place.path.join("script");
+    std::fs::write(&no_interpreter, "#!/no/such/shell\n").unwrap();
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(&no_interpreter, mode).unwrap();
+    let not_executable = not_executable.to_str().unwrap();
+    let no_interpreter = no_interpreter.to_str().unwrap();
+    let cases: Vec<(&[&str], Value, &str)> = vec![
+        (&["no-such-command"], json!({}), "command not found: no 'no-such-command' in"),
+        (&["/no/such/command"], json!({}), "command not found: /no/such/command does not exist"),
+        (std::slice::from_ref(&not_executable), json!({}), "not executable: "),
+        (std::slice::from_ref(&no_interpreter), json!({}), "cannot run the command: No such file"),
+        (
+            &["true"],
+            json!({ "directory": "/no/such/place" }),
+            "the work directory /no/such/place is missing",
+        ),
+        (&["true"], json!({ "user": "no-such-user" }), "user unknown: no 'no-such-user'"),
+        (&["true"], json!({ "group": "no-such-group" }), "group unknown: no 'no-such-group'"),
+        (&["true"], json!({ "limits": { "memory": "1KiB" } }), "cannot limit memory to 1KiB"),
+        (&["true"], json!({ "limits": { "cpu": "1m" } }), "cannot limit cpu to 0.001: the least"),
+        (&["true"], json!({ "limits": { "pids": 0 } }), "cannot limit pids to 0"),
+        (&["true"], json!({ "rlimits": { "speed": 1 } }), "no resource limit is called 'speed'"),
+        (&[], json!({}), "the command is empty"),
+        (&["true"], json!({ "setup": [["no-such-setup"]] }), "no 'no-such-setup'"),
+    ];
+    for (number, (command, more, _)) in (1..).zip(&cases) {
+        worker.start_run(&place, number, command, more.clone());
+    }
+    for (number, (command, more, reason)) in (1..).zip(&cases) {
+        let end = worker.end(number);
+        let cause = end["completed"].as_str().unwrap();
+        let is_named = cause.starts_with("FailedToStart") && cause.contains(reason);
+        assert!(is_named, "{command:?} {more}: {reason:?} is not in {cause}");
+        worker.tell(&json!({ "acknowledge": { "run": run(number) } }));
+    }
+    wait_until("nothing of them is left", LONG, || {
+        let runs = std::fs::read_dir(place.path.join("runs")).unwrap().count();
+        let groups = place.groups().into_iter();
+        let groups: usize = groups
+            .map(|group| {
+                std::fs::read_dir(group)
+                    .unwrap()
+                    .flatten()
+                    .filter(|entry| entry.path().is_dir())
+                    .count()
+            })
+            .sum();
+        runs == 0 && groups == 0
+    });
+    worker.end_by("TERM");
+}
+
+#[test]
+fn an_environment_that_cannot_be_given_is_refused() {
+    let place = Place::new();
+    let mut worker = Worker::start(&place);
+    worker.start_run(&place, 1, &["echo", "zero\0byte"], json!({}));
+    assert!(worker.end(1)["completed"].as_str().unwrap().contains("zero byte"));
+    worker.end_by("TERM");
+}
+
+#[test]
+fn a_run_id_is_used_once() {
+    let place = Place::new();
+    let mut worker = Worker::start(&place);
+    worker.start_run(&place, 1, &["sh", "-c", "echo once"], json!({}));
+    worker.start_run(&place, 1, &["sh", "-c", "echo twice"], json!({}));
+    worker.end(1);
+    worker.start_run(&place, 1, &["sh", "-c", "echo thrice"], json!({}));
+    worker.start_run(&place, 2, &["true"], json!({}));
+    worker.end(2);
+    assert_eq!(place.output(&run(1), "stdout"), "once\n");
+    worker.end_by("TERM");
+}
