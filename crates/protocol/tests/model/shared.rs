@@ -71,8 +71,9 @@ impl Hasher for Mixer {
     fn write_u64(&mut self, number: u64) {
         // Both halves of the product, so that every bit counts; and what was there before, so that
         // nothing is multiplied away.
-        let product = u128::from(self.0 ^ number) * 0x9e37_79b9_7f4a_7c15;
-        let folded = (product >> 64) as u64 ^ product as u64;
+        let (mixed, odd) = (self.0 ^ number, 0x9e37_79b9_7f4a_7c15);
+        let high = (u128::from(mixed) * u128::from(odd)) >> 64;
+        let folded = high as u64 ^ mixed.wrapping_mul(odd);
         self.0 = folded.wrapping_add(self.0.rotate_left(23));
     }
 

@@ -8,19 +8,19 @@ use sterna_protocol::{
     limits::{Book, Limits},
     message::{Held, Kill, Mandate, News, Order, StatusAnswer},
     roster::Origin,
-    scheduler::{Begin, Dispatch, Effect, Fleet, Input, Report, Settlement},
+    scheduler::{Begin, Bump, Dispatch, Effect, Fleet, Input, Report, Settlement},
 };
 
 use super::{
     World,
     rng::Clock,
-    store::{Fate, Fence, LEASE, LEASE_MARGIN, Op, Task, Unknown},
+    store::{Fate, LEASE, LEASE_MARGIN, Op, Task},
     words::{self, Kind},
 };
 
 pub(crate) struct Leader {
     pub(crate) clock: Clock,
-    pub(crate) fence: Fence,
+    pub(crate) term: Term,
     pub(crate) fleet: Fleet,
     /// Whether its process runs and has not heard that another leads.
     pub(crate) is_alive: bool,
@@ -28,8 +28,6 @@ pub(crate) struct Leader {
     /// Until when it does not reach the store.
     pub(crate) alone_until: u64,
     commits: VecDeque<Pending>,
-    /// A commit that got no answer, and when it will be settled. Until then this leader does nothing.
-    settling: Option<(u64, u64, Op)>,
     renew_at: u64,
     dispatch_at: u64,
     workers: BTreeMap<Lock, Incarnation>,
@@ -39,9 +37,6 @@ pub(crate) struct Leader {
     busy: BTreeSet<WorkKey>,
     silent: BTreeSet<RunId>,
     declared: BTreeSet<Lock>,
-    /// Who gets no new work, as far as it was told.
-    draining: BTreeSet<Lock>,
-    has_called_complete: bool,
 }
 
 struct Pending {
@@ -55,22 +50,17 @@ impl World {
     pub(crate) fn elect(&mut self) {
         self.elected_at = self.now;
         self.store.term += 1;
-        self.store.counter = 0;
         self.store.revision += 1;
         self.store.lease_until = self.now + LEASE;
         let clock = Clock::new(&mut self.rng);
         // The answer to the election's commit comes a little later; its term began before.
         let now = clock.at(self.now);
-        let (epoch, term) = (self.store.epoch, self.store.term);
-        let origin = match (self.store.is_recovered, self.store.had_roster) {
-            (true, true | false) => Origin::Recovered,
-            (false, true) => Origin::Continued,
-            (false, false) => Origin::Virgin,
-        };
+        let term = Term::new(self.store.term);
+        let origin = if self.store.had_roster { Origin::Continued } else { Origin::Virgin };
         let begin = Begin {
             mandate: Mandate {
-                epoch: Epoch::new(epoch + 1),
-                term: Term::new(term),
+                epoch: Epoch::new(1),
+                term,
                 nonce: Nonce::new(self.rng.below(1 << 30)),
             },
             elected: now,
@@ -80,18 +70,17 @@ impl World {
             roster: self.store.roster.values().cloned().collect(),
             claims: self.store.claims(),
             origin,
-            bump: self.bump,
+            bump: Bump::Forbidden,
         };
-        self.say(|| format!("elected term {term} of epoch {epoch} as {origin:?}"));
+        self.say(|| format!("elected term {} as {origin:?}", term.get()));
         self.leaders.push(Leader {
             clock,
-            fence: self.store.fence(),
+            term,
             fleet: Fleet::new(now, begin),
             is_alive: true,
             paused_until: 0,
             alone_until: 0,
             commits: VecDeque::new(),
-            settling: None,
             renew_at: self.now + 1_000,
             dispatch_at: self.now,
             workers: BTreeMap::new(),
@@ -99,24 +88,7 @@ impl World {
             busy: BTreeSet::new(),
             silent: BTreeSet::new(),
             declared: BTreeSet::new(),
-            draining: BTreeSet::new(),
-            has_called_complete: false,
         });
-        let index = self.leaders.len() - 1;
-        for lock in self.store.drains.clone() {
-            // On the roster or not: who is drained is told when a reign begins.
-            self.told_drain(index, lock, true);
-        }
-    }
-
-    fn told_drain(&mut self, index: usize, lock: Lock, is_draining: bool) {
-        let draining = &mut self.leaders[index].draining;
-        if is_draining {
-            draining.insert(lock)
-        } else {
-            draining.remove(&lock)
-        };
-        self.step_leader(index, Input::Draining(lock, is_draining));
     }
 
     fn book(&self) -> Book {
@@ -142,7 +114,7 @@ impl World {
     pub(crate) fn run_leader(&mut self, index: usize) {
         self.apply_commits(index);
         let leader = &self.leaders[index];
-        if !leader.is_alive || self.now < leader.paused_until || !self.settle(index) {
+        if !leader.is_alive || self.now < leader.paused_until {
             return;
         }
         self.answer_commits(index);
@@ -202,61 +174,17 @@ impl World {
         leader.commits.push_back(Pending { at: after.max(self.now + late), op, applied: None });
     }
 
-    /// Commits apply whether or not who sent them is awake. Some get no answer, and may apply later.
+    /// Commits apply whether or not who sent them is awake.
     fn apply_commits(&mut self, index: usize) {
         let leader = &mut self.leaders[index];
-        if self.now < leader.alone_until || leader.settling.is_some() {
+        if self.now < leader.alone_until {
             return;
         }
-        for at in 0..leader.commits.len() {
-            let pending = &mut leader.commits[at];
-            if pending.applied.is_some() || self.now < pending.at {
-                continue;
-            }
-            if at == 0 && !self.is_calm && self.rng.chance(10) {
-                self.writes += 1;
-                let (write, late) = (self.writes, self.rng.below(3_000));
-                let Some(Pending { op, .. }) = leader.commits.pop_front() else { return };
-                let flying =
-                    Unknown { at: self.now + late, fence: leader.fence, write, op: op.clone() };
-                self.store.unknown.push(flying);
-                leader.settling = Some((self.now + self.rng.between(100, 2_500), write, op));
-                return;
-            }
-            pending.applied = Some(self.store.apply(self.now, leader.fence, &pending.op));
-        }
-    }
-
-    /// Raises the fence counter, and reads what became of a commit without an answer: what is not there
-    /// then never will be (safety rule 18). Gives whether nothing is left to be settled.
-    fn settle(&mut self, index: usize) -> bool {
-        let leader = &mut self.leaders[index];
-        let is_due = |(at, ..): &mut (u64, u64, Op)| self.now >= *at;
-        if self.now < leader.alone_until {
-            return leader.settling.is_none();
-        }
-        let Some((_, write, op)) = leader.settling.take_if(is_due) else {
-            return leader.settling.is_none();
-        };
-        if leader.fence != self.store.fence() {
-            leader.is_alive = false;
-            self.say(|| format!("L{index} hears that it is deposed"));
-            return false;
-        }
-        self.store.counter += 1;
-        leader.fence = self.store.fence();
-        let has_applied = self.store.applied.contains(&write);
-        self.say(|| format!("L{index} settles {op:?}: {has_applied}"));
-        match op {
-            op if has_applied => self.committed(index, op),
-            Op::Claim(dispatch) => drop(self.leaders[index].busy.remove(&dispatch.key)),
-            op => {
-                let at = self.now;
-                let commits = &mut self.leaders[index].commits;
-                commits.push_front(Pending { at, op, applied: None });
+        for pending in &mut leader.commits {
+            if pending.applied.is_none() && self.now >= pending.at {
+                pending.applied = Some(self.store.apply(self.now, leader.term, &pending.op));
             }
         }
-        true
     }
 
     fn answer_commits(&mut self, index: usize) {
@@ -282,8 +210,6 @@ impl World {
             Op::Revive(incarnation) => Input::Enrolled(incarnation),
             Op::Strike(lock) => Input::Struck(lock),
             Op::DeclareDead(lock) => Input::DeclaredDead(lock),
-            Op::Drain(lock, is_draining) => return self.told_drain(index, lock, is_draining),
-            Op::Complete => Input::RosterIsComplete,
             Op::Claim(dispatch) => {
                 self.leaders[index].busy.remove(&dispatch.key);
                 self.say(|| {
@@ -323,9 +249,6 @@ impl World {
             Effect::Send(stream, frame) => {
                 if let Order::Run(runs) = &frame.order {
                     runs.iter().for_each(|run| self.table.send(run));
-                    if self.leaders[index].draining.contains(&frame.incarnation.lock) {
-                        self.table.fail("a run is sent to a drained machine".to_owned());
-                    }
                 }
                 self.say(|| {
                     format!("  L{index} says {stream:?} {:?} {:?}", frame.incarnation, frame.order)
@@ -349,11 +272,10 @@ impl World {
                 }
             }
             Effect::StoreLags(..) => {
-                self.table.fail("a store that lags, though none does".to_owned());
+                self.table.broken.get_or_insert("a store that lags, though none does".to_owned());
             }
             Effect::Retired(oldest) => self.commit(index, Op::Retire(oldest)),
-            Effect::WantsDrain(lock, wish) => self.commit(index, Op::Drain(lock, wish)),
-            Effect::Facts(..) | Effect::Opened(_) => {}
+            Effect::Facts(..) | Effect::WantsDrain(..) | Effect::Opened(_) => {}
         }
     }
 
@@ -394,10 +316,6 @@ impl World {
             return;
         }
         self.declare_the_destroyed(index);
-        self.call_complete(index);
-        if self.is_calm {
-            self.end_drains(index);
-        }
         for at in 0..self.wanted.len() {
             let wanted = &self.wanted[at];
             let (kind, key, contract) = (wanted.kind, wanted.key.clone(), wanted.contract);
@@ -469,51 +387,10 @@ impl World {
         let is_awake = self.now >= leader.paused_until && self.now >= leader.alone_until;
         if leader.is_alive
             && is_awake
-            && leader.settling.is_none()
-            && self.store.apply(self.now, leader.fence, &Op::DeclareDead(lock))
+            && self.store.apply(self.now, leader.term, &Op::DeclareDead(lock))
         {
             self.say(|| format!("m{machine} is declared dead"));
             self.step_leader(index, Input::DeclaredDead(lock));
-        }
-    }
-
-    /// Somebody drains a machine, or ends that: by the leader, or on the machine itself.
-    pub(crate) fn drain_something(&mut self) {
-        let machine = usize::try_from(self.rng.below(self.machines.len() as u64)).unwrap();
-        let is_draining = self.rng.chance(500);
-        let lock = self.machines[machine].lock;
-        let index = self.leaders.iter().rposition(|leader| leader.is_alive);
-        match index {
-            Some(index) if self.rng.chance(500) => self.commit(index, Op::Drain(lock, is_draining)),
-            Some(_) | None => {
-                self.step_worker(machine, sterna_protocol::worker::Input::WantsDrain(is_draining));
-            }
-        }
-        self.say(|| format!("m{machine} is to be drained: {is_draining}"));
-    }
-
-    fn end_drains(&mut self, index: usize) {
-        for lock in self.store.drains.clone() {
-            let is_asked =
-                |pending: &Pending| matches!(pending.op, Op::Drain(other, _) if other == lock);
-            if !self.leaders[index].commits.iter().any(is_asked) {
-                self.commit(index, Op::Drain(lock, false));
-            }
-        }
-    }
-
-    /// Somebody who has counted all machines says that everybody is back.
-    fn call_complete(&mut self, index: usize) {
-        let leader = &self.leaders[index];
-        let is_back = |machine: &super::machine::Machine| {
-            let worker = machine.worker.as_ref().map(sterna_protocol::worker::Worker::incarnation);
-            let health = worker.and_then(|worker| leader.fleet.health(worker));
-            matches!(health, Some(Health::Unhealthy | Health::Healthy))
-        };
-        let mut machines = self.machines.iter().filter(|machine| !machine.is_destroyed);
-        if self.store.is_recovered && !leader.has_called_complete && machines.all(is_back) {
-            self.leaders[index].has_called_complete = true;
-            self.commit(index, Op::Complete);
         }
     }
 

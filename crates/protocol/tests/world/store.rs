@@ -1,9 +1,8 @@
-//! What is committed: the roster, claims, the lease. A commit of a deposed leader does not apply, nor
-//! one that was sent before its leader raised the fence counter.
+//! What is committed: the roster, claims, the lease. A commit of a deposed leader does not apply.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
-use sterna_model::{BootTime, Incarnation, Lock, Revision, RunId, WorkKey};
+use sterna_model::{BootTime, Incarnation, Lock, Revision, RunId, Term, WorkKey};
 use sterna_protocol::{
     limits::Limits,
     roster::Enrolled,
@@ -42,53 +41,23 @@ pub(crate) enum Op {
     Revive(Incarnation),
     Strike(Lock),
     DeclareDead(Lock),
-    /// A machine gets no new work, or does again.
-    Drain(Lock, bool),
-    /// Somebody says that the roster is complete, although the store was restored.
-    Complete,
     Claim(Dispatch),
     Release(RunId, Fate),
     /// A status is recorded; the last part says what that does to a claim.
     Record(Report, Option<Fate>),
 }
 
-/// By whom a commit was sent: it applies only under the same.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Fence {
-    pub(crate) term: u64,
-    pub(crate) counter: u64,
-}
-
-/// A commit whose answer was lost; it may still be on its way.
-#[derive(Clone)]
-pub(crate) struct Unknown {
-    pub(crate) at: u64,
-    pub(crate) fence: Fence,
-    pub(crate) write: u64,
-    pub(crate) op: Op,
-}
-
-#[derive(Clone, Default)]
+#[derive(Default)]
 pub(crate) struct Store {
-    pub(crate) epoch: u64,
     pub(crate) term: u64,
-    /// Raised by the leader to settle what got no answer.
-    pub(crate) counter: u64,
     pub(crate) lease_until: u64,
     /// Those that somebody may go by; the newest last.
     pub(crate) limits: Vec<Limits>,
     pub(crate) revision: u64,
     pub(crate) roster: BTreeMap<Lock, Enrolled>,
     pub(crate) had_roster: bool,
-    /// Whether it was restored, and nobody has said since that the roster is complete.
-    pub(crate) is_recovered: bool,
-    pub(crate) drains: BTreeSet<Lock>,
     pub(crate) tasks: BTreeMap<WorkKey, Task>,
     pub(crate) slots: BTreeMap<WorkKey, Vec<Claim>>,
-    /// Commits without an answer, until they arrive.
-    pub(crate) unknown: Vec<Unknown>,
-    /// Those of them that applied, by their write ids.
-    pub(crate) applied: BTreeSet<u64>,
 }
 
 impl Store {
@@ -104,25 +73,9 @@ impl Store {
         tasks.chain(self.slots.values().flatten()).cloned().collect()
     }
 
-    pub(crate) const fn fence(&self) -> Fence {
-        Fence { term: self.term, counter: self.counter }
-    }
-
-    /// What got no answer arrives after all, and applies if its fence still stands.
-    pub(crate) fn apply_unknown(&mut self, now: u64) {
-        let (due, later) =
-            std::mem::take(&mut self.unknown).into_iter().partition(|one| now >= one.at);
-        self.unknown = later;
-        for Unknown { fence, write, op, .. } in due {
-            if self.apply(now, fence, &op) {
-                self.applied.insert(write);
-            }
-        }
-    }
-
     /// Gives whether it applied.
-    pub(crate) fn apply(&mut self, now: u64, fence: Fence, op: &Op) -> bool {
-        if fence != self.fence() {
+    pub(crate) fn apply(&mut self, now: u64, term: Term, op: &Op) -> bool {
+        if term != Term::new(self.term) {
             return false;
         }
         self.revision += 1;
@@ -138,9 +91,10 @@ impl Store {
                 let lock = entry.incarnation.lock;
                 let mut entry = entry.clone();
                 // The marks are not the leader's to set: somebody may be setting them now.
-                let before = self.roster.get(&lock);
-                entry.is_declared_dead = before.is_some_and(|before| before.is_declared_dead);
-                entry.is_draining = self.drains.contains(&lock);
+                if let Some(before) = self.roster.get(&lock) {
+                    entry.is_declared_dead = before.is_declared_dead;
+                    entry.is_draining = before.is_draining;
+                }
                 self.roster.insert(lock, entry);
             }
             Op::Revive(life) => {
@@ -157,15 +111,6 @@ impl Store {
                     entry.is_declared_dead = true;
                 }
             }
-            Op::Drain(lock, true) => {
-                self.drains.insert(*lock);
-                self.mark_draining(*lock, true);
-            }
-            Op::Drain(lock, false) => {
-                self.drains.remove(lock);
-                self.mark_draining(*lock, false);
-            }
-            Op::Complete => self.is_recovered = false,
             Op::Claim(Dispatch { to, run, key, task, contract, .. }) => {
                 let (run, task, contract) = (*run, *task, *contract);
                 let claim = Claim { holder: *to, run, key: key.clone(), task, contract };
@@ -179,12 +124,6 @@ impl Store {
             Op::Record(_, None) => {}
         }
         true
-    }
-
-    fn mark_draining(&mut self, lock: Lock, is_draining: bool) {
-        if let Some(entry) = self.roster.get_mut(&lock) {
-            entry.is_draining = is_draining;
-        }
     }
 
     fn release(&mut self, run: RunId, fate: Fate) {

@@ -68,7 +68,7 @@ impl Table {
         });
     }
 
-    pub(crate) fn fail(&mut self, what: String) {
+    fn fail(&mut self, what: String) {
         self.broken.get_or_insert(what);
     }
 

@@ -1,7 +1,7 @@
 //! Time, faults and calm.
 
 use sterna_model::{Contract, WorkKey};
-use sterna_protocol::{health::Health, limits::Limits, scheduler::Bump};
+use sterna_protocol::{health::Health, limits::Limits};
 
 use super::{
     leader::Leader,
@@ -33,15 +33,8 @@ pub(crate) struct World {
     pub(crate) net: Net,
     pub(crate) table: Table,
     pub(crate) wanted: Vec<Wanted>,
-    pub(crate) bump: Bump,
     pub(crate) runs: u64,
-    /// Counts commits without an answer.
-    pub(crate) writes: u64,
     tasks: u64,
-    /// What the store is set back to, in a world in which that happens.
-    backup: Option<Box<Store>>,
-    has_restores: bool,
-    epochs: u64,
     /// How many of a thousand containers end by themselves.
     pub(crate) short_lived: u64,
     /// How often something breaks: once in so many milliseconds, for each machine.
@@ -58,8 +51,6 @@ impl World {
         let mut rng = Rng::new(seed);
         let has_kept = rng.chance(700);
         let temper = if rng.chance(450) { Temper::Harsh } else { Temper::Plain };
-        let has_restores = rng.chance(250);
-        let bump = if rng.chance(300) { Bump::Allowed } else { Bump::Forbidden };
         let mut world = Self {
             now: 0,
             is_calm: false,
@@ -70,13 +61,8 @@ impl World {
             net: Net { temper, ..Net::default() },
             table: Table::default(),
             wanted: Vec::new(),
-            bump,
             runs: 0,
-            writes: 0,
             tasks: 0,
-            backup: None,
-            has_restores,
-            epochs: 0,
             short_lived: rng.pick(&[0, 100, 500]).unwrap_or(0),
             fault_every: rng.between(4_000, 40_000),
             elect_at: 0,
@@ -93,13 +79,6 @@ impl World {
             let name = words::name(&format!("w{number}"));
             world.machines.push(Machine::new(number, name, clock, up_at));
         }
-        if world.rng.chance(200) {
-            // Two machines with one name: an operator's mistake.
-            let clock = Clock::new(&mut world.rng);
-            let (number, up_at) = (world.machines.len() as u64 + 1, world.rng.below(20_000));
-            let name = world.machines[0].name.clone();
-            world.machines.push(Machine::new(number, name, clock, up_at));
-        }
         let keys = [
             (Kind::Batch, 1, words::STOP),
             (Kind::Batch, 2, words::STOP),
@@ -108,13 +87,7 @@ impl World {
             (Kind::Service, 2, words::REPLACE),
         ];
         for (kind, number, contract) in keys {
-            // Claims of services since the backup are lost with the store, and nothing ends a silent
-            // copy by itself: how many there are is then for people to say.
-            let is_possible = match kind {
-                Kind::Service => !has_restores,
-                Kind::Batch | Kind::Task => contract != Contract::Keep || has_kept,
-            };
-            if world.rng.chance(750) && is_possible {
+            if world.rng.chance(750) && (contract != Contract::Keep || has_kept) {
                 world.want(kind, number, contract);
             }
         }
@@ -175,7 +148,6 @@ impl World {
 
     pub(crate) fn pass_moment(&mut self) -> Result<(), String> {
         self.now += self.rng.between(10, 120);
-        self.store.apply_unknown(self.now);
         if !self.is_calm {
             self.break_something();
             self.want_tasks();
@@ -229,44 +201,6 @@ impl World {
         if self.rng.below(self.fault_every) < 40 {
             self.break_leader();
         }
-        if self.rng.below(self.fault_every) < 25 {
-            self.drain_something();
-        }
-        if self.has_restores {
-            if self.rng.below(self.fault_every) < 15 {
-                self.backup = Some(Box::new(self.store.clone()));
-            }
-            if self.rng.below(self.fault_every) < 8 {
-                self.restore();
-            }
-        }
-    }
-
-    /// Somebody stops all servers, sets the store back to a backup, and starts them again. They know
-    /// what they had seen, and open another epoch.
-    fn restore(&mut self) {
-        let Some(backup) = self.backup.clone() else { return };
-        let now = self.now;
-        self.say(|| "the store is set back".to_owned());
-        for leader in &mut self.leaders {
-            leader.is_alive = false;
-        }
-        self.net.cut(now, &mut self.rng, |_| true);
-        self.epochs += 1;
-        self.store = Store {
-            epoch: self.epochs,
-            is_recovered: true,
-            had_roster: true,
-            lease_until: now,
-            unknown: Vec::new(),
-            ..*backup
-        };
-        // What was to be started may have been: it ends as `unknown after restore`.
-        for task in self.store.tasks.values_mut().filter(|task| **task == Task::Pending) {
-            *task = Task::Ended;
-        }
-        let (store, wanted) = (&self.store, &mut self.wanted);
-        wanted.retain(|one| one.kind != Kind::Task || store.tasks.contains_key(&one.key));
     }
 
     fn break_machine(&mut self, index: usize) {
@@ -370,23 +304,6 @@ impl World {
         for container in self.table.alive_mut() {
             container.end_at = container.end_at.map(|end| end.min(now));
         }
-        for index in 0..self.machines.len() {
-            self.step_worker(index, sterna_protocol::worker::Input::WantsDrain(false));
-        }
-        self.tell_names_apart();
-    }
-
-    /// The operator notices that two machines have one name, and renames the later one.
-    fn tell_names_apart(&mut self) {
-        let now = self.now;
-        for index in 1..self.machines.len() {
-            let has_name =
-                |other: &Machine| !other.is_destroyed && other.name == self.machines[index].name;
-            if self.machines[..index].iter().any(has_name) {
-                self.machines[index].name = words::name(&format!("w{index}-renamed"));
-                self.crash_worker(index, now);
-            }
-        }
     }
 
     /// Every worker is healthy on both sides, every wanted key runs, and nothing is left over.
@@ -421,9 +338,6 @@ impl World {
             if alive != usize::from(!has_ended) {
                 return Err(format!("{alive} containers of {:?}", wanted.key));
             }
-        }
-        if !self.store.drains.is_empty() {
-            return Err(format!("{:?} are still drained", self.store.drains));
         }
         let destroyed = self.machines.iter().find(|machine| {
             machine.is_destroyed && leader.fleet.held(machine.lock).next().is_some()
