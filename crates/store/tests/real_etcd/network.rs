@@ -1,6 +1,9 @@
 //! Connections that are cut, and ones that fall silent.
 
-use std::{sync::Arc, time::Instant};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use sterna_store::{
     Commit, Etcd, Expect, Outcome, Store, StoreError,
@@ -89,7 +92,8 @@ async fn until(is_so: impl Fn() -> bool) {
     let begun = now();
     while !is_so() {
         assert!(begun.elapsed() < ANSWERED_BY, "it never came to that");
-        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        let pause = tokio::time::sleep(Duration::from_millis(20)); // why: the member is asked again
+        pause.await;
     }
 }
 
