@@ -249,9 +249,6 @@ impl Ward {
                     self.probed(now, question, probe, exit.is_success(), effects);
                 } else {
                     self.exited(now, part, exit, effects);
-                    if is_planted(Mistake::EndsAtExit) && self.step_of(part) == Some(Step::Run) {
-                        self.emptied(now, effects);
-                    }
                 }
             }
             Fate::Empty => self.emptied(now, effects),

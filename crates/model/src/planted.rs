@@ -91,8 +91,6 @@ mistakes! {
     AcknowledgesUnwritten,
     /// A worker that adopts a run takes the end of an earlier step for the run's own.
     HearsOldNews,
-    /// A worker calls a run over when its first process has ended.
-    EndsAtExit,
     /// A worker leaves it to its guardian to kill (safety rule 12).
     LeavesKillingToOthers,
 }

@@ -52,7 +52,6 @@ pub const fn breaks(mistake: Mistake) -> &'static [Promise] {
         M::OversellsWorkers      => &[P6],
         M::AcknowledgesUnwritten => &[P5],
         M::HearsOldNews          => &[P5],
-        M::EndsAtExit            => &[P2, P6, P10],
         M::LeavesKillingToOthers => &[P2, P10],
     }
 }
