@@ -315,11 +315,12 @@ impl Driver {
     fn perform(&mut self, now: BootTime, run: RunId, effect: Effect) {
         match effect {
             Effect::Create => {
-                let made = self.create(now, run);
+                let made = self.create(now, run).inspect_err(|why| self.refused(run, why));
                 self.step(run, made.map_or_else(Input::NotCreated, |()| Input::Created));
             }
             Effect::Run(step) => {
                 if let Err(why) = self.run(run, step) {
+                    self.refused(run, &why);
                     self.step(run, Input::NotStarted(why));
                 }
             }

@@ -97,7 +97,8 @@ impl Driver {
         }
         let pipes: Vec<_> = pipes.map(|(stream, fd)| (stream, Arc::new(fd))).collect();
         live.pipes.insert(part, pipes.clone());
-        self.output.tell(Order::Add(run, pipes));
+        let origin = live.origin();
+        self.output.tell(Order::Add(run, origin, pipes));
         self.say(run, format!("{{\"event\":\"started\",\"step\":{part},\"pid\":{pid}}}"));
         self.step(run, Input::Started);
     }
@@ -111,7 +112,7 @@ impl Driver {
             live.over.remove(&part);
             return self.probed(run, question, probe, false);
         }
-        self.say(run, format!("{{\"event\":\"not_started\",\"step\":{part},\"why\":{why:?}}}"));
+        self.refused(run, &why);
         self.step(run, Input::NotStarted(why));
     }
 
@@ -151,6 +152,13 @@ impl Driver {
             self.step(run, Input::Exited(Exit::Unknown));
         }
         self.output.tell(Order::Finish(run));
+    }
+
+    /// Says in its log why a run did not begin.
+    pub(super) fn refused(&self, run: RunId, why: &str) {
+        let Some(live) = self.lives.get(&run) else { return };
+        self.output.tell(Order::Add(run, live.origin(), Vec::new()));
+        self.say(run, serde_json::json!({ "event": "not_started", "why": why }).to_string());
     }
 
     fn say(&self, run: RunId, line: String) {

@@ -16,6 +16,7 @@ use super::{Report, prepare::Prepared};
 use crate::{
     cgroup::Usage,
     guardian::{ContractWord, RoleWord, StreamWord},
+    sink::Origin,
     work::{WhenWorkerExits, Work},
 };
 
@@ -93,6 +94,11 @@ impl Live {
             }
             Step::Run => (self.main(), RoleWord::Main, &self.work.run),
         }
+    }
+
+    /// What must be known of it to keep its output.
+    pub(super) fn origin(&self) -> Origin {
+        Origin { key: self.work.about.key.clone(), logs: self.work.logs }
     }
 
     pub(super) fn contract(&self) -> ContractWord {
