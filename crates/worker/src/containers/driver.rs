@@ -316,11 +316,12 @@ impl Driver {
     fn perform(&mut self, run: RunId, effect: Effect) {
         match effect {
             Effect::Create => {
-                let made = self.create(run);
+                let made = self.create(run).inspect_err(|why| self.refused(run, why));
                 self.step(run, made.map_or_else(Input::NotCreated, |()| Input::Created));
             }
             Effect::Spawn(part, step) => {
                 if let Err(why) = self.spawn(run, part, step) {
+                    self.refused(run, &why);
                     self.step(run, Input::NotAsked(why));
                 }
             }

@@ -69,8 +69,10 @@ impl Driver {
                 self.told(run, fate.fate());
             }
             FateWord::NotStarted { part, why } => {
-                let what = format!("{{\"event\":\"not_started\",\"step\":{part},\"why\":{why:?}}}");
-                self.say_of(run, Part::new(*part), what);
+                let part = Part::new(*part);
+                if self.lives.get(&run).is_some_and(|live| live.ward.is_open(part)) {
+                    self.refused(run, why);
+                }
                 self.told(run, fate.fate());
             }
             FateWord::Exited { part, cpu_us, peak_bytes, .. } => {
@@ -98,7 +100,8 @@ impl Driver {
         live.hold_on_to(pid);
         let pipes: Vec<_> = pipes.map(|(stream, fd)| (stream, Arc::new(fd))).collect();
         live.pipes.insert(part, pipes.clone());
-        self.output.tell(Order::Add(run, pipes));
+        let origin = live.origin();
+        self.output.tell(Order::Add(run, origin, pipes));
         let what = format!("{{\"event\":\"started\",\"step\":{},\"pid\":{pid}}}", part.get());
         self.say(run, what);
     }
@@ -126,6 +129,13 @@ impl Driver {
         if self.lives.get(&run).is_some_and(|live| live.ward.is_open(part)) {
             self.say(run, what);
         }
+    }
+
+    /// Says in its log why a run did not begin.
+    pub(super) fn refused(&self, run: RunId, why: &str) {
+        let Some(live) = self.lives.get(&run) else { return };
+        self.output.tell(Order::Add(run, live.origin(), Vec::new()));
+        self.say(run, serde_json::json!({ "event": "not_started", "why": why }).to_string());
     }
 
     fn say(&self, run: RunId, line: String) {

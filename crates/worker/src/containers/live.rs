@@ -17,6 +17,7 @@ use super::{Report, prepare::Prepared};
 use crate::{
     cgroup::{Hold, Usage},
     guardian::{ContractWord, Holding, StreamWord},
+    sink::Origin,
     work::{WhenWorkerExits, Work},
 };
 
@@ -60,6 +61,11 @@ impl Live {
             }
             Step::Run => &self.work.run,
         }
+    }
+
+    /// What must be known of it to keep its output.
+    pub(super) fn origin(&self) -> Origin {
+        Origin { key: self.work.about.key.clone(), logs: self.work.logs }
     }
 
     pub(super) fn contract(&self) -> ContractWord {
