@@ -87,6 +87,19 @@ pub enum DialError {
     },
 }
 
+impl DialError {
+    /// Who leads, if whoever was dialled does not and has said who does.
+    pub const fn leader(&self) -> Option<&Address> {
+        match self {
+            Self::NotLeading { leader, .. } => leader.as_ref(),
+            Self::NotReached { .. }
+            | Self::Remote { .. }
+            | Self::NoServer { .. }
+            | Self::Silent { .. } => None,
+        }
+    }
+}
+
 /// Opens a stream to a leader, within `limit`, on a connection of its own.
 ///
 /// # Errors

@@ -106,8 +106,7 @@ async fn who_does_not_lead_says_who_does() {
     let error = dial(&server.address, LIMIT).await.unwrap_err();
     let says = format!("the server at {} does not lead", server.address);
     assert_eq!(error.to_string(), says);
-    let DialError::NotLeading { leader: Some(told), .. } = error else { panic!("{error}") };
-    assert_eq!(told, leader);
+    assert_eq!(error.leader(), Some(&leader));
 }
 
 #[tokio::test]

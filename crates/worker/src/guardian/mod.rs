@@ -47,7 +47,7 @@ use sterna_model::{RunId, Span};
 
 pub(crate) use self::{
     frames::{Channel, Line},
-    kept::RUNS,
+    kept::{RUNS, confirmed},
     launch::{Launched, connect},
     words::{Ask, ContractWord, ExitWord, FateWord, Plan, RoleWord, Say, StreamWord, WhyWord},
 };
