@@ -47,6 +47,7 @@ use sterna_executor::{
 use sterna_model::{BootTime, Incarnation, RunId, Span};
 
 use self::driver::{Driver, Ends, Place};
+pub(crate) use self::stored::report_json;
 use crate::{
     cgroup::{Cgroups, Isolation, Usage},
     directory::Directory,

@@ -48,7 +48,7 @@ use sterna_model::{RunId, Span};
 pub(crate) use self::{
     frames::{Channel, Line},
     hold::Holding,
-    kept::RUNS,
+    kept::{RUNS, confirmed},
     launch::{Launched, connect},
     words::{Ask, ContractWord, ExitWord, FateWord, Plan, RoleWord, Say, StreamWord},
 };
