@@ -40,6 +40,7 @@ impl Driver {
     }
 
     pub(super) fn flush(&mut self) {
+        self.output.flush();
         if self.channel.flush().is_err() {
             self.find_another_guardian();
         }

@@ -65,10 +65,14 @@ pub(crate) fn report_json(report: &Report) -> serde_json::Value {
 
 /// Keeps an end until it is acknowledged. The directory is made if the run never had one.
 pub(super) fn write_end(directory: &Path, report: &Report) -> io::Result<()> {
-    fs::create_dir_all(directory)?;
-    let draft = directory.join("end.draft");
-    write(&draft, &Ended::of(report))?;
-    fs::rename(draft, directory.join(END))
+    let (path, ended) = (directory.join(END), Ended::of(report));
+    match write(&path, &ended) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            fs::create_dir_all(directory)?;
+            write(&path, &ended)
+        }
+        written => written,
+    }
 }
 
 impl Ended {
