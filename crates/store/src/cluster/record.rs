@@ -162,8 +162,8 @@ pub enum ClusterError {
     },
     /// A cluster was being copied here, and that was not finished.
     #[error(
-        "a cluster was being copied into this store, and that did not come to its end; copy it again \
-         into the same store, or empty it"
+        "a cluster was being copied into this store, and that did not come to its end; empty the \
+         store and copy again"
     )]
     HalfCopied,
     /// Somebody else was faster.

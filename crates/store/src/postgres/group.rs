@@ -125,6 +125,8 @@ pub(super) struct Verdict {
     pub(super) outcomes: Vec<Outcome>,
     /// Which of them the plan applies.
     pub(super) is_staged: Vec<bool>,
+    /// Which of them were found to be applied by an earlier transaction.
+    pub(super) is_found: Vec<bool>,
     pub(super) plan: Plan,
 }
 
@@ -137,6 +139,7 @@ pub(super) fn decide(group: &[Commit], mut found: Found) -> Verdict {
     let mut staged = BTreeSet::new();
     for commit in group {
         let before = verdict.plan.commits.len();
+        verdict.is_found.push(found.written.contains_key(&commit.write_id));
         let outcome = decide_one(commit, &mut found, &mut staged, &mut verdict.plan);
         verdict.outcomes.push(outcome);
         verdict.is_staged.push(verdict.plan.commits.len() > before);
@@ -221,12 +224,13 @@ pub(super) struct Doubt {
 }
 
 impl Doubt {
-    /// Notes that the plan of `verdict` is about to be committed.
+    /// Notes that the plan of `verdict`, or what it found, is about to be committed.
     pub(super) fn begin(&mut self, found: Revision, verdict: &Verdict) {
         self.since.get_or_insert(found);
         self.may_be.resize(verdict.is_staged.len(), false);
-        for (may_be, is_staged) in self.may_be.iter_mut().zip(&verdict.is_staged) {
-            *may_be |= *is_staged;
+        let is_written = verdict.is_staged.iter().zip(&verdict.is_found);
+        for (may_be, (is_staged, is_found)) in self.may_be.iter_mut().zip(is_written) {
+            *may_be |= *is_staged || *is_found;
         }
     }
 

@@ -8,7 +8,7 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 
 use super::{
     durability::{Confirms, Durability, Standby},
-    session::{CONNECT_MAX, Connector, Io},
+    session::{CONNECT_MAX, Connector, Io, Warning},
     sql,
     target::Target,
     trouble::{is_unencrypted, not_let_in, open_error},
@@ -77,7 +77,7 @@ pub(super) async fn prepare(connector: &Connector) -> Result<Durability, OpenErr
 
 async fn connect(connector: &Connector) -> Result<(Client, Io), OpenError> {
     let target = &connector.target;
-    let connected = timeout(CONNECT_MAX, connector.connect()).await;
+    let connected = timeout(CONNECT_MAX, connector.connect(&Warning::default())).await;
     match connected.map_err(|_| timed_out(target))? {
         Ok(connected) => Ok(connected),
         Err(error) if is_unencrypted(&error) && !offers_tls(connector).await => {

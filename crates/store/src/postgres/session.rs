@@ -10,6 +10,7 @@ use std::{
 };
 
 use futures_util::future::try_join_all;
+use parking_lot::Mutex;
 use sterna_model::Revision;
 use tokio::{
     io::{AsyncRead, AsyncWrite},
@@ -17,7 +18,7 @@ use tokio::{
     task::AbortHandle,
     time::timeout,
 };
-use tokio_postgres::{AsyncMessage, Client, Connection, Statement};
+use tokio_postgres::{AsyncMessage, Client, Connection, Statement, error::Severity};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 use super::{sql, target::Target, trouble::Trouble};
@@ -66,10 +67,14 @@ pub(super) struct Session {
     pub(super) client: Client,
     pub(super) statements: Statements,
     io: Io,
+    warning: Warning,
     /// Set by whoever discards it. The client itself notices its end only a little later, and
     /// must not be given out meanwhile.
     is_discarded: AtomicBool,
 }
+
+/// The last warning that a server sent along with an answer.
+pub(super) type Warning = Arc<Mutex<Option<String>>>;
 
 /// The task that moves the bytes; it ends with its session.
 #[derive(Debug)]
@@ -88,27 +93,33 @@ impl Connector {
     /// Connects and makes everything ready, within [`CONNECT_MAX`].
     pub(super) async fn session(&self, duty: Duty) -> Result<Session, Trouble> {
         let ready = async {
-            let (client, io) = self.connect().await?;
+            let warning = Warning::default();
+            let (client, io) = self.connect(&warning).await?;
             let listen = match duty {
                 Duty::Listen => format!("; LISTEN {}", self.target.schema),
                 Duty::Write | Duty::Read => String::new(),
             };
             client.batch_execute(&format!("{}{listen}", sql::SETTINGS)).await?;
             let statements = Statements::prepare(&client, &self.target).await?;
-            Ok(Session { client, statements, io, is_discarded: AtomicBool::new(false) })
+            let is_discarded = AtomicBool::new(false);
+            Ok(Session { client, statements, io, warning, is_discarded })
         };
         let silent = |_| Trouble::Silent { limit: CONNECT_MAX };
         timeout(CONNECT_MAX, ready).await.map_err(silent)?
     }
 
     /// Connects, and no more.
-    pub(super) async fn connect(&self) -> Result<(Client, Io), tokio_postgres::Error> {
+    pub(super) async fn connect(
+        &self,
+        warning: &Warning,
+    ) -> Result<(Client, Io), tokio_postgres::Error> {
         let (client, connection) = self.target.config.connect(self.tls.clone()).await?;
         let over = Arc::new(Notify::new());
         let (told, hints) = (Arc::clone(&over), Arc::clone(&self.hints));
+        let warning = Arc::clone(warning);
         // Its session owns it, and aborts it at the latest.
         let task = tokio::spawn(async move {
-            carry(connection, &hints).await;
+            carry(connection, &hints, &warning).await;
             told.notify_one();
         });
         Ok((client, Io { task: task.abort_handle(), over }))
@@ -123,6 +134,11 @@ impl Session {
         self.io.over.notify_one();
     }
 
+    /// What the server has warned of since this was asked last.
+    pub(super) fn take_warning(&self) -> Option<String> {
+        self.warning.lock().take()
+    }
+
     /// Whether it can still be used, as far as is known.
     pub(super) fn is_open(&self) -> bool {
         !self.is_discarded.load(Ordering::Acquire) && !self.client.is_closed()
@@ -134,18 +150,26 @@ impl Session {
     }
 }
 
-/// Moves bytes until the connection ends, and passes hints on.
-async fn carry<S, T>(mut connection: Connection<S, T>, hints: &Hints)
+/// Moves bytes until the connection ends, passes hints on, and notes warnings: each comes before the
+/// answer that it was sent with.
+async fn carry<S, T>(mut connection: Connection<S, T>, hints: &Hints, warning: &Warning)
 where
     S: AsyncRead + AsyncWrite + Unpin,
     T: AsyncRead + AsyncWrite + Unpin,
 {
     // An error here also reaches those who wait for an answer, and they report it.
     while let Some(Ok(message)) = poll_fn(|context| connection.poll_message(context)).await {
-        if let AsyncMessage::Notification(notice) = message
-            && let Ok(revision) = notice.payload().parse()
-        {
-            hint(hints, Revision::new(revision));
+        match message {
+            AsyncMessage::Notification(notice) => {
+                if let Ok(revision) = notice.payload().parse() {
+                    hint(hints, Revision::new(revision));
+                }
+            }
+            AsyncMessage::Notice(notice) if notice.parsed_severity() == Some(Severity::Warning) => {
+                *warning.lock() = Some(notice.message().to_owned());
+            }
+            // And whatever later versions of the driver may pass on.
+            AsyncMessage::Notice(_) | _ => {}
         }
     }
 }
@@ -160,6 +184,7 @@ pub(super) struct Statements {
     pub(super) get: Statement,
     pub(super) scan: Statement,
     pub(super) written: Statement,
+    pub(super) touch: Statement,
     pub(super) changes: Statement,
     pub(super) poll: Statement,
     pub(super) oldest: Statement,
@@ -178,6 +203,7 @@ impl Statements {
             sql::GET,
             sql::SCAN,
             sql::WRITTEN,
+            sql::TOUCH,
             sql::CHANGES,
             sql::POLL,
             sql::OLDEST,
@@ -195,13 +221,14 @@ impl Statements {
             get,
             scan,
             written,
+            touch,
             changes,
             poll,
             oldest,
             raise,
             forget_changes,
             forget_commits,
-        ] = <[Statement; 13]>::try_from(prepared).expect("as many are prepared as there are texts");
+        ] = <[Statement; 14]>::try_from(prepared).expect("as many are prepared as there are texts");
         Ok(Self {
             lock,
             seek,
@@ -210,6 +237,7 @@ impl Statements {
             get,
             scan,
             written,
+            touch,
             changes,
             poll,
             oldest,

@@ -17,7 +17,7 @@ pub(super) const SETTINGS: &str = "
         END IF;
     END $$;
     SET idle_in_transaction_session_timeout = '3s';
-    SET lock_timeout = '3s';
+    SET lock_timeout = '3s'; SET statement_timeout = 0;
     SET default_transaction_isolation = 'read committed';
     SET enable_seqscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off;
     SET plan_cache_mode = force_generic_plan; SET jit = off;
@@ -103,6 +103,10 @@ pub(super) const WRITTEN: &str = "
     SELECT o.revision, (SELECT max(c.revision) FROM {s}.commits c
         WHERE c.write_id = $1 AND c.revision > o.floor)
     FROM {s}.counter o";
+
+/// Writes the counter as it is: when that is committed, so is everything before it, on every standby
+/// that commits wait for.
+pub(super) const TOUCH: &str = "UPDATE {s}.counter SET revision = revision RETURNING revision";
 
 /// The changes of the keys from `$2` to before `$3` after revision `$1`, `$4` rows or `$5` bytes
 /// of them; always at least one row.

@@ -79,6 +79,9 @@ impl Target {
         if config.get_user().is_none() || config.get_hosts().is_empty() {
             return Err(wrong(FORM));
         }
+        if config.get_hosts().iter().any(|host| matches!(host, Host::Unix(_))) {
+            return Err(wrong("sockets in the file system are not used; name a host and a port"));
+        }
         if config.get_application_name().is_none() {
             config.application_name("sterna");
         }
@@ -120,6 +123,8 @@ fn name_of(config: &Config) -> String {
         .map(|(index, host)| {
             let port = ports.get(index).or(ports.first()).copied().unwrap_or(5432);
             match host {
+                // An address of many colons, apart from its port.
+                Host::Tcp(host) if host.contains(':') => format!("[{host}]:{port}"),
                 Host::Tcp(host) => format!("{host}:{port}"),
                 Host::Unix(path) => format!("{}:{port}", path.display()),
             }
@@ -174,6 +179,7 @@ mod tests {
         assert!(refused("postgres://me@db?schema=Robert';--").contains("a schema's name is"));
         assert!(refused("postgres://me@db?colour=red").contains("the options schema, sslmode"));
         assert!(refused("postgres://db").contains("write postgres://USER"));
+        assert!(refused("postgres://me@%2Frun%2Fpg").contains("name a host and a port"));
         assert!(
             refused("postgres://me@db?sslcert=/me.pem").contains("write both sslcert=FILE and")
         );

@@ -27,6 +27,12 @@ pub(super) enum Trouble {
         #[source]
         source: Arc<tokio_postgres::Error>,
     },
+    /// It committed, and could not say that every standby has it.
+    #[error("PostgreSQL committed and warned: {said}; see to its synchronous standbys")]
+    Warned {
+        /// What it said.
+        said: String,
+    },
     /// Nobody keeps connections any more.
     #[error("the store was closed")]
     Closed,
@@ -55,7 +61,7 @@ impl Trouble {
     /// What may be done with the call.
     pub(super) const fn kind(&self) -> Kind {
         match self {
-            Self::Silent { .. } => Kind::Lost,
+            Self::Silent { .. } | Self::Warned { .. } => Kind::Lost,
             Self::Server { kind, .. } => *kind,
             Self::Closed | Self::Crowded { .. } => Kind::Refused,
         }
@@ -65,7 +71,9 @@ impl Trouble {
     pub(super) fn is_said_by_server(&self) -> bool {
         match self {
             Self::Server { source, .. } => source.as_db_error().is_some(),
-            Self::Silent { .. } | Self::Closed | Self::Crowded { .. } => false,
+            Self::Silent { .. } | Self::Warned { .. } | Self::Closed | Self::Crowded { .. } => {
+                false
+            }
         }
     }
 }

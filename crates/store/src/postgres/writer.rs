@@ -14,7 +14,7 @@ use uuid::Uuid;
 
 use super::{
     columns::{Columns, number, place, revision},
-    group::{self, Doubt, Found, Needs, Verdict},
+    group::{self, Doubt, Found, Needs},
     link::{ATTEMPT_MAX, CALL_MAX, Link, within},
     recent::Recent,
     session::{Hints, Session, hint},
@@ -129,6 +129,18 @@ impl Writer {
             return Err(Failure::Forgotten);
         }
         let verdict = group::decide(group, found);
+        if verdict.plan.commits.is_empty() && verdict.is_found.contains(&true) {
+            // Who committed it was told nothing: it may be on this server alone, because the wait
+            // for a standby was broken off. What is committed behind it waits for both.
+            doubt.begin(before, &verdict);
+            let touch = session.client.execute(&session.statements.touch, &[]);
+            return match finish(&session, limit(), touch).await {
+                Stored::Committed => Ok(verdict.outcomes),
+                Stored::RolledBack(trouble) | Stored::Unknown(trouble) => {
+                    Err(Failure::Trouble(trouble))
+                }
+            };
+        }
         if verdict.plan.commits.is_empty() {
             // Judged under the lock, so it stands whether or not this is answered.
             drop(within(limit(), &session, session.client.batch_execute("ROLLBACK")).await);
@@ -136,7 +148,10 @@ impl Writer {
         }
         let earlier = doubt.copy();
         doubt.begin(before, &verdict);
-        match store(&session, limit(), &verdict).await {
+        let columns = Columns::of(&verdict.plan);
+        let params = columns.params();
+        let written = session.client.execute(&session.statements.store, &params);
+        match finish(&session, limit(), written).await {
             Stored::Committed => {
                 // Noted before the hint, which sends watches to look here.
                 self.recent.lock().note(before, &verdict.plan);
@@ -236,17 +251,22 @@ enum Stored {
     Unknown(Trouble),
 }
 
-/// Writes the plan and commits, in one round trip.
-async fn store(session: &Session, limit: Duration, verdict: &Verdict) -> Stored {
-    let columns = Columns::of(&verdict.plan);
-    let client = &session.client;
-    let both = async {
-        let params = columns.params();
-        let store = client.execute(&session.statements.store, &params);
-        Ok(join(store, client.batch_execute("COMMIT")).await)
-    };
+/// Writes and commits, in one round trip.
+async fn finish(
+    session: &Session,
+    limit: Duration,
+    written: impl Future<Output = Result<u64, Error>>,
+) -> Stored {
+    drop(session.take_warning());
+    let both = async { Ok(join(written, session.client.batch_execute("COMMIT")).await) };
     match within(limit, session, both).await {
-        Ok((Ok(_), Ok(()))) => Stored::Committed,
+        Ok((Ok(_), Ok(()))) => match session.take_warning() {
+            None => Stored::Committed,
+            Some(said) => {
+                session.discard();
+                Stored::Unknown(Trouble::Warned { said })
+            }
+        },
         Ok((Ok(_), Err(error))) => {
             session.discard();
             // Even an error that the server words may follow upon a commit that it made.

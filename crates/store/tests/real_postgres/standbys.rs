@@ -68,6 +68,41 @@ async fn what_a_synchronous_standby_confirmed_outlives_the_primary() {
     }
 }
 
+/// Waits until a commit waits for a standby, and does this to its session.
+async fn break_off(admin: &tokio_postgres::Client, how: &str) {
+    let text = format!("SELECT {how}(pid) FROM pg_stat_activity WHERE wait_event = 'SyncRep'");
+    let broken = async { while admin.query(&*text, &[]).await.unwrap().is_empty() {} };
+    tokio::time::timeout(Duration::from_secs(10), broken).await.expect("no commit waits");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_commit_whose_wait_for_a_standby_was_broken_off_is_not_called_applied() {
+    let primary = Server::start(&[]);
+    let standby = tokio::task::block_in_place(|| primary.start_standby("second"));
+    let admin = primary.admin().await;
+    admin.batch_execute("ALTER SYSTEM SET synchronous_standby_names = 'second'").await.unwrap();
+    admin.batch_execute("SELECT pg_reload_conf()").await.unwrap();
+    let keeps = |it: &Failover| matches!(it, Failover::Keeps(text) if text.contains("second has"));
+    let store = open_until(&primary.url("failover"), keeps).await;
+    drop(until_answered(&store, put(0)).await);
+    for (number, how) in [(1, "pg_cancel_backend"), (2, "pg_terminate_backend")] {
+        tokio::task::block_in_place(|| standby.down());
+        let (answer, ()) = tokio::join!(store.commit(put(number)), break_off(&admin, how));
+        assert!(matches!(answer, Err(StoreError::Unknown(_))), "{how}: {answer:?}");
+        // It can be read, and still nobody calls it applied.
+        assert!(store.get(&format!("/{number}")).await.unwrap().item.is_some(), "{how}");
+        let again = store.commit(put(number)).await;
+        assert!(again.is_err(), "{how}: {again:?}");
+        let written = store.written(write_id(0, number)).await;
+        assert!(written.is_err(), "{how}: {written:?}");
+        tokio::task::block_in_place(|| standby.up());
+        let Outcome::Applied(revision) = until_answered(&store, put(number)).await else {
+            panic!("{how}: nobody else wrote")
+        };
+        assert_eq!(store.written(write_id(0, number)).await.unwrap(), Some(revision), "{how}");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn an_asynchronous_standby_is_warned_of_and_its_losses_are_noticed() {
     let primary = Server::start(&[]);
