@@ -1,6 +1,9 @@
 //! What a terminal or a supervisor asks of a worker by signals.
 
-use std::io;
+use std::{
+    io,
+    os::fd::{AsFd, BorrowedFd},
+};
 
 use rustix::{
     event::{PollFd, PollFlags, poll},
@@ -24,6 +27,12 @@ pub enum Interrupt {
 #[derive(Debug)]
 pub struct Interrupts(sys::Signals);
 
+impl AsFd for Interrupts {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
 impl Interrupts {
     /// Takes the signals from now on.
     ///
@@ -41,17 +50,23 @@ impl Interrupts {
         Ok(Self(sys::watch(&signals)?))
     }
 
+    /// The next one, if there is one.
+    pub fn take(&self) -> Option<Interrupt> {
+        match self.0.take()? {
+            libc::SIGTSTP => Some(Interrupt::Stop),
+            libc::SIGCONT => Some(Interrupt::Continue),
+            _ => Some(Interrupt::End),
+        }
+    }
+
     /// Waits for the next one.
     ///
     /// # Errors
     /// It cannot be waited for.
     pub fn wait(&self) -> io::Result<Interrupt> {
         loop {
-            match self.0.take() {
-                Some(libc::SIGTSTP) => return Ok(Interrupt::Stop),
-                Some(libc::SIGCONT) => return Ok(Interrupt::Continue),
-                Some(_) => return Ok(Interrupt::End),
-                None => {}
+            if let Some(interrupt) = self.take() {
+                return Ok(interrupt);
             }
             match poll(&mut [PollFd::new(&self.0, PollFlags::IN)], None) {
                 Ok(_) | Err(rustix::io::Errno::INTR) => {}

@@ -4,6 +4,7 @@
 //! | --- | --- |
 //! | [`containers`] | all containers of this worker, and the thread that drives their cores |
 //! | [`guardian`] | the process that parents every container and outlives the worker |
+//! | [`link`] | the stream to the leader, and what follows from what is said on it |
 //! | [`interrupts`] | what a terminal or a supervisor asks by signals |
 //! | [`mod@bench`] | what isolation costs, step by step |
 //! | `cgroup` | groups, limits and usage, as files of version 1 and 2 |
@@ -13,7 +14,7 @@
 //! | [`work`] | what is to be run, and how |
 //! | `sys` | the system calls that nobody offers safely |
 //!
-//! It does not know who asks for work, nor over what link.
+//! It does not know what else the cluster does: what is said on its link is all that it hears.
 
 pub mod bench;
 mod cgroup;
@@ -22,6 +23,7 @@ pub mod containers;
 mod directory;
 pub mod guardian;
 pub mod interrupts;
+pub mod link;
 pub mod logs;
 pub mod machine;
 pub mod sink;

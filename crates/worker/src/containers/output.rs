@@ -1,6 +1,7 @@
 //! The one place where the output of runs is read: a thread that waits for all pipes.
 
 use std::{
+    cell::Cell,
     collections::BTreeMap,
     io,
     os::fd::OwnedFd,
@@ -54,6 +55,8 @@ pub(super) type Drained = Box<dyn FnMut(RunId, Option<String>) + Send>;
 pub(super) struct Output {
     orders: Sender<Order>,
     wake: Arc<OwnedFd>,
+    /// Whether something was said since the thread was woken.
+    is_told: Cell<bool>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -78,19 +81,28 @@ impl Output {
         };
         let thread =
             std::thread::Builder::new().name("output".to_owned()).spawn(|| reader.work())?;
-        Ok(Self { orders, wake, thread: Some(thread) })
+        Ok(Self { orders, wake, is_told: Cell::new(false), thread: Some(thread) })
     }
 
+    /// Says it with the next [`Output::flush`].
     pub(super) fn tell(&self, order: Order) {
         // The thread ends only when it is told to.
         drop(self.orders.send(order));
-        let _ = rustix::io::write(&self.wake, &1_u64.to_ne_bytes());
+        self.is_told.set(true);
+    }
+
+    /// Wakes the thread, if anything was said since it was woken last.
+    pub(super) fn flush(&self) {
+        if self.is_told.take() {
+            let _ = rustix::io::write(&self.wake, &1_u64.to_ne_bytes());
+        }
     }
 }
 
 impl Drop for Output {
     fn drop(&mut self) {
         self.tell(Order::End);
+        self.flush();
         if let Some(thread) = self.thread.take() {
             // A panic of the thread was shown when it happened.
             drop(thread.join());

@@ -58,26 +58,41 @@ impl Begun {
     }
 }
 
+/// What is told of an end, as it is kept.
+pub(crate) fn report_json(report: &Report) -> serde_json::Value {
+    serde_json::to_value(Ended::of(report)).unwrap_or_default()
+}
+
 /// Keeps an end until it is acknowledged. The directory is made if the run never had one.
 pub(super) fn write_end(directory: &Path, report: &Report) -> io::Result<()> {
-    let Report { end, usage, status } = report;
-    let cause = match &end.cause {
-        Cause::Exited => CauseWord::Exited,
-        Cause::SetupFailed(step) => CauseWord::SetupFailed(*step),
-        Cause::FailedToStart(why) => CauseWord::FailedToStart(why.clone()),
-        Cause::Timeout => CauseWord::Timeout,
-        Cause::Monitor(Failure::NeverHealthy) => CauseWord::NeverHealthy,
-        Cause::Monitor(Failure::Unhealthy) => CauseWord::Unhealthy,
-        Cause::DiskLimit => CauseWord::DiskLimit,
-        Cause::Request => CauseWord::Request,
-        Cause::Deadline => CauseWord::Deadline,
-        Cause::WorkerExit => CauseWord::WorkerExit,
-    };
-    let exit = end.exit.map(ExitWord::of);
-    fs::create_dir_all(directory)?;
-    let draft = directory.join("end.draft");
-    write(&draft, &Ended { cause, exit, usage: *usage, status: status.clone() })?;
-    fs::rename(draft, directory.join(END))
+    let (path, ended) = (directory.join(END), Ended::of(report));
+    match write(&path, &ended) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            fs::create_dir_all(directory)?;
+            write(&path, &ended)
+        }
+        written => written,
+    }
+}
+
+impl Ended {
+    fn of(report: &Report) -> Self {
+        let Report { end, usage, status } = report;
+        let cause = match &end.cause {
+            Cause::Exited => CauseWord::Exited,
+            Cause::SetupFailed(step) => CauseWord::SetupFailed(*step),
+            Cause::FailedToStart(why) => CauseWord::FailedToStart(why.clone()),
+            Cause::Timeout => CauseWord::Timeout,
+            Cause::Monitor(Failure::NeverHealthy) => CauseWord::NeverHealthy,
+            Cause::Monitor(Failure::Unhealthy) => CauseWord::Unhealthy,
+            Cause::DiskLimit => CauseWord::DiskLimit,
+            Cause::Request => CauseWord::Request,
+            Cause::Deadline => CauseWord::Deadline,
+            Cause::WorkerExit => CauseWord::WorkerExit,
+        };
+        let exit = end.exit.map(ExitWord::of);
+        Self { cause, exit, usage: *usage, status: status.clone() }
+    }
 }
 
 pub(super) fn read_end(directory: &Path) -> Option<Report> {

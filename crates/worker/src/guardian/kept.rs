@@ -36,6 +36,13 @@ pub(super) struct State {
     boot: String,
 }
 
+/// The last confirmed stamp of this boot, as a guardian has kept it.
+pub(crate) fn confirmed(directory: &Path, boot: &str) -> Option<BootTime> {
+    let text = std::fs::read_to_string(directory.join(STATE)).ok()?;
+    let line = serde_json::from_str::<StateLine>(text.trim()).ok()?;
+    (line.boot == boot).then_some(line.confirmed_ms).flatten().map(BootTime::from_millis)
+}
+
 impl State {
     /// Opens the file, with what an earlier guardian kept in this boot.
     pub(super) fn open(directory: &Path, boot: &str) -> io::Result<(Self, Kept)> {

@@ -5,12 +5,16 @@
 //!
 //! Invariant: between clone and exec nothing is allocated, and only plain system calls are made.
 
-#![expect(unsafe_code, reason = "clone3, execve, wait4 and signalfd have no safe form")]
+#![expect(
+    unsafe_code,
+    reason = "clone3, execve, wait4, signalfd and waiting for any descriptor have no safe form"
+)]
 
 mod bare;
 mod child;
 mod clone;
 mod exits;
+mod ready;
 mod signals;
 
 pub(crate) use self::{
@@ -18,6 +22,7 @@ pub(crate) use self::{
     child::{Image, Step, Streams},
     clone::{Shape, spawn},
     exits::{ended, exit_of, reported},
+    ready::readable,
     signals::{Signals, be_deaf, close_inherited, watch},
 };
 

@@ -1,0 +1,43 @@
+//! Links on the wire: protobuf and gRPC, and the only place where messages meet bytes.
+//!
+//! ```text
+//!   worker ── dial ──▶ /sterna.link.v1.Link/Open ── Links ──▶ leader
+//!          Sender<FromWorker> ═══ one stream, both ways ═══ Receiver<FromWorker>
+//!          Receiver<FromLeader> ══════════════════════════ Sender<FromLeader>
+//!                    words, convert: what each frame is in bytes
+//! ```
+//!
+//! | room | what it is |
+//! | --- | --- |
+//! | `words` | the messages by field number; numbers are for ever |
+//! | `convert` | from messages to words and back, with the field that is wrong |
+//! | `frame` | one frame in bytes, how large it may be, and how many make a longer one |
+//! | `stream` | the two ends of a stream |
+//! | `address`, `client` | how a worker comes to a leader |
+//! | `server` | how a leader comes to its workers |
+//!
+//! Invariant: a message that is read is valid in every part; what cannot be read names the field.
+//!
+//! Invariant: frames arrive whole and in order, or the stream is over.
+//!
+//! Invariant: what waits to be sent is bounded; a stream that does not take it is over.
+//!
+//! It decides nothing: what a message means is known to `sterna_protocol`, and what is in its
+//! payloads to whoever made them. It has no TLS yet, so it dials this machine only.
+
+mod address;
+mod client;
+mod convert;
+mod frame;
+mod server;
+mod stream;
+mod words;
+
+pub use self::{
+    address::{Address, AddressError, DEFAULT_PORT},
+    client::{DialError, dial},
+    convert::FieldError,
+    frame::{FRAME_BYTES_MAX, Frame, FrameError},
+    server::{Leadership, Links, Opened, serve},
+    stream::{Receiver, SendError, Sender, StreamError},
+};

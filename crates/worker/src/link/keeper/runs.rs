@@ -1,0 +1,130 @@
+//! What the leader tells containers, and what they tell the leader.
+
+use sterna_executor::container::{Cause, How, State};
+use sterna_model::{BootTime, RunId};
+use sterna_protocol::{
+    message::{Held, Kill, Run},
+    worker::{Input, Stop},
+};
+
+use super::{Effect, Keeper};
+use crate::{
+    containers::Report,
+    link::{
+        mailbox::{RunNews, Tidings},
+        payload::{came_too_late, ended, never_began, progress, told, work},
+        remark::Remark,
+    },
+};
+
+impl Keeper {
+    /// A run was accepted: into the table, and then to the containers.
+    pub(super) fn start(&mut self, now: BootTime, run: &Run, effects: &mut Vec<Effect>) {
+        let Run { run: id, key, task, contract, .. } = run.clone();
+        let held = Held { run: id, key: key.clone(), task, contract, status: None };
+        self.say(now, Remark::Accepted(id, key), effects);
+        if !self.phase.takes_work() {
+            effects.push(Effect::Hold(held));
+            return self.over(now, id, &came_too_late(), effects);
+        }
+        match work(run, &self.name, &self.limits()) {
+            Ok(work) => {
+                self.lives.insert(id, (State::Reserved, false));
+                effects.push(Effect::Start(held, Box::new(work)));
+            }
+            Err(why) => {
+                effects.push(Effect::Hold(held));
+                self.never_began(now, id, why, effects);
+            }
+        }
+    }
+
+    pub(super) fn stop(
+        &mut self,
+        now: BootTime,
+        run: RunId,
+        stop: Stop,
+        effects: &mut Vec<Effect>,
+    ) {
+        let (cause, how, why) = match stop {
+            Stop::Asked(Kill::Gracefully) => (Cause::Request, How::Gracefully, "asked for"),
+            Stop::Asked(Kill::Now) => (Cause::Request, How::Now, "asked for, at once"),
+            Stop::Deadline(wait) => (Cause::Deadline, How::Within(wait), "out of contact too long"),
+        };
+        self.say(now, Remark::Stopping(run, why), effects);
+        effects.push(Effect::Stop(run, cause, how));
+    }
+
+    /// The leader has the end of a run.
+    pub(super) fn forget(&mut self, now: BootTime, run: RunId, effects: &mut Vec<Effect>) {
+        self.ends.remove(&run);
+        self.say(now, Remark::Recorded(run), effects);
+        effects.push(Effect::Forget(run));
+    }
+
+    pub(super) fn hear_containers(
+        &mut self,
+        now: BootTime,
+        tidings: Tidings,
+        effects: &mut Vec<Effect>,
+    ) {
+        let Tidings { runs, answered, is_shut_down } = tidings;
+        for (run, news) in runs {
+            self.hear_run(now, run, news, effects);
+        }
+        if let Some(number) = answered {
+            self.inputs.push_back(Input::GuardianAnswered(number));
+        }
+        if is_shut_down {
+            self.shut_down(now);
+        }
+    }
+
+    fn hear_run(&mut self, now: BootTime, run: RunId, news: RunNews, effects: &mut Vec<Effect>) {
+        let RunNews { state, is_ready, report } = news;
+        if let Some(report) = report {
+            if self.strays.remove(&run) {
+                return effects.push(Effect::Forget(run));
+            }
+            return self.over(now, run, &report, effects);
+        }
+        let Some(life) = self.lives.get_mut(&run) else { return };
+        let before = *life;
+        *life = (state.unwrap_or(life.0), is_ready.unwrap_or(life.1));
+        let (state, is_ready) = *life;
+        // On its way up there is nothing that anybody waits for.
+        let is_news = *life != before && is_told(state);
+        if is_news {
+            self.inputs.push_back(Input::Progress(run, progress(state, is_ready)));
+        }
+    }
+
+    pub(super) fn never_began(
+        &mut self,
+        now: BootTime,
+        run: RunId,
+        why: String,
+        effects: &mut Vec<Effect>,
+    ) {
+        self.over(now, run, &never_began(why), effects);
+    }
+
+    /// Nothing is left of a run.
+    fn over(&mut self, now: BootTime, run: RunId, report: &Report, effects: &mut Vec<Effect>) {
+        self.lives.remove(&run);
+        if self.ends.insert(run) {
+            self.say(now, Remark::Ended(run, told(report)), effects);
+            self.inputs.push_back(Input::Ended(run, ended(report)));
+        }
+    }
+}
+
+/// Whether whoever placed a run wants to know that it has come so far.
+const fn is_told(state: State) -> bool {
+    match state {
+        State::Running => true,
+        State::Reserved | State::Initializing | State::Created | State::Completed | State::Gone => {
+            false
+        }
+    }
+}

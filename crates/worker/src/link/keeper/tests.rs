@@ -1,0 +1,425 @@
+//! The keeper with a leader, containers and a clock of the test's own.
+
+use sterna_executor::container::{Cause, End, Exit, How, State};
+use sterna_model::{
+    BootTime, Contract, Epoch, Incarnation, Nonce, NotifySequence, Revision, RunId, RunSequence,
+    Span, Term, WallTime,
+};
+use sterna_protocol::{
+    health::Health,
+    limits::Limits,
+    message::{
+        Confirmation, FromLeader, HeartbeatAnswer, Held, Kill, Mandate, News, Order, Refusal, Run,
+        RunAnswer, Saying, Status, StatusAnswer, StreamId,
+    },
+};
+
+use super::*;
+use crate::{
+    cgroup::Usage,
+    containers::{Event, Report},
+    link::table::Kept,
+};
+
+const START: BootTime = BootTime::from_millis(100_000);
+
+fn incarnation(life: u64) -> Incarnation {
+    let lock = "dir-0192f5e4a6c07bcd89abcdef01234567.machine-00112233445566778899aabbccddeeff";
+    Incarnation { lock: lock.parse().unwrap(), life }
+}
+
+fn mandate() -> Mandate {
+    Mandate { epoch: Epoch::new(1), term: Term::new(1), nonce: Nonce::new(1) }
+}
+
+fn run_id(number: u8) -> RunId {
+    RunId::from_parts(WallTime::EPOCH, [number; 10])
+}
+
+fn held(number: u8, contract: Contract) -> Held {
+    let key = format!("default/task/t{number}").parse().unwrap();
+    Held { run: run_id(number), key, task: None, contract, status: None }
+}
+
+fn report() -> Box<Report> {
+    let end = End { cause: Cause::Exited, exit: Some(Exit::Code(3)) };
+    Box::new(Report { end, usage: Usage::default(), status: None })
+}
+
+/// A keeper, and what it wants.
+struct Play {
+    keeper: Keeper,
+    now: BootTime,
+    life: u64,
+    effects: Vec<Effect>,
+}
+
+impl Play {
+    fn new(kept: Vec<Kept>, events: Vec<Event>) -> Self {
+        let mut tidings = Tidings::default();
+        events.into_iter().for_each(|event| tidings.note(event));
+        let begin = Begin {
+            servers: vec!["127.0.0.1:7411".parse().unwrap()],
+            name: Name::new("w1").unwrap(),
+            incarnation: incarnation(7),
+            boot: "b1".to_owned(),
+            boot_number: 1,
+            facts: b"{}"[..].into(),
+            memory: Memory::default(),
+            confirmed: Some(START),
+            kept,
+            tidings,
+            wants_drain: None,
+        };
+        let mut effects = Vec::new();
+        let keeper = Keeper::new(START, begin, &mut effects);
+        Self { keeper, now: START, life: 7, effects }
+    }
+
+    fn give(&mut self, input: Input) {
+        self.keeper.step(self.now, 0, input, &mut self.effects);
+    }
+
+    fn wait(&mut self, millis: u64) {
+        self.now = self.now.plus(Span::from_millis(millis));
+        self.give(Input::Tick);
+    }
+
+    fn take(&mut self) -> Vec<Effect> {
+        std::mem::take(&mut self.effects)
+    }
+
+    fn events(&mut self, events: Vec<Event>) {
+        let mut tidings = Tidings::default();
+        events.into_iter().for_each(|event| tidings.note(event));
+        self.give(Input::Tidings(tidings));
+    }
+
+    /// The stream that is to be dialled.
+    fn dialled(&self) -> Option<StreamId> {
+        self.effects.iter().rev().find_map(|effect| {
+            if let Effect::Dial(stream, _) = effect { Some(*stream) } else { None }
+        })
+    }
+
+    /// What was said on the link.
+    fn said(&self) -> Vec<Saying> {
+        let said = self.effects.iter().filter_map(|effect| {
+            if let Effect::Send(_, frame) = effect { Some(frame.saying.clone()) } else { None }
+        });
+        said.collect()
+    }
+
+    fn remarks(&self) -> Vec<String> {
+        let said = self.effects.iter().filter_map(|effect| {
+            if let Effect::Say(remark) = effect { Some(remark.to_string()) } else { None }
+        });
+        said.collect()
+    }
+
+    fn order(&mut self, stream: StreamId, order: Order) {
+        let incarnation = incarnation(self.life);
+        let frame = FromLeader { version: 1, mandate: mandate(), incarnation, order };
+        self.give(Input::Frame(stream, frame));
+    }
+
+    fn confirm(&mut self, stream: StreamId) {
+        let confirmation = Confirmation {
+            stamp: self.now,
+            limits: Limits::default(),
+            verdict: Health::Healthy,
+            set: None,
+            revision: Revision::new(1),
+            is_draining: false,
+        };
+        let answer = HeartbeatAnswer::Confirmed(Box::new(confirmation));
+        self.order(stream, Order::Heartbeat(answer));
+    }
+
+    /// Opens a stream and becomes healthy on it.
+    fn join(&mut self) -> StreamId {
+        self.give(Input::Tick);
+        let stream = self.dialled().unwrap();
+        self.give(Input::Opened(stream));
+        self.give(Input::Checked(self.now, Ok(())));
+        let asked = self.effects.iter().rev().find_map(|effect| {
+            if let Effect::AskGuardian(number) = effect { Some(*number) } else { None }
+        });
+        self.events(vec![Event::GuardianAnswered(asked.unwrap())]);
+        assert!(matches!(self.said().last(), Some(Saying::Heartbeat(_))));
+        self.order(stream, Order::GetRunning);
+        self.confirm(stream);
+        self.take();
+        stream
+    }
+
+    fn run(&mut self, stream: StreamId, number: u8, work: &str) {
+        let run = Run {
+            sequence: RunSequence::new(number.into()),
+            notify: NotifySequence::ZERO,
+            run: run_id(number),
+            key: format!("default/task/t{number}").parse().unwrap(),
+            task: None,
+            contract: Contract::Stop { after: Span::from_secs(120) },
+            work: work.as_bytes().into(),
+        };
+        self.order(stream, Order::Run(vec![run]));
+    }
+}
+
+fn kept(boot: &str, number: u8) -> Kept {
+    Kept { boot: boot.to_owned(), held: held(number, Contract::Keep) }
+}
+
+fn running(said: &[Saying]) -> Vec<Held> {
+    let mut lists = said.iter().filter_map(|saying| match saying {
+        Saying::Running(held) => Some(held.clone()),
+        Saying::Heartbeat(_) | Saying::Statuses(_) | Saying::Answers(_) | Saying::Noted(_) => None,
+    });
+    lists.next_back().unwrap()
+}
+
+fn end_of(held: &Held) -> Option<String> {
+    match &held.status {
+        Some(Status { news: News::Ended(how), .. }) => {
+            Some(String::from_utf8_lossy(how).into_owned())
+        }
+        Some(_) | None => None,
+    }
+}
+
+#[test]
+fn what_earlier_lives_have_left_is_told() {
+    let all = vec![kept("b1", 1), kept("b1", 2), kept("b1", 3), kept("b0", 4), kept("b0", 5)];
+    let events = vec![
+        Event::Became(run_id(1), State::Running),
+        Event::Completed(run_id(2), report()),
+        Event::Completed(run_id(5), report()),
+    ];
+    let mut play = Play::new(all, events);
+    // Of another boot, and nothing is left of it: the leader knows by the boot.
+    assert!(play.effects.contains(&Effect::Forget(run_id(4))));
+    play.give(Input::Tick);
+    let stream = play.dialled().unwrap();
+    play.give(Input::Opened(stream));
+    play.order(stream, Order::GetRunning);
+    let held = running(&play.said());
+    let runs: Vec<RunId> = held.iter().map(|held| held.run).collect();
+    assert_eq!(runs, [run_id(1), run_id(2), run_id(3), run_id(5)]);
+    assert_eq!(end_of(&held[0]), None, "it goes on");
+    assert!(end_of(&held[1]).unwrap().contains(r#""code":3"#));
+    assert!(end_of(&held[2]).unwrap().contains("its worker ended before it began"));
+    assert!(end_of(&held[3]).is_some(), "an end is an end, whatever happened since");
+}
+
+#[test]
+fn nobody_is_dialled_before_a_stray_is_over() {
+    let events = vec![
+        Event::Became(run_id(1), State::Running),
+        // It was acknowledged, and its directory was not removed any more.
+        Event::Completed(run_id(2), report()),
+    ];
+    let mut play = Play::new(Vec::new(), events);
+    assert!(play.effects.contains(&Effect::Stop(run_id(1), Cause::WorkerExit, How::Now)));
+    assert!(play.effects.contains(&Effect::Forget(run_id(2))));
+    play.wait(60_000);
+    assert_eq!(play.dialled(), None);
+    play.events(vec![Event::Completed(run_id(1), report())]);
+    assert!(play.effects.contains(&Effect::Forget(run_id(1))));
+    assert!(play.dialled().is_some());
+    let stream = play.dialled().unwrap();
+    play.give(Input::Opened(stream));
+    play.order(stream, Order::GetRunning);
+    assert_eq!(running(&play.said()), []);
+}
+
+#[test]
+fn a_run_is_in_the_table_before_it_is_answered_and_leaves_it_when_its_end_is_recorded() {
+    let mut play = Play::new(Vec::new(), Vec::new());
+    let stream = play.join();
+    play.run(stream, 1, r#"{"run":["true"]}"#);
+    let at = |wanted: fn(&Effect) -> bool| play.effects.iter().position(wanted).unwrap();
+    let started = at(|effect| matches!(effect, Effect::Start(..)));
+    let answered = at(|effect| {
+        let Effect::Send(_, frame) = effect else { return false };
+        frame.saying == Saying::Answers(vec![(run_id(1), RunAnswer::Started)])
+    });
+    assert!(started < answered);
+    play.take();
+    play.events(vec![Event::Became(run_id(1), State::Running)]);
+    play.events(vec![Event::Became(run_id(1), State::Running)]);
+    assert_eq!(play.said().len(), 1, "told once");
+    play.take();
+    play.events(vec![Event::Completed(run_id(1), report())]);
+    let Saying::Statuses(statuses) = &play.said()[0] else { panic!("no status") };
+    assert!(statuses[0].news.is_end());
+    let number = statuses[0].number;
+    play.take();
+    // Not acknowledged: told again.
+    play.wait(1_000);
+    assert!(play.said().iter().any(|saying| matches!(saying, Saying::Statuses(_))));
+    assert!(!play.effects.contains(&Effect::Forget(run_id(1))));
+    play.order(stream, Order::Statuses(vec![(run_id(1), number, StatusAnswer::Recorded)]));
+    assert!(play.effects.contains(&Effect::Forget(run_id(1))));
+}
+
+#[test]
+fn work_that_cannot_be_read_or_kept_ends_with_the_reason_and_never_begins() {
+    let mut play = Play::new(Vec::new(), Vec::new());
+    let stream = play.join();
+    play.run(stream, 1, "{");
+    assert!(!play.effects.iter().any(|effect| matches!(effect, Effect::Start(..))));
+    assert!(play.effects.contains(&Effect::Hold(Held {
+        contract: Contract::Stop { after: Span::from_secs(120) },
+        ..held(1, Contract::Keep)
+    })));
+    assert!(play.remarks().iter().any(|said| said.contains("its work cannot be read")));
+    play.take();
+    play.run(stream, 2, "{}");
+    play.give(Input::NotHeld(run_id(2), "no space left".to_owned()));
+    let ended = |saying: &Saying| match saying {
+        Saying::Statuses(statuses) => statuses.iter().any(|status| match &status.news {
+            News::Ended(how) => String::from_utf8_lossy(how).contains("no space left"),
+            News::Progress(_) | News::WasNotRunning => false,
+        }),
+        Saying::Heartbeat(_) | Saying::Running(_) | Saying::Answers(_) | Saying::Noted(_) => false,
+    };
+    assert!(play.said().iter().any(ended));
+}
+
+#[test]
+fn a_kill_and_a_deadline_reach_the_containers() {
+    let mut play = Play::new(Vec::new(), Vec::new());
+    let stream = play.join();
+    for number in 1..=3 {
+        play.run(stream, number, "{}");
+    }
+    play.take();
+    play.order(stream, Order::Kill(run_id(1), Kill::Gracefully));
+    play.order(stream, Order::Kill(run_id(2), Kill::Now));
+    assert!(play.effects.contains(&Effect::Stop(run_id(1), Cause::Request, How::Gracefully)));
+    assert!(play.effects.contains(&Effect::Stop(run_id(2), Cause::Request, How::Now)));
+    play.give(Input::Over(stream, Broken::Ended));
+    play.take();
+    // 120 s, less the kill wait and the margin.
+    play.wait(112_759);
+    let stops = |effect: &&Effect| matches!(effect, Effect::Stop(..));
+    assert_eq!(play.effects.iter().filter(stops).count(), 0);
+    play.wait(1);
+    let kill_wait = Limits::default().kill_wait;
+    let stop = Effect::Stop(run_id(3), Cause::Deadline, How::Within(kill_wait));
+    assert!(play.effects.contains(&stop));
+}
+
+#[test]
+fn a_silent_stream_is_given_up_and_another_one_is_dialled() {
+    let mut play = Play::new(Vec::new(), Vec::new());
+    let stream = play.join();
+    for _ in 0..10 {
+        play.wait(500);
+        let asked = play.effects.iter().rev().find_map(|effect| {
+            if let Effect::AskGuardian(number) = effect { Some(*number) } else { None }
+        });
+        if let Some(number) = asked {
+            play.events(vec![Event::GuardianAnswered(number)]);
+        }
+        play.effects.retain(|effect| !matches!(effect, Effect::AskGuardian(_)));
+        assert!(!play.effects.contains(&Effect::Close(stream)));
+    }
+    play.wait(1_500);
+    assert!(play.effects.contains(&Effect::Close(stream)));
+    play.wait(200);
+    assert!(play.dialled().unwrap() > stream);
+}
+
+#[test]
+fn a_life_that_was_given_up_is_followed_by_the_next_as_soon_as_it_can_be_kept() {
+    let mut play = Play::new(Vec::new(), Vec::new());
+    let stream = play.join();
+    play.order(stream, Order::Heartbeat(HeartbeatAnswer::Refused(Refusal::Die)));
+    let rebirths =
+        |play: &Play| play.effects.iter().filter(|effect| **effect == Effect::Rebirth).count();
+    assert_eq!(rebirths(&play), 1);
+    play.give(Input::Reborn(Err("no space left".to_owned())));
+    assert_eq!(rebirths(&play), 1);
+    play.wait(1_000);
+    assert_eq!(rebirths(&play), 2, "it is tried again");
+    play.take();
+    play.give(Input::Reborn(Ok(incarnation(8))));
+    play.life = 8;
+    assert!(play.effects.iter().any(|effect| matches!(effect, Effect::AskGuardian(_))));
+    assert!(play.remarks().contains(&"begins life 8; what runs goes on".to_owned()));
+}
+
+#[test]
+fn while_it_ends_nothing_begins_and_it_goes_when_all_ends_are_recorded() {
+    let mut play = Play::new(Vec::new(), Vec::new());
+    let stream = play.join();
+    play.run(stream, 1, "{}");
+    play.take();
+    play.give(Input::End);
+    assert!(play.effects.contains(&Effect::ShutDown));
+    play.run(stream, 2, "{}");
+    assert!(!play.effects.iter().any(|effect| matches!(effect, Effect::Start(..))));
+    play.events(vec![Event::Completed(run_id(1), report()), Event::ShutDown]);
+    assert!(!play.effects.contains(&Effect::Leave), "two ends are not recorded");
+    let told: Vec<(RunId, u64, StatusAnswer)> = play
+        .said()
+        .into_iter()
+        .flat_map(|saying| match saying {
+            Saying::Statuses(statuses) => statuses,
+            Saying::Heartbeat(_) | Saying::Running(_) | Saying::Answers(_) | Saying::Noted(_) => {
+                Vec::new()
+            }
+        })
+        .filter(|status| status.news.is_end())
+        .map(|status| (status.run, status.number, StatusAnswer::Recorded))
+        .collect();
+    assert_eq!(told.len(), 2);
+    play.order(stream, Order::Statuses(told));
+    assert!(play.effects.contains(&Effect::Leave));
+}
+
+#[test]
+fn it_does_not_wait_for_ever_to_be_heard() {
+    // Somebody listens, and records nothing.
+    let mut play = Play::new(Vec::new(), Vec::new());
+    let stream = play.join();
+    play.run(stream, 1, "{}");
+    play.give(Input::End);
+    play.events(vec![Event::Completed(run_id(1), report()), Event::ShutDown]);
+    play.wait(1_999);
+    assert!(!play.effects.contains(&Effect::Leave));
+    play.wait(1);
+    assert!(play.effects.contains(&Effect::Leave));
+    assert!(play.remarks().iter().any(|said| said.starts_with("1 ends are not recorded yet")));
+    // Nobody listens.
+    let mut play = Play::new(vec![kept("b1", 1)], vec![Event::Completed(run_id(1), report())]);
+    play.give(Input::End);
+    play.events(vec![Event::ShutDown]);
+    assert!(play.effects.contains(&Effect::Leave));
+    // It was told twice.
+    let mut play = Play::new(Vec::new(), Vec::new());
+    play.give(Input::End);
+    assert!(!play.effects.contains(&Effect::Leave));
+    play.give(Input::End);
+    assert!(play.effects.contains(&Effect::Leave));
+}
+
+#[test]
+fn troubles_are_told_with_what_to_do() {
+    let mut play = Play::new(Vec::new(), Vec::new());
+    let stream = play.join();
+    play.order(stream, Order::Heartbeat(HeartbeatAnswer::Refused(Refusal::NameTaken)));
+    play.order(stream, Order::Heartbeat(HeartbeatAnswer::Refused(Refusal::WrongVersion(2))));
+    play.order(stream, Order::Heartbeat(HeartbeatAnswer::Refused(Refusal::WrongVersion(2))));
+    play.give(Input::Checked(START, Err("true ended with 1".to_owned())));
+    let remarks = play.remarks();
+    let count = |says: &str| remarks.iter().filter(|said| said.contains(says)).count();
+    assert_eq!(count("the name w1 belongs to another machine"), 1);
+    assert_eq!(count("the server speaks version 2 of the protocol, and this worker 1"), 1);
+    assert_eq!(count("health check failed: true ended with 1"), 1);
+    play.take();
+    play.give(Input::Over(stream, Broken::Version(3)));
+    assert!(play.remarks().iter().any(|said| said.contains("it speaks version 3")));
+}

@@ -1,0 +1,110 @@
+//! What containers tell the link: the newest of each run, so that it is bounded by their number and
+//! the thread of the containers never waits for the link.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use sterna_executor::container::State;
+use sterna_model::RunId;
+use tokio::sync::Notify;
+
+use crate::containers::{Event, Report};
+
+/// What is new of one run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RunNews {
+    /// Its state, if that is new.
+    pub state: Option<State>,
+    /// Whether it takes requests, if that is new.
+    pub is_ready: Option<bool>,
+    /// Its end.
+    pub report: Option<Box<Report>>,
+}
+
+/// Everything that is new.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Tidings {
+    /// Of runs.
+    pub runs: BTreeMap<RunId, RunNews>,
+    /// The guardian's newest answer.
+    pub answered: Option<u64>,
+    /// Whether everything that must end with this worker has.
+    pub is_shut_down: bool,
+}
+
+impl Tidings {
+    pub(super) fn note(&mut self, event: Event) {
+        let run = match &event {
+            Event::Became(run, _) | Event::Readiness(run, _) | Event::Completed(run, _) => *run,
+            Event::GuardianAnswered(number) => {
+                self.answered = Some(*number);
+                return;
+            }
+            Event::ShutDown => {
+                self.is_shut_down = true;
+                return;
+            }
+        };
+        let nothing = RunNews { state: None, is_ready: None, report: None };
+        let news = self.runs.entry(run).or_insert(nothing);
+        match event {
+            Event::Became(_, state) => news.state = Some(state),
+            Event::Readiness(_, is_ready) => news.is_ready = Some(is_ready),
+            Event::Completed(_, report) => news.report = Some(report),
+            Event::GuardianAnswered(_) | Event::ShutDown => {}
+        }
+    }
+}
+
+/// The two ends of it are clones.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Mailbox {
+    shared: Arc<(Mutex<Tidings>, Notify)>,
+}
+
+impl Mailbox {
+    pub(super) fn put(&self, event: Event) {
+        self.lock().note(event);
+        self.shared.1.notify_one();
+    }
+
+    /// Everything that is new, which is then not any more.
+    pub(super) fn take(&self) -> Tidings {
+        std::mem::take(&mut *self.lock())
+    }
+
+    /// Waits until something is new.
+    pub(super) async fn changed(&self) {
+        self.shared.1.notified().await;
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Tidings> {
+        // Nothing here can fail half way.
+        self.shared.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use sterna_model::WallTime;
+
+    use super::*;
+
+    #[test]
+    fn only_the_newest_of_each_run_waits() {
+        let mailbox = Mailbox::default();
+        let run = RunId::from_parts(WallTime::EPOCH, [1; 10]);
+        for round in 0..1_000 {
+            mailbox.put(Event::Readiness(run, round % 2 == 0));
+            mailbox.put(Event::GuardianAnswered(round));
+        }
+        mailbox.put(Event::Became(run, State::Running));
+        let tidings = mailbox.take();
+        assert_eq!(tidings.answered, Some(999));
+        let news = RunNews { state: Some(State::Running), is_ready: Some(false), report: None };
+        assert_eq!(tidings.runs, BTreeMap::from([(run, news)]));
+        assert_eq!(mailbox.take(), Tidings::default());
+    }
+}

@@ -1,0 +1,192 @@
+//! What a worker and a leader say to each other in payloads: work, ends, progress, facts. JSON, so
+//! that either side may be newer: fields are added, never changed.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::{Value, json};
+use sterna_executor::container::{Cause, End, State};
+use sterna_model::{Amounts, Name};
+use sterna_protocol::{
+    limits::Limits,
+    message::{Payload, Run},
+};
+
+use crate::{
+    cgroup::{Isolation, Usage},
+    containers::{Report, report_json},
+    work::Work,
+};
+
+/// What this worker is and has, as people and the discovery of its machine say.
+#[derive(Clone, Debug, Default)]
+pub struct Description {
+    /// Its failure domain.
+    pub zone: Option<String>,
+    /// What work may ask for by name.
+    pub tags: BTreeSet<String>,
+    /// What kind of root file system work finds here.
+    pub stack: Option<String>,
+    /// What there is to be given to work.
+    pub amounts: Amounts,
+    /// Anything else that is worth knowing, by name.
+    pub more: BTreeMap<String, String>,
+}
+
+/// The facts that go with every heartbeat.
+pub(super) fn facts(
+    description: &Description,
+    isolation: Isolation,
+    missing: &[String],
+) -> Payload {
+    let Description { zone, tags, stack, amounts, more } = description;
+    let countables: BTreeMap<&str, u64> =
+        amounts.countables.iter().map(|(name, count)| (name.as_str(), count)).collect();
+    let facts = json!({
+        "zone": zone,
+        "tags": tags,
+        "stack": stack,
+        "cpu_millicores": amounts.cpu.get(),
+        "memory_bytes": amounts.memory.get(),
+        "disk_bytes": amounts.disk.get(),
+        "containers": amounts.containers,
+        "countables": countables,
+        "version": env!("CARGO_PKG_VERSION"),
+        "isolation": isolation,
+        "missing": missing,
+        "more": more,
+    });
+    bytes(&facts)
+}
+
+/// The work of a run, with what the worker knows of it. Its deadline is counted from the last
+/// confirmed stamp, by the limits that hold when it begins.
+pub(super) fn work(run: &Run, worker: &Name, limits: &Limits) -> Result<Work, String> {
+    let read = serde_json::from_slice::<Work>(&run.work);
+    let mut work = read.map_err(|error| format!("its work cannot be read: {error}"))?;
+    work.about.key = run.key.to_string();
+    work.about.worker = worker.to_string();
+    work.stop_after = run.contract.stop_after().map(|after| limits.stop_begins_after(after));
+    Ok(work)
+}
+
+/// How far a run has come.
+pub(super) fn progress(state: State, is_ready: bool) -> Payload {
+    let state = match state {
+        State::Reserved => "reserved",
+        State::Initializing => "initializing",
+        State::Created => "created",
+        State::Running => "running",
+        State::Completed => "completed",
+        State::Gone => "gone",
+    };
+    bytes(&json!({ "state": state, "is_ready": is_ready }))
+}
+
+/// How a run ended.
+pub(super) fn ended(report: &Report) -> Payload {
+    bytes(&report_json(report))
+}
+
+/// The end of a run that never began.
+pub(super) fn never_began(why: String) -> Report {
+    let end = End { cause: Cause::FailedToStart(why), exit: None };
+    Report { end, usage: Usage::default(), status: None }
+}
+
+/// The end of a run that came when this worker was about to go.
+pub(super) fn came_too_late() -> Report {
+    let end = End { cause: Cause::WorkerExit, exit: None };
+    Report { end, usage: Usage::default(), status: None }
+}
+
+/// For people.
+pub(super) fn told(report: &Report) -> String {
+    let cause = match &report.end.cause {
+        Cause::Exited => "exited".to_owned(),
+        Cause::SetupFailed(step) => format!("setup step {step} failed"),
+        Cause::FailedToStart(why) => format!("failed to start: {why}"),
+        Cause::Timeout => "its timeout passed".to_owned(),
+        Cause::Monitor(_) => "its monitor gave it up".to_owned(),
+        Cause::DiskLimit => "its directory held too much".to_owned(),
+        Cause::Request => "stopped on request".to_owned(),
+        Cause::Deadline => "stopped at its deadline".to_owned(),
+        Cause::WorkerExit => "its worker ended".to_owned(),
+    };
+    report.end.exit.map_or(cause.clone(), |exit| format!("{cause}, {exit:?}"))
+}
+
+/// The number of a boot, from the system's name for it; 0 where it has none.
+pub(super) fn boot_number(name: &str) -> u128 {
+    let digits: String = name.chars().filter(|c| *c != '-').collect();
+    u128::from_str_radix(&digits, 16).unwrap_or(0)
+}
+
+fn bytes(value: &Value) -> Payload {
+    value.to_string().into_bytes().into()
+}
+
+#[cfg(test)]
+mod tests {
+    use sterna_executor::container::Exit;
+    use sterna_model::{Contract, NotifySequence, RunId, RunSequence, Span, WallTime};
+
+    use super::*;
+
+    fn run(work: &str, contract: Contract) -> Run {
+        Run {
+            sequence: RunSequence::new(1),
+            notify: NotifySequence::ZERO,
+            run: RunId::from_parts(WallTime::EPOCH, [1; 10]),
+            key: "default/task/build".parse().unwrap(),
+            task: None,
+            contract,
+            work: work.as_bytes().into(),
+        }
+    }
+
+    #[test]
+    fn work_learns_its_key_its_worker_and_its_deadline() {
+        let name = Name::new("w1").unwrap();
+        let stop = Contract::Stop { after: Span::from_secs(120) };
+        let limits = Limits::default();
+        let work = work(&run(r#"{"run":["true"],"stop_after":"1s"}"#, stop), &name, &limits);
+        let work = work.unwrap();
+        assert_eq!(work.run, ["true"]);
+        assert_eq!(work.about.key, "default/task/build");
+        assert_eq!(work.about.worker, "w1");
+        // Not what the work says: the contract decides.
+        assert_eq!(work.stop_after, Some(limits.stop_begins_after(Span::from_secs(120))));
+        let kept = super::work(
+            &run(r#"{"run":["true"],"stop_after":"1s"}"#, Contract::Keep),
+            &name,
+            &limits,
+        );
+        assert_eq!(kept.unwrap().stop_after, None);
+    }
+
+    #[test]
+    fn work_that_cannot_be_read_says_where() {
+        let name = Name::new("w1").unwrap();
+        let error = work(&run(r#"{"run": 7}"#, Contract::Keep), &name, &Limits::default());
+        let error = error.unwrap_err();
+        assert!(error.starts_with("its work cannot be read: "), "{error}");
+        assert!(error.contains("line 1 column 9"), "{error}");
+    }
+
+    #[test]
+    fn an_end_says_its_cause_and_its_exit() {
+        let end = End { cause: Cause::Exited, exit: Some(Exit::Code(3)) };
+        let report = Report { end, usage: Usage::default(), status: Some("done".to_owned()) };
+        let json: Value = serde_json::from_slice(&ended(&report)).unwrap();
+        assert_eq!(json["cause"], "exited");
+        assert_eq!(json["exit"]["code"], 3);
+        assert_eq!(json["status"], "done");
+        assert_eq!(told(&report), "exited, Code(3)");
+    }
+
+    #[test]
+    fn a_boot_has_the_number_of_its_name() {
+        assert_eq!(boot_number("0000-00-ff\n".trim()), 255);
+        assert_eq!(boot_number(""), 0);
+    }
+}

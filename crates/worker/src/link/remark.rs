@@ -1,0 +1,230 @@
+//! What a worker tells people about its link and its runs, and how often.
+
+use std::{collections::BTreeMap, fmt};
+
+use sterna_model::{BootTime, Incarnation, Name, RunId, Span, WorkKey};
+use sterna_protocol::{
+    health::Health,
+    message::{Mandate, VERSION},
+};
+use sterna_wire::Address;
+
+/// Something that people may want to know.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Remark {
+    /// A run of an earlier life goes on.
+    Adopted(RunId, WorkKey),
+    /// What an earlier life has left is not known: it is ended before anything else.
+    Stray(RunId),
+    /// A stream is open.
+    Open(Address),
+    /// A stream cannot be opened; told again at longer and longer intervals.
+    NotOpen(String),
+    /// A stream is over.
+    Over(Address, String),
+    /// A leader knows what runs here.
+    Confirmed(Mandate, Incarnation),
+    /// How the leader judges this worker has changed.
+    Verdict(Health),
+    /// Whether new work comes has changed.
+    Draining(bool),
+    /// This worker has a run.
+    Accepted(RunId, WorkKey),
+    /// It is told to end.
+    Stopping(RunId, &'static str),
+    /// It is over.
+    Ended(RunId, String),
+    /// The leader has the end of a run.
+    Recorded(RunId),
+    /// This worker is another one from now on, with the same runs.
+    Reborn(Incarnation),
+    /// The next life cannot begin.
+    NotReborn(String),
+    /// A subprocess could not be run, or did not end well.
+    Unwell(String),
+    /// The name belongs to another machine.
+    NameTaken(Name),
+    /// The other side speaks another version.
+    WrongVersion(u32),
+    /// Two leaders claim the same term.
+    Rival(Mandate),
+    /// A message could not be said.
+    Unsaid(String),
+    /// What must be kept could not be written.
+    NotKept(String),
+    /// This worker ends, and what must end with it.
+    Ending,
+    /// It was told so again: the guardian ends what is left.
+    Leaving,
+    /// Ends were not acknowledged: the next life will tell them.
+    Untold(usize),
+    /// This worker is done.
+    Done,
+}
+
+impl fmt::Display for Remark {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Adopted(run, key) => write!(f, "{run} of {key} goes on from an earlier life"),
+            Self::Stray(run) => write!(f, "{run} is of nobody any more: it is ended first"),
+            Self::Open(address) => write!(f, "link to {address} is open"),
+            Self::NotOpen(why) => write!(f, "no link: {why}; trying again"),
+            Self::Over(address, why) => write!(f, "link to {address} is over: {why}"),
+            Self::Confirmed(mandate, incarnation) => write!(
+                f,
+                "confirmed as life {} by the leader of {}, {}",
+                incarnation.life, mandate.term, mandate.epoch
+            ),
+            Self::Verdict(Health::New) => f.write_str("the leader does not know us yet"),
+            Self::Verdict(Health::Healthy) => f.write_str("the leader calls us healthy"),
+            Self::Verdict(Health::Unhealthy) => {
+                f.write_str("the leader does not call us healthy yet: no new work comes")
+            }
+            Self::Verdict(Health::MustDie) => f.write_str("the leader has given us up"),
+            Self::Draining(true) => f.write_str("draining: no new work comes"),
+            Self::Draining(false) => f.write_str("not draining: new work may come"),
+            Self::Accepted(run, key) => write!(f, "{run} of {key} begins"),
+            Self::Stopping(run, why) => write!(f, "{run} is being stopped: {why}"),
+            Self::Ended(run, how) => write!(f, "{run} is over: {how}"),
+            Self::Recorded(run) => write!(f, "{run}: its end is recorded"),
+            Self::Reborn(incarnation) => {
+                write!(f, "begins life {}; what runs goes on", incarnation.life)
+            }
+            Self::NotReborn(why) => write!(f, "cannot begin the next life: {why}; trying again"),
+            Self::Unwell(why) => write!(f, "health check failed: {why}"),
+            Self::NameTaken(name) => write!(
+                f,
+                "the name {name} belongs to another machine that is alive: start this worker \
+                 with another --name, or end that one; asking again"
+            ),
+            Self::WrongVersion(theirs) => write!(
+                f,
+                "the server speaks version {theirs} of the protocol, and this worker {VERSION}: \
+                 upgrade the older of the two; asking again"
+            ),
+            Self::Rival(mandate) => write!(
+                f,
+                "another leader claims {} of {}: the store was restored from an older state; \
+                 it is not obeyed",
+                mandate.term, mandate.epoch
+            ),
+            Self::Unsaid(why) => write!(f, "cannot be said on a link: {why}"),
+            Self::NotKept(why) => write!(f, "cannot be kept: {why}"),
+            Self::Ending => f.write_str("ending: first what must end with this worker"),
+            Self::Leaving => {
+                f.write_str("leaving at once: the guardian ends what must end with this worker")
+            }
+            Self::Untold(count) => {
+                write!(f, "{count} ends are not recorded yet: the next life will tell them")
+            }
+            Self::Done => f.write_str("ended"),
+        }
+    }
+}
+
+/// What is told again and again, and therefore more and more seldom.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Topic {
+    Link,
+    Rebirth,
+    Health,
+    Name,
+    Version,
+    Rival,
+    Size,
+    Disk,
+}
+
+impl Remark {
+    /// `None` for what is told whenever it happens.
+    const fn topic(&self) -> Option<Topic> {
+        match self {
+            Self::NotOpen(_) => Some(Topic::Link),
+            Self::NotReborn(_) => Some(Topic::Rebirth),
+            Self::Unwell(_) => Some(Topic::Health),
+            Self::NameTaken(_) => Some(Topic::Name),
+            Self::WrongVersion(_) => Some(Topic::Version),
+            Self::Rival(_) => Some(Topic::Rival),
+            Self::Unsaid(_) => Some(Topic::Size),
+            Self::NotKept(_) => Some(Topic::Disk),
+            Self::Adopted(..)
+            | Self::Stray(_)
+            | Self::Open(_)
+            | Self::Over(..)
+            | Self::Confirmed(..)
+            | Self::Verdict(_)
+            | Self::Draining(_)
+            | Self::Accepted(..)
+            | Self::Stopping(..)
+            | Self::Ended(..)
+            | Self::Recorded(_)
+            | Self::Reborn(_)
+            | Self::Ending
+            | Self::Leaving
+            | Self::Untold(_)
+            | Self::Done => None,
+        }
+    }
+}
+
+/// After the first time, the second comes after this, and each pause is four times the one before.
+const FIRST: Span = Span::from_secs(15);
+/// But no pause is longer.
+const LAST: Span = Span::from_secs(900);
+
+/// Keeps troubles that last from being told too often.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Muffle {
+    told: BTreeMap<Topic, (BootTime, Span)>,
+}
+
+impl Muffle {
+    /// Whether to tell it now.
+    pub(super) fn lets(&mut self, now: BootTime, remark: &Remark) -> bool {
+        let Some(topic) = remark.topic() else { return true };
+        let (again_at, pause) = self.told.get(&topic).copied().unwrap_or((now, FIRST));
+        if now < again_at {
+            return false;
+        }
+        self.told.insert(topic, (now.plus(pause), pause.times(4).min(LAST)));
+        true
+    }
+
+    /// The trouble is over: the next one is told at once.
+    pub(super) fn calm_link(&mut self) {
+        for topic in [Topic::Link, Topic::Name, Topic::Version] {
+            self.told.remove(&topic);
+        }
+    }
+
+    pub(super) fn calm_health(&mut self) {
+        self.told.remove(&Topic::Health);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_trouble_that_lasts_is_told_more_and_more_seldom() {
+        let mut muffle = Muffle::default();
+        let remark = Remark::NotOpen("nobody is there".to_owned());
+        let told = |second: &u64| muffle.lets(BootTime::from_millis(second * 1_000), &remark);
+        let seconds: Vec<u64> = (0..4_000).filter(told).collect();
+        assert_eq!(seconds, [0, 15, 75, 315, 1_215, 2_115, 3_015, 3_915]);
+    }
+
+    #[test]
+    fn a_trouble_that_comes_back_is_told_at_once() {
+        let mut muffle = Muffle::default();
+        let now = BootTime::from_millis(0);
+        let remark = Remark::NotOpen("nobody is there".to_owned());
+        assert!(muffle.lets(now, &remark));
+        assert!(!muffle.lets(now, &remark));
+        assert!(muffle.lets(now, &Remark::Unwell("none".to_owned())), "another trouble");
+        muffle.calm_link();
+        assert!(muffle.lets(now, &remark));
+        assert!(muffle.lets(now, &Remark::Done) && muffle.lets(now, &Remark::Done));
+    }
+}
