@@ -9,6 +9,7 @@
 //! | [`mod@bench`] | what isolation costs, step by step |
 //! | `cgroup` | groups, limits and usage, as files of version 1 and 2 |
 //! | [`logs`] | what runs wrote and what was said of them, kept and read |
+//! | [`machine`] | what this machine has to give, and what it lacks |
 //! | [`sink`] | where the output of runs goes |
 //! | [`work`] | what is to be run, and how |
 //! | `sys` | the system calls that nobody offers safely |
@@ -24,6 +25,7 @@ pub mod guardian;
 pub mod interrupts;
 pub mod link;
 pub mod logs;
+pub mod machine;
 pub mod sink;
 mod sys;
 pub mod work;

@@ -19,6 +19,7 @@ use sterna_worker::{
     guardian,
     interrupts::{Interrupt, Interrupts},
     logs::{Direction, Entry, From, Limits, Logs, Of, Reader, Request},
+    machine::{Given, Machine},
     work::{Signal, To, Work},
 };
 
@@ -119,9 +120,15 @@ fn work() -> Result<()> {
         }
     });
     let isolation = serde_json::to_value(containers.isolation())?;
-    say(
-        &json!({ "ready": isolation, "missing": containers.missing(), "life": directory.incarnation().life }),
-    );
+    let search = std::env::var_os("PATH").unwrap_or_default();
+    let machine = Machine::discover(&path, &Given::default(), &search);
+    let missing = [containers.missing(), &machine.missing].concat();
+    say(&json!({
+        "ready": isolation,
+        "missing": missing,
+        "has": [machine.amounts.cpu.get(), machine.amounts.memory.get(), machine.amounts.disk.get()],
+        "life": directory.incarnation().life,
+    }));
     let mut acknowledges = false;
     for happening in receiver {
         match happening {

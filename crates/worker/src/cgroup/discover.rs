@@ -48,7 +48,9 @@ impl Cgroups {
         };
         let mounted = mounted(&mounts);
         match ceiling {
-            Isolation::Cgroup2 => found.try_two(name, mounted.two.as_deref(), &own),
+            Isolation::Cgroup2 => {
+                found.try_two(name, mounted.two.as_ref().map(|mount| mount.place.as_path()), &own);
+            }
             Isolation::Freezer | Isolation::Tree => {}
         }
         match ceiling {
@@ -139,7 +141,7 @@ impl Cgroups {
                 }
                 Controller::Freezer => self.two.is_none(),
             };
-            let base = mount.join(name);
+            let base = mount.place.join(name);
             if is_wanted && make(&base).is_ok() {
                 self.one.insert(*controller, base);
             }
@@ -191,31 +193,41 @@ fn make(path: &Path) -> io::Result<()> {
     }
 }
 
+/// The hierarchies of this machine.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Mounted {
-    two: Option<PathBuf>,
-    one: BTreeMap<Controller, PathBuf>,
+pub(super) struct Mounted {
+    pub(super) two: Option<Mount>,
+    pub(super) one: BTreeMap<Controller, Mount>,
+}
+
+/// Where a hierarchy is mounted, and which of its groups is seen there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Mount {
+    pub(super) place: PathBuf,
+    pub(super) root: PathBuf,
 }
 
 /// Reads `/proc/self/mountinfo`: after a dash come type, source and the options of the superblock.
-fn mounted(text: &str) -> Mounted {
+pub(super) fn mounted(text: &str) -> Mounted {
     let mut mounted = Mounted::default();
     for line in text.lines() {
         let Some((before, after)) = line.split_once(" - ") else { continue };
-        let Some(place) = before.split(' ').nth(4) else { continue };
+        let mut places = before.split(' ').skip(3);
+        let (Some(root), Some(place)) = (places.next(), places.next()) else { continue };
         // Spaces and the like are written as octal numbers; nobody mounts cgroups there.
         if place.contains('\\') {
             continue;
         }
+        let mount = || Mount { place: PathBuf::from(place), root: PathBuf::from(root) };
         let mut words = after.split(' ');
         let (kind, options) = (words.next(), words.nth(1).unwrap_or_default());
         if kind == Some("cgroup2") {
-            mounted.two.get_or_insert_with(|| PathBuf::from(place));
+            mounted.two.get_or_insert_with(mount);
         } else if kind == Some("cgroup") {
             for option in options.split(',') {
                 let all = Controller::LIMITING.into_iter().chain([Controller::Freezer]);
                 for controller in all.filter(|controller| controller.name() == option) {
-                    mounted.one.entry(controller).or_insert_with(|| PathBuf::from(place));
+                    mounted.one.entry(controller).or_insert_with(mount);
                 }
             }
         }
@@ -234,9 +246,9 @@ mod tests {
                     32 30 0:28 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n\
                     33 30 0:29 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n";
         let mounted = mounted(text);
-        assert_eq!(mounted.two, Some(PathBuf::from("/sys/fs/cgroup/unified")));
+        assert_eq!(mounted.two.unwrap().place, Path::new("/sys/fs/cgroup/unified"));
         let cpu = mounted.one.get(&Controller::Cpu).unwrap();
-        assert_eq!(cpu, Path::new("/sys/fs/cgroup/cpu,cpuacct"));
+        assert_eq!(cpu.place, Path::new("/sys/fs/cgroup/cpu,cpuacct"));
         assert_eq!(mounted.one.keys().collect::<Vec<_>>(), [&Controller::Cpu, &Controller::Memory]);
     }
 

@@ -13,11 +13,13 @@
 //!
 //! It does not know when a run ends: the guardian kills, and asks whether anybody is left.
 
+mod bounds;
 mod discover;
 mod group;
 mod usage;
 
 pub(crate) use self::{
+    bounds::{Bounds, Texts},
     discover::Cgroups,
     group::{Group, Hold},
 };
