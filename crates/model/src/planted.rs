@@ -89,6 +89,10 @@ mistakes! {
     OversellsWorkers,
     /// A client is told of its task before it is committed.
     AcknowledgesUnwritten,
+    /// A worker that adopts a run takes the end of an earlier step for the run's own.
+    HearsOldNews,
+    /// A worker leaves it to its guardian to kill (safety rule 12).
+    LeavesKillingToOthers,
 }
 
 thread_local! {

@@ -51,6 +51,8 @@ pub const fn breaks(mistake: Mistake) -> &'static [Promise] {
         M::ReusesItsLife         => &[P1, P2, P3, P9, P10],
         M::OversellsWorkers      => &[P6],
         M::AcknowledgesUnwritten => &[P5],
+        M::HearsOldNews          => &[P5],
+        M::LeavesKillingToOthers => &[P2, P10],
     }
 }
 

@@ -2,16 +2,16 @@
 
 use std::collections::BTreeMap;
 
-use sterna_executor::guardian::OnWorkerExit;
-use sterna_model::{Contract, RunId, TaskIncarnation, Term, WorkKey};
+use sterna_executor::guardian::{OnWorkerExit, Part};
+use sterna_model::{Contract, Epoch, RunId, TaskIncarnation, Term, WorkKey};
 
 use crate::rng::Rng;
 
 /// What happens in a container by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Happening {
-    /// Its first process ends, with this result.
-    Exits(u64),
+    /// The first process of its present part ends, with this code.
+    Exits(Part, u16),
     /// Its last process is gone.
     Empties,
 }
@@ -28,14 +28,29 @@ pub(crate) enum Signal {
 pub(crate) struct Nature {
     /// After how long its first process ends by itself.
     pub(crate) exits_after: Option<u64>,
-    pub(crate) result: u64,
+    pub(crate) result: u16,
     /// How long it takes to end after TERM; `None` if it ignores that.
     pub(crate) heeds_term: Option<u64>,
     /// How long processes that it left behind, by a double fork say, outlive the first one.
     pub(crate) lingers: Option<u64>,
 }
 
+fn code(rng: &mut Rng, from: u16, to: u16) -> u16 {
+    u16::try_from(rng.between(from.into(), to.into())).unwrap_or(to)
+}
+
 impl Nature {
+    /// What prepares for the work; it seldom fails.
+    pub(crate) fn of_setup(rng: &mut Rng, is_calm: bool) -> Self {
+        let fails = !is_calm && rng.chance(30);
+        Self {
+            exits_after: Some(rng.between(10, 2_000)),
+            result: if fails { 1 } else { 0 },
+            heeds_term: rng.chance(600).then(|| rng.between(1, 1_500)),
+            lingers: None,
+        }
+    }
+
     pub(crate) fn draw(rng: &mut Rng, key: &WorkKey, is_calm: bool) -> Self {
         let exits_after = match &key.work {
             sterna_model::Work::Task(_) if is_calm => Some(rng.between(100, 3_000)),
@@ -48,7 +63,7 @@ impl Nature {
         };
         Self {
             exits_after,
-            result: rng.next(),
+            result: code(rng, 0, u16::MAX),
             heeds_term: rng.chance(600).then(|| rng.between(1, 1_500)),
             lingers: rng.chance(300).then(|| rng.between(100, 600_000)),
         }
@@ -63,7 +78,10 @@ pub(crate) struct Container {
     pub(crate) contract: Contract,
     pub(crate) on_worker_exit: OnWorkerExit,
     pub(crate) machine: usize,
-    pub(crate) term: Term,
+    /// In which it was sent.
+    pub(crate) reign: (Epoch, Term),
+    /// What it runs now.
+    pub(crate) part: Part,
     pub(crate) nature: Nature,
     pub(crate) has_exited: bool,
 }

@@ -122,7 +122,7 @@ fn node(number: u32) -> NodeName {
 }
 
 /// A number that is always the same for a key.
-fn number(key: &WorkKey) -> u64 {
+pub(crate) fn number(key: &WorkKey) -> u64 {
     let text = match &key.work {
         Work::Task(name) => name.to_string(),
         Work::Instance { index, .. } => return u64::from(*index),

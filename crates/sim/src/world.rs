@@ -2,7 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use sterna_executor::guardian::{Fate, Phase, Request, SocketId};
+use sterna_executor::{
+    container::Exit,
+    guardian::{Fate, Part, Phase, Request, SocketId},
+    ward,
+};
 use sterna_model::{BootTime, RunId, Term, WriteId};
 use sterna_protocol::message::{FromLeader, FromWorker, StreamId};
 
@@ -116,13 +120,13 @@ pub(crate) enum Message {
     Closed(StreamId),
     FromGuardian(SocketId, FromGuardian),
     ToGuardian(SocketId, ToGuardian),
-    Cloned(RunId),
-    /// With its result, if anybody saw it.
-    Exited(RunId, Option<u64>),
+    Cloned(RunId, Part),
+    Exited(RunId, Part, Exit),
     Empty(RunId),
     StartGuardian,
-    /// A worker kills a run itself: its guardian may be stopped (safety rule 12).
-    KillRun(RunId),
+    /// For the ward of a run.
+    Ward(RunId, ward::Input),
+    WardTick(Moment),
 }
 
 pub(crate) struct World {

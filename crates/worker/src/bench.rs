@@ -20,12 +20,13 @@ use sterna_model::{Bytes, Millicores, RunId, WallTime};
 use crate::{
     Containers, Directory,
     cgroup::{Cgroups, Hold, Isolation},
+    clock::wall_time,
     containers::{Event, Options},
     directory::Layout,
     guardian::{self, Ask, Channel, ContractWord, FateWord, Line, Plan, RoleWord, Say},
-    sink::{Flow, Sink, Sinks, Stream},
+    logs::{Limits, Logs},
     sys,
-    work::{Limits, StopSignal, To, Work},
+    work::{self, StopSignal, To, Work},
 };
 
 /// How many are under way at a time.
@@ -198,7 +199,7 @@ impl Asked {
         // Without a cgroup it is held by one that is not there, so that its end alone counts.
         let mut hold = Hold::Freezer(self.layout.path.join("none"));
         if self.step == Step::Cgroup {
-            let group = self.cgroups.create(&run.to_string(), &Limits::default());
+            let group = self.cgroups.create(&run.to_string(), &work::Limits::default());
             hold = group.map_err(io::Error::other)?.hold().clone();
         }
         let plan = Box::new(Plan {
@@ -226,7 +227,7 @@ impl Asked {
         self.channel.push(&Ask::Forget { run }, Vec::new());
         self.channel.flush()?;
         if self.step == Step::Cgroup {
-            self.cgroups.group(&run.to_string(), &Limits::default()).remove()?;
+            self.cgroups.group(&run.to_string(), &work::Limits::default()).remove()?;
         }
         std::fs::remove_dir_all(self.layout.run(run))
     }
@@ -290,16 +291,16 @@ impl Whole {
             }
         };
         let options = Options::default();
-        let containers =
-            Containers::open(directory, options, Box::new(Counters), Box::new(listener))?;
+        let logs = Logs::open(&directory.layout().path, Limits::default(), wall_time())?;
+        let containers = Containers::open(directory, options, Box::new(logs), Box::new(listener))?;
         let limits = match step {
-            Step::Limited => Limits {
+            Step::Limited => work::Limits {
                 cpu: Some(Millicores::new(2_000)),
                 memory: Some(Bytes::new(64 << 20)),
                 pids: Some(64),
                 disk: None,
             },
-            Step::Guardian | Step::Group | Step::Cgroup | Step::Isolated => Limits::default(),
+            Step::Guardian | Step::Group | Step::Cgroup | Step::Isolated => work::Limits::default(),
         };
         let work = Work { run: vec![PROGRAM.to_owned()], limits, ..Work::default() };
         Ok(Self { containers, ends, work })
@@ -323,24 +324,4 @@ impl Whole {
         }
         Ok(())
     }
-}
-
-/// Captured output is counted, and goes no further.
-struct Counters;
-
-struct Counter(u64);
-
-impl Sinks for Counters {
-    fn open(&mut self, _run: RunId) -> Box<dyn Sink> {
-        Box::new(Counter(0))
-    }
-}
-
-impl Sink for Counter {
-    fn write(&mut self, _at: WallTime, _stream: Stream, bytes: &[u8]) -> Flow {
-        self.0 += bytes.len() as u64;
-        Flow::More
-    }
-
-    fn end(self: Box<Self>, _at: WallTime) {}
 }

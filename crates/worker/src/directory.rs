@@ -3,6 +3,7 @@
 //! ```text
 //!   worker.lock     held by the worker        guardian.lock, .sock, .state, .log   the guardian's
 //!   id, life        who this directory is     runs/<run>/   journal, work.json, end.json, work/
+//!   logs/           what runs wrote, and what was said of them, after their end, too
 //! ```
 //!
 //! Invariant: one worker at a time has the directory open; the system lets go of its lock even if it

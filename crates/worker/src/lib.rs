@@ -8,6 +8,7 @@
 //! | [`interrupts`] | what a terminal or a supervisor asks by signals |
 //! | [`mod@bench`] | what isolation costs, step by step |
 //! | `cgroup` | groups, limits and usage, as files of version 1 and 2 |
+//! | [`logs`] | what runs wrote and what was said of them, kept and read |
 //! | [`sink`] | where the output of runs goes |
 //! | [`work`] | what is to be run, and how |
 //! | `sys` | the system calls that nobody offers safely |
@@ -22,6 +23,7 @@ mod directory;
 pub mod guardian;
 pub mod interrupts;
 pub mod link;
+pub mod logs;
 pub mod sink;
 mod sys;
 pub mod work;

@@ -14,6 +14,17 @@
 
 use sterna_model::{RunId, Span, WallTime};
 
+use crate::work::Logging;
+
+/// What must be known of a run to keep its output.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Origin {
+    /// What it is a run of.
+    pub key: String,
+    /// How its output is kept.
+    pub logs: Logging,
+}
+
 /// Which stream of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Stream {
@@ -41,6 +52,14 @@ pub trait Sink: Send {
     /// Takes all of `bytes`, which were read at `at`; they need not end with a line.
     fn write(&mut self, at: WallTime, stream: Stream, bytes: &[u8]) -> Flow;
 
+    /// Whether nothing is held back that more output may complete, such as a line without its end.
+    fn is_settled(&self) -> bool {
+        true
+    }
+
+    /// Nothing has come for a moment: what is held back is not to wait any longer.
+    fn settle(&mut self, _at: WallTime) {}
+
     /// Takes note that nothing more comes: the run is complete, and its pipes are closed.
     fn end(self: Box<Self>, at: WallTime);
 }
@@ -48,5 +67,8 @@ pub trait Sink: Send {
 /// Makes a [`Sink`] for each run.
 pub trait Sinks: Send {
     /// The sink of this run; the same log goes on when an earlier worker had begun it.
-    fn open(&mut self, run: RunId) -> Box<dyn Sink>;
+    fn open(&mut self, run: RunId, origin: &Origin) -> Box<dyn Sink>;
+
+    /// Is called every minute or so, whatever happens.
+    fn tend(&mut self, _at: WallTime) {}
 }

@@ -42,9 +42,32 @@ pub struct Work {
     pub monitor: Option<Monitor>,
     /// What decides whether it takes requests; it ends nothing.
     pub readiness: Option<Monitor>,
+    /// How its output is kept.
+    pub logs: Logging,
     /// For a batch: the node, and what the command is given as JSON. Then the command is also given
     /// a pipe to write its status to.
     pub node: Option<Node>,
+}
+
+/// How output is kept.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Logging {
+    /// So much in a second, and as much at once; `None` for as fast as it comes.
+    pub rate: Option<Bytes>,
+    /// What becomes of more than that.
+    pub when_over: WhenOver,
+}
+
+/// What becomes of output that comes faster than it may.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum WhenOver {
+    /// The work waits until it may write on.
+    #[default]
+    Wait,
+    /// Lines are dropped and counted; the newest are kept.
+    Drop,
 }
 
 /// What a run is told of itself.

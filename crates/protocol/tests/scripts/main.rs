@@ -10,13 +10,15 @@
     reason = "a script that cannot be read fails its test, and a table of words is long"
 )]
 
+mod consensus;
+mod health;
 mod leader;
 mod words;
 mod worker;
 
 use std::{env, fs, path::PathBuf};
 
-/// One side, played.
+/// One side, or a part of one, played.
 trait Player {
     /// Takes a line's input, at a moment in milliseconds, and says what came of it.
     fn play(&mut self, at_ms: u64, words: &[&str]) -> Vec<String>;
@@ -76,4 +78,14 @@ fn leader_scripts() {
 #[test]
 fn worker_scripts() {
     play_all("worker", || Box::new(worker::Played::new()));
+}
+
+#[test]
+fn consensus_scripts() {
+    play_all("consensus", || Box::new(consensus::Played::new()));
+}
+
+#[test]
+fn health_scripts() {
+    play_all("health", || Box::new(health::Played::new()));
 }

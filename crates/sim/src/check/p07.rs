@@ -5,14 +5,14 @@
 
 use std::collections::BTreeMap;
 
-use sterna_model::Term;
+use sterna_model::{Epoch, Term};
 
 use super::{Checker, Fact, Promise};
 use crate::clock::Moment;
 
 #[derive(Debug, Default)]
 pub(crate) struct Deposed {
-    newest: BTreeMap<usize, Term>,
+    newest: BTreeMap<usize, (Epoch, Term)>,
 }
 
 impl Checker for Deposed {
@@ -28,20 +28,16 @@ impl Checker for Deposed {
                 })
             }
             Fact::Began { run, container } => {
-                let newest = self.newest.entry(container.machine).or_insert(Term::ZERO);
-                let (term, before) = (container.term, *newest);
-                *newest = before.max(term);
-                (term < before).then(|| {
-                    format!("{run:?} of {term:?} begins on a machine that has heard of {before:?}")
+                let newest = self.newest.entry(container.machine).or_insert(container.reign);
+                let (reign, before) = (container.reign, *newest);
+                *newest = before.max(reign);
+                (reign < before).then(|| {
+                    format!("{run:?} of {reign:?} begins on a machine that has begun {before:?}")
                 })
-            }
-            Fact::Restored => {
-                // Terms are counted anew from there, in the next epoch.
-                self.newest.clear();
-                None
             }
             Fact::Sent { .. }
             | Fact::Gone { .. }
+            | Fact::Restored
             | Fact::WorkerGone { .. }
             | Fact::GuardianStopped { .. }
             | Fact::Acknowledged { .. }

@@ -1,14 +1,14 @@
 //! A guardian's process, and the containers that it parents.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 use sterna_executor::{
-    container::Exit,
-    guardian::{Effect, Found, Guardian, Input, Role, SocketId},
+    container::{Exit, Step},
+    guardian::{Effect, Found, Guardian, Input, Part, SocketId},
 };
-use sterna_model::{RunId, Term};
+use sterna_model::RunId;
 
-use super::{GuardianProcess, MAIN};
+use super::{GuardianProcess, Waiting, wards::step_of};
 use crate::{
     check::Fact,
     clock::Moment,
@@ -36,14 +36,15 @@ impl World {
             core,
             tick_at: None,
             worker: None,
-            waiting: BTreeSet::new(),
+            waiting: BTreeMap::new(),
         });
         self.coverage.turn("guardian-started");
         self.step_guardian(machine, Input::Tick);
         // Whose first process ended meanwhile, nobody knows how.
         for run in self.table.on(machine) {
-            if self.table.get(run).is_some_and(|container| container.has_exited) {
-                self.later(1, Who::Guardian(machine), pid, Message::Exited(run, None));
+            if let Some(container) = self.table.get(run).filter(|one| one.has_exited) {
+                let exited = Message::Exited(run, container.part, Exit::Unknown);
+                self.later(1, Who::Guardian(machine), pid, exited);
             }
         }
         self.arm_guardian(machine);
@@ -54,7 +55,10 @@ impl World {
         let live = self.table.on(machine).into_iter().map(|run| {
             let spawn = disk.spawns.get(&run).copied();
             let is_stopping = disk.stopping.contains(&run);
-            let part = Some((MAIN, Role::Main));
+            let part = disk.parts.get(&run).copied();
+            let part = part
+                .zip(self.table.get(run))
+                .map(|(part, container)| (part, step_of(&container.key, part).role()));
             (run, spawn.map(|spawn| Found::Live { spawn, is_stopping, part }))
         });
         let over = disk.ends.iter().map(|(run, fates)| (*run, Some(Found::Over(fates.clone()))));
@@ -64,7 +68,7 @@ impl World {
     /// Its process is gone; containers live on, but for those that wait for its go byte.
     pub(crate) fn kill_guardian(&mut self, machine: usize) {
         let Some(process) = self.machines[machine].guardian.take() else { return };
-        for run in process.waiting {
+        for (run, _) in process.waiting {
             self.say(|| format!("m{machine}: {run:?} ends without its command"));
         }
         // Whoever is connected notices, adopted or not.
@@ -94,14 +98,15 @@ impl World {
             Message::ToGuardian(socket, ToGuardian::Gone) => {
                 self.step_guardian(machine, Input::Closed(socket));
             }
-            Message::Cloned(run) => self.step_guardian(machine, Input::Cloned(run, MAIN)),
-            Message::Exited(run, result) => {
-                if let Some(result) = result {
-                    self.machines[machine].results.insert(run, result);
-                }
-                self.step_guardian(machine, Input::Exited(run, MAIN, Exit::Code(0)));
+            Message::Cloned(run, part) => self.step_guardian(machine, Input::Cloned(run, part)),
+            Message::Exited(run, part, exit) => {
+                self.step_guardian(machine, Input::Exited(run, part, exit));
+                self.write_ends(machine);
             }
-            Message::Empty(run) => self.step_guardian(machine, Input::Empty(run)),
+            Message::Empty(run) => {
+                self.step_guardian(machine, Input::Empty(run));
+                self.write_ends(machine);
+            }
             Message::Told(..)
             | Message::Dispatch
             | Message::Look
@@ -113,7 +118,8 @@ impl World {
             | Message::Closed(_)
             | Message::FromGuardian(..)
             | Message::StartGuardian
-            | Message::KillRun(_) => {}
+            | Message::Ward(..)
+            | Message::WardTick(_) => {}
         }
         self.arm_guardian(machine);
     }
@@ -166,25 +172,19 @@ impl World {
                 self.tell_worker(machine, socket, FromGuardian::Pong(number));
             }
             Effect::Keep(kept) => self.machines[machine].disk.kept = kept,
-            Effect::Clone(run, _) => {
+            Effect::Clone(run, part) => {
                 // The marker must not be there.
-                if self.machines[machine].disk.markers.insert(run) {
+                if self.machines[machine].disk.markers.insert((run, part)) {
                     if let Some(process) = &mut self.machines[machine].guardian {
-                        process.waiting.insert(run);
+                        process.waiting.insert(run, Waiting::Alive);
                     }
                     let after = self.rng.between(1, 30);
-                    self.later(after, who, pid, Message::Cloned(run));
+                    self.later(after, who, pid, Message::Cloned(run, part));
                 } else {
                     self.later(1, who, pid, Message::Empty(run));
                 }
             }
-            Effect::Go(run, _) => {
-                if let Some(process) = &mut self.machines[machine].guardian {
-                    process.waiting.remove(&run);
-                }
-                self.exec(machine, run);
-                self.step_guardian(machine, Input::Execed(run, MAIN));
-            }
+            Effect::Go(run, part) => self.let_go(machine, run, part),
             Effect::Abort(run, _) => {
                 self.coverage.turn("aborted");
                 if let Some(process) = &mut self.machines[machine].guardian {
@@ -195,29 +195,54 @@ impl World {
             Effect::Terminate(run) => {
                 self.coverage.turn("terminated");
                 self.machines[machine].disk.stopping.insert(run);
-                self.signal(run, Signal::Terminate);
+                self.signal(machine, run, Signal::Terminate);
             }
             Effect::Kill(run) => {
                 self.coverage.turn("killed");
                 self.machines[machine].disk.stopping.insert(run);
                 if self.table.get(run).is_some() {
-                    self.signal(run, Signal::Kill);
+                    self.signal(machine, run, Signal::Kill);
                 } else {
                     self.later(1, who, pid, Message::Empty(run));
                 }
             }
             Effect::Release(run) => {
-                self.machines[machine].disk.ends.remove(&run);
+                let disk = &mut self.machines[machine].disk;
+                disk.ends.remove(&run);
+                disk.markers.retain(|(marked, _)| *marked != run);
             }
             Effect::Exit => {
-                let one = &mut self.machines[machine];
-                if let Some(process) = &one.guardian {
-                    let ends = process.core.ends();
-                    one.disk.ends.extend(ends.map(|(run, fates)| (run, fates.to_vec())));
-                }
+                self.write_ends(machine);
                 self.say(|| format!("m{machine}: the guardian ends"));
                 self.kill_guardian(machine);
             }
+        }
+    }
+
+    /// The go byte: whoever waits for it becomes its command.
+    fn let_go(&mut self, machine: usize, run: RunId, part: Part) {
+        let Some(process) = &mut self.machines[machine].guardian else { return };
+        let pid = process.pid;
+        match process.waiting.remove(&run) {
+            Some(Waiting::Killed) => {
+                self.coverage.turn("killed-before-it-began");
+                let why = "it was killed before it began".to_owned();
+                self.step_guardian(machine, Input::NotExeced(run, part, why));
+                self.later(1, Who::Guardian(machine), pid, Message::Empty(run));
+            }
+            Some(Waiting::Alive) | None => {
+                self.exec(machine, run, part);
+                self.step_guardian(machine, Input::Execed(run, part));
+            }
+        }
+    }
+
+    /// Ends stand in the journals of their runs before anybody is told.
+    fn write_ends(&mut self, machine: usize) {
+        let one = &mut self.machines[machine];
+        if let Some(process) = &one.guardian {
+            let ends = process.core.ends();
+            one.disk.ends.extend(ends.map(|(run, fates)| (run, fates.to_vec())));
         }
     }
 
@@ -229,14 +254,27 @@ impl World {
         }
     }
 
-    /// The command begins: from here on it really runs.
-    fn exec(&mut self, machine: usize, run: RunId) {
+    /// A command begins: from here on it really runs.
+    fn exec(&mut self, machine: usize, run: RunId, part: Part) {
         let Some(order) = self.machines[machine].disk.orders.get(&run) else { return };
         let (key, task, contract) = (order.key.clone(), order.task, order.contract);
-        let term = self.machines[machine].terms.get(&run).copied().unwrap_or(Term::ZERO);
-        let nature = Nature::draw(&mut self.rng, &key, self.is_calm);
+        let nature = match step_of(&key, part) {
+            Step::Setup(_) => Nature::of_setup(&mut self.rng, self.is_calm),
+            Step::Run => Nature::draw(&mut self.rng, &key, self.is_calm),
+        };
+        self.machines[machine].disk.parts.insert(run, part);
+        if let Some(after) = nature.exits_after {
+            let exits = Happening::Exits(part, nature.result);
+            self.queue.push(self.now + after, Event::Container(run, exits));
+        }
+        self.say(|| format!("m{machine}: {run:?} of {key} begins {part:?}"));
+        if let Some(container) = self.table.get_mut(run) {
+            // What the steps before have left is still there.
+            (container.part, container.nature, container.has_exited) = (part, nature, false);
+            return;
+        }
+        let Some(reign) = self.machines[machine].reigns.get(&run).copied() else { return };
         let on_worker_exit = words::on_worker_exit(&key);
-        self.say(|| format!("m{machine}: {run:?} of {key} begins"));
         self.coverage.starts += 1;
         let container = Container {
             key,
@@ -244,20 +282,25 @@ impl World {
             contract,
             on_worker_exit,
             machine,
-            term,
+            reign,
+            part,
             nature,
             has_exited: false,
         };
         self.checks.see(self.now, &Fact::Began { run, container: &container });
         self.table.insert(run, container);
-        if let Some(after) = nature.exits_after {
-            let exits = Happening::Exits(nature.result);
-            self.queue.push(self.now + after, Event::Container(run, exits));
-        }
     }
 
     /// Signals every process of a container, by its cgroup.
-    pub(super) fn signal(&mut self, run: RunId, signal: Signal) {
+    pub(super) fn signal(&mut self, machine: usize, run: RunId, signal: Signal) {
+        let waiting = self.machines[machine].guardian.as_mut();
+        if let Some(waiting) = waiting.and_then(|process| process.waiting.get_mut(&run)) {
+            // It heeds no signal yet but one.
+            *waiting = match signal {
+                Signal::Terminate => *waiting,
+                Signal::Kill => Waiting::Killed,
+            };
+        }
         let Some(container) = self.table.get(run) else { return };
         let after = match signal {
             Signal::Terminate => container.nature.heeds_term,
@@ -274,23 +317,35 @@ impl World {
         let machine = container.machine;
         let guardian = self.machines[machine].guardian_process();
         match what {
-            Happening::Exits(result) => {
-                if std::mem::replace(&mut container.has_exited, true) {
+            Happening::Exits(part, code) => {
+                if part != container.part || std::mem::replace(&mut container.has_exited, true) {
                     return;
                 }
-                let after = container.nature.lingers.unwrap_or(0);
-                self.queue.push(self.now + after, Event::Container(run, Happening::Empties));
+                match step_of(&container.key, part) {
+                    // Something of it stays behind, until it is killed.
+                    Step::Setup(_) => {}
+                    Step::Run => {
+                        let after = container.nature.lingers.unwrap_or(0);
+                        let empties = Event::Container(run, Happening::Empties);
+                        self.queue.push(self.now + after, empties);
+                        self.machines[machine].results.insert(run, u64::from(code));
+                    }
+                }
                 if let Some((pid, _)) = guardian {
-                    self.deliver(Who::Guardian(machine), pid, Message::Exited(run, Some(result)));
+                    let exit = Exit::Code(i32::from(code));
+                    self.deliver(Who::Guardian(machine), pid, Message::Exited(run, part, exit));
                 }
             }
             Happening::Empties => {
                 self.say(|| format!("m{machine}: {run:?} is gone"));
-                self.table.remove(run);
+                let gone = self.table.remove(run);
                 self.checks.see(self.now, &Fact::Gone { run });
-                if let Some((pid, _)) = guardian {
-                    self.deliver(Who::Guardian(machine), pid, Message::Empty(run));
+                let Some((pid, _)) = guardian else { return };
+                if let Some(gone) = gone.filter(|gone| !gone.has_exited) {
+                    let exited = Message::Exited(run, gone.part, Exit::Signal(9));
+                    self.deliver(Who::Guardian(machine), pid, exited);
                 }
+                self.deliver(Who::Guardian(machine), pid, Message::Empty(run));
             }
         }
     }

@@ -2,19 +2,21 @@
 //!
 //! ```text
 //!   worker.rs     the process around the real protocol core: link, guardian's socket, run table
+//!   wards.rs      the worker's part in the life of containers, around the real wards
 //!   guardian.rs   the process around the real guardian's decisions, and what containers do
 //! ```
-//!
-//! The worker's own part in a container's life is the plain one here: started when it is told,
-//! stopped when it is told, ended when nothing of it is left.
 
 mod guardian;
+mod wards;
 mod worker;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use sterna_executor::guardian::{Fate, Guardian, Kept, Part, SocketId, Spawn};
-use sterna_model::{Lock, Name, Revision, RunId, Term};
+use sterna_executor::{
+    guardian::{Fate, Guardian, Kept, Part, SocketId, Spawn},
+    ward::Ward,
+};
+use sterna_model::{BootTime, Epoch, Lock, Name, Revision, RunId, Term};
 use sterna_protocol::{
     limits::Limits,
     message::{Held, Mandate, Run, StreamId},
@@ -27,9 +29,6 @@ use crate::{
     world::Pid,
 };
 
-/// Runs have one command here.
-const MAIN: Part = Part::new(0);
-
 pub(crate) struct Machine {
     pub(crate) name: Name,
     pub(crate) lock: Lock,
@@ -40,10 +39,10 @@ pub(crate) struct Machine {
     pub(crate) worker: Option<WorkerProcess>,
     pub(crate) guardian: Option<GuardianProcess>,
     sockets: u64,
-    /// How runs ended that ended by themselves, as their guardian saw it.
+    /// How runs ended that ended by themselves.
     results: BTreeMap<RunId, u64>,
-    /// Under which term each run was sent.
-    terms: BTreeMap<RunId, Term>,
+    /// In which reign each run was sent.
+    reigns: BTreeMap<RunId, (Epoch, Term)>,
 }
 
 /// Whether a machine is on.
@@ -74,9 +73,13 @@ pub(crate) struct Disk {
     /// Ends that a guardian has left for the next one.
     ends: BTreeMap<RunId, Vec<Fate>>,
     /// Made exclusively before each clone (safety rule 13).
-    markers: BTreeSet<RunId>,
+    markers: BTreeSet<(RunId, Part)>,
     /// What was to be started, for the process table.
     orders: BTreeMap<RunId, Run>,
+    /// When each was begun.
+    begun: BTreeMap<RunId, BootTime>,
+    /// The newest part of each that was let go.
+    parts: BTreeMap<RunId, Part>,
 }
 
 pub(crate) struct WorkerProcess {
@@ -91,6 +94,8 @@ pub(crate) struct WorkerProcess {
     stream: Option<StreamId>,
     tick_at: Option<Moment>,
     wants_drain: bool,
+    wards: BTreeMap<RunId, Ward>,
+    ward_tick_at: Option<Moment>,
 }
 
 pub(crate) struct GuardianProcess {
@@ -100,8 +105,16 @@ pub(crate) struct GuardianProcess {
     tick_at: Option<Moment>,
     /// Who is at the other end.
     worker: Option<(SocketId, Pid)>,
-    /// Cloned, and waiting for the go byte: they end with it.
-    waiting: BTreeSet<RunId>,
+    /// Cloned, and waiting for the go byte: they end with it. Whoever is killed meanwhile begins
+    /// nothing.
+    waiting: BTreeMap<RunId, Waiting>,
+}
+
+/// A process that waits for its go byte.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Waiting {
+    Alive,
+    Killed,
 }
 
 impl Machine {
@@ -123,12 +136,14 @@ impl Machine {
                 ends: BTreeMap::new(),
                 markers: BTreeSet::new(),
                 orders: BTreeMap::new(),
+                begun: BTreeMap::new(),
+                parts: BTreeMap::new(),
             },
             worker: None,
             guardian: None,
             sockets: 0,
             results: BTreeMap::new(),
-            terms: BTreeMap::new(),
+            reigns: BTreeMap::new(),
         }
     }
 
@@ -179,6 +194,8 @@ impl Machine {
         self.disk.spawns.clear();
         self.disk.stopping.clear();
         self.disk.ends.clear();
+        self.disk.begun.clear();
+        self.disk.parts.clear();
         self.disk.held.retain(|_, held| held.status.is_some());
     }
 

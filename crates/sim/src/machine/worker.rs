@@ -1,25 +1,21 @@
 //! A worker's process: the protocol's core, its link, and its guardian's socket.
 
-use sterna_executor::guardian::{Fate, Phase, Process, Request, Role, SocketId};
+use sterna_executor::guardian::{Phase, Process, Request, SocketId};
 use sterna_model::{Incarnation, RunId, Span};
 use sterna_protocol::{
-    message::{FromLeader, FromWorker, Held, Kill, News, Order, Run, Status, StreamId},
-    worker::{Alarm, Effect, Input, Start, Stop, Worker},
+    message::{FromLeader, FromWorker, Held, News, Order, Run, StreamId},
+    worker::{Alarm, Effect, Input, Start, Worker},
 };
 
-use super::{MAIN, WorkerProcess};
+use super::WorkerProcess;
 use crate::{
     check::Fact,
     clock::Moment,
     net::Toward,
     planted::{Mistake, is_planted},
-    table::Signal,
     words,
     world::{Event, FromGuardian, Message, Pid, ToGuardian, Who, World},
 };
-
-/// The workload's own grace.
-const GRACE: Span = Span::from_millis(2_000);
 
 impl World {
     pub(crate) fn start_worker(&mut self, machine: usize) {
@@ -42,6 +38,8 @@ impl World {
             stream: None,
             tick_at: None,
             wants_drain: false,
+            wards: std::collections::BTreeMap::new(),
+            ward_tick_at: None,
         });
         self.say(|| format!("m{machine} starts a worker"));
         self.connect_guardian(machine);
@@ -81,7 +79,7 @@ impl World {
         self.ask_guardian(machine, Request::KillWait(kill_wait));
     }
 
-    fn ask_guardian(&mut self, machine: usize, request: Request) {
+    pub(super) fn ask_guardian(&mut self, machine: usize, request: Request) {
         let Some(socket) = self.machines[machine].worker.as_ref().and_then(|one| one.socket) else {
             return;
         };
@@ -107,17 +105,19 @@ impl World {
             Message::Closed(stream) => self.stream_ended(machine, stream),
             Message::FromGuardian(socket, said) => self.hear_guardian(machine, socket, said),
             Message::StartGuardian => self.connect_guardian(machine),
-            Message::KillRun(run) => self.signal(run, Signal::Kill),
+            Message::Ward(run, input) => self.step_ward(machine, run, input),
+            Message::WardTick(at) => self.tick_wards(machine, at),
             Message::Told(..)
             | Message::Dispatch
             | Message::Look
             | Message::FrameUp(..)
             | Message::ToGuardian(..)
-            | Message::Cloned(_)
+            | Message::Cloned(..)
             | Message::Exited(..)
             | Message::Empty(_) => {}
         }
         self.arm_worker(machine);
+        self.arm_wards(machine);
     }
 
     fn hear_guardian(&mut self, machine: usize, socket: SocketId, said: FromGuardian) {
@@ -127,11 +127,7 @@ impl World {
         }
         match said {
             FromGuardian::Adopted(held) => self.adopted(machine, &held),
-            FromGuardian::Tell(run, Fate::Empty) => self.run_over(machine, run),
-            FromGuardian::Tell(
-                _,
-                Fate::Started(_) | Fate::NotStarted(..) | Fate::Stopping(_) | Fate::Exited(..),
-            ) => {}
+            FromGuardian::Tell(run, fate) => self.told_of(machine, run, fate),
             FromGuardian::Pong(number) => {
                 self.step_worker(machine, Input::GuardianAnswered(number));
             }
@@ -152,9 +148,11 @@ impl World {
         let Some(process) = &mut self.machines[machine].worker else { return };
         let asked = std::mem::take(&mut process.adopting);
         let is_fresh = process.core.is_none();
-        let absent = asked.into_iter().filter(|run| !held.iter().any(|(listed, _)| listed == run));
-        for run in absent.collect::<Vec<_>>() {
-            self.run_over(machine, run);
+        if is_fresh {
+            self.adopt_wards(machine, held);
+        } else {
+            let is_held = |run: &RunId| held.iter().any(|(listed, _)| listed == run);
+            self.lose_wards(machine, asked.into_iter().filter(|run| !is_held(run)).collect());
         }
         // And what it holds of which nobody knows any more is ended.
         for (run, _) in held {
@@ -188,21 +186,6 @@ impl World {
         process.core = Some(Worker::new(now, start));
         let pid = process.pid;
         self.later(1, Who::Worker(machine), pid, Message::Dial);
-    }
-
-    /// Nothing is left of a run: kept on the disk, and told.
-    fn run_over(&mut self, machine: usize, run: RunId) {
-        let result = self.machines[machine].results.get(&run).copied();
-        let how = result.map_or_else(words::nothing, words::payload);
-        let one = &mut self.machines[machine];
-        let Some(held) = one.disk.held.get_mut(&run) else {
-            return self.ask_guardian(machine, Request::Forget(run));
-        };
-        if held.status.is_none() {
-            held.status = Some(Status { number: 1, run, news: News::Ended(how.clone()) });
-            self.say(|| format!("m{machine}: {run:?} is over"));
-        }
-        self.step_worker(machine, Input::Ended(run, how));
     }
 
     fn tick_worker(&mut self, machine: usize, at: Moment) {
@@ -252,20 +235,7 @@ impl World {
             Effect::Send(stream, frame) => self.send_up(machine, stream, frame),
             Effect::Close(stream) => self.hang_up_below(stream),
             Effect::Start(run) => self.start_run(machine, run),
-            Effect::Stop(run, how) => {
-                self.say(|| format!("m{machine} stops {run:?}: {how:?}"));
-                let grace = match how {
-                    Stop::Asked(Kill::Now) => Span::ZERO,
-                    Stop::Asked(Kill::Gracefully) => GRACE,
-                    Stop::Deadline(wait) => wait,
-                };
-                self.ask_guardian(machine, Request::Stop(run, grace));
-                if let Stop::Deadline(wait) = how {
-                    // Each of the two keeps deadlines, so that either may be stopped.
-                    self.signal(run, Signal::Terminate);
-                    self.later(wait.as_millis(), who, pid, Message::KillRun(run));
-                }
-            }
+            Effect::Stop(run, how) => self.stop_ward(machine, run, how),
             Effect::Forget(run) => self.forget(machine, run),
             Effect::Confirmed(stamp) => self.ask_guardian(machine, Request::Confirmed(stamp)),
             Effect::Remember(mandate, revision) => {
@@ -309,23 +279,31 @@ impl World {
         let stop_after = run.contract.stop_after().map(|after| limits.stop_begins_after(after));
         let spawn = sterna_executor::guardian::Spawn { stop_after, on_worker_exit };
         one.disk.spawns.insert(id, spawn);
+        let key = run.key.clone();
         one.disk.orders.insert(id, run);
-        self.ask_guardian(machine, Request::Spawn(id, spawn, MAIN, Role::Main));
+        self.begin_ward(machine, id, &key);
     }
 
     fn forget(&mut self, machine: usize, run: RunId) {
         let one = &mut self.machines[machine];
         if let Some(held) = one.disk.held.remove(&run) {
-            let result = one.results.get(&run).copied();
+            let told = held.status.as_ref().and_then(|status| match &status.news {
+                News::Ended(how) => words::number_of(how),
+                News::Progress(_) | News::WasNotRunning => None,
+            });
+            // What was told of it must be how it was.
+            let result = one.results.get(&run).copied().filter(|_| told.is_some());
             if let (Some(_), Some(result)) = (held.task, result) {
                 let fact = Fact::Forgotten { run, key: &held.key, result };
                 self.checks.see(self.now, &fact);
             }
         }
-        let one = &mut self.machines[machine];
-        one.disk.spawns.remove(&run);
-        one.disk.orders.remove(&run);
-        self.ask_guardian(machine, Request::Forget(run));
+        let disk = &mut self.machines[machine].disk;
+        disk.spawns.remove(&run);
+        disk.orders.remove(&run);
+        disk.begun.remove(&run);
+        disk.parts.remove(&run);
+        self.step_ward(machine, run, sterna_executor::ward::Input::Acknowledged);
     }
 
     fn hear_leader(&mut self, machine: usize, stream: StreamId, frame: FromLeader) {
@@ -349,10 +327,10 @@ impl World {
             self.say(|| format!("    m{machine} hears {stream:?} {:?}", frame.order));
         }
         if let Order::Run(runs) = &frame.order {
-            let term = frame.mandate.term;
-            let terms = &mut self.machines[machine].terms;
+            let reign = (frame.mandate.epoch, frame.mandate.term);
+            let reigns = &mut self.machines[machine].reigns;
             for run in runs {
-                terms.entry(run.run).or_insert(term);
+                reigns.entry(run.run).or_insert(reign);
             }
         }
         self.step_worker(machine, Input::Frame(stream, frame));

@@ -143,11 +143,12 @@ impl World {
             | Message::Frame(..)
             | Message::FromGuardian(..)
             | Message::ToGuardian(..)
-            | Message::Cloned(_)
+            | Message::Cloned(..)
             | Message::Exited(..)
             | Message::Empty(_)
             | Message::StartGuardian
-            | Message::KillRun(_) => {}
+            | Message::Ward(..)
+            | Message::WardTick(_) => {}
         }
     }
 

@@ -1,10 +1,13 @@
 //! Following the history: a watch of etcd, begun again elsewhere where it broke.
 
-use std::{collections::VecDeque, sync::Arc, time::Duration};
+use std::{collections::VecDeque, future::ready, sync::Arc, time::Duration};
 
 use futures_util::{StreamExt, stream};
 use sterna_model::Revision;
-use tokio::time::{Instant, sleep};
+use tokio::{
+    sync::oneshot,
+    time::{Instant, sleep},
+};
 use tonic::Streaming;
 
 use super::{
@@ -38,6 +41,9 @@ struct Position {
 struct Open {
     session: Arc<Session>,
     answers: Streaming<WatchResponse>,
+    /// Ends the requests when it is dropped. While they go on, the member keeps the watch and all
+    /// that it has to tell, though nobody reads the answers any more.
+    _requests: oneshot::Sender<()>,
 }
 
 /// Watches from `after`.
@@ -140,9 +146,10 @@ impl Position {
             fragment: true,
         };
         let request = WatchRequest { create: Some(create) };
-        // Its end would end the watch.
-        let requests = stream::iter([request]).chain(stream::pending());
-        let answers = session.watch(requests).await?;
-        Ok(Open { session, answers })
+        // The end of the requests ends the watch.
+        let (_requests, ended) = oneshot::channel::<()>();
+        let until_dropped = stream::once(ended).filter_map(|_| ready(None));
+        let answers = session.watch(stream::iter([request]).chain(until_dropped)).await?;
+        Ok(Open { session, answers, _requests })
     }
 }

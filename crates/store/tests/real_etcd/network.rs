@@ -1,6 +1,9 @@
 //! Connections that are cut, and ones that fall silent.
 
-use std::{sync::Arc, time::Instant};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use sterna_store::{
     Commit, Etcd, Expect, Outcome, Store, StoreError,
@@ -66,6 +69,32 @@ async fn answers_are_true_and_watches_whole_over_connections_that_stall_and_are_
     };
     let kept = ledger::keep(Arc::new(store), Arc::new(observer), rounds, harm);
     kept.await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_watch_that_nobody_reads_any_more_costs_the_member_nothing() {
+    let cluster = Cluster::start(1, &[]);
+    let watches = || cluster.count(0, "etcd_debugging_mvcc_watcher_total");
+    let store = Etcd::open(&cluster.url("dropped")).await.unwrap();
+    let (_, start) = sterna_store::scan_all(&store, "/").await.unwrap();
+    let before = watches();
+    let mut open = Vec::new();
+    for _ in 0..5 {
+        open.push(store.watch("/", start).await.unwrap());
+    }
+    until(|| watches() == before + 5).await;
+    drop(open);
+    until(|| watches() == before).await;
+}
+
+/// Waits until it is so, for as long as a call may take.
+async fn until(is_so: impl Fn() -> bool) {
+    let begun = now();
+    while !is_so() {
+        assert!(begun.elapsed() < ANSWERED_BY, "it never came to that");
+        let pause = tokio::time::sleep(Duration::from_millis(20)); // why: the member is asked again
+        pause.await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]

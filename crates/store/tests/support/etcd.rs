@@ -213,16 +213,21 @@ impl Cluster {
         format!("etcd://{}/{prefix}", self.addresses())
     }
 
-    /// How many bytes a member has sent to clients since it was started, as it counts them.
-    pub(crate) fn bytes_sent(&self, member: usize) -> u64 {
+    /// A count that a member keeps, by its name among its metrics.
+    pub(crate) fn count(&self, member: usize, name: &str) -> u64 {
         let mut stream = TcpStream::connect(self.address(member)).unwrap();
         stream.write_all(b"GET /metrics HTTP/1.0\r\n\r\n").unwrap();
         let mut text = String::new();
         stream.read_to_string(&mut text).unwrap();
-        let name = "etcd_network_client_grpc_sent_bytes_total ";
-        let number = text.lines().find_map(|line| line.strip_prefix(name)).unwrap();
+        let number = |line: &str| line.strip_prefix(name)?.strip_prefix(' ')?.parse::<f64>().ok();
+        let number = text.lines().find_map(number).unwrap();
         // Written as a fraction, and with an exponent when it is large.
-        format!("{:.0}", number.parse::<f64>().unwrap()).parse().unwrap()
+        format!("{number:.0}").parse().unwrap()
+    }
+
+    /// How many bytes a member has sent to clients since it was started.
+    pub(crate) fn bytes_sent(&self, member: usize) -> u64 {
+        self.count(member, "etcd_network_client_grpc_sent_bytes_total")
     }
 
     fn pid_file(&self, member: usize) -> PathBuf {

@@ -1,12 +1,10 @@
 //! A worker without a link, for tests: takes orders as lines of JSON and answers in the same form.
 //!
-//! `worker-loop DIRECTORY [ISOLATION]` says `{"ready": …}` first. Output of runs goes to
-//! `DIRECTORY/out/<run>.<stream>`.
+//! `worker-loop DIRECTORY [ISOLATION]` says `{"ready": …}` first.
 
 use std::{
-    fs::{self, File, OpenOptions},
     io::{self, BufRead, Write},
-    path::{Path, PathBuf},
+    path::PathBuf,
     process::ExitCode,
     sync::mpsc,
 };
@@ -20,7 +18,7 @@ use sterna_worker::{
     containers::{Event, Options},
     guardian,
     interrupts::{Interrupt, Interrupts},
-    sink::{Flow, Sink, Sinks, Stream},
+    logs::{Direction, Entry, From, Limits, Logs, Of, Reader, Request},
     work::{Signal, To, Work},
 };
 
@@ -60,6 +58,11 @@ enum Order {
         number: u64,
     },
     Reborn,
+    /// Say the last lines of a run.
+    Tail {
+        run: RunId,
+        lines: usize,
+    },
     /// Acknowledge every end at once from now on.
     AcknowledgeAll,
 }
@@ -91,13 +94,14 @@ fn work() -> Result<()> {
     })?;
     let interrupts = Interrupts::watch()?;
     let mut directory = Directory::open(&path)?;
-    fs::create_dir_all(path.join("out"))?;
+    let logs = Logs::open(&path, Limits::default(), wall_time())?;
+    let reader = logs.reader();
     let (sender, receiver) = mpsc::channel();
     let events = sender.clone();
     let containers = Containers::open(
         &directory,
         Options { isolation, sample_every: Span::from_millis(200), ..Options::default() },
-        Box::new(Files(path.join("out"))),
+        Box::new(logs),
         Box::new(move |event| drop(events.send(Happening::Event(event)))),
     )?;
     let (orders, signals) = (sender.clone(), sender);
@@ -131,6 +135,7 @@ fn work() -> Result<()> {
                 tell(&event);
             }
             Happening::Order(Order::AcknowledgeAll) => acknowledges = true,
+            Happening::Order(Order::Tail { run, lines }) => tail(&reader, run, lines),
             Happening::Order(Order::Reborn) => containers.reborn(directory.be_reborn()?),
             Happening::Order(order) => obey(&containers, order),
             Happening::Interrupt(Interrupt::End) => containers.shut_down(),
@@ -158,8 +163,21 @@ fn obey(containers: &Containers, order: Order) {
         Order::KillWait { span } => containers.kill_wait(span),
         Order::Freeze { is_frozen } => containers.freeze(is_frozen),
         Order::Ping { number } => containers.ping(number),
-        Order::Reborn | Order::AcknowledgeAll => {}
+        Order::Reborn | Order::Tail { .. } | Order::AcknowledgeAll => {}
     }
+}
+
+fn tail(reader: &Reader, run: RunId, lines: usize) {
+    let direction = Direction::Backward;
+    let all = Request::all(Of::Run(run));
+    let request = Request { from: From::End, direction, entries_max: lines, ..all };
+    // A run that has not begun has no lines.
+    let entries = reader.read(&request).map(|page| page.entries).unwrap_or_default();
+    let texts = entries.into_iter().rev().map(|entry| match entry {
+        Entry::Line(line) => json!([line.number, String::from_utf8_lossy(&line.bytes)]),
+        Entry::Gap(gap) => json!({ "gap": [gap.first, gap.last] }),
+    });
+    say(&json!({ "run": run, "tail": texts.collect::<Vec<_>>() }));
 }
 
 fn tell(event: &Event) {
@@ -190,39 +208,7 @@ fn now() -> BootTime {
     )
 }
 
-struct Files(PathBuf);
-
-struct Streams {
-    place: PathBuf,
-    files: [Option<File>; 3],
-}
-
-impl Sinks for Files {
-    fn open(&mut self, run: RunId) -> Box<dyn Sink> {
-        Box::new(Streams { place: self.0.join(run.to_string()), files: [None, None, None] })
-    }
-}
-
-impl Sink for Streams {
-    fn write(&mut self, _at: WallTime, stream: Stream, bytes: &[u8]) -> Flow {
-        let (at, name) = match stream {
-            Stream::Stdout => (0, "stdout"),
-            Stream::Stderr => (1, "stderr"),
-            Stream::Events => (2, "events"),
-        };
-        let file = &mut self.files[at];
-        if file.is_none() {
-            *file = append(&self.place.with_extension(name)).ok();
-        }
-        if let Some(file) = file {
-            drop(file.write_all(bytes));
-        }
-        Flow::More
-    }
-
-    fn end(self: Box<Self>, _at: WallTime) {}
-}
-
-fn append(path: &Path) -> io::Result<File> {
-    OpenOptions::new().append(true).create(true).open(path)
+fn wall_time() -> WallTime {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Realtime);
+    WallTime::from_millis(now.tv_sec * 1_000 + now.tv_nsec / 1_000_000).unwrap_or(WallTime::EPOCH)
 }

@@ -3,7 +3,10 @@
 use std::{collections::BTreeMap, io};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use sterna_executor::container::{Container, Input, Step};
+use sterna_executor::{
+    guardian::Part,
+    ward::{Input, Ward},
+};
 use sterna_model::{BootTime, RunId};
 
 use super::{
@@ -85,7 +88,7 @@ impl Driver {
     /// An end that nobody has acknowledged.
     fn reported(&mut self, run: RunId, report: super::Report) {
         let work = Begun::read(&self.at.layout.run(run)).map(|begun| begun.work);
-        let mut live = Live::new(Container::over(report.end.clone()), work.unwrap_or_default());
+        let mut live = Live::new(Ward::over(report.end.clone()), work.unwrap_or_default());
         live.report = Some(report.clone());
         self.ask(&Ask::Forget { run });
         self.lives.insert(run, live);
@@ -102,14 +105,12 @@ impl Driver {
         let Ok(prepared) = described else { return };
         let now = boot_time();
         let begun_at = BootTime::from_millis(begun.begun_ms);
-        let mut live = Live::new(Container::reserve(now), begun.work);
-        let step = part.and_then(|part| live.step_of(part)).unwrap_or(Step::Run);
-        live.core = Container::adopt(now, spec(&live.work), begun_at, step);
+        let ward = Ward::adopt(now, spec(&begun.work), begun_at, part.map(Part::new));
+        let mut live = Live::new(ward, begun.work);
         live.prepared = Some(prepared);
-        live.is_spawned = true;
         live.ports.clone_from(&begun.ports);
         self.ports.adopt(&begun.ports);
-        let state = live.core.state();
+        let state = live.ward.state();
         self.lives.insert(run, live);
         (self.listener)(Event::Became(run, state));
     }
@@ -126,7 +127,7 @@ impl Driver {
             if held.contains_key(&run) {
                 self.give_pipes(run);
             } else {
-                self.lost(run);
+                self.step(run, Input::Lost);
             }
         }
         self.heed();
@@ -159,20 +160,7 @@ impl Driver {
         for (part, pipes) in &live.pipes {
             let streams = pipes.iter().map(|(stream, _)| *stream).collect();
             let fds = pipes.iter().map(|(_, fd)| fd.clone()).collect();
-            self.channel.push(&Ask::Pipes { run, part: *part, streams }, fds);
+            self.channel.push(&Ask::Pipes { run, part: part.get(), streams }, fds);
         }
-    }
-
-    /// A run that was asked for, and that the new guardian has found nothing of.
-    fn lost(&mut self, run: RunId) {
-        let Some(live) = self.lives.get(&run) else { return };
-        if !live.is_spawned || live.report.is_some() || live.is_empty {
-            return;
-        }
-        if live.started.is_empty() {
-            let why = "its guardian was killed before it began".to_owned();
-            self.step(run, Input::NotStarted(why));
-        }
-        self.emptied(run);
     }
 }

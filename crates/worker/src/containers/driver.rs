@@ -3,12 +3,17 @@
 use std::{collections::BTreeMap, io, os::fd::OwnedFd, process::Child, sync::mpsc::Receiver};
 
 use rustix::event::{Timespec, epoll};
-use sterna_executor::container::{Cause, Container, Effect, How, Input, State, Step};
+use sterna_executor::{
+    container::{Cause, How, State, Step},
+    guardian::{Fate, Part, Role},
+    monitor::ProbeId,
+    ward::{Effect, Input, Question, Ward},
+};
 use sterna_model::{BootTime, Incarnation, RunId, Span};
 
 use super::{
     Command, Event, Listener, Options, Orders, Report,
-    live::{Live, Question, spec},
+    live::{Live, spec},
     output::{Order, Output},
     ports::Ports,
     prepare::Prepared,
@@ -147,7 +152,7 @@ impl Driver {
     }
 
     fn timeout(&self) -> Option<Timespec> {
-        let cores = self.lives.values().filter_map(|live| live.core.deadline());
+        let cores = self.lives.values().filter_map(|live| live.ward.deadline());
         let sample = (!self.lives.is_empty()).then_some(self.next_sample);
         let wait = cores.chain(sample).min()?.since(boot_time()).plus(Span::from_millis(1));
         Timespec::try_from(wait.as_duration()).ok()
@@ -155,7 +160,7 @@ impl Driver {
 
     fn pass_time(&mut self) {
         let now = boot_time();
-        let is_due = |live: &Live| live.core.deadline().is_some_and(|at| now >= at);
+        let is_due = |live: &Live| live.ward.deadline().is_some_and(|at| now >= at);
         let due: Vec<RunId> =
             self.lives.iter().filter(|(_, live)| is_due(live)).map(|(run, _)| *run).collect();
         for run in due {
@@ -170,9 +175,12 @@ impl Driver {
     fn sample(&mut self) {
         self.samples += 1;
         for (run, live) in &mut self.lives {
-            match live.core.state() {
+            match live.ward.state() {
                 State::Created | State::Running => live.sample(),
                 State::Reserved | State::Initializing | State::Completed | State::Gone => continue,
+            }
+            if live.ward.is_to_be_gone() {
+                live.kill();
             }
             if live.work.limits.disk.is_some() && self.samples.is_multiple_of(MEASURE_EVERY) {
                 let directory = self.at.layout.run(*run).join("work");
@@ -217,11 +225,11 @@ impl Driver {
                 if let Some(live) = self.lives.get_mut(&run) {
                     live.status = status;
                 }
-                self.step(run, Input::Empty);
+                self.step(run, Input::Drained);
             }
             Command::Measured(run, bytes) => self.measured(run, bytes),
             Command::Probed(run, question, probe, is_good) => {
-                self.probed(run, question, probe, is_good);
+                self.step(run, Input::Probed(question, probe, is_good));
             }
             Command::End => {}
         }
@@ -232,10 +240,11 @@ impl Driver {
         if self.lives.contains_key(&run) {
             return;
         }
-        let spec = spec(&work);
-        let reserved = Container::reserve(boot_time().plus(Span::from_secs(1)));
-        self.lives.insert(run, Live::new(reserved, work));
-        self.step(run, Input::Start(spec));
+        let (now, spec) = (boot_time(), spec(&work));
+        let mut effects = Vec::new();
+        let ward = Ward::begin(now, spec, &mut effects);
+        self.lives.insert(run, Live::new(ward, work));
+        self.perform_all(run, effects);
     }
 
     fn measured(&mut self, run: RunId, bytes: u64) {
@@ -243,22 +252,6 @@ impl Driver {
         if limit.is_some_and(|limit| bytes > limit.get()) {
             self.step(run, Input::Stop(Cause::DiskLimit, How::Gracefully));
         }
-    }
-
-    pub(super) fn probed(
-        &mut self,
-        run: RunId,
-        question: Question,
-        probe: sterna_executor::monitor::ProbeId,
-        is_good: bool,
-    ) {
-        self.step(
-            run,
-            match question {
-                Question::IsWell => Input::Probed(probe, is_good),
-                Question::IsReady => Input::Ready(probe, is_good),
-            },
-        );
     }
 
     fn shut_down(&mut self) {
@@ -275,7 +268,7 @@ impl Driver {
     }
 
     fn tell_when_shut_down(&mut self) {
-        let is_open = |live: &Live| match (live.work.when_worker_exits, live.core.state()) {
+        let is_open = |live: &Live| match (live.work.when_worker_exits, live.ward.state()) {
             (
                 WhenWorkerExits::Stop,
                 State::Initializing | State::Created | State::Running | State::Reserved,
@@ -305,33 +298,42 @@ impl Driver {
     pub(super) fn step(&mut self, run: RunId, input: Input) {
         let Some(live) = self.lives.get_mut(&run) else { return };
         let mut effects = Vec::new();
-        let now = boot_time();
-        live.core.step(now, input, &mut effects);
+        live.ward.step(boot_time(), input, &mut effects);
+        self.perform_all(run, effects);
+    }
+
+    /// The guardian says what became of a run.
+    pub(super) fn told(&mut self, run: RunId, fate: Fate) {
+        self.step(run, Input::Told(fate, self.options.kill_wait));
+    }
+
+    fn perform_all(&mut self, run: RunId, effects: Vec<Effect>) {
         for effect in effects {
-            self.perform(now, run, effect);
+            self.perform(run, effect);
         }
     }
 
-    fn perform(&mut self, now: BootTime, run: RunId, effect: Effect) {
+    fn perform(&mut self, run: RunId, effect: Effect) {
         match effect {
             Effect::Create => {
-                let made = self.create(now, run);
+                let made = self.create(run).inspect_err(|why| self.refused(run, why));
                 self.step(run, made.map_or_else(Input::NotCreated, |()| Input::Created));
             }
-            Effect::Run(step) => {
-                if let Err(why) = self.run(run, step) {
-                    self.step(run, Input::NotStarted(why));
+            Effect::Spawn(part, step) => {
+                if let Err(why) = self.spawn(run, part, step) {
+                    self.refused(run, &why);
+                    self.step(run, Input::NotAsked(why));
                 }
             }
-            Effect::Terminate => {
+            Effect::Stop(grace) => self.ask(&Ask::Stop { run, grace_ms: grace.as_millis() }),
+            Effect::Kill => {
                 if let Some(live) = self.lives.get(&run) {
-                    let grace_ms = live.grace(now).as_millis();
-                    self.ask(&Ask::Stop { run, grace_ms });
+                    live.kill();
                 }
+                self.ask(&Ask::Stop { run, grace_ms: 0 });
             }
-            Effect::Kill => self.kill(run),
-            Effect::Probe(probe) => self.probe(run, Question::IsWell, probe),
-            Effect::ProbeReadiness(probe) => self.probe(run, Question::IsReady, probe),
+            Effect::Drain => self.output.tell(Order::Finish(run)),
+            Effect::Probe(question, probe) => self.probe(run, question, probe),
             Effect::Became(state) => (self.listener)(Event::Became(run, state)),
             Effect::Readiness(is_ready) => (self.listener)(Event::Readiness(run, is_ready)),
             Effect::Completed(end) => self.complete(run, end),
@@ -339,14 +341,14 @@ impl Driver {
         }
     }
 
-    fn create(&mut self, now: BootTime, run: RunId) -> Result<(), String> {
+    fn create(&mut self, run: RunId) -> Result<(), String> {
         let Some(live) = self.lives.get_mut(&run) else { return Ok(()) };
         let ports = self.ports.take(&live.work.ports)?;
         let made = Prepared::make(&self.at.layout, &self.cgroups, run, &live.work, &ports);
         let made = made.and_then(|prepared| {
             let begun = Begun {
                 boot: self.at.boot.clone(),
-                begun_ms: now.as_millis(),
+                begun_ms: boot_time().as_millis(),
                 ports: ports.clone(),
                 work: live.work.clone(),
             };
@@ -369,27 +371,17 @@ impl Driver {
         }
     }
 
-    fn run(&mut self, run: RunId, step: Step) -> Result<(), String> {
+    fn spawn(&mut self, run: RunId, part: Part, step: Step) -> Result<(), String> {
         let Some(live) = self.lives.get_mut(&run) else { return Ok(()) };
         let Some(prepared) = &live.prepared else { return Ok(()) };
-        let (part, role, command) = live.command(step);
-        let plan = Box::new(prepared.plan(&live.work, command, role)?);
+        let role = RoleWord::of(step.role());
+        let plan = Box::new(prepared.plan(&live.work, live.command(step), role)?);
         let contract = live.contract();
-        live.is_spawned = true;
-        self.ask(&Ask::Spawn { run, part, role, contract, plan });
+        self.ask(&Ask::Spawn { run, part: part.get(), role, contract, plan });
         Ok(())
     }
 
-    /// What the guardian was never asked for is over at once.
-    fn kill(&mut self, run: RunId) {
-        match self.lives.get(&run).map(|live| live.is_spawned) {
-            Some(true) => self.ask(&Ask::Stop { run, grace_ms: 0 }),
-            Some(false) => self.output.tell(Order::Finish(run)),
-            None => {}
-        }
-    }
-
-    fn probe(&mut self, run: RunId, question: Question, id: sterna_executor::monitor::ProbeId) {
+    fn probe(&mut self, run: RunId, question: Question, id: ProbeId) {
         let Some(live) = self.lives.get_mut(&run) else { return };
         let monitor = match question {
             Question::IsWell => &live.work.monitor,
@@ -404,12 +396,11 @@ impl Driver {
                     .prepared
                     .as_ref()
                     .map(|prepared| prepared.plan(&live.work, command, RoleWord::Probe));
-                let Some(Ok(plan)) = plan else { return self.probed(run, question, id, false) };
-                let part = live.next_probe;
-                live.next_probe += 1;
-                live.probes.insert(part, (question, id));
-                let contract = live.contract();
-                let role = RoleWord::Probe;
+                let Some(Ok(plan)) = plan else {
+                    return self.step(run, Input::Probed(question, id, false));
+                };
+                let part = live.ward.probe_by_command(question, id).get();
+                let (contract, role) = (live.contract(), RoleWord::of(Role::Probe));
                 self.ask(&Ask::Spawn { run, part, role, contract, plan: Box::new(plan) });
             }
             Probe::Tcp(port) => {
@@ -432,7 +423,7 @@ impl Driver {
         // An end that is not kept is still told, by this worker.
         drop(stored::write_end(&self.at.layout.run(run), &report));
         live.report = Some(report.clone());
-        if live.is_spawned {
+        if live.ward.is_asked() {
             self.ask(&Ask::Forget { run });
         }
         (self.listener)(Event::Completed(run, Box::new(report)));

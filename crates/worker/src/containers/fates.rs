@@ -2,11 +2,14 @@
 
 use std::{os::fd::OwnedFd, sync::Arc};
 
-use sterna_executor::container::{Cause, Exit, How, Input};
+use sterna_executor::{
+    container::Exit,
+    guardian::{Fate, Part},
+};
 use sterna_model::{RunId, Span};
 
 use super::{Event, driver::Driver, output::Order, sweeper::Chore};
-use crate::guardian::{Ask, FateWord, Line, Say, StreamWord, WhyWord};
+use crate::guardian::{Ask, FateWord, Line, Say, StreamWord};
 
 impl Driver {
     /// Takes whatever the guardian has said.
@@ -59,98 +62,80 @@ impl Driver {
     }
 
     fn fate(&mut self, run: RunId, fate: FateWord, fds: Vec<OwnedFd>) {
-        match fate {
+        match &fate {
             FateWord::Started { part, pid, streams } => {
-                self.started(run, part, pid, streams.into_iter().zip(fds));
+                let pipes = streams.iter().copied().zip(fds);
+                self.started(run, Part::new(*part), *pid, pipes);
+                self.told(run, fate.fate());
             }
-            FateWord::NotStarted { part, why } => self.not_started(run, part, why),
-            FateWord::Stopping { why } => {
-                let cause = match why {
-                    WhyWord::Deadline => Cause::Deadline,
-                    WhyWord::WorkerGone => Cause::WorkerExit,
-                };
-                // The guardian does it; the core must know the first cause.
-                let how = How::Within(self.options.kill_wait);
-                self.step(run, Input::Stop(cause, how));
+            FateWord::NotStarted { part, why } => {
+                let part = Part::new(*part);
+                if self.lives.get(&run).is_some_and(|live| live.ward.is_open(part)) {
+                    self.refused(run, why);
+                }
+                self.told(run, fate.fate());
             }
-            FateWord::Exited { part, exit, cpu_us, peak_bytes } => {
+            FateWord::Exited { part, cpu_us, peak_bytes, .. } => {
+                let part = Part::new(*part);
                 let Some(live) = self.lives.get_mut(&run) else { return };
-                live.usage.cpu_us = live.usage.cpu_us.max(cpu_us);
-                live.usage.memory_peak_bytes = live.usage.memory_peak_bytes.max(peak_bytes);
-                self.exited(run, part, exit.exit());
+                live.usage.cpu_us = live.usage.cpu_us.max(*cpu_us);
+                live.usage.memory_peak_bytes = live.usage.memory_peak_bytes.max(*peak_bytes);
+                self.exited(run, part, fate.fate());
             }
-            FateWord::Empty => self.emptied(run),
+            FateWord::Stopping { .. } | FateWord::Empty => self.told(run, fate.fate()),
         }
     }
 
     fn started(
         &mut self,
         run: RunId,
-        part: u32,
+        part: Part,
         pid: i32,
         pipes: impl Iterator<Item = (StreamWord, OwnedFd)>,
     ) {
         let Some(live) = self.lives.get_mut(&run) else { return };
-        // A guardian tells again what was told by the one before it.
-        if !live.started.insert(part) || live.step_of(part).is_none() {
+        if !live.ward.is_new(part) {
             return;
         }
+        live.hold_on_to(pid);
         let pipes: Vec<_> = pipes.map(|(stream, fd)| (stream, Arc::new(fd))).collect();
         live.pipes.insert(part, pipes.clone());
-        self.output.tell(Order::Add(run, pipes));
-        self.say(run, format!("{{\"event\":\"started\",\"step\":{part},\"pid\":{pid}}}"));
-        self.step(run, Input::Started);
+        let origin = live.origin();
+        self.output.tell(Order::Add(run, origin, pipes));
+        let what = format!("{{\"event\":\"started\",\"step\":{},\"pid\":{pid}}}", part.get());
+        self.say(run, what);
     }
 
-    fn not_started(&mut self, run: RunId, part: u32, why: String) {
+    fn exited(&mut self, run: RunId, part: Part, fate: Fate) {
+        let Fate::Exited(_, exit) = fate else { return };
         let Some(live) = self.lives.get_mut(&run) else { return };
-        if !live.over.insert(part) {
-            return;
-        }
-        if let Some((question, probe)) = live.probes.remove(&part) {
-            live.over.remove(&part);
-            return self.probed(run, question, probe, false);
-        }
-        self.say(run, format!("{{\"event\":\"not_started\",\"step\":{part},\"why\":{why:?}}}"));
-        self.step(run, Input::NotStarted(why));
-    }
-
-    pub(super) fn exited(&mut self, run: RunId, part: u32, exit: Exit) {
-        let Some(live) = self.lives.get_mut(&run) else { return };
-        if !live.over.insert(part) {
-            return;
-        }
-        if let Some((question, probe)) = live.probes.remove(&part) {
-            live.over.remove(&part);
-            return self.probed(run, question, probe, exit.is_success());
-        }
         let has_memory_limit = live.work.limits.memory.is_some();
         let kills = || live.prepared.as_ref().map_or(0, |prepared| prepared.group.oom_kills());
         // Whoever of it was killed for memory, it did not do its work for that.
-        let exit = if !exit.is_success() && has_memory_limit && kills() > 0 {
-            Exit::OutOfMemory
-        } else {
-            exit
-        };
-        self.say(run, format!("{{\"event\":\"exited\",\"step\":{part},\"exit\":\"{exit:?}\"}}"));
-        self.step(run, Input::Exited(exit));
+        let exit =
+            if live.ward.is_open(part) && !exit.is_success() && has_memory_limit && kills() > 0 {
+                Exit::OutOfMemory
+            } else {
+                exit
+            };
+        let number = part.get();
+        let what = format!("{{\"event\":\"exited\",\"step\":{number},\"exit\":\"{exit:?}\"}}");
+        self.say_of(run, part, what);
+        self.told(run, Fate::Exited(part, exit));
     }
 
-    pub(super) fn emptied(&mut self, run: RunId) {
-        let Some(live) = self.lives.get_mut(&run) else { return };
-        if std::mem::replace(&mut live.is_empty, true) {
-            return;
+    /// Says it if it is news of a step.
+    fn say_of(&self, run: RunId, part: Part, what: String) {
+        if self.lives.get(&run).is_some_and(|live| live.ward.is_open(part)) {
+            self.say(run, what);
         }
-        // A guardian that was killed could not tell how it ended.
-        let begun: Vec<u32> = live.started.difference(&live.over).copied().collect();
-        let is_silent = live.over.is_empty() && begun.is_empty();
-        for part in begun {
-            self.exited(run, part, Exit::Unknown);
-        }
-        if is_silent {
-            self.step(run, Input::Exited(Exit::Unknown));
-        }
-        self.output.tell(Order::Finish(run));
+    }
+
+    /// Says in its log why a run did not begin.
+    pub(super) fn refused(&self, run: RunId, why: &str) {
+        let Some(live) = self.lives.get(&run) else { return };
+        self.output.tell(Order::Add(run, live.origin(), Vec::new()));
+        self.say(run, serde_json::json!({ "event": "not_started", "why": why }).to_string());
     }
 
     fn say(&self, run: RunId, line: String) {

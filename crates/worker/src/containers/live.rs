@@ -1,98 +1,71 @@
 //! One container, as the driver has it.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    os::fd::OwnedFd,
-    sync::Arc,
-};
+use std::{collections::BTreeMap, os::fd::OwnedFd, sync::Arc};
 
-use sterna_executor::{
-    container::{Container, Spec, Step},
-    monitor::ProbeId,
+use rustix::{
+    event::{PollFd, PollFlags, Timespec, poll},
+    process::{Pid, PidfdFlags, pidfd_open},
 };
-use sterna_model::{BootTime, Span};
+use sterna_executor::{
+    container::{Spec, Step},
+    guardian::Part,
+    ward::Ward,
+};
+use sterna_model::Span;
 
 use super::{Report, prepare::Prepared};
 use crate::{
-    cgroup::Usage,
-    guardian::{ContractWord, RoleWord, StreamWord},
+    cgroup::{Hold, Usage},
+    guardian::{ContractWord, Holding, StreamWord},
+    sink::Origin,
     work::{WhenWorkerExits, Work},
 };
 
 /// One container.
 #[derive(Debug)]
 pub(super) struct Live {
-    pub(super) core: Container,
+    pub(super) ward: Ward,
     pub(super) work: Work,
     pub(super) prepared: Option<Prepared>,
     pub(super) ports: Vec<(String, u16)>,
     pub(super) usage: Usage,
     pub(super) status: Option<String>,
-    /// Whether the guardian was asked for anything.
-    pub(super) is_spawned: bool,
-    /// Parts of which it is known that they have begun, and that they are over.
-    pub(super) started: BTreeSet<u32>,
-    pub(super) over: BTreeSet<u32>,
-    pub(super) next_probe: u32,
-    pub(super) probes: BTreeMap<u32, (Question, ProbeId)>,
+    /// What stands above each of its commands where nothing but the process tree holds them.
+    pub(super) roots: BTreeMap<i32, OwnedFd>,
     /// Copies of what is read elsewhere, for a guardian that has lost its own.
-    pub(super) pipes: BTreeMap<u32, Vec<(StreamWord, Arc<OwnedFd>)>>,
-    /// Whether nothing of it is left but pipes.
-    pub(super) is_empty: bool,
+    pub(super) pipes: BTreeMap<Part, Vec<(StreamWord, Arc<OwnedFd>)>>,
     pub(super) report: Option<Report>,
 }
 
-/// Which of its two monitors asks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Question {
-    IsWell,
-    IsReady,
-}
-
 impl Live {
-    pub(super) fn new(core: Container, work: Work) -> Self {
-        let next_probe = u32::try_from(work.setup.len()).unwrap_or(u32::MAX - 1) + 1;
+    pub(super) fn new(ward: Ward, work: Work) -> Self {
         Self {
-            core,
+            ward,
             work,
             prepared: None,
             ports: Vec::new(),
             usage: Usage::default(),
             status: None,
-            is_spawned: false,
-            started: BTreeSet::new(),
-            over: BTreeSet::new(),
-            next_probe,
-            probes: BTreeMap::new(),
+            roots: BTreeMap::new(),
             pipes: BTreeMap::new(),
-            is_empty: false,
             report: None,
         }
     }
 
-    pub(super) fn step_of(&self, part: u32) -> Option<Step> {
-        let main = self.main();
-        match part.cmp(&main) {
-            std::cmp::Ordering::Less => Some(Step::Setup(part)),
-            std::cmp::Ordering::Equal => Some(Step::Run),
-            std::cmp::Ordering::Greater => None,
-        }
-    }
-
-    /// The number of the run step.
-    fn main(&self) -> u32 {
-        u32::try_from(self.work.setup.len()).unwrap_or(u32::MAX)
-    }
-
-    /// The number, the role and the words of a step.
-    pub(super) fn command(&self, step: Step) -> (u32, RoleWord, &[String]) {
+    /// The words of a step.
+    pub(super) fn command(&self, step: Step) -> &[String] {
         match step {
             Step::Setup(number) => {
                 let words = usize::try_from(number).ok().and_then(|at| self.work.setup.get(at));
-                (number, RoleWord::Setup, words.map_or(&[], Vec::as_slice))
+                words.map_or(&[], Vec::as_slice)
             }
-            Step::Run => (self.main(), RoleWord::Main, &self.work.run),
+            Step::Run => &self.work.run,
         }
+    }
+
+    /// What must be known of it to keep its output.
+    pub(super) fn origin(&self) -> Origin {
+        Origin { key: self.work.about.key.clone(), logs: self.work.logs }
     }
 
     pub(super) fn contract(&self) -> ContractWord {
@@ -105,17 +78,42 @@ impl Live {
         }
     }
 
+    /// Keeps hold of a command's process, if nothing else tells which processes are the run's.
+    pub(super) fn hold_on_to(&mut self, pid: i32) {
+        let is_tree = |prepared: &Prepared| matches!(prepared.group.hold(), Hold::Tree);
+        if self.prepared.as_ref().is_some_and(is_tree)
+            && let Some(number) = Pid::from_raw(pid)
+            && let Ok(fd) = pidfd_open(number, PidfdFlags::empty())
+        {
+            self.roots.insert(pid, fd);
+        }
+    }
+
+    /// Kills all of it, without the guardian, which may be stopped (safety rule 12). Where that is
+    /// not one act of the kernel it must be done again until it is over.
+    pub(super) fn kill(&self) {
+        let hold = self.prepared.as_ref().map(|prepared| prepared.group.hold());
+        let Some(Ok(mut holding)) = hold.map(Holding::open) else { return };
+        if let Holding::Tree { roots } = &mut holding {
+            // A number whose process was taken may mean another one by now.
+            let alive = self.roots.iter().filter(|(_, fd)| !has_ended(fd));
+            roots.extend(alive.map(|(pid, _)| *pid));
+        }
+        holding.kill();
+    }
+
     /// Takes a look at what it uses.
     pub(super) fn sample(&mut self) {
         if let Some(prepared) = &self.prepared {
             self.usage = self.usage.later(prepared.group.usage());
         }
     }
+}
 
-    /// How long from `now` until it is killed, once it is being stopped.
-    pub(super) fn grace(&self, now: BootTime) -> Span {
-        self.core.deadline().map_or(Span::from_millis(u64::MAX / 4), |at| at.since(now))
-    }
+/// Whether a process has ended.
+fn has_ended(process: &OwnedFd) -> bool {
+    let mut fds = [PollFd::new(process, PollFlags::IN)];
+    poll(&mut fds, Some(&Timespec::default())).is_ok_and(|ready| ready > 0)
 }
 
 /// What the core must know of the work.

@@ -42,11 +42,11 @@ use rustix::event::{EventfdFlags, eventfd};
 use sterna_executor::{
     container::{Cause, End, How, State},
     monitor::ProbeId,
+    ward::Question,
 };
 use sterna_model::{BootTime, Incarnation, RunId, Span};
 
 use self::driver::{Driver, Ends, Place};
-use self::live::Question;
 pub(crate) use self::stored::report_json;
 use crate::{
     cgroup::{Cgroups, Isolation, Usage},

@@ -17,7 +17,7 @@ use sterna_model::{BootTime, RunId, Span};
 use crate::{
     clock::{boot_time, wall_time},
     guardian::StreamWord,
-    sink::{Flow, Sink, Sinks, Stream},
+    sink::{Flow, Origin, Sink, Sinks, Stream},
 };
 
 /// As much as is read at a time; one buffer serves all.
@@ -27,13 +27,17 @@ const STATUS_MAX: usize = 65_000;
 /// Whoever keeps a pipe open after everything of the run is gone got it from the run, and is none of
 /// it. So long it is read on.
 const FOREIGN: Span = Span::from_millis(500);
+/// A sink that holds something back is told after so long that nothing came.
+const SETTLE: Span = Span::from_millis(200);
+/// Sinks are tended so often.
+const TEND: Span = Span::from_secs(60);
 const WAKE: u64 = u64::MAX;
 
 /// What the thread is told. There are at most a few for each run, so the channel needs no bound.
 #[derive(Debug)]
 pub(super) enum Order {
-    /// Read these.
-    Add(RunId, Vec<(StreamWord, Arc<OwnedFd>)>),
+    /// Read these, of a run of this origin.
+    Add(RunId, Origin, Vec<(StreamWord, Arc<OwnedFd>)>),
     /// Write this line about the run.
     Say(RunId, String),
     /// Nothing of the run is left: read to the end, and tell.
@@ -69,6 +73,7 @@ impl Output {
             pipes: BTreeMap::new(),
             runs: BTreeMap::new(),
             next: 0,
+            tended: boot_time(),
             buffer: vec![0; CHUNK],
         };
         let thread =
@@ -107,6 +112,8 @@ struct Run {
     paused_until: Option<BootTime>,
     /// Nothing of it is left since then.
     gone_since: Option<BootTime>,
+    /// What its sink holds back is to be settled then.
+    settle_at: Option<BootTime>,
     status: Vec<u8>,
 }
 
@@ -119,6 +126,8 @@ struct Reader {
     pipes: BTreeMap<u64, Pipe>,
     runs: BTreeMap<RunId, Run>,
     next: u64,
+    /// When the sinks were last tended.
+    tended: BootTime,
     buffer: Vec<u8>,
 }
 
@@ -147,11 +156,11 @@ impl Reader {
 
     fn timeout(&self) -> Option<Timespec> {
         let now = boot_time();
-        let due = self
-            .runs
-            .values()
-            .flat_map(|run| [run.paused_until, run.gone_since.map(|since| since.plus(FOREIGN))]);
-        let wait = due.flatten().min()?.since(now).plus(Span::from_millis(1));
+        let due = self.runs.values().flat_map(|run| {
+            [run.paused_until, run.gone_since.map(|since| since.plus(FOREIGN)), run.settle_at]
+        });
+        let first = due.flatten().chain([self.tended.plus(TEND)]).min()?;
+        let wait = first.since(now).plus(Span::from_millis(1));
         Timespec::try_from(wait.as_duration()).ok()
     }
 
@@ -160,14 +169,14 @@ impl Reader {
         let _ = rustix::io::read(&self.wake, &mut [0; 8]);
         while let Ok(order) = self.orders.try_recv() {
             match order {
-                Order::Add(run, pipes) => self.add(run, pipes),
+                Order::Add(run, origin, pipes) => self.add(run, &origin, pipes),
                 Order::Say(run, line) => {
-                    let run = self.run(run);
+                    let run = self.run(run, &Origin::default());
                     // Events come however fast output may.
                     let _flow = run.sink.write(wall_time(), Stream::Events, line.as_bytes());
                 }
                 Order::Finish(id) => {
-                    self.run(id).gone_since = Some(boot_time());
+                    self.run(id, &Origin::default()).gone_since = Some(boot_time());
                     self.finish(id);
                 }
                 Order::End => return false,
@@ -176,18 +185,20 @@ impl Reader {
         true
     }
 
-    fn run(&mut self, run: RunId) -> &mut Run {
+    fn run(&mut self, run: RunId, origin: &Origin) -> &mut Run {
         let sinks = &mut self.sinks;
         self.runs.entry(run).or_insert_with(|| Run {
-            sink: sinks.open(run),
+            sink: sinks.open(run, origin),
             pipes: Vec::new(),
             paused_until: None,
             gone_since: None,
+            settle_at: None,
             status: Vec::new(),
         })
     }
 
-    fn add(&mut self, run: RunId, pipes: Vec<(StreamWord, Arc<OwnedFd>)>) {
+    fn add(&mut self, run: RunId, origin: &Origin, pipes: Vec<(StreamWord, Arc<OwnedFd>)>) {
+        self.run(run, origin);
         for (stream, end) in pipes {
             // What cannot be read does not hold up its run for long.
             if rustix::io::ioctl_fionbio(&end, true).is_err() {
@@ -195,7 +206,7 @@ impl Reader {
             }
             let token = self.next;
             self.next += 1;
-            self.run(run).pipes.push(token);
+            self.run(run, origin).pipes.push(token);
             self.pipes.insert(token, Pipe { run, stream, end });
             self.arm(token);
         }
@@ -228,7 +239,9 @@ impl Reader {
                 return Found::Bytes;
             }
         };
-        match run.sink.write(wall_time(), stream, bytes) {
+        let flow = run.sink.write(wall_time(), stream, bytes);
+        run.settle_at = (!run.sink.is_settled()).then(|| boot_time().plus(SETTLE));
+        match flow {
             Flow::More => {}
             Flow::Wait(span) => {
                 run.paused_until = Some(boot_time().plus(span));
@@ -262,7 +275,15 @@ impl Reader {
 
     fn pass_time(&mut self, now: BootTime) {
         let (mut again, mut held) = (Vec::new(), Vec::new());
+        if now >= self.tended.plus(TEND) {
+            self.tended = now;
+            self.sinks.tend(wall_time());
+        }
         for run in self.runs.values_mut() {
+            if run.settle_at.is_some_and(|at| now >= at) {
+                run.settle_at = None;
+                run.sink.settle(wall_time());
+            }
             if run.paused_until.is_some_and(|until| now >= until) {
                 run.paused_until = None;
                 again.extend_from_slice(&run.pipes);

@@ -18,7 +18,7 @@ use crate::cgroup::Hold;
 
 /// The processes of one run.
 #[derive(Debug)]
-pub(super) enum Holding {
+pub(crate) enum Holding {
     Cgroup2 {
         directory: OwnedFd,
         path: PathBuf,
@@ -33,7 +33,7 @@ pub(super) enum Holding {
 }
 
 impl Holding {
-    pub(super) fn open(hold: &Hold) -> io::Result<Self> {
+    pub(crate) fn open(hold: &Hold) -> io::Result<Self> {
         Ok(match hold {
             Hold::Cgroup2(path) => {
                 let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
@@ -73,7 +73,7 @@ impl Holding {
 
     /// Kills everybody. Where this is not one act of the kernel it must be done again until nobody is
     /// left, because somebody may be born meanwhile.
-    pub(super) fn kill(&self) {
+    pub(crate) fn kill(&self) {
         match self {
             Self::Cgroup2 { directory, .. } => drop(write(directory, "cgroup.kill", "1")),
             Self::Freezer { path } => {

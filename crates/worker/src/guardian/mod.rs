@@ -47,9 +47,10 @@ use sterna_model::{RunId, Span};
 
 pub(crate) use self::{
     frames::{Channel, Line},
+    hold::Holding,
     kept::{RUNS, confirmed},
     launch::{Launched, connect},
-    words::{Ask, ContractWord, ExitWord, FateWord, Plan, RoleWord, Say, StreamWord, WhyWord},
+    words::{Ask, ContractWord, ExitWord, FateWord, Plan, RoleWord, Say, StreamWord},
 };
 use self::{
     kept::{Left, State},

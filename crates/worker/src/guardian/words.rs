@@ -136,6 +136,14 @@ pub(crate) enum RoleWord {
 }
 
 impl RoleWord {
+    pub(crate) const fn of(role: Role) -> Self {
+        match role {
+            Role::Setup => Self::Setup,
+            Role::Main => Self::Main,
+            Role::Probe => Self::Probe,
+        }
+    }
+
     pub(crate) const fn role(self) -> Role {
         match self {
             Self::Setup => Role::Setup,

@@ -65,7 +65,7 @@ fn a_work_directory_that_grows_too_large_ends_the_run() {
 }
 
 /// The memory of a process that is its own, in KiB.
-fn own_memory(pid: i32) -> u64 {
+pub(crate) fn own_memory(pid: i32) -> u64 {
     let text = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
     let field = |name: &str| -> u64 {
         let line = text.lines().find(|line| line.starts_with(name)).unwrap();

@@ -9,6 +9,7 @@
 mod ends;
 mod guardian;
 mod limits;
+mod logs;
 mod orphans;
 mod program;
 mod refusals;

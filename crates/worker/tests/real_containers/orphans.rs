@@ -1,6 +1,6 @@
 //! Nothing of a run is left, whatever it did, however it ended.
 
-use std::fs;
+use std::{fs, time::Duration};
 
 use serde_json::json;
 
@@ -46,6 +46,27 @@ fn after_its_end_nothing_is_left_of_a_run() {
             let end = worker.end(number);
             assert_eq!((&end["completed"], &end["exit"]), (&json!("Exited"), &json!("Code(7)")));
             assert!(place.marked().is_empty(), "{isolation}: {name} left {:?}", place.marked());
+        }
+        worker.end_by("TERM");
+    });
+}
+
+#[test]
+fn a_guardian_that_is_stopped_does_not_hold_up_an_end() {
+    every_isolation(|place, isolation| {
+        let mut worker = Worker::start_with(place, isolation);
+        start_all(place, &mut worker, json!({}));
+        let guardian = place.guardian().unwrap();
+        signal(guardian, "STOP");
+        for (number, _) in (1..).zip(ESCAPES) {
+            worker.tell(&json!({ "stop": { "run": run(number), "grace": "1s" } }));
+        }
+        let within = Duration::from_secs(1) + KILL_WAIT + Duration::from_secs(1);
+        wait_until("nothing is left", within, || place.marked().is_empty());
+        // What became of them is told when there is somebody to tell it.
+        signal(guardian, "CONT");
+        for (number, _) in (1..).zip(ESCAPES) {
+            assert_eq!(worker.end(number)["completed"], "Request", "{isolation}");
         }
         worker.end_by("TERM");
     });
@@ -110,7 +131,7 @@ fn a_worker_that_is_stopped_past_the_deadline_leaves_nothing_running() {
             let words = fs::read_to_string(format!("/proc/{pid}/environ")).unwrap_or_default();
             (20..25).any(|number| words.contains(&run(number)))
         };
-        let within = KILL_WAIT + std::time::Duration::from_secs(3);
+        let within = KILL_WAIT + Duration::from_secs(3);
         wait_until("the short ones are gone", within, || !place.marked().iter().any(is_short));
         assert!(place.marked().len() > 200, "the others are not at their deadline");
         signal(worker.pid(), "CONT");

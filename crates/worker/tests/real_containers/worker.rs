@@ -14,6 +14,10 @@ use std::{
 };
 
 use serde_json::{Value, json};
+use sterna_worker::{
+    logs::{Entry, From, Line, More, Of, Reader, Request},
+    sink::Stream,
+};
 
 /// The kill wait that workers have here, unless a test says another.
 pub(crate) const KILL_WAIT: Duration = Duration::from_secs(1);
@@ -63,8 +67,35 @@ impl Place {
 
     /// What a run has written.
     pub(crate) fn output(&self, run: &str, stream: &str) -> String {
-        let path = self.path.join("out").join(format!("{run}.{stream}"));
-        fs::read_to_string(path).unwrap_or_default()
+        let stream = match stream {
+            "stdout" => Stream::Stdout,
+            "stderr" => Stream::Stderr,
+            _ => Stream::Events,
+        };
+        let mut bytes = Vec::new();
+        for line in self.lines(run).into_iter().filter(|line| line.stream == stream) {
+            bytes.extend(line.bytes);
+            bytes.extend((!line.is_cut).then_some(b'\n'));
+        }
+        String::from_utf8_lossy(&bytes).into_owned()
+    }
+
+    /// The log of a run, as far as it is on the disk.
+    pub(crate) fn lines(&self, run: &str) -> Vec<Line> {
+        let reader = Reader::open(&self.path);
+        let mut request = Request::all(Of::Run(run.parse().unwrap()));
+        let mut lines = Vec::new();
+        while let Ok(page) = reader.read(&request) {
+            lines.extend(page.entries.into_iter().filter_map(|entry| match entry {
+                Entry::Line(line) => Some(line),
+                Entry::Gap(_) => None,
+            }));
+            match page.more {
+                More::Now => request.from = From::Cursor(page.next),
+                More::Later | More::Never => break,
+            }
+        }
+        lines
     }
 
     /// Everybody who carries the name of this place.
@@ -142,6 +173,8 @@ pub(crate) struct Worker {
     input: Option<ChildStdin>,
     said: Receiver<Value>,
     heard: Vec<Value>,
+    /// As long it is waited for what it says.
+    pub(crate) patience: Duration,
     pub(crate) life: u64,
     pub(crate) missing: Vec<String>,
 }
@@ -169,8 +202,15 @@ impl Worker {
                 }
             }
         });
-        let mut worker =
-            Self { child, input, said, heard: Vec::new(), life: 0, missing: Vec::new() };
+        let mut worker = Self {
+            child,
+            input,
+            said,
+            heard: Vec::new(),
+            patience: LONG,
+            life: 0,
+            missing: Vec::new(),
+        };
         let ready =
             worker.hear("ready", |said| said.get("ready").is_some() || said.get("error").is_some());
         assert_eq!(ready["ready"], isolation, "this machine lacks it: {ready}");
@@ -195,9 +235,14 @@ impl Worker {
         if let Some(said) = self.heard.iter().find(|said| is_it(said)) {
             return said.clone();
         }
+        self.hear_next(what, is_it)
+    }
+
+    /// The next thing said that `is_it`.
+    pub(crate) fn hear_next(&mut self, what: &str, is_it: impl Fn(&Value) -> bool) -> Value {
         let begun = instant();
         loop {
-            let left = LONG.saturating_sub(begun.elapsed());
+            let left = self.patience.saturating_sub(begun.elapsed());
             let Ok(said) = self.said.recv_timeout(left) else {
                 panic!("the worker has not said {what}, but: {:#?}", self.heard);
             };

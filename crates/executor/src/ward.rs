@@ -1,0 +1,526 @@
+//! One container as its worker has it: its [`Container`], and what the guardian tells of it.
+//!
+//! ```text
+//!   worker ── stop, acknowledged ──▶ ward ── spawn, stop, kill ──▶ guardian
+//!          ◀─ became, completed ────  │  ◀── started, exited, empty ──┘
+//!                                container
+//! ```
+//!
+//! Invariant: what is told twice counts once. A guardian tells everything again to every worker that
+//! adopts its runs, and a new guardian tells again what it found of the one before it.
+//!
+//! Invariant: it is over only when the guardian has said that nothing is left, or never had it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use sterna_model::{
+    BootTime, Span,
+    planted::{Mistake, is_planted},
+};
+
+use crate::{
+    container::{self, Cause, Container, End, Exit, How, Spec, State, Step},
+    guardian::{Fate, Part, Role, Why},
+    monitor::ProbeId,
+};
+
+/// Longer than anything lives.
+const FOREVER: Span = Span::from_millis(u64::MAX / 4);
+
+/// Which of its two monitors asks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Question {
+    /// Whether it does what it is to do.
+    IsWell,
+    /// Whether it takes requests.
+    IsReady,
+}
+
+/// Something that happened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Input {
+    /// The moment of [`Ward::deadline`] came.
+    Tick,
+    /// What [`Effect::Create`] asked for is there.
+    Created,
+    /// It could not be made, for this reason; everything of it is removed again.
+    NotCreated(String),
+    /// The guardian was not asked for the command of the present step, for this reason.
+    NotAsked(String),
+    /// The guardian says what became of it; the span is the kill wait at deadlines.
+    Told(Fate, Span),
+    /// A new guardian has found nothing of it.
+    Lost,
+    /// Its pipes are closed and read to their ends.
+    Drained,
+    /// A probe that is not a command of the run was answered.
+    Probed(Question, ProbeId, bool),
+    /// Somebody asks for its end.
+    Stop(Cause, How),
+    /// Its end is recorded where it matters.
+    Acknowledged,
+}
+
+/// Something that the driver must do, in order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// Make what it needs: work directory, cgroup, ports.
+    Create,
+    /// Ask the guardian for the command of this step.
+    Spawn(Part, Step),
+    /// Ask the guardian to stop it: its signal now, KILL after so long.
+    Stop(Span),
+    /// Kill every process, and have the guardian do it: either may be stopped (safety rule 12).
+    Kill,
+    /// No process is left: read its pipes to their ends.
+    Drain,
+    /// Ask a probe: by a command, under the number that [`Ward::probe_by_command`] gives, or else.
+    Probe(Question, ProbeId),
+    /// It is in this state now.
+    Became(State),
+    /// Whether it takes requests has changed.
+    Readiness(bool),
+    /// Report this until it is acknowledged.
+    Completed(End),
+    /// Remove what is left of it; logs stay.
+    Remove,
+}
+
+/// One container, as its worker has it.
+#[derive(Clone, Debug)]
+pub struct Ward {
+    container: Container,
+    setup_steps: u32,
+    /// For how many steps the guardian was asked.
+    asked: u32,
+    is_killed: bool,
+    /// Whether no process is left.
+    is_empty: bool,
+    started: BTreeSet<Part>,
+    over: BTreeSet<Part>,
+    next_probe: Part,
+    probes: BTreeMap<Part, (Question, ProbeId)>,
+}
+
+impl Ward {
+    /// Work that is here to be begun.
+    pub fn begin(now: BootTime, spec: Spec, effects: &mut Vec<Effect>) -> Self {
+        let steps = spec.setup_steps;
+        let mut ward = Self::around(Container::reserve(now.plus(Span::from_secs(1))), steps);
+        ward.drive(now, container::Input::Start(spec), effects);
+        ward
+    }
+
+    /// Goes on with one that an earlier worker has begun: this part is the newest that was asked for.
+    pub fn adopt(now: BootTime, spec: Spec, begun: BootTime, part: Option<Part>) -> Self {
+        let steps = spec.setup_steps;
+        let mut ward = Self::around(Container::reserve(now), steps);
+        let step = part.and_then(|part| ward.step_of(part)).unwrap_or(Step::Run);
+        ward.container = Container::adopt(now, spec, begun, step);
+        ward.asked = 1;
+        // Of the steps before it everything is told again, and nothing of that is news.
+        let before = if is_planted(Mistake::HearsOldNews) { 0 } else { ward.part_of(step).get() };
+        let before = (0..before).map(Part::new);
+        ward.started.extend(before.clone());
+        ward.over.extend(before);
+        ward
+    }
+
+    /// One whose end an earlier worker has seen, and nobody has acknowledged.
+    pub fn over(end: End) -> Self {
+        Self::around(Container::over(end), 0)
+    }
+
+    fn around(container: Container, setup_steps: u32) -> Self {
+        Self {
+            container,
+            setup_steps,
+            asked: 0,
+            is_killed: false,
+            is_empty: false,
+            started: BTreeSet::new(),
+            over: BTreeSet::new(),
+            next_probe: Part::new(setup_steps.saturating_add(1)),
+            probes: BTreeMap::new(),
+        }
+    }
+
+    /// What the container is.
+    pub const fn state(&self) -> State {
+        self.container.state()
+    }
+
+    /// When to call [`Ward::step`] with [`Input::Tick`]; `None` for never.
+    pub fn deadline(&self) -> Option<BootTime> {
+        self.container.deadline()
+    }
+
+    /// Whether all of it is to be gone, and is not known to be.
+    pub const fn is_to_be_gone(&self) -> bool {
+        self.is_killed && !self.is_empty
+    }
+
+    /// Whether the guardian may hold anything of it.
+    pub const fn is_asked(&self) -> bool {
+        self.asked > 0
+    }
+
+    /// Whether this would be news: a step that was not known to have begun.
+    pub fn is_new(&self, part: Part) -> bool {
+        !self.started.contains(&part) && self.step_of(part).is_some()
+    }
+
+    /// Whether it is a step that is not known to be over.
+    pub fn is_open(&self, part: Part) -> bool {
+        !self.over.contains(&part) && self.step_of(part).is_some()
+    }
+
+    /// The step that a part is; `None` for a probe.
+    fn step_of(&self, part: Part) -> Option<Step> {
+        match part.get().cmp(&self.setup_steps) {
+            std::cmp::Ordering::Less => Some(Step::Setup(part.get())),
+            std::cmp::Ordering::Equal => Some(Step::Run),
+            std::cmp::Ordering::Greater => None,
+        }
+    }
+
+    /// The number of a command that answers a probe.
+    pub fn probe_by_command(&mut self, question: Question, probe: ProbeId) -> Part {
+        let part = self.next_probe;
+        self.next_probe = Part::new(part.get().saturating_add(1));
+        self.probes.insert(part, (question, probe));
+        part
+    }
+
+    /// Takes one input at `now` and adds to `effects` what the driver must do, in order.
+    ///
+    /// An early or repeated tick changes nothing, and so does whatever comes too late to matter.
+    pub fn step(&mut self, now: BootTime, input: Input, effects: &mut Vec<Effect>) {
+        match input {
+            Input::Tick => self.drive(now, container::Input::Tick, effects),
+            Input::Created => self.drive(now, container::Input::Created, effects),
+            Input::NotCreated(why) => {
+                self.drive(now, container::Input::NotCreated(why), effects);
+            }
+            Input::NotAsked(why) => {
+                self.asked = self.asked.saturating_sub(1);
+                self.drive(now, container::Input::NotStarted(why), effects);
+            }
+            Input::Told(fate, kill_wait) => self.told(now, fate, kill_wait, effects),
+            Input::Lost => self.lost(now, effects),
+            Input::Drained => self.drive(now, container::Input::Empty, effects),
+            Input::Probed(question, probe, is_good) => {
+                self.probed(now, question, probe, is_good, effects);
+            }
+            Input::Stop(cause, how) => {
+                self.drive(now, container::Input::Stop(cause, how), effects);
+            }
+            Input::Acknowledged => self.drive(now, container::Input::Acknowledged, effects),
+        }
+    }
+
+    fn told(&mut self, now: BootTime, fate: Fate, kill_wait: Span, effects: &mut Vec<Effect>) {
+        match fate {
+            Fate::Started(part) => {
+                if self.is_new(part) {
+                    self.started.insert(part);
+                    self.drive(now, container::Input::Started, effects);
+                }
+            }
+            Fate::NotStarted(part, why) => {
+                if let Some((question, probe)) = self.probes.remove(&part) {
+                    self.probed(now, question, probe, false, effects);
+                } else if self.is_open(part) {
+                    self.over.insert(part);
+                    self.drive(now, container::Input::NotStarted(why), effects);
+                }
+            }
+            Fate::Stopping(why) => {
+                let cause = match why {
+                    Why::Deadline => Cause::Deadline,
+                    Why::WorkerGone => Cause::WorkerExit,
+                };
+                // The guardian does it; the container must know the first cause.
+                let stop = container::Input::Stop(cause, How::Within(kill_wait));
+                self.drive(now, stop, effects);
+            }
+            Fate::Exited(part, exit) => {
+                if let Some((question, probe)) = self.probes.remove(&part) {
+                    self.probed(now, question, probe, exit.is_success(), effects);
+                } else {
+                    self.exited(now, part, exit, effects);
+                }
+            }
+            Fate::Empty => self.emptied(now, effects),
+        }
+    }
+
+    fn exited(&mut self, now: BootTime, part: Part, exit: Exit, effects: &mut Vec<Effect>) {
+        if !self.is_open(part) {
+            return;
+        }
+        self.over.insert(part);
+        let is_main = self.step_of(part) == Some(Step::Run);
+        let mut decided = Vec::new();
+        self.drive(now, container::Input::Exited(exit), &mut decided);
+        // What the main command leaves the guardian kills without being asked.
+        decided.retain(|effect| !is_main || *effect != Effect::Kill);
+        effects.append(&mut decided);
+    }
+
+    fn emptied(&mut self, now: BootTime, effects: &mut Vec<Effect>) {
+        if std::mem::replace(&mut self.is_empty, true) {
+            return;
+        }
+        // A guardian that was killed could not tell how it ended.
+        let begun: Vec<Part> = self.started.difference(&self.over).copied().collect();
+        let is_silent = self.over.is_empty() && begun.is_empty();
+        for part in begun {
+            self.exited(now, part, Exit::Unknown, effects);
+        }
+        if is_silent {
+            self.drive(now, container::Input::Exited(Exit::Unknown), effects);
+        }
+        effects.push(Effect::Drain);
+    }
+
+    fn lost(&mut self, now: BootTime, effects: &mut Vec<Effect>) {
+        let is_over = match self.state() {
+            State::Completed | State::Gone => true,
+            State::Reserved | State::Initializing | State::Created | State::Running => false,
+        };
+        if !self.is_asked() || is_over || self.is_empty {
+            return;
+        }
+        if self.started.is_empty() {
+            let why = "its guardian was killed before it began".to_owned();
+            self.drive(now, container::Input::NotStarted(why), effects);
+        }
+        self.emptied(now, effects);
+    }
+
+    fn probed(
+        &mut self,
+        now: BootTime,
+        question: Question,
+        probe: ProbeId,
+        is_good: bool,
+        effects: &mut Vec<Effect>,
+    ) {
+        let input = match question {
+            Question::IsWell => container::Input::Probed(probe, is_good),
+            Question::IsReady => container::Input::Ready(probe, is_good),
+        };
+        self.drive(now, input, effects);
+    }
+
+    /// Lets the container decide.
+    fn drive(&mut self, now: BootTime, input: container::Input, effects: &mut Vec<Effect>) {
+        let mut decided = Vec::new();
+        self.container.step(now, input, &mut decided);
+        for effect in decided {
+            match effect {
+                container::Effect::Create => effects.push(Effect::Create),
+                container::Effect::Run(step) => {
+                    self.asked += 1;
+                    effects.push(Effect::Spawn(self.part_of(step), step));
+                }
+                container::Effect::Terminate => {
+                    let at = self.container.deadline();
+                    effects.push(Effect::Stop(at.map_or(FOREVER, |at| at.since(now))));
+                }
+                // What the guardian was never asked for is over at once.
+                container::Effect::Kill if !self.is_asked() => effects.push(Effect::Drain),
+                container::Effect::Kill => {
+                    self.is_killed = true;
+                    effects.push(Effect::Kill);
+                }
+                container::Effect::Probe(probe) => {
+                    effects.push(Effect::Probe(Question::IsWell, probe));
+                }
+                container::Effect::ProbeReadiness(probe) => {
+                    effects.push(Effect::Probe(Question::IsReady, probe));
+                }
+                container::Effect::Became(state) => effects.push(Effect::Became(state)),
+                container::Effect::Readiness(is_ready) => {
+                    effects.push(Effect::Readiness(is_ready));
+                }
+                container::Effect::Completed(end) => effects.push(Effect::Completed(end)),
+                container::Effect::Remove => effects.push(Effect::Remove),
+            }
+        }
+    }
+
+    const fn part_of(&self, step: Step) -> Part {
+        match step {
+            Step::Setup(number) => Part::new(number),
+            Step::Run => Part::new(self.setup_steps),
+        }
+    }
+}
+
+impl Step {
+    /// What its part is for.
+    pub const fn role(self) -> Role {
+        match self {
+            Self::Setup(_) => Role::Setup,
+            Self::Run => Role::Main,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const WAIT: Span = Span::from_secs(1);
+
+    fn at(seconds: u64) -> BootTime {
+        BootTime::from_millis(seconds * 1_000)
+    }
+
+    fn step(ward: &mut Ward, input: Input) -> Vec<Effect> {
+        let mut effects = Vec::new();
+        ward.step(at(1), input, &mut effects);
+        effects
+    }
+
+    fn told(ward: &mut Ward, fate: Fate) -> Vec<Effect> {
+        step(ward, Input::Told(fate, WAIT))
+    }
+
+    /// One whose guardian was asked for its first step.
+    fn asked(setup_steps: u32) -> Ward {
+        let spec = Spec { setup_steps, ..Spec::default() };
+        let mut effects = Vec::new();
+        let mut ward = Ward::begin(at(1), spec, &mut effects);
+        effects.extend(step(&mut ward, Input::Created));
+        let first = if setup_steps == 0 { Step::Run } else { Step::Setup(0) };
+        assert_eq!(effects.last(), Some(&Effect::Spawn(Part::new(0), first)));
+        ward
+    }
+
+    fn end(effects: &[Effect]) -> Option<&End> {
+        effects.iter().find_map(|effect| match effect {
+            Effect::Completed(end) => Some(end),
+            Effect::Create
+            | Effect::Spawn(..)
+            | Effect::Stop(_)
+            | Effect::Kill
+            | Effect::Drain
+            | Effect::Probe(..)
+            | Effect::Became(_)
+            | Effect::Readiness(_)
+            | Effect::Remove => None,
+        })
+    }
+
+    #[test]
+    fn steps_follow_each_other_and_the_end_waits_for_the_last_process_and_the_pipes() {
+        let (setup, main) = (Part::new(0), Part::new(1));
+        let mut ward = asked(1);
+        told(&mut ward, Fate::Started(setup));
+        let next = told(&mut ward, Fate::Exited(setup, Exit::Code(0)));
+        assert_eq!(next, [Effect::Spawn(main, Step::Run)]);
+        assert!(told(&mut ward, Fate::Started(main)).contains(&Effect::Became(State::Running)));
+        told(&mut ward, Fate::Exited(main, Exit::Code(3)));
+        assert!(ward.is_to_be_gone(), "whatever the main command has left");
+        assert_eq!(told(&mut ward, Fate::Empty), [Effect::Drain]);
+        assert!(!ward.is_to_be_gone());
+        let over = step(&mut ward, Input::Drained);
+        let expected = End { cause: Cause::Exited, exit: Some(Exit::Code(3)) };
+        assert_eq!(end(&over), Some(&expected));
+        assert_eq!(step(&mut ward, Input::Acknowledged), [Effect::Remove]);
+    }
+
+    #[test]
+    fn what_is_told_twice_counts_once() {
+        let (setup, main) = (Part::new(0), Part::new(1));
+        let mut ward = asked(1);
+        let fates = [
+            Fate::Started(setup),
+            Fate::Exited(setup, Exit::Code(0)),
+            Fate::Started(main),
+            Fate::Exited(main, Exit::Code(0)),
+            Fate::Empty,
+        ];
+        for (heard, fate) in fates.iter().enumerate() {
+            told(&mut ward, fate.clone());
+            for again in &fates[..=heard] {
+                assert_eq!(told(&mut ward, again.clone()), [], "{again:?} after {fate:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_told_again_of_a_setup_step_does_not_end_the_run_that_followed_it() {
+        let (setup, main) = (Part::new(0), Part::new(1));
+        let spec = Spec { setup_steps: 1, ..Spec::default() };
+        let mut ward = Ward::adopt(at(1), spec, at(0), Some(main));
+        for fate in [Fate::Started(setup), Fate::Exited(setup, Exit::Code(0)), Fate::Started(main)]
+        {
+            let effects = told(&mut ward, fate.clone());
+            assert!(!effects.contains(&Effect::Kill), "{fate:?}");
+        }
+        assert_eq!(ward.state(), State::Running);
+    }
+
+    #[test]
+    fn what_the_guardian_was_never_asked_for_is_over_without_it() {
+        let mut effects = Vec::new();
+        let mut ward = Ward::begin(at(1), Spec::default(), &mut effects);
+        step(&mut ward, Input::Created);
+        let effects = step(&mut ward, Input::NotAsked("no such command".to_owned()));
+        assert_eq!(effects, [Effect::Drain]);
+        let over = step(&mut ward, Input::Drained);
+        let cause = Cause::FailedToStart("no such command".to_owned());
+        assert_eq!(end(&over), Some(&End { cause, exit: None }));
+    }
+
+    #[test]
+    fn a_later_step_that_is_not_asked_for_ends_what_the_steps_before_have_left() {
+        let setup = Part::new(0);
+        let mut ward = asked(1);
+        told(&mut ward, Fate::Started(setup));
+        told(&mut ward, Fate::Exited(setup, Exit::Code(0)));
+        let effects = step(&mut ward, Input::NotAsked("no such command".to_owned()));
+        assert_eq!(effects, [Effect::Kill]);
+    }
+
+    #[test]
+    fn an_end_that_nobody_saw_is_told_as_unknown() {
+        let mut ward = asked(0);
+        told(&mut ward, Fate::Started(Part::new(0)));
+        assert_eq!(told(&mut ward, Fate::Empty).last(), Some(&Effect::Drain));
+        let over = step(&mut ward, Input::Drained);
+        assert_eq!(end(&over).and_then(|end| end.exit), Some(Exit::Unknown));
+    }
+
+    #[test]
+    fn a_run_that_a_new_guardian_never_found_has_not_started_if_nobody_saw_it() {
+        let mut ward = asked(0);
+        let effects = step(&mut ward, Input::Lost);
+        assert_eq!(effects.last(), Some(&Effect::Drain));
+        let over = step(&mut ward, Input::Drained);
+        assert!(matches!(end(&over), Some(End { cause: Cause::FailedToStart(_), .. })));
+        assert_eq!(step(&mut ward, Input::Lost), [], "it is over");
+    }
+
+    #[test]
+    fn a_probe_by_command_answers_its_question_and_ends_nothing() {
+        let limits = crate::monitor::Limits::default();
+        let spec = Spec { monitor: Some(limits), ..Spec::default() };
+        let mut effects = Vec::new();
+        let mut ward = Ward::begin(at(1), spec, &mut effects);
+        step(&mut ward, Input::Created);
+        let effects = told(&mut ward, Fate::Started(Part::new(0)));
+        let Some(Effect::Probe(question, probe)) = effects.last() else {
+            panic!("it does not ask: {effects:?}");
+        };
+        let part = ward.probe_by_command(*question, *probe);
+        assert_eq!(part, Part::new(1));
+        assert_eq!(told(&mut ward, Fate::Started(part)), []);
+        let effects = told(&mut ward, Fate::Exited(part, Exit::Code(0)));
+        assert!(effects.contains(&Effect::Became(State::Running)), "{effects:?}");
+    }
+}

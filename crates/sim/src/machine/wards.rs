@@ -1,0 +1,257 @@
+//! The worker's own part in the life of its containers: the real ward of each.
+
+use sterna_executor::{
+    container::{Cause, End, Exit, How, Spec, State, Step},
+    guardian::{Fate, Part, Phase, Request},
+    monitor,
+    ward::{Effect, Input, Question, Ward},
+};
+use sterna_model::{RunId, Span, Work, WorkKey};
+use sterna_protocol::{
+    message::{Kill, News, Payload, Status},
+    worker::Stop,
+};
+
+use crate::{
+    clock::Moment,
+    planted::{Mistake, is_planted},
+    table::Signal,
+    words,
+    world::{Event, Message, Who, World},
+};
+
+/// The workload's own grace.
+const GRACE: Span = Span::from_millis(2_000);
+/// The own limit of tasks that have one.
+const TIMEOUT: Span = Span::from_secs(20);
+
+/// What the core must know of the work: always the same for a key.
+fn spec(key: &WorkKey) -> Spec {
+    let number = words::number(key);
+    let has_monitor = match &key.work {
+        Work::Instance { .. } => number.is_multiple_of(2),
+        Work::Task(_) | Work::Node { .. } => false,
+    };
+    let is_task = match &key.work {
+        Work::Task(_) => true,
+        Work::Instance { .. } | Work::Node { .. } => false,
+    };
+    Spec {
+        setup_steps: u32::from(number % 4 == 3),
+        timeout: (is_task && number.is_multiple_of(5)).then_some(TIMEOUT),
+        grace: GRACE,
+        monitor: has_monitor.then(monitor::Limits::default),
+        readiness: (has_monitor && number == 0).then(monitor::Limits::default),
+    }
+}
+
+/// The step that a part is.
+pub(super) fn step_of(key: &WorkKey, part: Part) -> Step {
+    if part.get() < spec(key).setup_steps { Step::Setup(part.get()) } else { Step::Run }
+}
+
+impl World {
+    pub(super) fn begin_ward(&mut self, machine: usize, run: RunId, key: &WorkKey) {
+        let one = &mut self.machines[machine];
+        let now = one.clock.at(self.now);
+        one.disk.begun.insert(run, now);
+        let mut effects = Vec::new();
+        let ward = Ward::begin(now, spec(key), &mut effects);
+        let Some(process) = &mut one.worker else { return };
+        process.wards.insert(run, ward);
+        self.perform_warding(machine, run, effects);
+    }
+
+    /// Takes over what the guardian holds, and what was not acknowledged; of everything else nothing
+    /// is left, and nothing is known (safety rule 15).
+    pub(super) fn adopt_wards(&mut self, machine: usize, held: &[(RunId, Phase)]) {
+        let one = &mut self.machines[machine];
+        let now = one.clock.at(self.now);
+        let Some(process) = &mut one.worker else { return };
+        let disk = &mut one.disk;
+        let is_left = |run: &RunId| held.iter().any(|(held, _)| held == run);
+        disk.held.retain(|run, kept| kept.status.is_some() || is_left(run));
+        for (run, kept) in &disk.held {
+            let ward = if kept.status.is_some() {
+                Ward::over(End { cause: Cause::Exited, exit: None })
+            } else {
+                let begun = disk.begun.get(run).copied().unwrap_or(now);
+                Ward::adopt(now, spec(&kept.key), begun, disk.parts.get(run).copied())
+            };
+            process.wards.insert(*run, ward);
+        }
+    }
+
+    /// A new guardian has found nothing of these.
+    pub(super) fn lose_wards(&mut self, machine: usize, absent: Vec<RunId>) {
+        for run in absent {
+            self.step_ward(machine, run, Input::Lost);
+        }
+    }
+
+    /// The guardian says what became of a run.
+    pub(super) fn told_of(&mut self, machine: usize, run: RunId, fate: Fate) {
+        let one = &self.machines[machine];
+        let is_known = one.worker.as_ref().is_some_and(|process| process.wards.contains_key(&run));
+        if is_known {
+            let kill_wait = one.disk.limits.kill_wait;
+            self.step_ward(machine, run, Input::Told(fate, kill_wait));
+        } else if fate == Fate::Empty {
+            // One that was ended because nothing is known of it.
+            self.ask_guardian(machine, Request::Forget(run));
+        }
+    }
+
+    pub(super) fn stop_ward(&mut self, machine: usize, run: RunId, how: Stop) {
+        self.say(|| format!("m{machine} stops {run:?}: {how:?}"));
+        let (cause, how) = match how {
+            Stop::Asked(Kill::Now) => (Cause::Request, How::Now),
+            Stop::Asked(Kill::Gracefully) => (Cause::Request, How::Gracefully),
+            Stop::Deadline(wait) => (Cause::Deadline, How::Within(wait)),
+        };
+        self.step_ward(machine, run, Input::Stop(cause, how));
+    }
+
+    pub(super) fn step_ward(&mut self, machine: usize, run: RunId, input: Input) {
+        let one = &mut self.machines[machine];
+        let now = one.clock.at(self.now);
+        let ward = one.worker.as_mut().and_then(|process| process.wards.get_mut(&run));
+        let Some(ward) = ward else { return };
+        let mut effects = Vec::new();
+        ward.step(now, input, &mut effects);
+        self.perform_warding(machine, run, effects);
+    }
+
+    fn perform_warding(&mut self, machine: usize, run: RunId, effects: Vec<Effect>) {
+        for effect in effects {
+            self.perform_ward(machine, run, effect);
+        }
+    }
+
+    fn perform_ward(&mut self, machine: usize, run: RunId, effect: Effect) {
+        let Some((pid, _)) = self.machines[machine].worker_process() else { return };
+        let who = Who::Worker(machine);
+        match effect {
+            Effect::Create => {
+                let made = if !self.is_calm && self.rng.chance(5) {
+                    Input::NotCreated("its disk is full".to_owned())
+                } else {
+                    Input::Created
+                };
+                self.step_ward(machine, run, made);
+            }
+            Effect::Spawn(part, step) => {
+                if let Some(spawn) = self.machines[machine].disk.spawns.get(&run).copied() {
+                    self.ask_guardian(machine, Request::Spawn(run, spawn, part, step.role()));
+                }
+            }
+            Effect::Stop(grace) => self.ask_guardian(machine, Request::Stop(run, grace)),
+            Effect::Kill => {
+                if !is_planted(Mistake::LeavesKillingToOthers) {
+                    self.signal(machine, run, Signal::Kill);
+                }
+                self.ask_guardian(machine, Request::Stop(run, Span::ZERO));
+            }
+            Effect::Drain => {
+                let after = self.rng.between(1, 20);
+                self.later(after, who, pid, Message::Ward(run, Input::Drained));
+            }
+            Effect::Probe(question, probe) => {
+                let is_good = self.is_calm || !self.rng.chance(300);
+                let after = self.rng.between(1, 400);
+                let answer = Input::Probed(question, probe, is_good);
+                self.coverage.turn(match question {
+                    Question::IsWell => "asked-whether-well",
+                    Question::IsReady => "asked-whether-ready",
+                });
+                self.later(after, who, pid, Message::Ward(run, answer));
+            }
+            Effect::Became(state) => self.coverage.turn(match state {
+                State::Reserved => "reserved",
+                State::Initializing => "initializing",
+                State::Created => "created",
+                State::Running => "running",
+                State::Completed => "completed",
+                State::Gone => "gone",
+            }),
+            Effect::Readiness(true) => self.coverage.turn("ready"),
+            Effect::Readiness(false) => self.coverage.turn("not-ready"),
+            Effect::Completed(end) => self.complete_ward(machine, run, &end),
+            Effect::Remove => {
+                if let Some(process) = &mut self.machines[machine].worker {
+                    process.wards.remove(&run);
+                }
+            }
+        }
+    }
+
+    /// Its end is kept on the disk, the guardian lets go of it, and it is told until it is
+    /// acknowledged.
+    fn complete_ward(&mut self, machine: usize, run: RunId, end: &End) {
+        self.coverage.turn(name(&end.cause));
+        let how = result(end);
+        let one = &mut self.machines[machine];
+        let is_asked = one
+            .worker
+            .as_ref()
+            .and_then(|process| process.wards.get(&run))
+            .is_some_and(Ward::is_asked);
+        if let Some(held) = one.disk.held.get_mut(&run) {
+            held.status = Some(Status { number: 1, run, news: News::Ended(how.clone()) });
+        }
+        self.say(|| format!("m{machine}: {run:?} is over: {end:?}"));
+        if is_asked {
+            self.ask_guardian(machine, Request::Forget(run));
+        }
+        self.step_worker(machine, sterna_protocol::worker::Input::Ended(run, how));
+    }
+
+    pub(super) fn tick_wards(&mut self, machine: usize, at: Moment) {
+        let now = self.machines[machine].clock.at(self.now);
+        let Some(process) = &mut self.machines[machine].worker else { return };
+        if process.ward_tick_at != Some(at) {
+            return;
+        }
+        process.ward_tick_at = None;
+        let is_due = |ward: &Ward| ward.deadline().is_some_and(|due| now >= due);
+        let due = process.wards.iter().filter(|(_, ward)| is_due(ward)).map(|(run, _)| *run);
+        for run in due.collect::<Vec<_>>() {
+            self.step_ward(machine, run, Input::Tick);
+        }
+    }
+
+    pub(super) fn arm_wards(&mut self, machine: usize) {
+        let now = self.now;
+        let one = &mut self.machines[machine];
+        let Some(process) = &mut one.worker else { return };
+        let Some(due) = process.wards.values().filter_map(Ward::deadline).min() else { return };
+        let at = one.clock.when(due).max(now);
+        if process.ward_tick_at.is_none_or(|before| at < before) {
+            process.ward_tick_at = Some(at);
+            let pid = process.pid;
+            self.queue.push(at, Event::To(Who::Worker(machine), pid, Message::WardTick(at)));
+        }
+    }
+}
+
+/// What is told of an end.
+fn result(end: &End) -> Payload {
+    match end.exit {
+        Some(Exit::Code(code)) => words::payload(u64::from(code.unsigned_abs())),
+        Some(Exit::Signal(_) | Exit::OutOfMemory | Exit::Unknown) | None => words::nothing(),
+    }
+}
+
+const fn name(cause: &Cause) -> &'static str {
+    match cause {
+        Cause::Exited => "ended-by-itself",
+        Cause::SetupFailed(_) => "ended-setup-failed",
+        Cause::FailedToStart(_) => "ended-not-started",
+        Cause::Timeout => "ended-by-timeout",
+        Cause::Monitor(_) => "ended-by-monitor",
+        Cause::DiskLimit => "ended-by-disk-limit",
+        Cause::Request => "ended-by-request",
+        Cause::Deadline => "ended-by-deadline",
+        Cause::WorkerExit => "ended-with-worker",
+    }
+}
