@@ -10,6 +10,11 @@ pub(crate) const USAGE: u8 = 64;
 /// A pattern or a spec that is refused.
 pub(crate) const SPEC: u8 = 65;
 
+/// Somebody else is at it now.
+pub(crate) const TRY_AGAIN: u8 = 75;
+/// Not allowed.
+pub(crate) const DENIED: u8 = 77;
+
 /// An error with the exit code that goes with it; it reads as the error itself.
 #[derive(Debug)]
 pub(crate) struct Coded {
@@ -46,7 +51,7 @@ pub(crate) fn code(error: &anyhow::Error) -> u8 {
         Some(OpenError::Url { .. }) => USAGE,
         Some(OpenError::Unreachable { .. } | OpenError::NoDatabase { .. }) => 69,
         Some(OpenError::InUse { .. } | OpenError::NoLeader { .. } | OpenError::NotReady { .. }) => {
-            75
+            TRY_AGAIN
         }
         Some(
             OpenError::Permission { .. }
@@ -58,7 +63,7 @@ pub(crate) fn code(error: &anyhow::Error) -> u8 {
             | OpenError::NoTls { .. }
             | OpenError::TlsRequired { .. }
             | OpenError::Untrusted { .. },
-        ) => 77,
+        ) => DENIED,
         Some(_) | None => 1,
     }
 }

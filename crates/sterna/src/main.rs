@@ -10,6 +10,7 @@ mod exit;
 mod out;
 mod sim;
 mod store;
+mod worker;
 
 use std::process::ExitCode;
 
@@ -32,6 +33,7 @@ enum Command {
     Cron(cron::Args),
     Sim(sim::Args),
     Store(store::Args),
+    Worker(worker::Args),
 }
 
 fn main() -> ExitCode {
@@ -48,6 +50,7 @@ fn main() -> ExitCode {
         Command::Cron(args) => cron::run(args),
         Command::Sim(args) => sim::run(args),
         Command::Store(args) => store::run(args),
+        Command::Worker(args) => worker::run(args),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -27,6 +27,7 @@ use tower_service::Service;
 use crate::{
     FRAME_BYTES_MAX,
     address::Address,
+    heard::Heard,
     server::{LEADER, OPEN},
     stream::{Raw, Receiver, Sender, queue},
 };
@@ -120,14 +121,20 @@ async fn open(address: &Address) -> Result<(Sender<FromWorker>, Receiver<FromLea
         .timer(TokioTimer::new())
         .keep_alive_interval(PING_AFTER)
         .keep_alive_timeout(PONG_WITHIN);
+    let (socket, first) = Heard::of(socket);
     let handshake = builder.handshake(TokioIo::new(socket)).await;
     let (send, connection) = handshake.map_err(|error| no_server(error.into()))?;
     // It ends with its stream, which aborts it; its error reaches who reads the stream.
     let connection = tokio::spawn(async move { drop(connection.await) });
     let abort = connection.abort_handle();
     let (sender, frames) = queue();
-    let opened = begin(address, send, frames).await.inspect_err(|_| abort.abort())?;
-    Ok((sender, Receiver::new(opened, Some(connection))))
+    match begin(address, send, frames).await {
+        Ok(opened) => Ok((sender, Receiver::new(opened, Some(abort)))),
+        Err(error) => {
+            abort.abort();
+            Err(if first.is_of_another() { no_server(error.into()) } else { error })
+        }
+    }
 }
 
 async fn connect(address: &Address) -> Result<TcpStream, DialError> {
@@ -167,7 +174,35 @@ fn refused(address: &Address, status: Status) -> DialError {
         let leader = leader.and_then(|leader| leader.parse().ok());
         return DialError::NotLeading { address: address.clone(), leader };
     }
+    if was_closed(&status) {
+        // A server that is going, or is not yet there behind whoever took the connection.
+        let source = io::Error::new(io::ErrorKind::ConnectionAborted, "it closed the connection");
+        return DialError::NotReached { address: address.clone(), source };
+    }
     DialError::NoServer { address: address.clone(), source: status.into() }
+}
+
+/// Whether the connection ended before anything was answered.
+fn was_closed(status: &Status) -> bool {
+    let is_closed = |error: &hyper::Error| {
+        error.is_canceled() || error.is_closed() || error.is_incomplete_message()
+    };
+    causes(status).any(|cause| cause.downcast_ref().is_some_and(is_closed) || is_of_io(cause))
+}
+
+/// Whether the way there is to blame, and not what was said on it.
+fn is_of_io(error: &(dyn Error + 'static)) -> bool {
+    causes(error).any(|cause| cause.is::<io::Error>())
+}
+
+/// An error, and what it came from.
+fn causes<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
+    let mut next = Some(error);
+    std::iter::from_fn(move || {
+        let error: &'a (dyn Error + 'static) = next?;
+        next = error.source();
+        Some(error)
+    })
 }
 
 /// The sending side of a connection.

@@ -13,7 +13,7 @@
 //! | `convert` | from messages to words and back, with the field that is wrong |
 //! | `frame` | one frame in bytes, how large it may be, and how many make a longer one |
 //! | `stream` | the two ends of a stream |
-//! | `address`, `client` | how a worker comes to a leader |
+//! | `address`, `client`, `heard` | how a worker comes to a leader |
 //! | `server` | how a leader comes to its workers |
 //!
 //! Invariant: a message that is read is valid in every part; what cannot be read names the field.
@@ -29,6 +29,7 @@ mod address;
 mod client;
 mod convert;
 mod frame;
+mod heard;
 mod server;
 mod stream;
 mod words;

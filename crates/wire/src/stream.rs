@@ -10,7 +10,7 @@ use std::{
 
 use bytes::{Buf, BufMut, Bytes};
 use futures_util::Stream;
-use tokio::{sync::mpsc, task::JoinHandle};
+use tokio::{sync::mpsc, task::AbortHandle};
 use tonic::{
     Status, Streaming,
     codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder},
@@ -81,7 +81,7 @@ pub(crate) fn queue<F>() -> (Sender<F>, impl Stream<Item = Bytes> + Send + 'stat
 pub struct Receiver<F> {
     frames: Streaming<Bytes>,
     /// At the side that dialled: the connection, which is for this stream alone.
-    connection: Option<JoinHandle<()>>,
+    connection: Option<AbortHandle>,
     kind: PhantomData<fn() -> F>,
 }
 
@@ -98,7 +98,7 @@ pub enum StreamError {
 }
 
 impl<F: Frame> Receiver<F> {
-    pub(crate) const fn new(frames: Streaming<Bytes>, connection: Option<JoinHandle<()>>) -> Self {
+    pub(crate) const fn new(frames: Streaming<Bytes>, connection: Option<AbortHandle>) -> Self {
         Self { frames, connection, kind: PhantomData }
     }
 

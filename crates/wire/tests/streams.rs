@@ -117,6 +117,8 @@ async fn nobody_there_is_told_from_somebody_else() {
         while let Ok((mut socket, _)) = listener.accept().await {
             drop(socket.read(&mut [0; 1_000]).await);
             drop(socket.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n").await);
+            // As web servers do, so that the answer is not lost with the connection.
+            while socket.read(&mut [0; 1_000]).await.is_ok_and(|count| count > 0) {}
         }
     });
     let error = dial(&address, LIMIT).await.unwrap_err();
@@ -125,6 +127,25 @@ async fn nobody_there_is_told_from_somebody_else() {
     drop(web.await);
     let error = dial(&address, LIMIT).await.unwrap_err();
     assert_eq!(error.to_string(), format!("{address} cannot be reached"));
+}
+
+#[tokio::test]
+async fn who_closes_the_connection_is_not_there() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address: Address = listener.local_addr().unwrap().to_string().parse().unwrap();
+    let closing = tokio::spawn(async move {
+        for round in 0..10 {
+            let (mut socket, _) = listener.accept().await.unwrap();
+            if round % 2 == 0 {
+                drop(socket.read(&mut [0; 1_000]).await);
+            }
+        }
+    });
+    for _ in 0..10 {
+        let error = dial(&address, LIMIT).await.unwrap_err();
+        assert!(matches!(error, DialError::NotReached { .. }), "{error:?}");
+    }
+    closing.await.unwrap();
 }
 
 #[tokio::test]

@@ -61,6 +61,12 @@ impl Pulse {
         self.asking = false;
     }
 
+    /// Nothing waits longer than these, whatever was asked for before: the leader judges by them.
+    fn quicken(&mut self, now: BootTime, beat_every: Span, check_every: Span) {
+        self.beat_at = self.beat_at.min(now.plus(beat_every));
+        self.check_at = self.check_at.min(now.plus(check_every));
+    }
+
     pub(super) const fn is_dying(&self) -> bool {
         matches!(self.phase, Phase::Dying)
     }
@@ -170,6 +176,7 @@ impl Worker {
         });
         if limits.version >= self.limits.version && *limits != self.limits {
             self.limits = *limits;
+            self.pulse.quicken(now, limits.heartbeat_every, limits.check_every);
             effects.push(Effect::Limits(*limits));
         }
         if let Some(set) = set {

@@ -175,6 +175,10 @@ impl Played {
             limits: Limits {
                 version: option(words, "limits").map_or(1, |word| word.parse().unwrap()),
                 kill_wait: option(words, "kill-wait").map_or(Limits::default().kill_wait, seconds),
+                check_every: option(words, "check-every")
+                    .map_or(Limits::default().check_every, seconds),
+                check_grace: option(words, "check-grace")
+                    .map_or(Limits::default().check_grace, seconds),
                 ..Limits::default()
             },
             verdict,

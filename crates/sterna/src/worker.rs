@@ -1,0 +1,141 @@
+//! `sterna worker`: runs what a leader sends to this machine.
+
+use std::{
+    collections::BTreeSet,
+    env, fs,
+    io::{self, Write},
+    os::unix::fs::MetadataExt,
+    path::PathBuf,
+};
+
+use anyhow::Context;
+use sterna_model::{Name, WallTime};
+use sterna_wire::Address;
+use sterna_worker::{
+    Directory, DirectoryError, containers,
+    interrupts::Interrupts,
+    link::{self, Description, Options},
+    logs::{self, Logs},
+};
+
+use crate::{clock, exit};
+
+/// Run what a leader sends to this machine
+///
+/// Joins a cluster and stays in it: a server that is not there, or does not lead, is dialled again
+/// until one does. What it does is told on stderr, a line at a time.
+///
+/// TERM, INT, QUIT and HUP end it, and first everything that must end with it; a second one leaves
+/// that to its guardian. Ctrl-Z stops its containers with it, and deadlines run on.
+///
+/// Exits with 0 when it was told to end, 64 if an option is wrong, 75 if another worker uses the
+/// data directory, 77 if that may not be used, 1 otherwise.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// A server of the cluster, HOST or HOST:PORT; may be given more than once
+    #[arg(long, value_name = "ADDR", required = true, value_delimiter = ',')]
+    join: Vec<Address>,
+    /// What this worker is called, as nobody else in the cluster is; the host's name if none
+    #[arg(long, value_parser = name)]
+    name: Option<Name>,
+    /// The failure domain it is in, over which work is spread
+    #[arg(long, value_parser = name)]
+    zone: Option<Name>,
+    /// Something that work may ask for; may be given more than once
+    #[arg(long = "tag", value_name = "TAG", value_parser = name, value_delimiter = ',')]
+    tags: Vec<Name>,
+    /// The kind of root file system that work finds here
+    #[arg(long, value_parser = name)]
+    stack: Option<Name>,
+    /// Where it keeps its files; one worker at a time [default: /var/lib/sterna/worker as root,
+    /// else a folder of yours]
+    #[arg(long, value_name = "DIR")]
+    data: Option<PathBuf>,
+    /// Ask the leader for no new work (yes), or for work again (no)
+    #[arg(long, value_name = "YES|NO", value_parser = yes_or_no)]
+    drain: Option<bool>,
+}
+
+fn name(text: &str) -> Result<Name, String> {
+    Name::new(text).map_err(|error| error.to_string())
+}
+
+fn yes_or_no(text: &str) -> Result<bool, String> {
+    match text {
+        "yes" => Ok(true),
+        "no" => Ok(false),
+        _ => Err("write yes or no".to_owned()),
+    }
+}
+
+pub(crate) fn run(args: Args) -> anyhow::Result<()> {
+    // Before any thread is made.
+    let interrupts = Interrupts::watch().context("cannot take signals")?;
+    let name = match args.name {
+        Some(name) => name,
+        None => host_name()?,
+    };
+    let path = match args.data {
+        Some(path) => path,
+        None => default_directory()?,
+    };
+    let directory = Directory::open(&path).map_err(of_directory)?;
+    let life = directory.incarnation().life;
+    let text = |name: Name| name.as_str().to_owned();
+    let description = Description {
+        zone: args.zone.map(text),
+        tags: args.tags.into_iter().map(text).collect::<BTreeSet<_>>(),
+        stack: args.stack.map(text),
+        ..Description::default()
+    };
+    say(clock::wall_time(), &format!("worker {name} begins life {life} in {}", path.display()));
+    let logs = Logs::open(&path, logs::Limits::default(), clock::wall_time())
+        .with_context(|| format!("cannot keep logs in {}", path.display()))?;
+    let options = Options {
+        servers: args.join,
+        name,
+        description,
+        wants_drain: args.drain,
+        containers: containers::Options::default(),
+    };
+    link::run(directory, interrupts, Box::new(logs), options, &mut say)?;
+    Ok(())
+}
+
+/// A line about what the worker does.
+fn say(at: WallTime, text: &str) {
+    // Nobody listens, perhaps; the work goes on.
+    drop(writeln!(io::stderr(), "{at} {text}"));
+}
+
+fn of_directory(error: DirectoryError) -> anyhow::Error {
+    if let DirectoryError::InUse { .. } = &error {
+        return exit::coded(exit::TRY_AGAIN)(error.into());
+    }
+    if let DirectoryError::Io { error: of, .. } = &error
+        && of.kind() == io::ErrorKind::PermissionDenied
+    {
+        return exit::coded(exit::DENIED)(error.into());
+    }
+    error.into()
+}
+
+fn host_name() -> anyhow::Result<Name> {
+    let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let host = host.trim().to_lowercase();
+    let named = Name::new(&host).with_context(|| {
+        format!("this host's name, '{host}', cannot be a worker's: say another by --name")
+    });
+    named.map_err(exit::coded(exit::USAGE))
+}
+
+/// Where a worker keeps its files if nobody says otherwise.
+fn default_directory() -> anyhow::Result<PathBuf> {
+    if fs::metadata("/proc/self").is_ok_and(|own| own.uid() == 0) {
+        return Ok(PathBuf::from("/var/lib/sterna/worker"));
+    }
+    let given = env::var_os("XDG_DATA_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
+    let home = || env::var_os("HOME").map(|home| PathBuf::from(home).join(".local/share"));
+    let place = given.or_else(home).context("nobody says where to keep files: use --data");
+    Ok(place.map_err(exit::coded(exit::USAGE))?.join("sterna/worker"))
+}
