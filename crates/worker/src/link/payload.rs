@@ -28,6 +28,8 @@ pub struct Description {
     pub stack: Option<String>,
     /// What there is to be given to work.
     pub amounts: Amounts,
+    /// What could not be found out, each in a sentence.
+    pub missing: Vec<String>,
     /// Anything else that is worth knowing, by name.
     pub more: BTreeMap<String, String>,
 }
@@ -38,7 +40,8 @@ pub(super) fn facts(
     isolation: Isolation,
     missing: &[String],
 ) -> Payload {
-    let Description { zone, tags, stack, amounts, more } = description;
+    let Description { zone, tags, stack, amounts, missing: unknown, more } = description;
+    let missing: Vec<&String> = missing.iter().chain(unknown).collect();
     let countables: BTreeMap<&str, u64> =
         amounts.countables.iter().map(|(name, count)| (name.as_str(), count)).collect();
     let facts = json!({
