@@ -16,6 +16,7 @@ use sterna_worker::{
     interrupts::Interrupts,
     link::{self, Description, Options},
     logs::{self, Logs},
+    machine::{Given, Machine},
 };
 
 use crate::{clock, exit};
@@ -82,11 +83,15 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
     let directory = Directory::open(&path).map_err(of_directory)?;
     let life = directory.incarnation().life;
     let text = |name: Name| name.as_str().to_owned();
+    let search = env::var_os("PATH").unwrap_or_default();
+    let machine = Machine::discover(&path, &Given::default(), &search);
     let description = Description {
         zone: args.zone.map(text),
         tags: args.tags.into_iter().map(text).collect::<BTreeSet<_>>(),
         stack: args.stack.map(text),
-        ..Description::default()
+        amounts: machine.amounts,
+        gpus: machine.gpus,
+        missing: machine.missing,
     };
     say(clock::wall_time(), &format!("worker {name} begins life {life} in {}", path.display()));
     let logs = Logs::open(&path, logs::Limits::default(), clock::wall_time())

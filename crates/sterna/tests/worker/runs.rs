@@ -35,6 +35,8 @@ fn a_task_is_run_and_its_end_is_told_with_its_exit_code() {
     assert_eq!(facts["zone"], "z1");
     assert_eq!(facts["tags"], json!(["gpu", "ssd"]));
     assert_eq!(facts["stack"], "debian");
+    assert!(facts["cpu_millicores"].as_u64().unwrap() > 0, "{facts}");
+    assert!(facts["memory_bytes"].as_u64().unwrap() > 0, "{facts}");
     let script = "echo out; echo err >&2; echo $STERNA_KEY $STERNA_WORKER; exit 3";
     let run = leader.dispatch(who, 1, LONG_STOP, &shell(&place, script));
     let end = leader.end(run);

@@ -193,6 +193,12 @@ impl Driver {
         match command {
             Command::Start(run, work) => self.start(run, *work),
             Command::Stop(run, cause, how) => self.step(run, Input::Stop(cause, how)),
+            Command::Enforce(run) => {
+                if self.lives.get(&run).is_some_and(|live| live.prepared.is_some()) {
+                    // Its group is removed when it is over, like any other.
+                    drop(self.cgroups.end(&run.to_string()));
+                }
+            }
             Command::Signal(run, signal, to) => {
                 self.ask(&Ask::Signal { run, signal: signal.number(), to });
             }

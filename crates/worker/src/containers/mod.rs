@@ -111,6 +111,7 @@ pub struct Report {
 enum Command {
     Start(RunId, Box<Work>),
     Stop(RunId, Cause, How),
+    Enforce(RunId),
     Signal(RunId, Signal, To),
     Acknowledge(RunId),
     Confirmed(BootTime),
@@ -206,6 +207,12 @@ impl Containers {
     /// Ends a run; may be asked again, and is never undone.
     pub fn stop(&self, run: RunId, cause: Cause, how: How) {
         self.orders.send(Command::Stop(run, cause, how));
+    }
+
+    /// Kills a run whose deadline has passed without its guardian, which may be stopped (safety rule
+    /// 12); where runs are not held by groups, only the guardian can.
+    pub fn enforce(&self, run: RunId) {
+        self.orders.send(Command::Enforce(run));
     }
 
     /// Sends a signal to a run.

@@ -180,6 +180,7 @@ impl<'a> Driver<'a> {
                 }
             }
             Effect::Stop(run, cause, how) => self.containers.stop(run, cause, how),
+            Effect::Enforce(run) => self.containers.enforce(run),
             Effect::Forget(run) => {
                 if let Err(error) = self.table.forget(run) {
                     self.tell(&format!("cannot forget {run}: {error}"));

@@ -129,6 +129,7 @@ impl Keeper {
             phase: Phase::Working,
             strays: strays(&tidings, &known),
             lives,
+            due: BTreeMap::new(),
             ends,
             inputs: VecDeque::from_iter(wish),
             rebirth_at: None,

@@ -112,6 +112,8 @@ pub enum Effect {
     Hold(Held),
     /// End a run.
     Stop(RunId, Cause, How),
+    /// Kill a run whose deadline has passed, without the guardian, which was asked to before.
+    Enforce(RunId),
     /// Take a run out of the table, then let its end be forgotten.
     Forget(RunId),
     /// Let the guardian count deadlines from this stamp.
@@ -142,6 +144,8 @@ pub struct Keeper {
     strays: BTreeSet<RunId>,
     /// How far the runs have come that go on.
     lives: BTreeMap<RunId, (State, bool)>,
+    /// When runs whose deadline has come must be gone, whatever the guardian does.
+    due: BTreeMap<RunId, BootTime>,
     /// Ends that are not acknowledged.
     ends: BTreeSet<RunId>,
     /// What the core is to hear next.
@@ -163,7 +167,8 @@ impl Keeper {
     /// When to call [`Keeper::step`] with [`Input::Tick`].
     pub fn deadline(&self) -> BootTime {
         let dial = self.dialer.deadline().filter(|_| self.may_dial());
-        let others = [dial, self.rebirth_at, self.phase.deadline()];
+        let due = self.due.values().min().copied();
+        let others = [dial, due, self.rebirth_at, self.phase.deadline()];
         others.into_iter().flatten().fold(self.core.deadline(), BootTime::min)
     }
 
@@ -190,6 +195,9 @@ impl Keeper {
             effects.push(Effect::Close(stream));
             self.lose(now, random, stream, "nothing comes back".to_owned(), effects);
         }
+        // Worker and guardian each hold runs to their deadlines, so that either may be stopped.
+        let late = self.due.extract_if(.., |_, at| now >= *at).map(|(run, _)| run);
+        effects.extend(late.map(Effect::Enforce));
         if self.rebirth_at.is_some_and(|at| now >= at) {
             self.rebirth_at = None;
             effects.push(Effect::Rebirth);

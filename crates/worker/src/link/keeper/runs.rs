@@ -46,6 +46,10 @@ impl Keeper {
         stop: Stop,
         effects: &mut Vec<Effect>,
     ) {
+        match stop {
+            Stop::Asked(_) => {}
+            Stop::Deadline(wait) => drop(self.due.insert(run, now.plus(wait))),
+        }
         let (cause, how, why) = match stop {
             Stop::Asked(Kill::Gracefully) => (Cause::Request, How::Gracefully, "asked for"),
             Stop::Asked(Kill::Now) => (Cause::Request, How::Now, "asked for, at once"),
@@ -112,6 +116,7 @@ impl Keeper {
     /// Nothing is left of a run.
     fn over(&mut self, now: BootTime, run: RunId, report: &Report, effects: &mut Vec<Effect>) {
         self.lives.remove(&run);
+        self.due.remove(&run);
         if self.ends.insert(run) {
             self.say(now, Remark::Ended(run, told(report)), effects);
             self.inputs.push_back(Input::Ended(run, ended(report)));

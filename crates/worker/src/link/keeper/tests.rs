@@ -309,6 +309,17 @@ fn a_kill_and_a_deadline_reach_the_containers() {
     let kill_wait = Limits::default().kill_wait;
     let stop = Effect::Stop(run_id(3), Cause::Deadline, How::Within(kill_wait));
     assert!(play.effects.contains(&stop));
+    // The guardian may be stopped: what is not over then is killed without it.
+    play.events(vec![Event::Completed(run_id(2), report())]);
+    play.take();
+    play.wait(4_999);
+    assert!(!play.effects.contains(&Effect::Enforce(run_id(3))));
+    play.wait(1);
+    assert!(play.effects.contains(&Effect::Enforce(run_id(3))));
+    assert!(!play.effects.contains(&Effect::Enforce(run_id(2))), "it is over");
+    play.take();
+    play.wait(60_000);
+    assert!(!play.effects.contains(&Effect::Enforce(run_id(3))), "once");
 }
 
 #[test]
