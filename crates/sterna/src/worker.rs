@@ -16,7 +16,7 @@ use sterna_worker::{
     interrupts::Interrupts,
     link::{self, Description, Options},
     logs::{self, Logs},
-    machine::{Given, Gpu, Machine},
+    machine::{Given, Machine},
 };
 
 use crate::{clock, exit};
@@ -104,8 +104,8 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
         tags: args.tags.into_iter().map(text).collect::<BTreeSet<_>>(),
         stack: args.stack.map(text),
         amounts: machine.amounts,
+        gpus: machine.gpus,
         missing: machine.missing,
-        more: machine.gpus.iter().map(Gpu::described).collect(),
     };
     say(clock::wall_time(), &format!("worker {name} begins life {life} in {}", path.display()));
     let logs = Logs::open(&path, logs::Limits::default(), clock::wall_time())

@@ -31,13 +31,6 @@ pub struct Gpu {
     pub memory: Bytes,
 }
 
-impl Gpu {
-    /// What people are told of it, under a name.
-    pub fn described(&self) -> (String, String) {
-        (format!("gpu {}", self.bus), format!("{}, {}", self.name, self.memory))
-    }
-}
-
 /// The cards of this machine. One that has neither the program nor the driver has none; else a
 /// sentence says why they cannot be told.
 pub(super) fn discover(path: &OsStr) -> Result<Vec<Gpu>, String> {
