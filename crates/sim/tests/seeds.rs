@@ -106,7 +106,6 @@ const TURNS: &[&str] = &[
     "settled-refused",
     "settling",
     "silent",
-    "store-lags",
     "terminated",
     "was-not-running",
 ];
