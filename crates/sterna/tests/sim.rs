@@ -5,7 +5,8 @@ use std::process::{Command, Output};
 use serde_json::Value;
 
 fn sim(arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_sterna")).arg("sim").args(arguments).output().unwrap()
+    let program = env!("CARGO_BIN_EXE_sterna");
+    Command::new(program).arg("sim").args(arguments).output().expect("it cannot be started")
 }
 
 fn said(output: &Output) -> String {
