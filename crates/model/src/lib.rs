@@ -7,6 +7,7 @@
 //! | `resources` | [`Amounts`] that work asks for, and the [`Pool`] that is never oversold |
 //! | `name` | what people name, and the [`WorkKey`] of work that must not run twice |
 //! | `contract` | what happens to a run when its worker falls silent |
+//! | [`record`] | what the store keeps of tasks and instances, and the tables by which it changes |
 //! | `selector` | how people say which of it they mean |
 //! | [`planted`] | mistakes on purpose, under the feature of that name |
 //!
@@ -26,6 +27,7 @@ mod ids;
 mod name;
 mod number;
 pub mod planted;
+pub mod record;
 mod resources;
 mod selector;
 mod text;

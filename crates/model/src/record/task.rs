@@ -1,0 +1,556 @@
+//! The record of a task.
+
+use std::fmt;
+
+use super::{Illegal, Placed};
+use crate::{Epoch, RunId, TaskIncarnation, WallTime};
+
+/// Where a task is in its life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum TaskPhase {
+    /// It waits for a worker.
+    Pending,
+    /// A worker was given it: it may be running.
+    Running,
+    /// It is over, and it is known how.
+    Completed,
+    /// Its end is being told to whoever asked for it.
+    Resolving,
+}
+
+/// What may happen to a task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum TaskEvent {
+    /// It is given to a worker, or found with one.
+    Claim,
+    /// The worker has certainly not started it.
+    Return,
+    /// It is over.
+    End,
+    /// More became known of how it ended.
+    Amend,
+    /// Somebody no longer wants it.
+    Cancel,
+    /// A server begins to tell its end.
+    Resolve,
+    /// That server has not come to an end with it.
+    HandOver,
+    /// It is to be forgotten.
+    Delete,
+}
+
+impl TaskPhase {
+    /// All of them, in their order.
+    pub const ALL: [Self; 4] = [Self::Pending, Self::Running, Self::Completed, Self::Resolving];
+
+    /// The word for it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Pending => "pending",
+            Self::Running => "running",
+            Self::Completed => "completed",
+            Self::Resolving => "resolving",
+        }
+    }
+}
+
+impl fmt::Display for TaskPhase {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+impl TaskEvent {
+    /// All of them, in their order.
+    pub const ALL: [Self; 8] = [
+        Self::Claim,
+        Self::Return,
+        Self::End,
+        Self::Amend,
+        Self::Cancel,
+        Self::Resolve,
+        Self::HandOver,
+        Self::Delete,
+    ];
+
+    /// The word for it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Claim => "claim",
+            Self::Return => "return",
+            Self::End => "end",
+            Self::Amend => "amend",
+            Self::Cancel => "cancel",
+            Self::Resolve => "resolve",
+            Self::HandOver => "hand over",
+            Self::Delete => "delete",
+        }
+    }
+}
+
+/// What follows: a phase, nothing any more, or a refusal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TaskAfter {
+    /// It is in this phase.
+    In(TaskPhase),
+    /// Its record goes.
+    Gone,
+    /// That cannot happen to it.
+    Refused,
+}
+
+/// The table of tasks. Every pair is written out.
+#[rustfmt::skip]
+pub const fn task_after(phase: TaskPhase, event: TaskEvent) -> TaskAfter {
+    use TaskAfter::{Gone, In, Refused};
+    use TaskEvent as E;
+    use TaskPhase as P;
+    match (phase, event) {
+        (P::Pending,   E::Claim)    => In(P::Running),
+        (P::Pending,   E::Return)   => Refused,
+        // Not started: too late, no room, nobody took it, or nobody knows after a restore.
+        (P::Pending,   E::End)      => In(P::Completed),
+        (P::Pending,   E::Amend)    => Refused,
+        (P::Pending,   E::Cancel)   => In(P::Completed),
+        (P::Pending,   E::Resolve)  => Refused,
+        (P::Pending,   E::HandOver) => Refused,
+        (P::Pending,   E::Delete)   => Refused,
+        // It was claimed, and no second claim may stand beside the first.
+        (P::Running,   E::Claim)    => Refused,
+        (P::Running,   E::Return)   => In(P::Pending),
+        (P::Running,   E::End)      => In(P::Completed),
+        (P::Running,   E::Amend)    => Refused,
+        (P::Running,   E::Cancel)   => In(P::Completed),
+        (P::Running,   E::Resolve)  => Refused,
+        (P::Running,   E::HandOver) => Refused,
+        (P::Running,   E::Delete)   => Refused,
+        // At most once: what has ended is not started again.
+        (P::Completed, E::Claim)    => Refused,
+        (P::Completed, E::Return)   => Refused,
+        (P::Completed, E::End)      => Refused,
+        (P::Completed, E::Amend)    => In(P::Completed),
+        (P::Completed, E::Cancel)   => Refused,
+        (P::Completed, E::Resolve)  => In(P::Resolving),
+        (P::Completed, E::HandOver) => Refused,
+        (P::Completed, E::Delete)   => Gone,
+        (P::Resolving, E::Claim)    => Refused,
+        (P::Resolving, E::Return)   => Refused,
+        (P::Resolving, E::End)      => Refused,
+        (P::Resolving, E::Amend)    => In(P::Resolving),
+        (P::Resolving, E::Cancel)   => Refused,
+        (P::Resolving, E::Resolve)  => Refused,
+        (P::Resolving, E::HandOver) => In(P::Completed),
+        (P::Resolving, E::Delete)   => Gone,
+    }
+}
+
+/// How a task ended. Always with a reason.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TaskEnd {
+    /// Its command ran.
+    Ran {
+        /// Whether it did what it was to do.
+        is_success: bool,
+        /// How it ended, in its worker's words.
+        report: Box<str>,
+    },
+    /// Somebody no longer wanted it.
+    Cancelled,
+    /// Its run is certainly gone, and nobody says how it ended.
+    Lost,
+    /// Its worker was drained, and the time for that was over.
+    Drained,
+    /// No worker took it, however often it was tried.
+    NeverTaken,
+    /// No worker had room, and it was not to wait.
+    NoRoom {
+        /// What was lacking.
+        why: Box<str>,
+    },
+    /// It was not started by its latest start.
+    TooLate,
+    /// The store was restored from an older state: whether it ran nobody knows.
+    UnknownAfterRestore,
+}
+
+impl TaskEnd {
+    /// Whether it did what it was to do.
+    pub const fn is_success(&self) -> bool {
+        match self {
+            Self::Ran { is_success, .. } => *is_success,
+            Self::Cancelled
+            | Self::Lost
+            | Self::Drained
+            | Self::NeverTaken
+            | Self::NoRoom { .. }
+            | Self::TooLate
+            | Self::UnknownAfterRestore => false,
+        }
+    }
+}
+
+impl fmt::Display for TaskEnd {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Ran { report, .. } => f.write_str(report),
+            Self::Cancelled => f.write_str("it was cancelled"),
+            Self::Lost => f.write_str("its worker was lost before it ended"),
+            Self::Drained => f.write_str("timed out during cell evacuation"),
+            Self::NeverTaken => f.write_str("no worker took it, however often it was tried"),
+            Self::NoRoom { why } => write!(f, "no room: {why}"),
+            Self::TooLate => f.write_str("it was not started by its latest start"),
+            Self::UnknownAfterRestore => f.write_str("unknown after restore"),
+        }
+    }
+}
+
+/// What a task is doing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TaskState {
+    /// It waits for a worker.
+    Pending,
+    /// A worker was given it.
+    Running {
+        /// Which, and by which run.
+        placed: Placed,
+        /// Since when.
+        since: WallTime,
+    },
+    /// It is over.
+    Completed {
+        /// How.
+        end: TaskEnd,
+        /// Since when.
+        at: WallTime,
+    },
+    /// Its end is being told.
+    Resolving {
+        /// How it ended.
+        end: TaskEnd,
+        /// Since when it is over.
+        at: WallTime,
+        /// Since when it is being told.
+        since: WallTime,
+    },
+}
+
+/// The record of a task.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Task {
+    incarnation: TaskIncarnation,
+    /// The life of the store in which it was made.
+    epoch: Epoch,
+    made: WallTime,
+    state: TaskState,
+    returns: u32,
+    /// A run that has lost its record, because it was cancelled or called lost, and that is not
+    /// certainly gone: it is ended, and its end is still of interest.
+    left: Option<Placed>,
+    /// The run that was called lost.
+    lost: Option<RunId>,
+}
+
+impl Task {
+    /// How often a worker may turn a task down before it ends (safety rule 6).
+    pub const RETURNS_MAX: u32 = 3;
+
+    /// A task that was just made.
+    pub const fn new(incarnation: TaskIncarnation, epoch: Epoch, made: WallTime) -> Self {
+        let (state, returns) = (TaskState::Pending, 0);
+        Self { incarnation, epoch, made, state, returns, left: None, lost: None }
+    }
+
+    /// Tells it from an earlier or later one with its name.
+    pub const fn incarnation(&self) -> TaskIncarnation {
+        self.incarnation
+    }
+
+    /// The life of the store in which it was made.
+    pub const fn epoch(&self) -> Epoch {
+        self.epoch
+    }
+
+    /// When it was made.
+    pub const fn made(&self) -> WallTime {
+        self.made
+    }
+
+    /// What it is doing.
+    pub const fn state(&self) -> &TaskState {
+        &self.state
+    }
+
+    /// How often a worker turned it down.
+    pub const fn returns(&self) -> u32 {
+        self.returns
+    }
+
+    /// Where it is in its life.
+    pub const fn phase(&self) -> TaskPhase {
+        match &self.state {
+            TaskState::Pending => TaskPhase::Pending,
+            TaskState::Running { .. } => TaskPhase::Running,
+            TaskState::Completed { .. } => TaskPhase::Completed,
+            TaskState::Resolving { .. } => TaskPhase::Resolving,
+        }
+    }
+
+    /// Whoever may be running it.
+    pub const fn placed(&self) -> Option<&Placed> {
+        match &self.state {
+            TaskState::Running { placed, .. } => Some(placed),
+            TaskState::Pending | TaskState::Completed { .. } | TaskState::Resolving { .. } => {
+                self.left.as_ref()
+            }
+        }
+    }
+
+    /// How it ended, if it did.
+    pub const fn end(&self) -> Option<&TaskEnd> {
+        match &self.state {
+            TaskState::Completed { end, .. } | TaskState::Resolving { end, .. } => Some(end),
+            TaskState::Pending | TaskState::Running { .. } => None,
+        }
+    }
+
+    /// Whether this run is one whose news still matter.
+    pub fn knows(&self, run: RunId) -> bool {
+        self.placed().is_some_and(|placed| placed.run == run) || self.lost == Some(run)
+    }
+
+    fn check(&self, event: TaskEvent) -> Result<(), Illegal> {
+        match task_after(self.phase(), event) {
+            TaskAfter::In(_) | TaskAfter::Gone => Ok(()),
+            TaskAfter::Refused => {
+                Err(Illegal { event: event.as_str(), phase: self.phase().as_str() })
+            }
+        }
+    }
+
+    /// A worker is given it, or was found to have it.
+    ///
+    /// # Errors
+    /// When it does not wait for one.
+    pub fn claim(&mut self, placed: Placed, now: WallTime) -> Result<(), Illegal> {
+        self.check(TaskEvent::Claim)?;
+        self.state = TaskState::Running { placed, since: now };
+        Ok(())
+    }
+
+    /// Its worker has certainly not started it. After so many times it is over.
+    ///
+    /// # Errors
+    /// When no worker was given it.
+    pub fn give_back(&mut self, counts: bool, now: WallTime) -> Result<(), Illegal> {
+        self.check(TaskEvent::Return)?;
+        self.returns += u32::from(counts);
+        self.state = if self.returns > Self::RETURNS_MAX {
+            TaskState::Completed { end: TaskEnd::NeverTaken, at: now }
+        } else {
+            TaskState::Pending
+        };
+        Ok(())
+    }
+
+    /// It is over. A run that was called lost may tell more later.
+    ///
+    /// # Errors
+    /// When it is over already.
+    pub fn finish(&mut self, end: TaskEnd, now: WallTime) -> Result<(), Illegal> {
+        self.check(TaskEvent::End)?;
+        if let (TaskState::Running { placed, .. }, TaskEnd::Lost) = (&self.state, &end) {
+            self.lost = Some(placed.run);
+        }
+        self.state = TaskState::Completed { end, at: now };
+        Ok(())
+    }
+
+    /// Nobody wants it any more: it is over, and whatever runs of it is to be ended.
+    ///
+    /// # Errors
+    /// When it is over already.
+    pub fn cancel(&mut self, end: TaskEnd, now: WallTime) -> Result<(), Illegal> {
+        self.check(TaskEvent::Cancel)?;
+        let before = std::mem::replace(&mut self.state, TaskState::Completed { end, at: now });
+        self.left = match before {
+            TaskState::Running { placed, .. } => Some(placed),
+            TaskState::Pending | TaskState::Completed { .. } | TaskState::Resolving { .. } => None,
+        };
+        Ok(())
+    }
+
+    /// The run that was left is certainly gone, or the one that was called lost says how it ended
+    /// (safety rule 24). `end` is what it says.
+    ///
+    /// # Errors
+    /// When it is not over.
+    pub fn amend(&mut self, run: RunId, told: Option<TaskEnd>) -> Result<(), Illegal> {
+        self.check(TaskEvent::Amend)?;
+        self.left.take_if(|left| left.run == run);
+        if self.lost == Some(run)
+            && let Some(told) = told
+            && let TaskState::Completed { end, .. } | TaskState::Resolving { end, .. } =
+                &mut self.state
+        {
+            *end = told;
+            self.lost = None;
+        }
+        Ok(())
+    }
+
+    /// A server begins to tell its end.
+    ///
+    /// # Errors
+    /// When it is not over, or being told already.
+    pub fn resolve(&mut self, now: WallTime) -> Result<(), Illegal> {
+        self.check(TaskEvent::Resolve)?;
+        if let TaskState::Completed { end, at } = &self.state {
+            self.state = TaskState::Resolving { end: end.clone(), at: *at, since: now };
+        }
+        Ok(())
+    }
+
+    /// The server that told its end has not come to an end with it: another may.
+    ///
+    /// # Errors
+    /// When nobody tells it.
+    pub fn hand_over(&mut self) -> Result<(), Illegal> {
+        self.check(TaskEvent::HandOver)?;
+        if let TaskState::Resolving { end, at, .. } = &self.state {
+            self.state = TaskState::Completed { end: end.clone(), at: *at };
+        }
+        Ok(())
+    }
+
+    /// Whether its record may go.
+    ///
+    /// # Errors
+    /// When it is not over.
+    pub fn check_delete(&self) -> Result<(), Illegal> {
+        self.check(TaskEvent::Delete)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Contract, DirectoryId, Incarnation, Lock, MachineId, Span};
+
+    const NOW: WallTime = WallTime::EPOCH;
+
+    fn run(number: u8) -> RunId {
+        RunId::from_parts(NOW, [number; 10])
+    }
+
+    fn placed(number: u8) -> Placed {
+        let directory = DirectoryId::from_parts(NOW, [1; 10]);
+        let machine = MachineId::from_bytes(*directory.as_bytes()).unwrap();
+        let on = Incarnation { lock: Lock { directory, machine }, life: 1 };
+        Placed { run: run(number), on, contract: Contract::Stop { after: Span::from_secs(600) } }
+    }
+
+    fn task() -> Task {
+        Task::new(TaskIncarnation::from_parts(NOW, [3; 10]), Epoch::new(1), NOW)
+    }
+
+    fn ran(is_success: bool) -> TaskEnd {
+        TaskEnd::Ran { is_success, report: "exited with 0".into() }
+    }
+
+    /// A task in each phase.
+    fn in_phase(phase: TaskPhase) -> Task {
+        let mut task = task();
+        match phase {
+            TaskPhase::Pending => {}
+            TaskPhase::Running => task.claim(placed(1), NOW).unwrap(),
+            TaskPhase::Completed => task.finish(TaskEnd::TooLate, NOW).unwrap(),
+            TaskPhase::Resolving => {
+                task.finish(TaskEnd::TooLate, NOW).unwrap();
+                task.resolve(NOW).unwrap();
+            }
+        }
+        assert_eq!(task.phase(), phase);
+        task
+    }
+
+    fn apply(task: &mut Task, event: TaskEvent) -> Result<(), Illegal> {
+        match event {
+            TaskEvent::Claim => task.claim(placed(2), NOW),
+            TaskEvent::Return => task.give_back(true, NOW),
+            TaskEvent::End => task.finish(ran(true), NOW),
+            TaskEvent::Amend => task.amend(run(1), None),
+            TaskEvent::Cancel => task.cancel(TaskEnd::Cancelled, NOW),
+            TaskEvent::Resolve => task.resolve(NOW),
+            TaskEvent::HandOver => task.hand_over(),
+            TaskEvent::Delete => task.check_delete(),
+        }
+    }
+
+    #[test]
+    fn every_door_goes_where_the_table_says_and_refuses_what_it_refuses() {
+        for phase in TaskPhase::ALL {
+            for event in TaskEvent::ALL {
+                let mut task = in_phase(phase);
+                let before = task.clone();
+                let done = apply(&mut task, event);
+                match task_after(phase, event) {
+                    TaskAfter::In(next) => {
+                        assert_eq!((done, task.phase()), (Ok(()), next), "{phase} {event:?}");
+                    }
+                    TaskAfter::Gone => assert_eq!(done, Ok(()), "{phase} {event:?}"),
+                    TaskAfter::Refused => {
+                        assert!(done.is_err(), "{phase} {event:?}");
+                        assert_eq!(task, before, "a refusal changes nothing: {phase} {event:?}");
+                    }
+                }
+            }
+        }
+        let error = in_phase(TaskPhase::Running).check_delete().unwrap_err();
+        assert_eq!(error.to_string(), "delete is not for running");
+    }
+
+    #[test]
+    fn a_task_that_is_turned_down_four_times_ends() {
+        let mut task = task();
+        for number in 1..=4 {
+            assert_eq!(task.phase(), TaskPhase::Pending);
+            task.claim(placed(number), NOW).unwrap();
+            task.give_back(true, NOW).unwrap();
+        }
+        assert_eq!(task.end(), Some(&TaskEnd::NeverTaken));
+    }
+
+    #[test]
+    fn a_return_that_is_nobodys_refusal_does_not_count() {
+        let mut task = task();
+        for number in 1..=9 {
+            task.claim(placed(number), NOW).unwrap();
+            task.give_back(false, NOW).unwrap();
+        }
+        assert_eq!((task.phase(), task.returns()), (TaskPhase::Pending, 0));
+    }
+
+    #[test]
+    fn a_cancelled_run_stays_in_the_record_until_it_is_gone() {
+        let mut task = in_phase(TaskPhase::Running);
+        task.cancel(TaskEnd::Cancelled, NOW).unwrap();
+        assert_eq!(task.placed(), Some(&placed(1)));
+        task.amend(run(9), Some(ran(true))).unwrap();
+        assert_eq!(task.placed(), Some(&placed(1)), "another run says nothing of it");
+        task.amend(run(1), Some(ran(true))).unwrap();
+        assert_eq!(task.placed(), None);
+        assert_eq!(task.end(), Some(&TaskEnd::Cancelled), "cancelled stays cancelled");
+    }
+
+    #[test]
+    fn a_run_that_was_called_lost_may_say_how_it_ended() {
+        let mut task = in_phase(TaskPhase::Running);
+        task.finish(TaskEnd::Lost, NOW).unwrap();
+        assert!(task.knows(run(1)) && !task.knows(run(2)));
+        task.amend(run(2), Some(ran(true))).unwrap();
+        assert_eq!(task.end(), Some(&TaskEnd::Lost), "another run says nothing of it");
+        task.amend(run(1), Some(ran(true))).unwrap();
+        assert_eq!(task.end(), Some(&ran(true)));
+        assert!(!task.knows(run(1)));
+    }
+}
