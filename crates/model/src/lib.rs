@@ -6,6 +6,7 @@
 //! | `time` | [`BootTime`] for deadlines, [`WallTime`] for people, [`Span`] between two moments |
 //! | `resources` | [`Amounts`] that work asks for, and the [`Pool`] that is never oversold |
 //! | `name` | what people name, and the [`WorkKey`] of work that must not run twice |
+//! | `placement` | what work asks of the worker that runs it: [`Demand`] and [`Constraints`] |
 //! | `contract` | what happens to a run when its worker falls silent |
 //! | `selector` | how people say which of it they mean |
 //! | [`planted`] | mistakes on purpose, under the feature of that name |
@@ -25,6 +26,7 @@ mod contract;
 mod ids;
 mod name;
 mod number;
+mod placement;
 pub mod planted;
 mod resources;
 mod selector;
@@ -41,6 +43,7 @@ pub use name::{
     FiredError, KeyError, Kind, Name, NameError, Namespace, Near, NodeError, NodeName, Work,
     WorkKey, record_path, record_prefix,
 };
+pub use placement::{Constraints, Demand, Wants, Zones, ZonesError};
 pub use resources::{
     AmountError, Amounts, Bytes, Countables, Lack, Millicores, Pool, Resource, Shortage, Surplus,
 };
