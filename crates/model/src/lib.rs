@@ -6,6 +6,7 @@
 //! | `time` | [`BootTime`] for deadlines, [`WallTime`] for people, [`Span`] between two moments |
 //! | `resources` | [`Amounts`] that work asks for, and the [`Pool`] that is never oversold |
 //! | `name` | what people name, and the [`WorkKey`] of work that must not run twice |
+//! | `placement` | what work asks of the worker that runs it: [`Demand`] and [`Constraints`] |
 //! | `contract` | what happens to a run when its worker falls silent |
 //! | [`record`] | what the store keeps of tasks and instances, and the tables by which it changes |
 //! | `selector` | how people say which of it they mean |
@@ -26,6 +27,7 @@ mod contract;
 mod ids;
 mod name;
 mod number;
+mod placement;
 pub mod planted;
 pub mod record;
 mod resources;
@@ -43,6 +45,7 @@ pub use name::{
     FiredError, KeyError, Kind, Name, NameError, Namespace, Near, NodeError, NodeName, Work,
     WorkKey, record_path, record_prefix,
 };
+pub use placement::{Constraints, Demand, Wants, Zones, ZonesError};
 pub use resources::{
     AmountError, Amounts, Bytes, Countables, Lack, Millicores, Pool, Resource, Shortage, Surplus,
 };

@@ -67,6 +67,45 @@ impl Amounts {
             .collect()
     }
 
+    /// This together with `other`; what is beyond 64 bits is left out.
+    #[must_use]
+    pub fn plus(&self, other: &Self) -> Self {
+        self.each(other, u64::saturating_add)
+    }
+
+    /// What is left of this without `other`, and nothing below zero.
+    #[must_use]
+    pub fn less(&self, other: &Self) -> Self {
+        self.each(other, u64::saturating_sub)
+    }
+
+    /// The smaller of both, resource by resource.
+    #[must_use]
+    pub fn at_most(&self, other: &Self) -> Self {
+        // What only one of them names is zero in the other.
+        let both = other
+            .countables
+            .iter()
+            .map(|(name, count)| (name.clone(), self.countables.get(name).min(count)));
+        let countables = both.collect();
+        Self { countables, ..self.each(other, u64::min) }
+    }
+
+    /// Combines both, resource by resource, where that cannot fail.
+    fn each(&self, other: &Self, op: fn(u64, u64) -> u64) -> Self {
+        let mut countables = self.countables.clone();
+        for (name, count) in other.countables.iter() {
+            countables.set(name.clone(), op(self.countables.get(name), count));
+        }
+        Self {
+            cpu: Millicores::new(op(self.cpu.get(), other.cpu.get())),
+            memory: Bytes::new(op(self.memory.get(), other.memory.get())),
+            disk: Bytes::new(op(self.disk.get(), other.disk.get())),
+            containers: op(self.containers, other.containers),
+            countables,
+        }
+    }
+
     /// Combines both, resource by resource; nothing when one of the results is nothing.
     fn combine(&self, other: &Self, op: fn(u64, u64) -> Option<u64>) -> Option<Self> {
         let mut countables = self.countables.clone();

@@ -222,3 +222,17 @@ fn a_countable_is_not_taken_for_a_resource_of_its_name() {
     assert_eq!(named("gpu"), "gpu");
     assert_eq!(named("cpu"), "countable cpu");
 }
+
+proptest! {
+    #[test]
+    fn what_is_taken_away_and_what_is_common_make_up_the_whole(
+        a in uniform6(0..9_u64),
+        b in uniform6(0..9_u64),
+    ) {
+        let (a, b) = (amounts(a), amounts(b));
+        prop_assert_eq!(a.less(&b).plus(&a.at_most(&b)), a.clone());
+        prop_assert_eq!(a.at_most(&b), b.at_most(&a));
+        prop_assert!(a.at_most(&b).fits(&a) && a.at_most(&b).fits(&b));
+        prop_assert_eq!(a.plus(&b).less(&b), a);
+    }
+}

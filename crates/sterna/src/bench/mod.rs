@@ -9,6 +9,7 @@ mod consensus;
 mod cron;
 #[cfg(feature = "etcd")]
 mod etcd;
+mod placement;
 #[cfg(feature = "postgres")]
 mod postgres;
 mod report;
@@ -28,6 +29,7 @@ pub(crate) struct Args {
 enum Bench {
     Consensus(consensus::Args),
     Cron(cron::Args),
+    Placement(placement::Args),
     Spawn(spawn::Args),
     Store(store::Args),
 }
@@ -36,6 +38,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
     match args.bench {
         Bench::Consensus(args) => consensus::run(args),
         Bench::Cron(args) => cron::run(args),
+        Bench::Placement(args) => placement::run(args),
         Bench::Spawn(args) => spawn::run(args),
         Bench::Store(args) => store::run(args),
     }

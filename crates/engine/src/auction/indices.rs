@@ -1,0 +1,209 @@
+//! What the registry looks things up in: classes by what they offer, zones and services by name.
+
+use std::collections::BTreeSet;
+
+use sterna_model::{Constraints, Name, Namespace, Work, WorkKey};
+
+use super::{
+    class::{Class, Key},
+    registry::Registry,
+    service::Service,
+};
+
+#[derive(Clone, Debug)]
+pub(super) struct Zone {
+    pub(super) name: Option<Name>,
+    pub(super) workers: u32,
+    /// How many of its workers take work.
+    pub(super) takers: u32,
+}
+
+/// The classes that may have work of the same stack and tags, found once.
+#[derive(Clone, Debug)]
+pub(super) struct Profile {
+    stack: Option<Name>,
+    tags: BTreeSet<Name>,
+    /// By zone.
+    classes: Vec<Vec<u32>>,
+}
+
+/// Profiles are found again when they are asked for; more than this many at a time are forgotten.
+const PROFILES_MAX: usize = 1024;
+
+impl Profile {
+    fn add(&mut self, number: u32, class: &Class) {
+        if !class.key.may_have(self.stack.as_ref(), &self.tags) {
+            return;
+        }
+        let zone = class.key.zone as usize;
+        if self.classes.len() <= zone {
+            self.classes.resize(zone + 1, Vec::new());
+        }
+        self.classes[zone].push(number);
+    }
+}
+
+/// Classes, and who may have work of which stack and tags.
+impl Registry {
+    /// The classes that may have the work, by zone.
+    pub(super) fn profile(&mut self, constraints: &Constraints) -> u32 {
+        let Constraints { stack, tags, apart_from: _, zones: _ } = constraints;
+        if let Some(profile) = self.profile_of.get(stack).and_then(|known| known.get(tags)) {
+            return *profile;
+        }
+        let mut profile = Profile { stack: stack.clone(), tags: tags.clone(), classes: Vec::new() };
+        for (number, class) in self.classes.iter() {
+            profile.add(number, class);
+        }
+        let number = u32::try_from(self.profiles.len()).unwrap_or(u32::MAX);
+        self.profiles.push(profile);
+        self.profile_of.entry(stack.clone()).or_default().insert(tags.clone(), number);
+        number
+    }
+
+    /// Between two auctions, when no number of a profile is held.
+    pub(super) fn bound_profiles(&mut self) {
+        if self.profiles.len() > PROFILES_MAX {
+            self.profiles.clear();
+            self.profile_of.clear();
+        }
+    }
+
+    pub(super) fn classes_in(&self, profile: u32, zone: u32) -> &[u32] {
+        let zones = &self.profiles[profile as usize].classes;
+        zones.get(zone as usize).map_or(&[], Vec::as_slice)
+    }
+
+    pub(super) fn enter_class(&mut self, key: Key) -> u32 {
+        if let Some(class) = self.class_of.get(&key) {
+            return *class;
+        }
+        let number = self.classes.add(Class::new(key.clone()));
+        self.class_of.insert(key, number);
+        for profile in &mut self.profiles {
+            profile.add(number, &self.classes[number]);
+        }
+        number
+    }
+
+    pub(super) fn leave_class(&mut self, number: u32) {
+        if !self.classes[number].members.is_empty() {
+            return;
+        }
+        let Some(class) = self.classes.remove(number) else { return };
+        self.class_of.remove(&class.key);
+        for profile in &mut self.profiles {
+            if let Some(classes) = profile.classes.get_mut(class.key.zone as usize) {
+                classes.retain(|other| *other != number);
+            }
+        }
+    }
+}
+
+/// Zones.
+impl Registry {
+    /// Another number whenever there are other zones than before.
+    pub(super) const fn zones_changed(&self) -> u64 {
+        self.zones_changed
+    }
+
+    pub(super) fn enter_zone(&mut self, name: Option<&Name>) -> u32 {
+        let name = name.cloned();
+        if let Some(zone) = self.zone_of.get(&name) {
+            return *zone;
+        }
+        let number = self.zones.add(Zone { name: name.clone(), workers: 0, takers: 0 });
+        self.zone_of.insert(name, number);
+        self.order_zones();
+        number
+    }
+
+    pub(super) fn leave_zone(&mut self, number: u32) {
+        let zone = &self.zones[number];
+        let is_named = zone.name.as_ref().is_some_and(|name| self.rules.zones.contains(name));
+        if zone.workers == 0 && !is_named {
+            self.zone_of.remove(&zone.name);
+            self.zones.remove(number);
+            self.order_zones();
+        }
+    }
+
+    pub(super) fn order_zones(&mut self) {
+        if self.zone_order.len() != self.zone_of.len()
+            || !self.zone_order.iter().eq(self.zone_of.values())
+        {
+            self.zone_order = self.zone_of.values().copied().collect();
+            self.zones_changed += 1;
+        }
+    }
+}
+
+/// Services.
+impl Registry {
+    pub(super) fn find_service(&self, namespace: &Namespace, name: &Name) -> Option<u32> {
+        self.service_of.get(namespace)?.get(name).copied()
+    }
+
+    /// The service of a key, with what its constraints say of others remembered; none for a task.
+    pub(super) fn service_of_key(
+        &mut self,
+        key: &WorkKey,
+        constraints: &Constraints,
+    ) -> Option<u32> {
+        let Work::Instance { service, .. } = &key.work else { return None };
+        let number = self.enter_service(&key.namespace, service);
+        let known = &self.services[number].apart_from;
+        if known.len() == constraints.apart_from.len()
+            && known
+                .iter()
+                .all(|other| constraints.apart_from.contains(&self.services[*other].name))
+        {
+            return Some(number);
+        }
+        self.set_apart(number, Vec::new());
+        let others = constraints.apart_from.iter();
+        let others = others.map(|other| self.enter_service(&key.namespace, other)).collect();
+        self.set_apart(number, others);
+        Some(number)
+    }
+
+    pub(super) fn enter_service(&mut self, namespace: &Namespace, name: &Name) -> u32 {
+        if let Some(service) = self.find_service(namespace, name) {
+            return service;
+        }
+        let number = self.services.add(Service::new(namespace.clone(), name.clone()));
+        let names = self.service_of.entry(namespace.clone()).or_default();
+        names.insert(name.clone(), number);
+        number
+    }
+
+    pub(super) fn set_apart(&mut self, service: u32, others: Vec<u32>) {
+        let before = std::mem::replace(&mut self.services[service].apart_from, others.clone());
+        for other in before {
+            self.services[other].shunned_by.retain(|shunning| *shunning != service);
+            self.maybe_idle.push(other);
+        }
+        for other in others {
+            self.services[other].shunned_by.push(service);
+        }
+    }
+
+    /// Forgets what there is nothing to remember of. Not within an auction, which holds numbers.
+    pub(super) fn drop_idle(&mut self) {
+        while let Some(service) = self.maybe_idle.pop() {
+            if !self.services.get(service).is_some_and(|known| known.is_idle(service)) {
+                continue;
+            }
+            self.set_apart(service, Vec::new());
+            let Some(Service { namespace, name, .. }) = self.services.remove(service) else {
+                continue;
+            };
+            if let Some(names) = self.service_of.get_mut(&namespace) {
+                names.remove(&name);
+                if names.is_empty() {
+                    self.service_of.remove(&namespace);
+                }
+            }
+        }
+    }
+}
