@@ -3,8 +3,12 @@
 //! | room | what it is |
 //! | --- | --- |
 //! | [`auction`] | which worker gets what, or why none |
+//! | [`control`] | what is to run, what became of it, and what must stand in the store before it is said |
+//! | [`tables`] | what is done about a container, given what the record says |
 //!
 //! This crate is pure: no clock, no randomness, no I/O. It does not know how a decision is stored,
 //! nor how it reaches a worker.
 
 pub mod auction;
+pub mod control;
+pub mod tables;

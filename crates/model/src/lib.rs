@@ -9,6 +9,7 @@
 //! | `placement` | what work asks of the worker that runs it: [`Demand`] and [`Constraints`] |
 //! | `contract` | what happens to a run when its worker falls silent |
 //! | [`record`] | what the store keeps of tasks and instances, and the tables by which it changes |
+//! | [`spec`] | what people want, as far as decisions depend on it |
 //! | `selector` | how people say which of it they mean |
 //! | [`planted`] | mistakes on purpose, under the feature of that name |
 //!
@@ -32,6 +33,7 @@ pub mod planted;
 pub mod record;
 mod resources;
 mod selector;
+pub mod spec;
 mod text;
 mod time;
 

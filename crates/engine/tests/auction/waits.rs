@@ -58,7 +58,7 @@ fn a_small_hole_wakes_few_of_a_hundred_thousand() {
     park(&mut fleet, &mut waiting);
     assert_eq!(waiting.len(), 100_000);
     // Nothing has changed.
-    assert_eq!(settle(&mut fleet, &mut waiting, Change::Worker(BidderId::new(0))), []);
+    assert_eq!(settle(&mut fleet, &mut waiting, Change::Worker(BidderId::new(0))), [0_usize; 0]);
     vacate(&mut fleet, 0, &held[0][3], Stage::Started);
     // One fits, and it is the first in the order of work.
     assert_eq!(settle(&mut fleet, &mut waiting, Change::Worker(BidderId::new(0))), [1]);
@@ -67,7 +67,7 @@ fn a_small_hole_wakes_few_of_a_hundred_thousand() {
     // Nobody asks for less than the hole.
     vacate(&mut fleet, 1, &held[1][3], Stage::Started);
     fleet.hold(1, &[task("thin", &wants(1))]);
-    assert_eq!(settle(&mut fleet, &mut waiting, Change::Worker(BidderId::new(1))), []);
+    assert_eq!(settle(&mut fleet, &mut waiting, Change::Worker(BidderId::new(1))), [0_usize; 0]);
 }
 
 #[test]
@@ -89,7 +89,7 @@ fn who_is_withheld_helps_nobody_until_it_takes_work_again() {
     let mut waiting = Waiting::new();
     fleet.auction(&[task("t", &wants(1))]);
     park(&mut fleet, &mut waiting);
-    assert_eq!(settle(&mut fleet, &mut waiting, Change::Worker(id)), []);
+    assert_eq!(settle(&mut fleet, &mut waiting, Change::Worker(id)), [0_usize; 0]);
     fleet.registry.set(id, offer(0, "z0"));
     assert_eq!(settle(&mut fleet, &mut waiting, Change::Worker(id)), [1]);
     assert!(waiting.is_empty());
@@ -103,7 +103,7 @@ fn what_could_never_be_placed_waits_for_a_worker_that_can_hold_it() {
     fleet.auction(&[instance("huge", 0, &wants(500)), task("t", &constrained(1, stack))]);
     park(&mut fleet, &mut waiting);
     let id = fleet.add(offer(2, "z0"));
-    assert_eq!(settle(&mut fleet, &mut waiting, Change::Worker(id)), []);
+    assert_eq!(settle(&mut fleet, &mut waiting, Change::Worker(id)), [0_usize; 0]);
     fleet.registry.set(id, Offer { total: total(500), ..offer(2, "z0") });
     assert_eq!(settle(&mut fleet, &mut waiting, Change::Worker(id)), [1]);
     assert_eq!(fleet.on(2), ["huge/0"]);
@@ -120,8 +120,8 @@ fn who_waits_for_others_to_start_is_woken_one_for_one() {
     fleet.auction(&asks);
     park(&mut fleet, &mut waiting);
     // Room on workers is not what they wait for.
-    assert_eq!(settle(&mut fleet, &mut waiting, Change::Worker(BidderId::new(0))), []);
-    assert_eq!(settle(&mut fleet, &mut waiting, Change::Started), []);
+    assert_eq!(settle(&mut fleet, &mut waiting, Change::Worker(BidderId::new(0))), [0_usize; 0]);
+    assert_eq!(settle(&mut fleet, &mut waiting, Change::Started), [0_usize; 0]);
     fleet.registry.started(BidderId::new(0), &asks[0].key).unwrap();
     assert_eq!(settle(&mut fleet, &mut waiting, Change::Started), [1]);
     assert_eq!(waiting.iter().count(), 2);
@@ -139,7 +139,7 @@ fn who_must_be_apart_is_woken_when_the_other_goes_or_changes_its_mind() {
     fleet.hold(1, &old[1..]);
     fleet.auction(&[instance("db", 0, &shy)]);
     park(&mut fleet, &mut waiting);
-    assert_eq!(settle(&mut fleet, &mut waiting, Change::Worker(BidderId::new(0))), []);
+    assert_eq!(settle(&mut fleet, &mut waiting, Change::Worker(BidderId::new(0))), [0_usize; 0]);
     vacate(&mut fleet, 1, &old[1], Stage::Started);
     assert_eq!(settle(&mut fleet, &mut waiting, Change::Worker(BidderId::new(1))), [1]);
     assert_eq!(fleet.on(1), ["db/0"]);

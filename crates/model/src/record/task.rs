@@ -248,6 +248,8 @@ pub struct Task {
     left: Option<Placed>,
     /// The run that was called lost.
     lost: Option<RunId>,
+    /// Whether whoever asked for it knows that it is over, or was tried often enough.
+    is_told: bool,
 }
 
 impl Task {
@@ -257,7 +259,7 @@ impl Task {
     /// A task that was just made.
     pub const fn new(incarnation: TaskIncarnation, epoch: Epoch, made: WallTime) -> Self {
         let (state, returns) = (TaskState::Pending, 0);
-        Self { incarnation, epoch, made, state, returns, left: None, lost: None }
+        Self { incarnation, epoch, made, state, returns, left: None, lost: None, is_told: false }
     }
 
     /// Tells it from an earlier or later one with its name.
@@ -283,6 +285,21 @@ impl Task {
     /// How often a worker turned it down.
     pub const fn returns(&self) -> u32 {
         self.returns
+    }
+
+    /// The run that was called lost, as long as it has not said how it ended.
+    pub const fn lost(&self) -> Option<RunId> {
+        self.lost
+    }
+
+    /// Whether whoever asked for it knows that it is over, or was tried often enough.
+    pub const fn is_told(&self) -> bool {
+        self.is_told
+    }
+
+    /// Nobody needs to be told any more.
+    pub const fn tell(&mut self) {
+        self.is_told = true;
     }
 
     /// Where it is in its life.

@@ -1,0 +1,133 @@
+//! What clients ask for.
+
+use std::sync::Arc;
+
+use sterna_model::{
+    Lock, WorkKey,
+    record::{Illegal, StopReason},
+    spec::ServiceSpec,
+};
+
+use super::{
+    Answer, Call, CallId, Control, Effect, Now, Record, RecordKey, ServiceKey, ServiceRecord,
+    services::Service,
+};
+
+impl Control {
+    pub(super) fn call(&mut self, now: Now, id: CallId, call: Call) {
+        match call {
+            Call::CreateTask(key, incarnation, spec) => {
+                self.create_task(now, id, &key, incarnation, spec);
+            }
+            Call::CancelTask(key) => self.cancel_task(now, id, &key),
+            Call::DeleteTask(key) => self.delete_task(now, id, &key),
+            Call::PutService(key, spec) => self.put_service(now, id, &key, spec),
+            Call::DeleteService(key) => self.delete_service(now, id, &key),
+            Call::StopInstance(key) => self.stop_instance(id, &key),
+            Call::Drain(lock, drain) => {
+                let answer = self.known_machine(lock);
+                if answer == Answer::Done {
+                    self.set_drain(now, lock, Some(drain));
+                }
+                self.answer(id, answer);
+            }
+            Call::Undrain(lock) => {
+                let is_drained = self.drains.contains_key(&lock);
+                if is_drained {
+                    self.set_drain(now, lock, None);
+                }
+                self.answer(id, if is_drained { Answer::Done } else { Answer::Already });
+            }
+            Call::SetDomain(name, until) => {
+                self.domains.insert(name.clone(), until);
+                self.outbox.write(RecordKey::Domain(name.clone()), Some(Record::Domain(until)));
+                self.answer(id, Answer::Done);
+                let of_it = |service: &&ServiceKey| {
+                    let known = self.services.get(*service);
+                    known.is_some_and(|known| known.record.spec.domain == name)
+                };
+                let services: Vec<_> = self.services.keys().filter(of_it).cloned().collect();
+                for service in services {
+                    self.converge(now, &service);
+                }
+            }
+        }
+    }
+
+    /// Answers a call, once what it says stands.
+    pub(super) fn answer(&mut self, id: CallId, answer: Answer) {
+        self.tell(Effect::Answer(id, answer));
+    }
+
+    fn known_machine(&self, lock: Lock) -> Answer {
+        if self.roster.contains_key(&lock) || self.workers.contains_key(&lock) {
+            Answer::Done
+        } else {
+            Answer::NotFound
+        }
+    }
+
+    fn put_service(&mut self, now: Now, id: CallId, key: &ServiceKey, spec: ServiceSpec) {
+        let instances = spec.instances;
+        let record = match self.services.get(key).map(|known| &known.record) {
+            None => ServiceRecord { spec, version: 0, highest: 0, before: None, crashes: 0 },
+            Some(record) if record.spec == spec => return self.answer(id, Answer::Already),
+            Some(record) if record.spec.needs_restart(&spec) => {
+                // While one update is under way, the way back leads to what was before it.
+                let before = record.before.clone();
+                let before =
+                    before.or_else(|| Some((record.version, Arc::new(record.spec.clone()))));
+                let highest = record.highest + 1;
+                ServiceRecord { spec, version: highest, highest, before, crashes: 0 }
+            }
+            Some(record) => ServiceRecord { spec, ..(**record).clone() },
+        };
+        let record = Arc::new(record);
+        match self.services.get_mut(key) {
+            Some(known) => known.record = record,
+            None => drop(self.services.insert(key.clone(), Service::new(record))),
+        }
+        self.write_service(key);
+        // Asked for by name: what is no longer wanted ends, fresh or not.
+        for extra in self.indices_from(key, instances) {
+            self.stop_all(&extra, StopReason::Unwanted);
+        }
+        self.ask_anew(key);
+        self.converge(now, key);
+        self.answer(id, Answer::Done);
+    }
+
+    /// What waits for a worker asks for what the spec says now.
+    pub(super) fn ask_anew(&mut self, key: &ServiceKey) {
+        for instance in self.indices_from(key, 0) {
+            if self.waiting.get(&instance).is_some() {
+                self.ask(&instance);
+            }
+        }
+    }
+
+    fn delete_service(&mut self, now: Now, id: CallId, key: &ServiceKey) {
+        if self.services.remove(key).is_none() {
+            return self.answer(id, Answer::NotFound);
+        }
+        self.write_service(key);
+        for instance in self.indices_from(key, 0) {
+            self.stop_all(&instance, StopReason::Unwanted);
+            self.converge_index(now, &instance);
+        }
+        self.answer(id, Answer::Done);
+    }
+
+    fn stop_instance(&mut self, id: CallId, key: &WorkKey) {
+        let Some(instance) = self.instances.get(key) else {
+            return self.answer(id, Answer::NotFound);
+        };
+        let phase = instance.phase().as_str();
+        let answer = match instance.copy().map(|copy| copy.placed.run) {
+            Some(run) if self.stop_copy(key, run, StopReason::Asked) => Answer::Done,
+            Some(_) => Answer::Already,
+            None => Answer::Conflict(Illegal { event: "stop", phase }),
+        };
+        self.answer(id, answer);
+    }
+}

@@ -1,0 +1,241 @@
+//! What goes into the control core, and what comes out of it.
+
+use std::sync::Arc;
+
+use sterna_model::{
+    BootTime, Contract, Epoch, Incarnation, Lock, Name, Namespace, RunId, TaskIncarnation,
+    WallTime, WorkKey,
+    record::{Instance, Task, TaskEnd},
+    spec::{ServiceSpec, TaskSpec},
+};
+use sterna_protocol::{limits::Limits, message::Payload, roster::Enrolled, scheduler};
+
+/// Now, on both clocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Now {
+    /// For what must not depend on anybody setting a clock.
+    pub boot: BootTime,
+    /// For records and people.
+    pub wall: WallTime,
+}
+
+/// What a service is called.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ServiceKey {
+    /// Where the name holds.
+    pub namespace: Namespace,
+    /// The name.
+    pub name: Name,
+}
+
+impl ServiceKey {
+    /// The key of one of its instances.
+    pub fn instance(&self, index: u32) -> WorkKey {
+        let work = sterna_model::Work::Instance { service: self.name.clone(), index };
+        WorkKey { namespace: self.namespace.clone(), work }
+    }
+}
+
+/// Under what a record stands in the store.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum RecordKey {
+    /// A service.
+    Service(ServiceKey),
+    /// One index of one.
+    Instance(WorkKey),
+    /// A task.
+    Task(WorkKey),
+    /// The name of a task that was deleted.
+    Tombstone(WorkKey),
+    /// A machine on the roster.
+    Roster(Lock),
+    /// A machine that is being drained.
+    Drain(Lock),
+    /// A domain.
+    Domain(Name),
+    /// The limits.
+    Limits,
+}
+
+/// What stands there.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Record {
+    /// A service.
+    Service(Arc<ServiceRecord>),
+    /// One index of one.
+    Instance(Instance),
+    /// A task.
+    Task(Task, Arc<TaskSpec>),
+    /// A task that was deleted.
+    Tombstone(Tombstone),
+    /// A machine on the roster.
+    Roster(Enrolled),
+    /// A machine that is being drained.
+    Drain(Drain),
+    /// Until when a domain is fresh; `None` for always.
+    Domain(Option<WallTime>),
+    /// All limits that somebody may go by, the newest last.
+    Limits(Vec<Limits>),
+}
+
+/// The record of a service.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServiceRecord {
+    /// What is wanted.
+    pub spec: ServiceSpec,
+    /// Names the spec, as far as it needs restarts; instances say of which they are.
+    pub version: u64,
+    /// The highest version there was: none is named twice.
+    pub highest: u64,
+    /// What was wanted before, while a new version comes about.
+    pub before: Option<(u64, Arc<ServiceSpec>)>,
+    /// Crashes of instances of the new version, while it comes about.
+    pub crashes: u32,
+}
+
+/// What stays of a task that was deleted (safety rule 27).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tombstone {
+    /// Which it was.
+    pub incarnation: TaskIncarnation,
+    /// When.
+    pub at: WallTime,
+}
+
+/// A machine that is being drained.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Drain {
+    /// When what is still there is ended.
+    pub deadline: WallTime,
+}
+
+/// What a leader begins with.
+#[derive(Clone, Debug)]
+pub struct Begin {
+    /// The life of the store.
+    pub epoch: Epoch,
+    /// Whether the store was restored, and nobody has said since that the roster is complete.
+    pub is_recovered: bool,
+    /// Everything that stands in the store.
+    pub records: Vec<(RecordKey, Record)>,
+    /// For the ids of runs; never given twice.
+    pub seed: [u8; 16],
+}
+
+/// Names a call of a client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct CallId(pub u64);
+
+/// What a client asks for.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Call {
+    /// A task, under an id that the client has drawn.
+    CreateTask(WorkKey, TaskIncarnation, Arc<TaskSpec>),
+    /// No longer.
+    CancelTask(WorkKey),
+    /// Forget it.
+    DeleteTask(WorkKey),
+    /// A service, or another spec for one.
+    PutService(ServiceKey, ServiceSpec),
+    /// No longer.
+    DeleteService(ServiceKey),
+    /// End this instance, gracefully; it comes back.
+    StopInstance(WorkKey),
+    /// Give this machine no more work, and move what it has.
+    Drain(Lock, Drain),
+    /// Give it work again.
+    Undrain(Lock),
+    /// Until when a domain is fresh; `None` for always.
+    SetDomain(Name, Option<WallTime>),
+}
+
+/// What a client is told. What was done stands in the store.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// It is done.
+    Done,
+    /// It was so already.
+    Already,
+    /// There is nothing of that name.
+    NotFound,
+    /// The name belongs to something else.
+    Taken(TaskIncarnation),
+    /// Not now, in this phase.
+    Conflict(sterna_model::record::Illegal),
+    /// The contract is not one that the limits allow for.
+    Refused(scheduler::NotSent),
+}
+
+/// Something that happened.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Input {
+    /// The moment of [`Control::deadline`](super::Control::deadline) came.
+    Tick,
+    /// What the fleet says.
+    Fleet(scheduler::Effect),
+    /// A client asks for something.
+    Call(CallId, Call),
+    /// A batch stands in the store.
+    Committed(super::outbox::BatchId),
+    /// The callback of a task was answered, or was not.
+    Called(WorkKey, TaskIncarnation, Called),
+    /// Somebody who must know says that the roster is complete although the store was restored.
+    RosterIsComplete,
+}
+
+/// What came of a callback.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Called {
+    /// It was taken, whatever was made of it.
+    Taken,
+    /// Nobody was there, or had no time.
+    NotTaken,
+}
+
+/// Something that the driver must do, in order.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Effect {
+    /// Give this to the fleet.
+    Fleet(scheduler::Input),
+    /// Tell a client.
+    Answer(CallId, Answer),
+    /// Tell whoever asked for it that a task is over; answer with [`Input::Called`].
+    Callback {
+        /// Which task.
+        key: WorkKey,
+        /// Which life of it: with the key it tells a repeated call.
+        incarnation: TaskIncarnation,
+        /// Where.
+        url: Box<str>,
+        /// How it ended.
+        end: TaskEnd,
+    },
+    /// Tell people.
+    Alarm(Alarm),
+}
+
+/// What must not be, and is told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Alarm {
+    /// A task that waits runs already: its record is older than its claim.
+    AdoptedPending(WorkKey, RunId),
+    /// A task runs here, and its record says: there.
+    RunsElsewhere(WorkKey, RunId),
+    /// A run of which nothing is known has ended.
+    Stray(Incarnation, RunId),
+    /// A sweep found something that no event had led to.
+    Swept(WorkKey),
+    /// A service's new version crashed too often, and was taken back.
+    Reverted(ServiceKey),
+}
+
+/// A run to be sent, without what the fleet says itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Sending {
+    pub(super) run: RunId,
+    pub(super) key: WorkKey,
+    pub(super) to: Incarnation,
+    pub(super) contract: Contract,
+    pub(super) task: Option<TaskIncarnation>,
+    pub(super) work: Payload,
+}

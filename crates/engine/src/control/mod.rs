@@ -1,0 +1,390 @@
+//! The control core: what runs where, and why; pure.
+//!
+//! ```text
+//!   clients ── Call ──▶ ┌─────────┐ ── writes, one batch at a time ──▶ store
+//!   fleet ──── news ──▶ │ Control │ ◀───────────── Committed ──────────
+//!   time ───── Tick ──▶ └─────────┘ ── runs, kills, answers: once they may be said
+//! ```
+//!
+//! | room | what it decides |
+//! | --- | --- |
+//! | `calls` | what clients ask for |
+//! | `tasks` | the life of a task, from its record to its callback |
+//! | `services` | which indices are to run; crashes; copies |
+//! | `updates` | how a new version of a service comes about, or is taken back |
+//! | `workers` | who is there, who is drained, and what is on each |
+//! | `runs` | what became of a run; both tables of [`tables`](crate::tables) are applied here |
+//! | `placing` | the auction, and what waits for it |
+//! | `outbox` | what must stand in the store before anything follows from it |
+//! | `payload` | what workers say, read from their words |
+//!
+//! Invariant: a run is sent after its claim stands in the store; nobody is told before what they are
+//! told stands there.
+//!
+//! Invariant: whatever may be running holds its seat on its worker until it is certainly gone.
+//!
+//! Invariant: an event touches only what it concerns; [`Control::sweep`] looks at everything, and
+//! finds nothing to do.
+//!
+//! It does not know links, nor the store's engine, nor what a command is made of.
+
+mod calls;
+mod interface;
+mod outbox;
+mod payload;
+mod placing;
+mod runs;
+mod services;
+mod tasks;
+#[cfg(test)]
+mod tests;
+mod updates;
+mod workers;
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use sterna_model::{
+    BootTime, Epoch, Lock, Name, RunId, Span, WallTime, Wants, WorkKey,
+    record::{Instance, Task},
+    spec::TaskSpec,
+};
+use sterna_protocol::{limits::Limits, roster::Enrolled, scheduler};
+
+pub use self::{
+    interface::{
+        Alarm, Answer, Begin, Call, CallId, Called, Drain, Effect, Input, Now, Record, RecordKey,
+        ServiceKey, ServiceRecord, Tombstone,
+    },
+    outbox::{BatchId, Write},
+    payload::{Ended, ended, offer, progress},
+};
+use self::{
+    outbox::Outbox,
+    services::Service,
+    workers::{Seat, Worker},
+};
+use crate::auction::{self, Rules, Waiting};
+
+/// How long the name of a task that was deleted stays taken (safety rule 27).
+const TOMBSTONE: Span = Span::from_secs(7 * 24 * 3_600);
+/// How long a drain may take that a worker asks for itself.
+const DRAIN: Span = Span::from_secs(10 * 60);
+/// How long the record of a task that is over stays.
+const RETENTION: Span = Span::from_secs(7 * 24 * 3_600);
+
+/// Everything that a leader decides by.
+#[derive(Clone, Debug)]
+pub struct Control {
+    epoch: Epoch,
+    is_recovered: bool,
+    /// Whether work without a claim may start (safety rule 20).
+    is_open: bool,
+    seed: [u8; 16],
+    runs_made: u64,
+    outbox: Outbox<RecordKey, Record, Effect>,
+    /// What may be said now.
+    ready: Vec<Effect>,
+    workers: BTreeMap<Lock, Worker>,
+    bidders: BTreeMap<auction::BidderId, Lock>,
+    roster: BTreeMap<Lock, Enrolled>,
+    drains: BTreeMap<Lock, Drain>,
+    limits: Vec<Limits>,
+    domains: BTreeMap<Name, Option<WallTime>>,
+    registry: auction::Registry,
+    waiting: Waiting,
+    /// What asks for a worker in this step.
+    asks: BTreeMap<WorkKey, Arc<Wants>>,
+    /// What happened in this step that may help what waits.
+    helped: Vec<placing::Helped>,
+    seats: BTreeMap<RunId, Seat>,
+    /// The same, by machine.
+    seated: BTreeMap<Lock, BTreeSet<RunId>>,
+    tasks: BTreeMap<WorkKey, (Task, Arc<TaskSpec>)>,
+    tombstones: BTreeMap<WorkKey, Tombstone>,
+    services: BTreeMap<ServiceKey, Service>,
+    instances: BTreeMap<WorkKey, Instance>,
+    /// Instances that a worker turned down, and until when they wait.
+    resting: BTreeMap<WorkKey, WallTime>,
+    /// Runs whose worker is silent.
+    silent: BTreeSet<RunId>,
+    /// Services whose spec has changed in this step.
+    changed: BTreeSet<ServiceKey>,
+    /// Runs that were called lost, and may yet say how they ended.
+    lost: BTreeMap<RunId, WorkKey>,
+    timers: BTreeSet<(WallTime, Timer)>,
+    callbacks: BTreeMap<WorkKey, u32>,
+}
+
+/// What is looked at again when its time comes.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Timer {
+    /// An instance that waits after a crash, or anything that a worker turned down.
+    Restart(WorkKey),
+    /// An instance that has run long enough to count.
+    Settled(WorkKey),
+    /// The latest start of a task, or the end of what is kept of it.
+    Task(WorkKey),
+    /// A callback that is tried again.
+    Callback(WorkKey),
+    /// The end of a drain.
+    Drain(Lock),
+}
+
+impl Control {
+    /// A leader that has just been elected, with everything that the store says.
+    pub fn new(now: Now, begin: Begin) -> Self {
+        let Begin { epoch, is_recovered, records, seed } = begin;
+        let mut control = Self {
+            epoch,
+            is_recovered,
+            is_open: false,
+            seed,
+            runs_made: 0,
+            outbox: Outbox::default(),
+            ready: Vec::new(),
+            workers: BTreeMap::new(),
+            bidders: BTreeMap::new(),
+            roster: BTreeMap::new(),
+            drains: BTreeMap::new(),
+            limits: Vec::new(),
+            domains: BTreeMap::new(),
+            registry: auction::Registry::new(Rules::default()),
+            waiting: Waiting::new(),
+            asks: BTreeMap::new(),
+            resting: BTreeMap::new(),
+            silent: BTreeSet::new(),
+            changed: BTreeSet::new(),
+            lost: BTreeMap::new(),
+            helped: Vec::new(),
+            seats: BTreeMap::new(),
+            seated: BTreeMap::new(),
+            tasks: BTreeMap::new(),
+            tombstones: BTreeMap::new(),
+            services: BTreeMap::new(),
+            instances: BTreeMap::new(),
+            timers: BTreeSet::new(),
+            callbacks: BTreeMap::new(),
+        };
+        for (key, record) in records {
+            control.load(key, record);
+        }
+        control.take_over(now);
+        control
+    }
+
+    fn load(&mut self, key: RecordKey, record: Record) {
+        match (key, record) {
+            (RecordKey::Service(key), Record::Service(record)) => {
+                self.services.insert(key, Service::new(record));
+            }
+            (RecordKey::Instance(key), Record::Instance(instance)) => {
+                self.instances.insert(key, instance);
+            }
+            (RecordKey::Task(key), Record::Task(task, spec)) => {
+                self.tasks.insert(key, (task, spec));
+            }
+            (RecordKey::Tombstone(key), Record::Tombstone(tombstone)) => {
+                self.tombstones.insert(key, tombstone);
+            }
+            (RecordKey::Roster(lock), Record::Roster(entry)) => {
+                self.roster.insert(lock, entry);
+            }
+            (RecordKey::Drain(lock), Record::Drain(drain)) => {
+                self.drains.insert(lock, drain);
+            }
+            (RecordKey::Domain(name), Record::Domain(until)) => {
+                self.domains.insert(name, until);
+            }
+            (RecordKey::Limits, Record::Limits(limits)) => self.limits = limits,
+            // A key is read together with its record: nothing else can stand there.
+            (
+                RecordKey::Service(_)
+                | RecordKey::Instance(_)
+                | RecordKey::Task(_)
+                | RecordKey::Tombstone(_)
+                | RecordKey::Roster(_)
+                | RecordKey::Drain(_)
+                | RecordKey::Domain(_)
+                | RecordKey::Limits,
+                _,
+            ) => {}
+        }
+    }
+
+    /// Goes on where the leader before has ended.
+    fn take_over(&mut self, now: Now) {
+        let runs: Vec<_> =
+            self.claims().map(|claim| (claim.run, claim.key, claim.holder)).collect();
+        for (run, key, on) in runs {
+            self.seat(run, key, on);
+        }
+        for (lock, drain) in self.drains.clone() {
+            self.timers.insert((drain.deadline, Timer::Drain(lock)));
+        }
+        let services: Vec<_> = self.services.keys().cloned().collect();
+        for service in services {
+            self.converge(now, &service);
+        }
+        let orphans: Vec<_> = self.instances.keys().cloned().collect();
+        for key in orphans {
+            self.converge_index(now, &key);
+        }
+        let tasks: Vec<_> = self.tasks.keys().cloned().collect();
+        for key in tasks {
+            self.take_over_task(now, &key);
+        }
+    }
+
+    /// Everything that the store says may be running, for the fleet to begin with.
+    pub fn claims(&self) -> impl Iterator<Item = scheduler::Claim> {
+        let instances = self.instances.iter().flat_map(|(key, instance)| {
+            instance.copies().map(move |copy| claim(key, None, &copy.placed))
+        });
+        let tasks = self.tasks.iter().filter_map(|(key, (task, _))| {
+            Some(claim(key, Some(task.incarnation()), task.placed()?))
+        });
+        instances.chain(tasks)
+    }
+
+    /// When to call [`Control::step`] with [`Input::Tick`].
+    pub fn deadline(&self, now: Now) -> Option<BootTime> {
+        let (at, _) = self.timers.first()?;
+        Some(now.boot.plus(at.since(now.wall)))
+    }
+
+    /// What is to be committed next, if nothing is on its way.
+    pub fn commit(&mut self) -> Option<(BatchId, Vec<Write<RecordKey, Record>>)> {
+        self.outbox.send()
+    }
+
+    /// Takes one input at `now` and adds to `effects` what the driver must do, in order.
+    pub fn step(&mut self, now: Now, input: Input, effects: &mut Vec<Effect>) {
+        match input {
+            Input::Tick => self.pass_time(now),
+            Input::Fleet(news) => self.hear(now, news),
+            Input::Call(id, call) => self.call(now, id, call),
+            Input::Committed(batch) => {
+                let released = self.outbox.committed(batch);
+                self.ready.extend(released);
+            }
+            Input::Called(key, incarnation, called) => {
+                self.callback_answered(now, &key, incarnation, called);
+            }
+            Input::RosterIsComplete => {
+                self.is_recovered = false;
+                let keys: Vec<_> = self.instances.keys().cloned().collect();
+                for key in keys {
+                    self.converge_index(now, &key);
+                }
+            }
+        }
+        while let Some(service) = self.changed.pop_first() {
+            self.ask_anew(&service);
+            self.converge(now, &service);
+        }
+        self.place(now);
+        effects.append(&mut self.ready);
+    }
+
+    /// What is due.
+    fn pass_time(&mut self, now: Now) {
+        while let Some((at, _)) = self.timers.first()
+            && *at <= now.wall
+            && let Some((_, timer)) = self.timers.pop_first()
+        {
+            match timer {
+                Timer::Restart(key) if services::service_of(&key).is_none() => {
+                    self.resting.remove(&key);
+                    self.task_has_rested(&key);
+                }
+                Timer::Restart(key) | Timer::Settled(key) => self.converge_index(now, &key),
+                Timer::Task(key) => self.task_is_due(now, &key),
+                Timer::Callback(key) => self.call_back(now, &key),
+                Timer::Drain(lock) => self.end_drain(now, lock),
+            }
+        }
+    }
+
+    /// Looks at every instance as if nothing were known to have changed, and gives those about which
+    /// something was to be done. Between events that is none: what is found is a mistake of ours.
+    pub fn sweep(&mut self, now: Now) -> Vec<WorkKey> {
+        let mut found = Vec::new();
+        let keys: Vec<_> = self.instances.keys().cloned().collect();
+        for key in keys {
+            let before = (self.asks.len(), self.outbox.len());
+            self.converge_index(now, &key);
+            if before != (self.asks.len(), self.outbox.len()) {
+                self.tell(Effect::Alarm(Alarm::Swept(key.clone())));
+                found.push(key);
+            }
+        }
+        found
+    }
+
+    /// Says something once everything stands that was decided so far.
+    fn tell(&mut self, effect: Effect) {
+        if let Some(effect) = self.outbox.after(effect) {
+            self.ready.push(effect);
+        }
+    }
+
+    /// A new run, never named before.
+    fn new_run(&mut self, now: Now) -> RunId {
+        // Distinct by the count within a reign and by the seed between reigns; SplitMix64 spreads both.
+        self.runs_made += 1;
+        let (high, low) = self.seed.split_at(8);
+        let word =
+            |half: &[u8]| half.iter().fold(0_u64, |word, byte| (word << 8) | u64::from(*byte));
+        let mixed = mix(word(low) ^ self.runs_made.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        let other = mix(word(high) ^ self.runs_made);
+        let mut random = [0; 10];
+        for (at, byte) in mixed.to_be_bytes().into_iter().chain(other.to_be_bytes()).enumerate() {
+            if let Some(place) = random.get_mut(at) {
+                *place = byte;
+            }
+        }
+        RunId::from_parts(now.wall, random)
+    }
+
+    /// What work that is known takes on its worker.
+    fn wants_of(&self, key: &WorkKey) -> Arc<Wants> {
+        let service = services::service_of(key).and_then(|service| self.services.get(&service));
+        match (self.tasks.get(key), service) {
+            (Some((_, spec)), _) => Arc::clone(&spec.wants),
+            (None, Some(service)) => Arc::clone(&service.record.spec.wants),
+            // Of an orphan nobody knows what it takes, beside its place.
+            (None, None) => Arc::new(Wants {
+                demand: sterna_model::Demand::new(
+                    sterna_model::Millicores::new(0),
+                    sterna_model::Bytes::new(0),
+                    sterna_model::Bytes::new(0),
+                    sterna_model::Countables::default(),
+                ),
+                constraints: sterna_model::Constraints::default(),
+            }),
+        }
+    }
+}
+
+const fn mix(word: u64) -> u64 {
+    let word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    word ^ (word >> 31)
+}
+
+fn claim(
+    key: &WorkKey,
+    task: Option<sterna_model::TaskIncarnation>,
+    placed: &sterna_model::record::Placed,
+) -> scheduler::Claim {
+    scheduler::Claim {
+        holder: placed.on,
+        run: placed.run,
+        key: key.clone(),
+        task,
+        contract: placed.contract,
+    }
+}

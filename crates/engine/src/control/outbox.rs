@@ -1,0 +1,163 @@
+//! What must stand in the store, and what waits for that.
+//!
+//! ```text
+//!   a decision ──▶ writes, in the open batch ──▶ committed, one batch after the other
+//!                  what follows from it ───────────────▶ released then, in order
+//! ```
+//!
+//! The leader alone writes what is decided here, and its commits are fenced: a batch applies, or this
+//! reign is over. So decisions go on at once, by what the store is going to say; but nothing is sent,
+//! and nobody is told, before everything stands there that was decided until then (safety rules 6
+//! and 18).
+//!
+//! Invariant: batches are committed in the order in which they were decided, one at a time, and none
+//! has more writes than fit into one commit.
+
+use std::collections::{BTreeMap, VecDeque};
+
+/// Names a batch; later ones are greater.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct BatchId(u64);
+
+/// One write: what is to stand under a key, or that nothing is.
+pub type Write<K, V> = (K, Option<V>);
+
+/// Writes in one batch at most: commits stay below a hundred operations, fences included.
+const WRITES_MAX: usize = 80;
+
+/// Everything that is decided and not committed.
+#[derive(Clone, Debug)]
+pub(super) struct Outbox<K, V, A> {
+    /// The last is open.
+    batches: VecDeque<Batch<K, V, A>>,
+    /// How many batches are committed.
+    done: u64,
+    /// Whether the first is on its way.
+    is_sent: bool,
+}
+
+#[derive(Clone, Debug)]
+struct Batch<K, V, A> {
+    writes: BTreeMap<K, Option<V>>,
+    after: Vec<A>,
+}
+
+impl<K, V, A> Default for Batch<K, V, A> {
+    fn default() -> Self {
+        Self { writes: BTreeMap::new(), after: Vec::new() }
+    }
+}
+
+impl<K, V, A> Default for Outbox<K, V, A> {
+    fn default() -> Self {
+        Self { batches: VecDeque::new(), done: 0, is_sent: false }
+    }
+}
+
+impl<K: Ord + Clone, V: Clone, A> Outbox<K, V, A> {
+    /// Says what is to stand there, or that nothing is.
+    pub(super) fn write(&mut self, key: K, value: Option<V>) {
+        let first_is_sent = self.is_sent && self.batches.len() == 1;
+        let is_full = self.batches.back().is_none_or(|open| open.writes.len() >= WRITES_MAX);
+        if first_is_sent || is_full {
+            self.batches.push_back(Batch::default());
+        }
+        if let Some(open) = self.batches.back_mut() {
+            open.writes.insert(key, value);
+        }
+    }
+
+    /// Keeps what follows until everything stands that was decided so far. If all does, it is given
+    /// back at once.
+    pub(super) fn after(&mut self, after: A) -> Option<A> {
+        match self.batches.back_mut() {
+            Some(last) => {
+                last.after.push(after);
+                None
+            }
+            None => Some(after),
+        }
+    }
+
+    /// What is to be committed now, if nothing is on its way.
+    pub(super) fn send(&mut self) -> Option<(BatchId, Vec<Write<K, V>>)> {
+        if self.is_sent {
+            return None;
+        }
+        let first = self.batches.front()?;
+        self.is_sent = true;
+        let writes = first.writes.iter().map(|(key, value)| (key.clone(), value.clone()));
+        Some((BatchId(self.done), writes.collect()))
+    }
+
+    /// A batch stands: what waited for it is released, in order. Of another batch it is no news.
+    pub(super) fn committed(&mut self, batch: BatchId) -> Vec<A> {
+        if !self.is_sent || batch.0 != self.done {
+            return Vec::new();
+        }
+        self.is_sent = false;
+        self.done += 1;
+        self.batches.pop_front().map_or_else(Vec::new, |batch| batch.after)
+    }
+
+    /// How many writes wait.
+    pub(super) fn len(&self) -> usize {
+        self.batches.iter().map(|batch| batch.writes.len()).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    type Box = Outbox<u32, &'static str, &'static str>;
+
+    #[test]
+    fn what_follows_waits_for_the_commit() {
+        let mut outbox = Box::default();
+        assert_eq!(outbox.after("at once"), Some("at once"));
+        outbox.write(1, Some("a"));
+        assert_eq!(outbox.after("sent"), None);
+        let (batch, writes) = outbox.send().unwrap();
+        assert_eq!(writes, [(1, Some("a"))]);
+        assert_eq!(outbox.committed(batch), ["sent"]);
+        assert_eq!(outbox.len(), 0);
+        assert_eq!(outbox.after("at once again"), Some("at once again"));
+    }
+
+    #[test]
+    fn what_is_decided_while_a_batch_is_on_its_way_goes_with_the_next() {
+        let mut outbox = Box::default();
+        outbox.write(1, Some("a"));
+        assert_eq!(outbox.after("one"), None);
+        let (first, _) = outbox.send().unwrap();
+        // Without writes of its own it still waits for what was decided before.
+        assert_eq!(outbox.after("one too"), None);
+        outbox.write(1, None);
+        assert_eq!(outbox.after("two"), None);
+        assert!(outbox.send().is_none(), "one at a time");
+        assert_eq!(outbox.committed(first), ["one", "one too"]);
+        assert_eq!(outbox.committed(first), [""; 0], "it was told already");
+        let (second, writes) = outbox.send().unwrap();
+        assert_eq!(writes, [(1, None)]);
+        assert_eq!(outbox.committed(second), ["two"]);
+    }
+
+    #[test]
+    fn the_last_word_on_a_key_is_written_and_batches_are_bounded() {
+        let mut outbox = Box::default();
+        outbox.write(1, Some("a"));
+        outbox.write(1, Some("b"));
+        assert_eq!(outbox.len(), 1);
+        for key in 0..200 {
+            outbox.write(key, Some("c"));
+        }
+        let mut sizes = Vec::new();
+        while let Some((batch, writes)) = outbox.send() {
+            sizes.push(writes.len());
+            outbox.committed(batch);
+        }
+        assert_eq!(sizes.iter().max(), Some(&WRITES_MAX));
+        assert!(sizes.iter().sum::<usize>() >= 200);
+    }
+}

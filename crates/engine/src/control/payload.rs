@@ -1,0 +1,108 @@
+//! What workers say of themselves and of their runs, read from their words.
+//!
+//! Fields are added to these, never changed; what is not there is not said. What cannot be read at
+//! all is taken for as little as possible: an end is an end, whatever it says.
+
+use serde_json::Value;
+use sterna_model::{Amounts, Bytes, Millicores, Name};
+
+use crate::{
+    auction::{Offer, Standing},
+    tables::Container,
+};
+
+/// What a worker is and has, as the auction wants to know it.
+pub fn offer(name: &Name, facts: &[u8], standing: Standing) -> Offer {
+    let facts: Value = serde_json::from_slice(facts).unwrap_or_default();
+    let number = |field: &str| facts[field].as_u64().unwrap_or(0);
+    let word = |value: &Value| value.as_str().and_then(|text| Name::new(text).ok());
+    let words = |field: &str| {
+        let all = facts[field].as_array().into_iter().flatten();
+        all.filter_map(word).collect()
+    };
+    let countables = facts["countables"].as_object().into_iter().flatten();
+    let countables = countables
+        .filter_map(|(name, count)| Some((Name::new(name).ok()?, count.as_u64()?)))
+        .collect();
+    Offer {
+        name: name.clone(),
+        zone: word(&facts["zone"]),
+        stack: word(&facts["stack"]),
+        required: words("required_tags"),
+        optional: words("tags"),
+        total: Amounts {
+            cpu: Millicores::new(number("cpu_millicores")),
+            memory: Bytes::new(number("memory_bytes")),
+            disk: Bytes::new(number("disk_bytes")),
+            containers: number("containers"),
+            countables,
+        },
+        standing,
+    }
+}
+
+/// How far a run is, by its worker's last word on it.
+pub fn progress(said: &[u8]) -> Container {
+    let said: Value = serde_json::from_slice(said).unwrap_or_default();
+    match said["state"].as_str() {
+        Some("running") => Container::Running,
+        Some("reserved") => Container::Reserved,
+        _ => Container::Starting,
+    }
+}
+
+/// How a run ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ended {
+    /// Whether the worker ended it, for whatever reason.
+    pub was_stopped: bool,
+    /// Whether it did what it was to do.
+    pub is_success: bool,
+    /// All of it, in the worker's words.
+    pub report: Box<str>,
+}
+
+/// Reads an end.
+pub fn ended(said: &[u8]) -> Ended {
+    let text = String::from_utf8_lossy(said);
+    let said: Value = serde_json::from_slice(said).unwrap_or_default();
+    let was_stopped =
+        matches!(said["cause"].as_str(), Some("request" | "deadline" | "worker_exit"));
+    let exited = said["cause"].as_str() == Some("exited");
+    let is_success = exited && said["exit"]["code"].as_i64() == Some(0);
+    Ended { was_stopped, is_success, report: text.into() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_end_is_a_stop_a_success_or_neither() {
+        let read = |said: &str| {
+            let Ended { was_stopped, is_success, .. } = ended(said.as_bytes());
+            (was_stopped, is_success)
+        };
+        assert_eq!(read(r#"{"cause":"exited","exit":{"code":0}}"#), (false, true));
+        assert_eq!(read(r#"{"cause":"exited","exit":{"code":3}}"#), (false, false));
+        assert_eq!(read(r#"{"cause":"exited","exit":{"signal":9}}"#), (false, false));
+        assert_eq!(read(r#"{"cause":"request","exit":{"code":0}}"#), (true, false));
+        assert_eq!(read(r#"{"cause":"deadline"}"#), (true, false));
+        assert_eq!(read(r#"{"cause":{"failed_to_start":"no such file"}}"#), (false, false));
+        assert_eq!(read("not json"), (false, false));
+    }
+
+    #[test]
+    fn facts_that_cannot_be_read_offer_nothing() {
+        let name = Name::new("w1").unwrap();
+        let none = offer(&name, b"?", Standing::Taking);
+        assert_eq!(none.total, Amounts::default());
+        let facts = br#"{"zone":"a","tags":["ssd"],"cpu_millicores":2000,"memory_bytes":64,
+            "disk_bytes":9,"containers":250,"countables":{"gpu":2}}"#;
+        let some = offer(&name, facts, Standing::Withheld);
+        assert_eq!(some.zone, Some(Name::new("a").unwrap()));
+        assert_eq!((some.total.cpu.get(), some.total.containers), (2000, 250));
+        assert_eq!(some.total.countables.get(&Name::new("gpu").unwrap()), 2);
+        assert!(some.optional.contains(&Name::new("ssd").unwrap()));
+    }
+}

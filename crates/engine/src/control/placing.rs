@@ -1,0 +1,131 @@
+//! Who gets what: the auction, and what waits for it.
+
+use std::sync::Arc;
+
+use sterna_model::{
+    WorkKey,
+    record::{Placed, TaskEnd, TaskPhase},
+    spec::WhenFull,
+};
+use sterna_protocol::{message::Payload, scheduler};
+
+use super::{Control, Effect, Now, interface::Sending, services};
+use crate::auction::{Ask, BidderId, Change, Reason};
+
+/// Something after which work that waits may be placed.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Helped {
+    /// A worker offers something else, or has more free.
+    Worker(BidderId),
+    /// Something has started.
+    Started,
+}
+
+impl Control {
+    /// Asks for a worker for this, in this step.
+    pub(super) fn ask(&mut self, key: &WorkKey) {
+        let wants = self.wants_of(key);
+        self.waiting.forget(key);
+        self.asks.insert(key.clone(), wants);
+    }
+
+    /// No longer.
+    pub(super) fn withdraw(&mut self, key: &WorkKey) {
+        self.waiting.forget(key);
+        self.asks.remove(key);
+    }
+
+    /// Gives out what is asked for, and looks again at what waits where something has helped.
+    pub(super) fn place(&mut self, now: Now) {
+        if !self.is_open {
+            return;
+        }
+        loop {
+            let asks = std::mem::take(&mut self.asks).into_iter();
+            let asks: Vec<_> = asks.map(|(key, wants)| Ask { key, wants }).collect();
+            if !asks.is_empty() {
+                self.hold_auction(now, asks);
+                continue;
+            }
+            let Some(helped) = self.helped.last().copied() else { return };
+            let mut woken = Vec::new();
+            let change = match helped {
+                Helped::Worker(bidder) => Change::Worker(bidder),
+                Helped::Started => Change::Started,
+            };
+            if self.waiting.wake(&self.registry, change, &mut woken) == 0 {
+                self.helped.pop();
+            }
+            self.asks = woken.into_iter().map(|ask| (ask.key, ask.wants)).collect();
+        }
+    }
+
+    fn hold_auction(&mut self, now: Now, asks: Vec<Ask>) {
+        let outcome = self.registry.auction(&asks);
+        for placement in outcome.placed {
+            if let Some(ask) = asks.get(placement.ask) {
+                self.give(now, ask, placement.bidder);
+            }
+        }
+        for left in outcome.left {
+            if let Some(ask) = asks.get(left.ask) {
+                self.leave(now, ask.clone(), &left.reason);
+            }
+        }
+    }
+
+    /// A worker gets it: the claim is written, and the run is sent when it stands (safety rule 6).
+    fn give(&mut self, now: Now, ask: &Ask, bidder: BidderId) {
+        let worker = self.bidders.get(&bidder).and_then(|lock| self.workers.get(lock));
+        let Some(to) = worker.map(|worker| worker.life) else { return };
+        let run = self.new_run(now);
+        let key = &ask.key;
+        let sending = if let Some((task, spec)) = self.tasks.get_mut(key) {
+            let placed = Placed { run, on: to, contract: spec.contract };
+            let work: Payload = Arc::clone(&spec.work);
+            let (contract, incarnation) = (spec.contract, task.incarnation());
+            task.claim(placed, now.wall).ok().map(|()| Sending {
+                run,
+                key: key.clone(),
+                to,
+                contract,
+                task: Some(incarnation),
+                work,
+            })
+        } else {
+            self.claim_instance(now, key, run, to)
+        };
+        let Some(sending) = sending else {
+            // It was cancelled, or found elsewhere: the seat is given back.
+            self.seat_placed(run, key.clone(), to.lock, Arc::clone(&ask.wants));
+            self.leave_seat(run);
+            return;
+        };
+        self.seat_placed(run, key.clone(), to.lock, Arc::clone(&ask.wants));
+        self.write_work(key);
+        let Sending { run, key, to, contract, task, work } = sending;
+        let dispatch = scheduler::Dispatch { to, run, key, task, contract, work };
+        self.tell(Effect::Fleet(scheduler::Input::Dispatch(vec![dispatch])));
+    }
+
+    fn leave(&mut self, now: Now, ask: Ask, reason: &Reason) {
+        let is_to_fail = self.tasks.get(&ask.key).is_some_and(|(task, spec)| {
+            task.phase() == TaskPhase::Pending && spec.when_full == WhenFull::Fail
+        });
+        if is_to_fail {
+            let end = TaskEnd::NoRoom { why: reason.to_string().into() };
+            self.finish_task(now, &ask.key, end);
+            return;
+        }
+        self.waiting.park(ask, reason);
+    }
+
+    /// Writes down what is known of a task or an instance.
+    pub(super) fn write_work(&mut self, key: &WorkKey) {
+        if services::service_of(key).is_some() {
+            self.write_instance(key);
+        } else {
+            self.write_task(key);
+        }
+    }
+}

@@ -1,0 +1,177 @@
+//! What the fleet says, and what follows from it: both tables of reconciliation are applied here.
+
+use sterna_model::{Incarnation, RunId, TaskIncarnation, WorkKey, record::Placed};
+use sterna_protocol::{
+    message::{Held, Kill, News, StatusAnswer},
+    scheduler::{self, NotSent, Report, Settlement},
+};
+
+use super::{Alarm, Control, Effect, Now, Record, RecordKey, payload, services};
+use crate::tables::{self, Container};
+
+impl Control {
+    pub(super) fn hear(&mut self, now: Now, news: scheduler::Effect) {
+        use scheduler::Effect as News;
+        match news {
+            News::Enroll(entry) => self.enroll(entry),
+            News::Strike(lock) => self.strike(lock),
+            News::Revive(life) => self.revive(life),
+            News::Settled(run, settlement) => self.settled(now, run, settlement),
+            News::Found(from, held) => self.found(now, from, &held),
+            News::Reported(report) => self.reported(now, report),
+            News::Silent(run) => self.silent(now, run),
+            News::Health(life, health) => self.set_health(now, life, health),
+            News::Facts(life, name, facts) => self.set_facts(life, name, facts),
+            News::WantsDrain(lock, true) => {
+                let deadline = now.wall.plus(super::DRAIN);
+                self.set_drain(now, lock, Some(super::Drain { deadline }));
+            }
+            News::WantsDrain(lock, false) => self.set_drain(now, lock, None),
+            News::Opened(doors) => self.is_open |= doors.unclaimed,
+            News::Retired(oldest) => {
+                self.limits.retain(|limits| limits.version >= oldest);
+                let limits = self.limits.clone();
+                self.outbox.write(RecordKey::Limits, Some(Record::Limits(limits)));
+            }
+            // These are between the link and its driver.
+            News::Send(..) | News::Close(_) | News::StoreLags(..) => {}
+        }
+    }
+
+    /// A run is not, and will not be, running (safety rules 5 and 6).
+    fn settled(&mut self, now: Now, run: RunId, settlement: Settlement) {
+        let Some(key) = self.seats.get(&run).map(|seat| seat.key.clone()) else { return };
+        self.leave_seat(run);
+        let is_instance = services::service_of(&key).is_some();
+        match settlement {
+            Settlement::NotSent(_) | Settlement::Refused(_) if is_instance => {
+                self.copy_is_gone(now, &key, run, false);
+            }
+            Settlement::Gone(_) if is_instance => self.copy_is_gone(now, &key, run, true),
+            // The worker has not been asked: it has turned nothing down.
+            Settlement::NotSent(why) => self.task_returned(now, &key, run, !is_hasty(why)),
+            Settlement::Refused(_) => self.task_returned(now, &key, run, true),
+            Settlement::Gone(_) => self.task_lost(now, &key, run),
+        }
+    }
+
+    /// A status: recorded first, acknowledged then.
+    fn reported(&mut self, now: Now, report: Report) {
+        let Report { from, run, number, news, .. } = report;
+        let key = self.seats.get(&run).map(|seat| seat.key.clone());
+        let key = key.or_else(|| self.lost.get(&run).cloned());
+        let answer = match key {
+            Some(key) if services::service_of(&key).is_some() => {
+                self.instance_reported(now, &key, run, &news);
+                StatusAnswer::Recorded
+            }
+            Some(key) => {
+                self.task_reported(now, &key, run, &news);
+                StatusAnswer::Recorded
+            }
+            None => {
+                if news.is_end() {
+                    self.tell(Effect::Alarm(Alarm::Stray(from, run)));
+                }
+                StatusAnswer::Ignored
+            }
+        };
+        let recorded = scheduler::Input::Recorded(from, run, number, answer);
+        self.tell(Effect::Fleet(recorded));
+    }
+
+    /// A worker has a run that nobody claimed: the tables say what is made of it.
+    fn found(&mut self, now: Now, from: Incarnation, held: &Held) {
+        let container = container_of(held);
+        let placed = Placed { run: held.run, on: from, contract: held.contract };
+        if services::service_of(&held.key).is_some() {
+            self.found_instance(now, &held.key, placed, container);
+        } else {
+            self.found_task(now, &held.key, held.task, placed, container);
+        }
+    }
+
+    fn found_task(
+        &mut self,
+        now: Now,
+        key: &WorkKey,
+        incarnation: Option<TaskIncarnation>,
+        placed: Placed,
+        container: Container,
+    ) {
+        use tables::task::Action;
+        let run = placed.run;
+        let record = self.task_seen_from(key, incarnation, run);
+        match tables::task::reconcile(container, record) {
+            Action::Leave => {}
+            Action::Claim => {
+                self.tell(Effect::Alarm(Alarm::AdoptedPending(key.clone(), run)));
+                self.adopt_task(now, key, placed);
+            }
+            Action::Complete => {
+                self.tell(Effect::Alarm(Alarm::AdoptedPending(key.clone(), run)));
+                // Its end comes as a status, and finds it running.
+                self.adopt_task(now, key, placed);
+            }
+            Action::End => self.end_stray(run, key, placed.on, container),
+            Action::EndLoudly => {
+                self.tell(Effect::Alarm(Alarm::RunsElsewhere(key.clone(), run)));
+                self.end_stray(run, key, placed.on, container);
+            }
+            Action::Fail => self.task_lost(now, key, run),
+        }
+    }
+
+    fn found_instance(&mut self, now: Now, key: &WorkKey, placed: Placed, container: Container) {
+        use tables::instance::Action;
+        let run = placed.run;
+        let record = self.instance_seen_from(key, run);
+        match tables::instance::reconcile(container, record) {
+            Action::Leave | Action::Vacate => {}
+            Action::Claim | Action::Run => self.adopt_instance(now, key, placed),
+            // There was nobody of whom it could be the crash: it is counted when its status comes.
+            Action::Crash | Action::End => self.end_stray(run, key, placed.on, container),
+        }
+    }
+
+    /// Ends a run that has no record. While it lasts it has its seat.
+    pub(super) fn end_stray(
+        &mut self,
+        run: RunId,
+        key: &WorkKey,
+        on: Incarnation,
+        container: Container,
+    ) {
+        match container {
+            Container::Crashed | Container::Shutdown | Container::Absent => {}
+            Container::Reserved | Container::Starting | Container::Running => {
+                self.seat(run, key.clone(), on);
+                self.kill(run, Kill::Gracefully);
+            }
+        }
+    }
+}
+
+/// How far a run is that was found.
+fn container_of(held: &Held) -> Container {
+    match held.status.as_ref().map(|status| &status.news) {
+        None => Container::Running,
+        Some(News::Progress(said)) => payload::progress(said),
+        Some(News::Ended(said)) if payload::ended(said).was_stopped => Container::Shutdown,
+        Some(News::Ended(_)) => Container::Crashed,
+        Some(News::WasNotRunning) => Container::Absent,
+    }
+}
+
+/// Whether a run was not sent because its worker changed in the meantime: nobody is to blame, and
+/// the next try goes elsewhere.
+const fn is_hasty(why: NotSent) -> bool {
+    match why {
+        NotSent::NotHere
+        | NotSent::NotHealthy
+        | NotSent::Draining
+        | NotSent::NoMoreNumbers
+        | NotSent::NotLeading => true,
+        NotSent::NotOpen | NotSent::AboveMark | NotSent::BelowLoss => false,
+    }
+}

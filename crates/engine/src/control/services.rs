@@ -1,0 +1,424 @@
+//! Which indices of a service are to run, and what becomes of their copies.
+//!
+//! Every index is judged by itself, never by how many there are. What time or a worker did to one
+//! leads here, and [`Control::converge_index`] says what is missing.
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use sterna_model::{
+    Contract, Incarnation, RunId, Span, WallTime, Work, WorkKey,
+    record::{Instance, InstancePhase, InstanceState, Placed, StopReason, TwinReason},
+    spec::DEFAULT_DOMAIN,
+};
+use sterna_protocol::message::{Kill, News};
+
+use super::{
+    Control, Now, Record, RecordKey, ServiceKey, ServiceRecord, Timer, interface::Sending, payload,
+};
+use crate::tables::{self, Container, instance as table};
+
+/// How long an instance waits that a worker turned down.
+const TURNED_DOWN: Span = Span::from_secs(1);
+
+/// A service, and which of its indices are not as its spec wants them.
+#[derive(Clone, Debug)]
+pub(super) struct Service {
+    pub(super) record: Arc<ServiceRecord>,
+    /// Those that do not serve now.
+    pub(super) missing: BTreeSet<u32>,
+    /// Those with a copy of another version.
+    pub(super) outdated: BTreeSet<u32>,
+}
+
+impl Service {
+    pub(super) const fn new(record: Arc<ServiceRecord>) -> Self {
+        Self { record, missing: BTreeSet::new(), outdated: BTreeSet::new() }
+    }
+}
+
+/// The service of an instance, and no other work.
+pub(super) fn service_of(key: &WorkKey) -> Option<ServiceKey> {
+    index_of(key).map(|(service, _)| service)
+}
+
+/// The same, with the index.
+pub(super) fn index_of(key: &WorkKey) -> Option<(ServiceKey, u32)> {
+    match &key.work {
+        Work::Instance { service, index } => {
+            let (namespace, name) = (key.namespace.clone(), service.clone());
+            Some((ServiceKey { namespace, name }, *index))
+        }
+        Work::Task(_) | Work::Node { .. } => None,
+    }
+}
+
+/// Whether two copies may run at a time, while a worker is silent or evacuating.
+pub(super) const fn may_overlap(contract: Contract) -> bool {
+    match contract {
+        Contract::Replace { .. } => true,
+        Contract::Stop { .. } | Contract::Keep => false,
+    }
+}
+
+/// Whether another copy may start beside what the record still holds.
+fn may_start(instance: &Instance, contract: Contract) -> bool {
+    match instance.twin().map(|twin| twin.reason) {
+        None => true,
+        Some(TwinReason::Silent | TwinReason::Evacuating) => may_overlap(contract),
+        // It is on its way out, and nothing else excuses a second one.
+        Some(TwinReason::Surplus) => false,
+    }
+}
+
+impl Control {
+    pub(super) fn write_instance(&mut self, key: &WorkKey) {
+        let record = self.instances.get(key).cloned().map(Record::Instance);
+        self.outbox.write(RecordKey::Instance(key.clone()), record);
+    }
+
+    /// Looks at every index of a service.
+    pub(super) fn converge(&mut self, now: Now, service: &ServiceKey) {
+        let instances =
+            self.services.get(service).map_or(0, |service| service.record.spec.instances);
+        for index in 0..instances {
+            self.converge_index(now, &service.instance(index));
+        }
+        for key in self.indices_from(service, instances) {
+            self.converge_index(now, &key);
+        }
+    }
+
+    /// The instances of a service that there are, from this index on.
+    pub(super) fn indices_from(&self, service: &ServiceKey, first: u32) -> Vec<WorkKey> {
+        let range = service.instance(first)..=service.instance(u32::MAX);
+        self.instances.range(range).map(|(key, _)| key.clone()).collect()
+    }
+
+    /// Does what one index needs now; nothing, if it is as it should be.
+    pub(super) fn converge_index(&mut self, now: Now, key: &WorkKey) {
+        let Some((service, index)) = index_of(key) else { return };
+        let is_wanted = self
+            .services
+            .get(&service)
+            .is_some_and(|service| index < service.record.spec.instances);
+        if is_wanted && !self.instances.contains_key(key) {
+            self.instances.insert(key.clone(), Instance::new(now.wall));
+            self.write_instance(key);
+        }
+        if is_wanted {
+            self.keep_index(now, key, &service);
+        } else {
+            self.release_index(now, key, &service);
+        }
+        self.note_index(now, &service, key, index);
+        self.roll(now, &service);
+    }
+
+    /// A wanted index: it runs, or is on its way there.
+    fn keep_index(&mut self, now: Now, key: &WorkKey, service: &ServiceKey) {
+        let contract = self.services.get(service).map(|service| service.record.spec.contract);
+        let (Some(instance), Some(contract)) = (self.instances.get_mut(key), contract) else {
+            return;
+        };
+        match instance.state() {
+            InstanceState::Unclaimed { .. } => {
+                if may_start(instance, contract) {
+                    self.ask_when_rested(now, key);
+                }
+            }
+            InstanceState::Crashed { until: Some(until) } if *until <= now.wall => {
+                if instance.restart(now.wall).is_ok() {
+                    self.write_instance(key);
+                    self.keep_index(now, key, service);
+                    return;
+                }
+            }
+            InstanceState::Crashed { until: Some(until) } => {
+                self.timers.insert((*until, Timer::Restart(key.clone())));
+            }
+            InstanceState::Crashed { until: None }
+            | InstanceState::Claimed { .. }
+            | InstanceState::Running { .. } => {}
+        }
+        self.end_evacuated(key);
+    }
+
+    /// A copy that evacuates ends when another runs, or has crashed.
+    fn end_evacuated(&mut self, key: &WorkKey) {
+        let Some(instance) = self.instances.get(key) else { return };
+        let Some(twin) = instance.twin() else { return };
+        let is_replaced =
+            matches!(instance.phase(), InstancePhase::Running | InstancePhase::Crashed);
+        if twin.reason == TwinReason::Evacuating && is_replaced {
+            self.stop_copy(key, twin.copy.placed.run, StopReason::Elsewhere);
+        }
+    }
+
+    /// Asks for a worker, unless one has just turned it down.
+    fn ask_when_rested(&mut self, now: Now, key: &WorkKey) {
+        match self.resting.get(key) {
+            Some(until) if *until > now.wall => {
+                self.timers.insert((*until, Timer::Restart(key.clone())));
+            }
+            Some(_) | None => {
+                self.resting.remove(key);
+                if self.waiting.get(key).is_none() {
+                    self.ask(key);
+                }
+            }
+        }
+    }
+
+    /// Lets what a worker turned down wait a little, or both would do nothing else.
+    pub(super) fn rest(&mut self, now: Now, key: &WorkKey) {
+        let until = now.wall.plus(TURNED_DOWN);
+        self.resting.insert(key.clone(), until);
+        self.timers.insert((until, Timer::Restart(key.clone())));
+    }
+
+    /// An index that nobody wants: its record goes when its copies have. Copies are ended only where
+    /// the domain is fresh: what is not known to be wanted may be wanted.
+    fn release_index(&mut self, now: Now, key: &WorkKey, service: &ServiceKey) {
+        self.withdraw(key);
+        let Some(instance) = self.instances.get(key) else { return };
+        if instance.check_retire().is_ok() {
+            self.instances.remove(key);
+            self.resting.remove(key);
+            self.write_instance(key);
+            return;
+        }
+        if self.may_destroy(now, service) {
+            self.stop_all(key, StopReason::Unwanted);
+        }
+    }
+
+    /// Whether what a spec does not want may be ended though nobody asked for that.
+    fn may_destroy(&self, now: Now, service: &ServiceKey) -> bool {
+        let domain = self.services.get(service).map(|service| &service.record.spec.domain);
+        !self.is_recovered && domain.is_none_or(|domain| self.is_fresh(domain, now.wall))
+    }
+
+    fn is_fresh(&self, domain: &sterna_model::Name, now: WallTime) -> bool {
+        domain.as_str() == DEFAULT_DOMAIN
+            || self.domains.get(domain).is_some_and(|until| until.is_none_or(|until| now < until))
+    }
+
+    /// Ends every copy of an index.
+    pub(super) fn stop_all(&mut self, key: &WorkKey, reason: StopReason) {
+        let Some(instance) = self.instances.get(key) else { return };
+        let runs: Vec<_> = instance.copies().map(|copy| copy.placed.run).collect();
+        for run in runs {
+            self.stop_copy(key, run, reason);
+        }
+    }
+
+    /// Ends a copy. That stands in the store first: an acknowledged stop is not forgotten.
+    pub(super) fn stop_copy(&mut self, key: &WorkKey, run: RunId, reason: StopReason) -> bool {
+        let Some(instance) = self.instances.get_mut(key) else { return false };
+        let is_news = instance.stop(run, reason);
+        if is_news {
+            self.write_instance(key);
+            self.kill(run, Kill::Gracefully);
+        }
+        is_news
+    }
+
+    /// A worker gets it.
+    pub(super) fn claim_instance(
+        &mut self,
+        now: Now,
+        key: &WorkKey,
+        run: RunId,
+        to: Incarnation,
+    ) -> Option<Sending> {
+        let service = service_of(key)?;
+        let record = &self.services.get(&service)?.record;
+        let (contract, version) = (record.spec.contract, record.version);
+        let work = Arc::clone(&record.spec.work);
+        let instance = self.instances.get_mut(key)?;
+        if !may_start(instance, contract) {
+            return None;
+        }
+        let placed = Placed { run, on: to, contract };
+        instance.claim(placed, version, now.wall).ok()?;
+        let (_, index) = index_of(key)?;
+        self.note_index(now, &service, key, index);
+        Some(Sending { run, key: key.clone(), to, contract, task: None, work })
+    }
+
+    /// What the record says of an index, from the worker that has this run.
+    pub(super) fn instance_seen_from(&self, key: &WorkKey, run: RunId) -> table::Record {
+        let Some(instance) = self.instances.get(key) else { return table::Record::Missing };
+        match (instance.phase(), instance.is_its(run)) {
+            (InstancePhase::Unclaimed, true | false) => table::Record::Unclaimed,
+            (InstancePhase::Claimed, true) => table::Record::ClaimedHere,
+            (InstancePhase::Claimed, false) => table::Record::ClaimedElsewhere,
+            (InstancePhase::Running, true) => table::Record::RunningHere,
+            (InstancePhase::Running, false) => table::Record::RunningElsewhere,
+            (InstancePhase::Crashed, true | false) => table::Record::Crashed,
+        }
+    }
+
+    /// A worker was found to have it. If a copy is starting elsewhere, that one goes.
+    pub(super) fn adopt_instance(&mut self, now: Now, key: &WorkKey, placed: Placed) {
+        let (run, on) = (placed.run, placed.on);
+        let Some((service, _)) = index_of(key) else { return };
+        let version = self.services.get(&service).map_or(0, |service| service.record.version);
+        let instance = self.instances.entry(key.clone()).or_insert_with(|| Instance::new(now.wall));
+        let rival = instance.copy().map(|copy| copy.placed.run);
+        let has_room = rival.is_none() || instance.displace(TwinReason::Surplus, now.wall).is_ok();
+        if !has_room || instance.adopt(placed, version, now.wall).is_err() {
+            return self.end_stray(run, key, on, Container::Running);
+        }
+        self.withdraw(key);
+        self.seat(run, key.clone(), on);
+        self.seat_started(run);
+        self.write_instance(key);
+        if let Some(rival) = rival {
+            self.stop_copy(key, rival, StopReason::Elsewhere);
+        }
+        self.converge_index(now, key);
+    }
+
+    /// The worker of a copy has been silent for so long that another may start.
+    pub(super) fn silent(&mut self, now: Now, run: RunId) {
+        let Some(key) = self.seats.get(&run).map(|seat| seat.key.clone()) else { return };
+        self.silent.insert(run);
+        self.displace_silent(now, &key);
+        self.converge_index(now, &key);
+    }
+
+    /// Makes room beside a copy whose worker is silent, if there is not another one already.
+    fn displace_silent(&mut self, now: Now, key: &WorkKey) {
+        let Some(instance) = self.instances.get_mut(key) else { return };
+        let run = instance.copy().map(|copy| copy.placed.run);
+        let is_silent = run.is_some_and(|run| self.silent.contains(&run));
+        let is_twin_silent = instance.twin().is_some_and(|twin| {
+            twin.reason == TwinReason::Evacuating && self.silent.contains(&twin.copy.placed.run)
+        });
+        if is_twin_silent {
+            instance.turn_twin(TwinReason::Silent);
+            self.write_instance(key);
+        } else if is_silent && instance.displace(TwinReason::Silent, now.wall).is_ok() {
+            self.write_instance(key);
+        }
+    }
+
+    /// The worker of a silent twin is heard again: the table says which copy goes.
+    pub(super) fn settle_twin(&mut self, now: Now, key: &WorkKey) {
+        let Some(instance) = self.instances.get(key) else { return };
+        let Some(twin) = instance.twin().cloned() else { return };
+        let run = twin.copy.placed.run;
+        self.silent.remove(&run);
+        let container =
+            if twin.running_since.is_some() { Container::Running } else { Container::Starting };
+        let record = self.instance_seen_from(key, run);
+        match tables::instance::reconcile(container, record) {
+            table::Action::Claim | table::Action::Run => self.promote(now, key),
+            table::Action::End => {
+                self.stop_copy(key, run, StopReason::Elsewhere);
+            }
+            table::Action::Leave | table::Action::Crash | table::Action::Vacate => {}
+        }
+        self.converge_index(now, key);
+    }
+
+    fn promote(&mut self, now: Now, key: &WorkKey) {
+        let Some(instance) = self.instances.get_mut(key) else { return };
+        if instance.promote(now.wall).is_err() {
+            return;
+        }
+        let surplus = instance.twin().map(|twin| twin.copy.placed.run);
+        self.withdraw(key);
+        self.write_instance(key);
+        if let Some(run) = surplus {
+            self.kill(run, Kill::Gracefully);
+        }
+    }
+
+    /// A run is certainly gone, and that was no crash.
+    pub(super) fn copy_is_gone(&mut self, now: Now, key: &WorkKey, run: RunId, is_prompt: bool) {
+        self.silent.remove(&run);
+        let Some(instance) = self.instances.get_mut(key) else { return };
+        if instance.is_its(run) && instance.vacate(now.wall).is_ok() {
+            if !is_prompt {
+                self.rest(now, key);
+            }
+        } else if instance.is_twins(run) {
+            instance.lose_twin();
+        } else {
+            return;
+        }
+        self.write_instance(key);
+        self.copy_went(now, key);
+    }
+
+    /// A slot is free: what waited for it goes on.
+    fn copy_went(&mut self, now: Now, key: &WorkKey) {
+        self.displace_silent(now, key);
+        let copy = self.instances.get(key).and_then(|instance| {
+            let copy = instance.copy()?;
+            Some((copy.placed.run, copy.placed.on.lock))
+        });
+        if let Some((run, lock)) = copy
+            && self.drains.contains_key(&lock)
+        {
+            self.evacuate_copy(now, key, run);
+        }
+        self.converge_index(now, key);
+    }
+
+    /// A status of one of its copies.
+    pub(super) fn instance_reported(&mut self, now: Now, key: &WorkKey, run: RunId, news: &News) {
+        match news {
+            News::Progress(said) => {
+                if payload::progress(said) == Container::Running {
+                    self.copy_runs(now, key, run);
+                }
+            }
+            News::WasNotRunning => {
+                self.leave_seat(run);
+                self.copy_is_gone(now, key, run, false);
+            }
+            News::Ended(said) => {
+                self.leave_seat(run);
+                self.copy_ended(now, key, run, payload::ended(said).was_stopped);
+            }
+        }
+    }
+
+    fn copy_runs(&mut self, now: Now, key: &WorkKey, run: RunId) {
+        self.seat_started(run);
+        let Some(instance) = self.instances.get_mut(key) else { return };
+        if instance.is_its(run) {
+            // Told again it is no news.
+            if instance.start(now.wall).is_err() {
+                return;
+            }
+        } else if instance.is_twins(run) {
+            instance.start_twin(now.wall);
+        } else {
+            return;
+        }
+        self.write_instance(key);
+        self.converge_index(now, key);
+    }
+
+    fn copy_ended(&mut self, now: Now, key: &WorkKey, run: RunId, was_stopped: bool) {
+        let Some(instance) = self.instances.get_mut(key) else { return };
+        let copy = instance.copy().filter(|copy| copy.placed.run == run).cloned();
+        let Some(copy) = copy else { return self.copy_is_gone(now, key, run, true) };
+        let service = service_of(key).and_then(|service| self.services.get(&service));
+        let policy = service.map(|service| service.record.spec.crash).unwrap_or_default();
+        if was_stopped || copy.stopping.is_some() {
+            return self.copy_is_gone(now, key, run, true);
+        }
+        self.silent.remove(&run);
+        if instance.crash(&policy, now.wall).is_err() {
+            return;
+        }
+        self.write_instance(key);
+        self.count_against_update(key, copy.version);
+        self.copy_went(now, key);
+    }
+}

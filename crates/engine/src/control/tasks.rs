@@ -1,0 +1,344 @@
+//! The life of a task, from its record to its callback.
+
+use std::sync::Arc;
+
+use sterna_model::{
+    RunId, Span, TaskIncarnation, WorkKey,
+    record::{Placed, Task, TaskEnd, TaskPhase, TaskState},
+    spec::TaskSpec,
+};
+use sterna_protocol::message::{Kill, News};
+
+use super::{
+    Answer, CallId, Called, Control, Effect, Now, RETENTION, Record, RecordKey, TOMBSTONE, Timer,
+    Tombstone, payload,
+};
+use crate::tables::task as table;
+
+/// How often a callback is tried.
+const CALLBACKS_MAX: u32 = 8;
+/// How long to wait before the second try; twice as long before each further one.
+const CALLBACK_WAIT: Span = Span::from_secs(1);
+
+impl Control {
+    pub(super) fn write_task(&mut self, key: &WorkKey) {
+        let record = self.tasks.get(key).map(|(task, spec)| {
+            let (task, spec) = (task.clone(), Arc::clone(spec));
+            Record::Task(task, spec)
+        });
+        self.outbox.write(RecordKey::Task(key.clone()), record);
+    }
+
+    pub(super) fn create_task(
+        &mut self,
+        now: Now,
+        id: CallId,
+        key: &WorkKey,
+        incarnation: TaskIncarnation,
+        spec: Arc<TaskSpec>,
+    ) {
+        let known = self.tasks.get(key).map(|(task, _)| task.incarnation());
+        let known = known.or_else(|| self.tombstones.get(key).map(|stone| stone.incarnation));
+        if let Some(known) = known {
+            // The same call again is answered as the first was.
+            let answer = if known == incarnation { Answer::Already } else { Answer::Taken(known) };
+            return self.answer(id, answer);
+        }
+        if let Some(at) = spec.latest_start {
+            self.timers.insert((at, Timer::Task(key.clone())));
+        }
+        let task = Task::new(incarnation, self.epoch, now.wall);
+        self.tasks.insert(key.clone(), (task, spec));
+        self.write_task(key);
+        self.answer(id, Answer::Done);
+        self.ask(key);
+    }
+
+    /// Goes on with a task of an earlier leader.
+    pub(super) fn take_over_task(&mut self, now: Now, key: &WorkKey) {
+        let Some((task, spec)) = self.tasks.get(key) else { return };
+        if let Some(run) = task.lost() {
+            self.lost.insert(run, key.clone());
+        }
+        if let Some(at) = spec.latest_start
+            && task.phase() == TaskPhase::Pending
+        {
+            self.timers.insert((at, Timer::Task(key.clone())));
+        }
+        match task.phase() {
+            // It may have run before the store was restored (safety rule 25).
+            TaskPhase::Pending if task.epoch() < self.epoch => {
+                self.finish_task(now, key, TaskEnd::UnknownAfterRestore);
+            }
+            TaskPhase::Pending => self.ask(key),
+            TaskPhase::Running => {}
+            TaskPhase::Completed => self.task_is_over(now, key),
+            // Whoever told its end is gone.
+            TaskPhase::Resolving => {
+                self.hand_over(key);
+                self.task_is_over(now, key);
+            }
+        }
+    }
+
+    /// What the record says of a task, from the worker that has this run.
+    pub(super) fn task_seen_from(
+        &self,
+        key: &WorkKey,
+        incarnation: Option<TaskIncarnation>,
+        run: RunId,
+    ) -> table::Record {
+        let known = self.tasks.get(key).map(|(task, _)| task);
+        // Another life of it is another task.
+        let Some(task) = known.filter(|task| Some(task.incarnation()) == incarnation) else {
+            return table::Record::Missing;
+        };
+        match task.state() {
+            TaskState::Pending => table::Record::Pending,
+            TaskState::Running { placed, .. } if placed.run == run => table::Record::RunningHere,
+            TaskState::Running { .. } => table::Record::RunningElsewhere,
+            TaskState::Completed { .. } => table::Record::Completed,
+            TaskState::Resolving { .. } => table::Record::Resolving,
+        }
+    }
+
+    /// A task that waits was found to run: its record is made to say so.
+    pub(super) fn adopt_task(&mut self, now: Now, key: &WorkKey, placed: Placed) {
+        let (run, on) = (placed.run, placed.on);
+        let Some((task, _)) = self.tasks.get_mut(key) else { return };
+        if task.claim(placed, now.wall).is_ok() {
+            self.withdraw(key);
+            self.seat(run, key.clone(), on);
+            self.write_task(key);
+        }
+    }
+
+    /// Its worker has certainly not started it.
+    pub(super) fn task_returned(&mut self, now: Now, key: &WorkKey, run: RunId, counts: bool) {
+        let Some((task, _)) = self.tasks.get_mut(key) else { return };
+        let is_its = matches!(task.state(), TaskState::Running { placed, .. } if placed.run == run);
+        if is_its {
+            // A task that is there to be given back can be given back.
+            if task.give_back(counts, now.wall).is_err() {
+                return;
+            }
+        } else if task.amend(run, None).is_err() {
+            return;
+        }
+        let phase = task.phase();
+        self.write_task(key);
+        match phase {
+            TaskPhase::Pending => self.rest(now, key),
+            TaskPhase::Completed => self.task_is_over(now, key),
+            TaskPhase::Running | TaskPhase::Resolving => {}
+        }
+    }
+
+    /// It has rested after a worker turned it down.
+    pub(super) fn task_has_rested(&mut self, key: &WorkKey) {
+        if self.tasks.get(key).is_some_and(|(task, _)| task.phase() == TaskPhase::Pending) {
+            self.ask(key);
+        }
+    }
+
+    /// Its run is certainly gone, and nobody says how it ended: it is not started again.
+    pub(super) fn task_lost(&mut self, now: Now, key: &WorkKey, run: RunId) {
+        let Some((task, _)) = self.tasks.get_mut(key) else { return };
+        let is_its = matches!(task.state(), TaskState::Running { placed, .. } if placed.run == run);
+        if is_its {
+            self.finish_task(now, key, TaskEnd::Lost);
+        } else if task.amend(run, None).is_ok() {
+            self.write_task(key);
+        }
+    }
+
+    /// A status of one of its runs.
+    pub(super) fn task_reported(&mut self, now: Now, key: &WorkKey, run: RunId, news: &News) {
+        match news {
+            News::Progress(said) => {
+                if payload::progress(said) == crate::tables::Container::Running {
+                    self.seat_started(run);
+                }
+            }
+            News::WasNotRunning => {
+                self.leave_seat(run);
+                self.task_returned(now, key, run, true);
+            }
+            News::Ended(said) => {
+                self.leave_seat(run);
+                let payload::Ended { is_success, report, .. } = payload::ended(said);
+                let end = TaskEnd::Ran { is_success, report };
+                let Some((task, _)) = self.tasks.get_mut(key) else { return };
+                match task.state() {
+                    TaskState::Running { placed, .. } if placed.run == run => {
+                        self.finish_task(now, key, end);
+                    }
+                    TaskState::Pending
+                    | TaskState::Running { .. }
+                    | TaskState::Completed { .. }
+                    | TaskState::Resolving { .. } => {
+                        if task.knows(run) && task.amend(run, Some(end)).is_ok() {
+                            self.lost.remove(&run);
+                            self.write_task(key);
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// It is over.
+    pub(super) fn finish_task(&mut self, now: Now, key: &WorkKey, end: TaskEnd) {
+        let Some((task, _)) = self.tasks.get_mut(key) else { return };
+        if task.finish(end, now.wall).is_err() {
+            return;
+        }
+        if let Some(run) = task.lost() {
+            self.lost.insert(run, key.clone());
+        }
+        self.withdraw(key);
+        self.write_task(key);
+        self.task_is_over(now, key);
+    }
+
+    /// It is over, and whatever runs of it is ended.
+    pub(super) fn end_task_early(&mut self, now: Now, key: &WorkKey, end: TaskEnd) -> bool {
+        let Some((task, _)) = self.tasks.get_mut(key) else { return false };
+        if task.cancel(end, now.wall).is_err() {
+            return false;
+        }
+        let run = task.placed().map(|placed| placed.run);
+        self.withdraw(key);
+        self.write_task(key);
+        if let Some(run) = run {
+            self.kill(run, Kill::Gracefully);
+        }
+        self.task_is_over(now, key);
+        true
+    }
+
+    /// Whoever asked for it is told, and the record goes when its time has come.
+    fn task_is_over(&mut self, now: Now, key: &WorkKey) {
+        let Some((task, spec)) = self.tasks.get(key) else { return };
+        let TaskState::Completed { at, .. } = task.state() else { return };
+        self.timers.insert((at.plus(RETENTION), Timer::Task(key.clone())));
+        if spec.callback.is_some() && !task.is_told() {
+            self.call_back(now, key);
+        }
+    }
+
+    /// Tells the end of a task: first its record says so, so that one server at a time does.
+    pub(super) fn call_back(&mut self, now: Now, key: &WorkKey) {
+        let Some((task, spec)) = self.tasks.get_mut(key) else { return };
+        let Some(url) = spec.callback.clone() else { return };
+        if task.phase() == TaskPhase::Completed && task.resolve(now.wall).is_err() {
+            return;
+        }
+        let (Some(end), incarnation) = (task.end().cloned(), task.incarnation()) else { return };
+        self.write_task(key);
+        self.tell(Effect::Callback { key: key.clone(), incarnation, url, end });
+    }
+
+    pub(super) fn callback_answered(
+        &mut self,
+        now: Now,
+        key: &WorkKey,
+        incarnation: TaskIncarnation,
+        called: Called,
+    ) {
+        let Some((task, _)) = self.tasks.get_mut(key) else { return };
+        if task.incarnation() != incarnation || task.phase() != TaskPhase::Resolving {
+            return;
+        }
+        let tries = self.callbacks.entry(key.clone()).or_default();
+        *tries += 1;
+        let is_over = called == Called::Taken || *tries >= CALLBACKS_MAX;
+        if !is_over {
+            let wait = CALLBACK_WAIT.times(1 << (*tries - 1).min(16));
+            self.timers.insert((now.wall.plus(wait), Timer::Callback(key.clone())));
+            return;
+        }
+        self.callbacks.remove(key);
+        task.tell();
+        self.hand_over(key);
+    }
+
+    fn hand_over(&mut self, key: &WorkKey) {
+        if let Some((task, _)) = self.tasks.get_mut(key)
+            && task.hand_over().is_ok()
+        {
+            self.write_task(key);
+        }
+    }
+
+    /// Its latest start has come, or the end of what is kept of it.
+    pub(super) fn task_is_due(&mut self, now: Now, key: &WorkKey) {
+        let Some((task, spec)) = self.tasks.get(key) else {
+            if let Some(stone) = self.tombstones.get(key)
+                && stone.at.plus(TOMBSTONE) <= now.wall
+            {
+                self.tombstones.remove(key);
+                self.outbox.write(RecordKey::Tombstone(key.clone()), None);
+            }
+            return;
+        };
+        match task.state() {
+            // What runs is not ended for having begun late.
+            TaskState::Running { .. } | TaskState::Resolving { .. } => {}
+            TaskState::Pending => {
+                if spec.latest_start.is_some_and(|at| at <= now.wall) {
+                    self.finish_task(now, key, TaskEnd::TooLate);
+                }
+            }
+            TaskState::Completed { at, .. } => {
+                if at.plus(RETENTION) <= now.wall && task.placed().is_none() {
+                    self.forget_task(now, key);
+                }
+            }
+        }
+    }
+
+    pub(super) fn cancel_task(&mut self, now: Now, id: CallId, key: &WorkKey) {
+        let Some((task, _)) = self.tasks.get(key) else { return self.answer(id, Answer::NotFound) };
+        let mut probe = task.clone();
+        let answer = match probe.cancel(TaskEnd::Cancelled, now.wall) {
+            Ok(()) => Answer::Done,
+            Err(illegal) => Answer::Conflict(illegal),
+        };
+        if answer == Answer::Done {
+            self.end_task_early(now, key, TaskEnd::Cancelled);
+        }
+        self.answer(id, answer);
+    }
+
+    pub(super) fn delete_task(&mut self, now: Now, id: CallId, key: &WorkKey) {
+        let Some((task, _)) = self.tasks.get(key) else { return self.answer(id, Answer::NotFound) };
+        match task.check_delete() {
+            // What was cancelled and still runs keeps its name until it is gone.
+            Ok(()) if task.placed().is_some() => {
+                let illegal = sterna_model::record::Illegal { event: "delete", phase: "ending" };
+                self.answer(id, Answer::Conflict(illegal));
+            }
+            Ok(()) => {
+                self.forget_task(now, key);
+                self.answer(id, Answer::Done);
+            }
+            Err(illegal) => self.answer(id, Answer::Conflict(illegal)),
+        }
+    }
+
+    /// The record goes; its name stays taken for a while (safety rule 27).
+    fn forget_task(&mut self, now: Now, key: &WorkKey) {
+        let Some((task, _)) = self.tasks.remove(key) else { return };
+        if let Some(run) = task.lost() {
+            self.lost.remove(&run);
+        }
+        let stone = Tombstone { incarnation: task.incarnation(), at: now.wall };
+        self.timers.insert((now.wall.plus(TOMBSTONE), Timer::Task(key.clone())));
+        self.callbacks.remove(key);
+        self.outbox.write(RecordKey::Task(key.clone()), None);
+        let record = Record::Tombstone(stone.clone());
+        self.outbox.write(RecordKey::Tombstone(key.clone()), Some(record));
+        self.tombstones.insert(key.clone(), stone);
+    }
+}

@@ -1,0 +1,163 @@
+//! Drains: what moves, what waits, and that they end.
+
+use std::sync::Arc;
+
+use sterna_model::{
+    Contract, Span,
+    record::{InstancePhase as P, TaskEnd, TwinReason},
+    spec::ServiceSpec,
+};
+
+use super::play::{FAILURE, Mood, Play, incarnation, lock, service_spec, task, task_spec, web};
+use crate::control::{Answer, Call, Drain};
+
+fn drain(play: &mut Play, worker: u8) {
+    let deadline = play.now.wall.plus(Span::from_secs(600));
+    assert_eq!(play.ask(Call::Drain(lock(worker), Drain { deadline })), Answer::Done);
+}
+
+#[test]
+fn a_copy_that_runs_goes_on_until_another_does() {
+    let mut play = Play::with(1);
+    play.ask(Call::PutService(web(), service_spec(1)));
+    let first = play.run_of(0);
+    drain(&mut play, 1);
+    let twin = play.instance(0).twin().unwrap();
+    assert_eq!((twin.reason, twin.copy.placed.run), (TwinReason::Evacuating, first));
+    assert_eq!(twin.copy.stopping, None, "nobody else has room");
+    assert_eq!(play.phases(), [(0, P::Unclaimed)]);
+    play.join(2);
+    assert_eq!(play.phases(), [(0, P::Running)]);
+    assert_ne!(play.run_of(0), first);
+    assert!(!play.running.contains_key(&first), "its replacement runs");
+    assert!(play.instance(0).twin().is_none(), "no twin is left behind");
+}
+
+#[test]
+fn a_copy_that_evacuates_ends_when_its_replacement_has_crashed() {
+    let mut play = Play::with(2);
+    play.moods.insert(2, Mood::Dawdles);
+    play.moods.insert(1, Mood::Dawdles);
+    let mut spec = service_spec(1);
+    spec.crash.wait_from = 1;
+    play.ask(Call::PutService(web(), spec));
+    let first = play.run_of(0);
+    let worker = play.worker_of(first);
+    play.report(first, sterna_protocol::message::News::Progress(Arc::from(super::play::RUNNING)));
+    drain(&mut play, worker);
+    let second = play.run_of(0);
+    play.end(second, FAILURE);
+    assert!(!play.running.contains_key(&first));
+    assert_eq!(play.phases(), [(0, P::Crashed)]);
+}
+
+#[test]
+fn a_copy_that_is_starting_ends_and_starts_elsewhere() {
+    let mut play = Play::with(1);
+    play.moods.insert(1, Mood::Dawdles);
+    play.ask(Call::PutService(web(), service_spec(1)));
+    play.join(2);
+    drain(&mut play, 1);
+    assert_eq!(play.phases(), [(0, P::Running)]);
+    assert_eq!(play.worker_of(play.run_of(0)), 2);
+    assert!(play.runs_on(1).is_empty());
+    assert_eq!(play.instance(0).crashes().count, 0);
+}
+
+#[test]
+fn copies_that_must_not_overlap_end_first() {
+    for contract in [Contract::Keep, Contract::Stop { after: Span::from_secs(120) }] {
+        let mut play = Play::with(1);
+        play.ask(Call::PutService(web(), ServiceSpec { contract, ..service_spec(1) }));
+        let first = play.run_of(0);
+        play.join(2);
+        play.moods.insert(1, Mood::Silent);
+        drain(&mut play, 1);
+        assert_eq!(play.starts.len(), 1, "the first may still be running");
+        play.moods.insert(1, Mood::Obeys);
+        play.end(first, super::play::STOPPED);
+        assert_eq!(play.worker_of(play.run_of(0)), 2);
+    }
+}
+
+#[test]
+fn tasks_run_on_until_the_deadline_and_end_with_its_reason() {
+    let mut play = Play::with(1);
+    play.ask(Call::CreateTask(task("build"), incarnation(1), Arc::new(task_spec())));
+    drain(&mut play, 1);
+    play.pass(599);
+    assert_eq!(play.running.len(), 1);
+    play.pass(1);
+    assert!(play.running.is_empty());
+    let end = play.record(&task("build")).end().unwrap();
+    assert_eq!(end, &TaskEnd::Drained);
+    assert_eq!(end.to_string(), "timed out during cell evacuation");
+}
+
+#[test]
+fn a_drain_ends_instances_at_its_deadline_though_nobody_else_has_room() {
+    let mut play = Play::with(1);
+    play.ask(Call::PutService(web(), service_spec(2)));
+    drain(&mut play, 1);
+    assert_eq!(play.running.len(), 2);
+    play.pass(600);
+    assert!(play.running.is_empty());
+    assert_eq!(play.phases(), [(0, P::Unclaimed), (1, P::Unclaimed)]);
+    assert_eq!(play.ask(Call::Undrain(lock(1))), Answer::Done);
+    assert_eq!(play.running.len(), 2, "it takes work again");
+    assert_eq!(play.ask(Call::Undrain(lock(1))), Answer::Already);
+}
+
+#[test]
+fn a_drained_worker_gets_no_work() {
+    let mut play = Play::with(1);
+    drain(&mut play, 1);
+    play.ask(Call::CreateTask(task("build"), incarnation(1), Arc::new(task_spec())));
+    assert!(play.starts.is_empty());
+    play.ask(Call::Undrain(lock(1)));
+    assert_eq!(play.starts.len(), 1);
+}
+
+#[test]
+fn a_drain_and_its_deadline_outlive_their_leader() {
+    let mut play = Play::with(1);
+    play.ask(Call::PutService(web(), service_spec(1)));
+    drain(&mut play, 1);
+    play.pass(300);
+    let mut play = play.change_leader();
+    assert_eq!(play.running.len(), 1);
+    play.ask(Call::CreateTask(task("build"), incarnation(1), Arc::new(task_spec())));
+    assert_eq!(play.starts.len(), 1, "it gets no work");
+    play.pass(300);
+    assert!(play.running.is_empty());
+}
+
+#[test]
+fn a_service_that_is_scaled_down_while_it_evacuates_leaves_nothing_behind() {
+    let mut play = Play::with(1);
+    play.ask(Call::PutService(web(), service_spec(2)));
+    drain(&mut play, 1);
+    play.ask(Call::PutService(web(), service_spec(1)));
+    assert_eq!(play.running.len(), 1);
+    play.ask(Call::DeleteService(web()));
+    assert!(play.running.is_empty() && play.phases().is_empty());
+}
+
+#[test]
+fn a_machine_that_nobody_knows_is_not_drained() {
+    let mut play = Play::with(1);
+    let deadline = play.now.wall;
+    assert_eq!(play.ask(Call::Drain(lock(9), Drain { deadline })), Answer::NotFound);
+}
+
+#[test]
+fn a_worker_that_is_drained_twice_over_moves_its_instance_twice() {
+    let mut play = Play::with(3);
+    play.ask(Call::PutService(web(), service_spec(1)));
+    for _ in 0..2 {
+        let worker = play.worker_of(play.run_of(0));
+        drain(&mut play, worker);
+        assert_eq!(play.phases(), [(0, P::Running)]);
+        assert!(play.runs_on(worker).is_empty());
+    }
+}

@@ -1,0 +1,10 @@
+//! The control core among workers that do as they are told, unless a test says otherwise.
+
+mod calls;
+mod evacuation;
+mod leaders;
+mod play;
+mod random;
+mod services;
+mod tasks;
+mod updates;

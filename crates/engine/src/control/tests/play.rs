@@ -1,0 +1,400 @@
+//! A leader's control core, a store that takes what it is given, and workers that obey.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use sterna_model::{
+    Bytes, Constraints, Contract, Countables, Demand, DirectoryId, Epoch, Incarnation, Lock,
+    MachineId, Millicores, Name, Namespace, RunId, Span, TaskIncarnation, WallTime, Wants, Work,
+    WorkKey,
+    record::{CrashPolicy, Instance, InstancePhase, Task},
+    spec::{DEFAULT_DOMAIN, ServiceSpec, TaskSpec, UpdatePolicy, WhenFull},
+};
+use sterna_protocol::{
+    health::Health,
+    message::{Held, News, StatusAnswer},
+    roster::Doors,
+    scheduler::{self, Dispatch, Report, Settlement},
+};
+
+use crate::control::{
+    Alarm, Answer, Begin, Call, CallId, Control, Effect, Input, Now, Record, RecordKey, ServiceKey,
+};
+
+pub(super) const RUNNING: &[u8] = br#"{"state":"running","is_ready":true}"#;
+pub(super) const STOPPED: &[u8] = br#"{"cause":"request"}"#;
+pub(super) const SUCCESS: &[u8] = br#"{"cause":"exited","exit":{"code":0}}"#;
+pub(super) const FAILURE: &[u8] = br#"{"cause":"exited","exit":{"code":1}}"#;
+
+/// What a worker does with what it is sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Mood {
+    /// It starts runs and says so, and ends what it is to end.
+    Obeys,
+    /// It starts runs, and they never get ready.
+    Dawdles,
+    /// Nothing reaches it, and it says nothing.
+    Silent,
+}
+
+pub(super) struct Play {
+    pub(super) control: Control,
+    pub(super) now: Now,
+    pub(super) store: BTreeMap<RecordKey, Record>,
+    pub(super) moods: BTreeMap<u8, Mood>,
+    /// What runs, and where.
+    pub(super) running: BTreeMap<RunId, (u8, WorkKey)>,
+    pub(super) answers: Vec<(u64, Answer)>,
+    pub(super) alarms: Vec<Alarm>,
+    pub(super) callbacks: Vec<(WorkKey, String)>,
+    pub(super) acknowledged: Vec<(RunId, StatusAnswer)>,
+    pub(super) starts: Vec<WorkKey>,
+    calls: u64,
+    reign: u8,
+    statuses: u64,
+    /// Whether commits are made as they come.
+    pub(super) is_storing: bool,
+}
+
+pub(super) fn lock(worker: u8) -> Lock {
+    let directory = DirectoryId::from_parts(WallTime::EPOCH, [worker; 10]);
+    let machine = MachineId::from_bytes(*directory.as_bytes()).unwrap();
+    Lock { directory, machine }
+}
+
+pub(super) fn life(worker: u8) -> Incarnation {
+    Incarnation { lock: lock(worker), life: 1 }
+}
+
+pub(super) fn name(text: &str) -> Name {
+    Name::new(text).unwrap()
+}
+
+pub(super) fn task(text: &str) -> WorkKey {
+    WorkKey { namespace: Namespace::default(), work: Work::Task(name(text)) }
+}
+
+pub(super) fn web() -> ServiceKey {
+    ServiceKey { namespace: Namespace::default(), name: name("web") }
+}
+
+pub(super) fn wants(memory: u64) -> Arc<Wants> {
+    let demand =
+        Demand::new(Millicores::new(0), Bytes::new(memory), Bytes::new(0), Countables::default());
+    Arc::new(Wants { demand, constraints: Constraints::default() })
+}
+
+pub(super) fn task_spec() -> TaskSpec {
+    TaskSpec {
+        wants: wants(10),
+        contract: Contract::Stop { after: Span::from_secs(600) },
+        work: Arc::from(*b"{}"),
+        when_full: WhenFull::Wait,
+        latest_start: None,
+        callback: None,
+    }
+}
+
+pub(super) fn service_spec(instances: u32) -> ServiceSpec {
+    ServiceSpec {
+        instances,
+        wants: wants(10),
+        contract: Contract::Replace { after: Span::from_secs(15) },
+        work: Arc::from(*b"{}"),
+        crash: CrashPolicy::default(),
+        update: UpdatePolicy::default(),
+        domain: name(DEFAULT_DOMAIN),
+        notes: "".into(),
+    }
+}
+
+pub(super) fn other_work(spec: &ServiceSpec, text: &str) -> ServiceSpec {
+    ServiceSpec { work: Arc::from(text.as_bytes()), ..spec.clone() }
+}
+
+pub(super) fn incarnation(number: u8) -> TaskIncarnation {
+    TaskIncarnation::from_parts(WallTime::EPOCH, [number; 10])
+}
+
+impl Play {
+    /// A cluster without workers.
+    pub(super) fn empty() -> Self {
+        Self::begin(BTreeMap::new(), WallTime::EPOCH, 1, false)
+    }
+
+    /// With workers of 100 bytes each.
+    pub(super) fn with(workers: u8) -> Self {
+        let mut play = Self::empty();
+        for worker in 1..=workers {
+            play.join(worker);
+        }
+        play
+    }
+
+    pub(super) fn begin(
+        store: BTreeMap<RecordKey, Record>,
+        wall: WallTime,
+        epoch: u64,
+        is_recovered: bool,
+    ) -> Self {
+        Self::reign(store, wall, epoch, is_recovered, 1)
+    }
+
+    fn reign(
+        store: BTreeMap<RecordKey, Record>,
+        wall: WallTime,
+        epoch: u64,
+        is_recovered: bool,
+        reign: u8,
+    ) -> Self {
+        let now = Now { boot: sterna_model::BootTime::from_millis(1_000_000), wall };
+        let records = store.clone().into_iter().collect();
+        let begin = Begin { epoch: Epoch::new(epoch), is_recovered, records, seed: [reign; 16] };
+        let mut play = Self {
+            control: Control::new(now, begin),
+            now,
+            store,
+            moods: BTreeMap::new(),
+            running: BTreeMap::new(),
+            answers: Vec::new(),
+            alarms: Vec::new(),
+            callbacks: Vec::new(),
+            acknowledged: Vec::new(),
+            starts: Vec::new(),
+            calls: 0,
+            reign,
+            statuses: 0,
+            is_storing: true,
+        };
+        let doors = Doors { unclaimed: true, stop_batches: true, keep_batches: true };
+        play.news(scheduler::Effect::Opened(doors));
+        play
+    }
+
+    /// The leader ends, and another begins with what stands in the store. Workers are as they were.
+    pub(super) fn change_leader(self) -> Self {
+        let reign = self.reign.wrapping_add(1);
+        let mut next = Self::reign(self.store, self.now.wall, 1, false, reign);
+        next.running = self.running;
+        next.starts = self.starts;
+        for (worker, mood) in self.moods {
+            next.moods.insert(worker, mood);
+            if mood != Mood::Silent {
+                next.facts(worker);
+                next.health(worker, Health::Healthy);
+            }
+        }
+        next
+    }
+
+    pub(super) fn join(&mut self, worker: u8) {
+        self.moods.insert(worker, Mood::Obeys);
+        self.facts(worker);
+        self.health(worker, Health::Healthy);
+    }
+
+    pub(super) fn facts(&mut self, worker: u8) {
+        let facts = br#"{"memory_bytes":100,"containers":100}"#;
+        let facts = Arc::from(&facts[..]);
+        let label = name(&format!("w{worker}"));
+        self.news(scheduler::Effect::Facts(life(worker), label, facts));
+    }
+
+    pub(super) fn health(&mut self, worker: u8, health: Health) {
+        self.news(scheduler::Effect::Health(life(worker), health));
+    }
+
+    pub(super) fn pass(&mut self, seconds: u64) {
+        let span = Span::from_secs(seconds);
+        self.now = Now { boot: self.now.boot.plus(span), wall: self.now.wall.plus(span) };
+        self.step(Input::Tick);
+    }
+
+    pub(super) fn news(&mut self, news: scheduler::Effect) {
+        self.step(Input::Fleet(news));
+    }
+
+    pub(super) fn call(&mut self, call: Call) -> u64 {
+        self.calls += 1;
+        let id = self.calls;
+        self.step(Input::Call(CallId(id), call));
+        id
+    }
+
+    /// The answer to a call that must have been answered.
+    pub(super) fn ask(&mut self, call: Call) -> Answer {
+        let id = self.call(call);
+        let answer = self.answers.iter().find(|(told, _)| *told == id);
+        answer.expect("the call was answered").1.clone()
+    }
+
+    pub(super) fn step(&mut self, input: Input) {
+        let mut effects = Vec::new();
+        self.control.step(self.now, input, &mut effects);
+        self.perform(effects);
+        if self.is_storing {
+            self.store_all();
+        }
+    }
+
+    /// Commits everything that is to be committed.
+    pub(super) fn store_all(&mut self) {
+        while let Some((batch, writes)) = self.control.commit() {
+            for (key, record) in writes {
+                match record {
+                    Some(record) => drop(self.store.insert(key, record)),
+                    None => drop(self.store.remove(&key)),
+                }
+            }
+            let mut effects = Vec::new();
+            self.control.step(self.now, Input::Committed(batch), &mut effects);
+            self.perform(effects);
+        }
+        let swept = self.control.sweep(self.now);
+        assert!(swept.is_empty(), "a sweep found {swept:?}");
+    }
+
+    fn perform(&mut self, effects: Vec<Effect>) {
+        for effect in effects {
+            match effect {
+                Effect::Fleet(input) => self.fleet(input),
+                Effect::Answer(id, answer) => self.answers.push((id.0, answer)),
+                Effect::Alarm(alarm) => self.alarms.push(alarm),
+                Effect::Callback { key, url, .. } => self.callbacks.push((key, url.into())),
+            }
+        }
+    }
+
+    fn fleet(&mut self, input: scheduler::Input) {
+        match input {
+            scheduler::Input::Dispatch(all) => {
+                for dispatch in all {
+                    self.dispatched(dispatch);
+                }
+            }
+            scheduler::Input::Kill(run, _) => {
+                let Some((worker, _)) = self.running.get(&run) else { return };
+                if self.moods[worker] != Mood::Silent {
+                    self.end(run, STOPPED);
+                }
+            }
+            scheduler::Input::Recorded(_, run, _, answer) => self.acknowledged.push((run, answer)),
+            scheduler::Input::Enrolled(_)
+            | scheduler::Input::Struck(_)
+            | scheduler::Input::Draining(..)
+            | scheduler::Input::Tick
+            | scheduler::Input::Frame(..)
+            | scheduler::Input::Closed(_)
+            | scheduler::Input::Lease(_)
+            | scheduler::Input::DeclaredDead(_)
+            | scheduler::Input::Limits(_)
+            | scheduler::Input::Revision(_)
+            | scheduler::Input::RosterIsComplete => {}
+        }
+    }
+
+    fn dispatched(&mut self, dispatch: Dispatch) {
+        let Dispatch { to, run, key, .. } = dispatch;
+        let stands = self.store.values().any(|record| match record {
+            Record::Task(task, _) => task.placed().is_some_and(|placed| placed.run == run),
+            Record::Instance(instance) => instance.copies().any(|copy| copy.placed.run == run),
+            Record::Service(_)
+            | Record::Tombstone(_)
+            | Record::Roster(_)
+            | Record::Drain(_)
+            | Record::Domain(_)
+            | Record::Limits(_) => false,
+        });
+        assert!(stands, "{key} was sent before its claim stood");
+        let worker = *self.moods.keys().find(|worker| lock(**worker) == to.lock).unwrap();
+        match self.moods[&worker] {
+            Mood::Silent => {}
+            Mood::Obeys | Mood::Dawdles => {
+                self.starts.push(key.clone());
+                self.running.insert(run, (worker, key));
+                if self.moods[&worker] == Mood::Obeys {
+                    self.report(run, News::Progress(Arc::from(RUNNING)));
+                }
+            }
+        }
+    }
+
+    /// A run ends, and its worker says how.
+    pub(super) fn end(&mut self, run: RunId, said: &[u8]) {
+        self.report(run, News::Ended(Arc::from(said)));
+        self.running.remove(&run);
+    }
+
+    pub(super) fn report(&mut self, run: RunId, news: News) {
+        self.statuses += 1;
+        let worker = self.running.get(&run).map_or(1, |(worker, _)| *worker);
+        let (from, number) = (life(worker), self.statuses);
+        let report = Report { from, run, number, news, is_awaited: true };
+        self.news(scheduler::Effect::Reported(report));
+    }
+
+    pub(super) fn settle(&mut self, run: RunId, settlement: Settlement) {
+        self.running.remove(&run);
+        self.news(scheduler::Effect::Settled(run, settlement));
+    }
+
+    /// A worker is cut off, and after a while those who wait for it may go on.
+    pub(super) fn fall_silent(&mut self, worker: u8) {
+        self.moods.insert(worker, Mood::Silent);
+        self.health(worker, Health::Unhealthy);
+        for run in self.runs_on(worker) {
+            self.news(scheduler::Effect::Silent(run));
+        }
+    }
+
+    pub(super) fn come_back(&mut self, worker: u8) {
+        self.moods.insert(worker, Mood::Obeys);
+        self.facts(worker);
+        self.health(worker, Health::Healthy);
+    }
+
+    pub(super) fn runs_on(&self, worker: u8) -> Vec<RunId> {
+        let on = self.running.iter().filter(|(_, (on, _))| *on == worker);
+        on.map(|(run, _)| *run).collect()
+    }
+
+    pub(super) fn found(&mut self, worker: u8, held: Held) {
+        self.running.insert(held.run, (worker, held.key.clone()));
+        self.news(scheduler::Effect::Found(life(worker), held));
+    }
+
+    pub(super) fn record(&self, key: &WorkKey) -> &Task {
+        let Some(Record::Task(task, _)) = self.store.get(&RecordKey::Task(key.clone())) else {
+            panic!("there is no task {key}");
+        };
+        task
+    }
+
+    pub(super) fn instance(&self, index: u32) -> &Instance {
+        let key = RecordKey::Instance(web().instance(index));
+        let Some(Record::Instance(instance)) = self.store.get(&key) else {
+            panic!("there is no instance {index}");
+        };
+        instance
+    }
+
+    /// The run in an index's place.
+    pub(super) fn run_of(&self, index: u32) -> RunId {
+        self.instance(index).copy().expect("it has a run").placed.run
+    }
+
+    pub(super) fn worker_of(&self, run: RunId) -> u8 {
+        self.running[&run].0
+    }
+
+    /// The phase of every index that there is.
+    pub(super) fn phases(&self) -> Vec<(u32, InstancePhase)> {
+        let instances = self.store.iter().filter_map(|(key, record)| match (key, record) {
+            (RecordKey::Instance(key), Record::Instance(instance)) => {
+                let Work::Instance { index, .. } = &key.work else { return None };
+                Some((*index, instance.phase()))
+            }
+            _ => None,
+        });
+        instances.collect()
+    }
+}

@@ -1,0 +1,297 @@
+//! Services: every index by itself, crashes, silent workers, twins.
+
+use std::sync::Arc;
+
+use sterna_model::{
+    Contract, RunId, Span, WallTime,
+    record::{InstancePhase as P, TwinReason},
+    spec::ServiceSpec,
+};
+use sterna_protocol::{
+    message::{Held, News, RunRefusal},
+    scheduler::{GoneBy, Settlement},
+};
+
+use super::play::{FAILURE, Mood, Play, RUNNING, name, service_spec, web};
+use crate::control::{Answer, Call, Input};
+
+fn put(spec: ServiceSpec) -> Call {
+    Call::PutService(web(), spec)
+}
+
+fn running(count: u32) -> Vec<(u32, P)> {
+    (0..count).map(|index| (index, P::Running)).collect()
+}
+
+#[test]
+fn a_service_runs_exactly_its_indices_however_it_is_scaled() {
+    let mut play = Play::with(3);
+    for instances in [2, 3, 1, 0, 4] {
+        assert_eq!(play.ask(put(service_spec(instances))), Answer::Done);
+        assert_eq!(play.phases(), running(instances));
+        assert_eq!(play.running.len(), instances as usize);
+    }
+    assert_eq!(play.ask(put(service_spec(4))), Answer::Already);
+    assert_eq!(play.ask(Call::DeleteService(web())), Answer::Done);
+    assert!(play.phases().is_empty() && play.running.is_empty());
+    assert_eq!(play.ask(Call::DeleteService(web())), Answer::NotFound);
+}
+
+#[test]
+fn missing_and_extra_are_judged_by_index_and_not_by_count() {
+    // Two are wanted, and two are there: 1 and 2.
+    let mut play = Play::with(3);
+    play.ask(put(service_spec(3)));
+    let mut store = play.store.clone();
+    store.remove(&crate::control::RecordKey::Instance(web().instance(0)));
+    let spec = Arc::new(crate::control::ServiceRecord {
+        spec: service_spec(2),
+        version: 0,
+        highest: 0,
+        before: None,
+        crashes: 0,
+    });
+    let key = crate::control::RecordKey::Service(web());
+    store.insert(key, crate::control::Record::Service(spec));
+    play.store = store;
+    play.running.retain(|_, (_, key)| *key != web().instance(0));
+    let play = play.change_leader();
+    assert_eq!(play.phases(), running(2));
+    assert_eq!(play.running.len(), 2);
+}
+
+#[test]
+fn a_crash_begins_again_at_once_twice_and_then_waits() {
+    let mut play = Play::with(1);
+    play.ask(put(service_spec(1)));
+    for _ in 0..2 {
+        let run = play.run_of(0);
+        play.end(run, FAILURE);
+        assert_eq!(play.phases(), running(1));
+        assert_ne!(play.run_of(0), run, "another run");
+    }
+    play.end(play.run_of(0), FAILURE);
+    assert_eq!(play.phases(), [(0, P::Crashed)]);
+    assert_eq!(play.instance(0).crashes().count, 3);
+    play.pass(29);
+    assert_eq!(play.phases(), [(0, P::Crashed)]);
+    play.pass(1);
+    assert_eq!(play.phases(), running(1));
+    play.end(play.run_of(0), FAILURE);
+    assert_eq!(play.instance(0).crashes().count, 4);
+    play.pass(59);
+    assert_eq!(play.phases(), [(0, P::Crashed)]);
+    play.pass(1);
+    assert_eq!(play.phases(), running(1));
+}
+
+#[test]
+fn a_change_of_notes_does_not_touch_the_count_of_crashes_nor_its_clock() {
+    let mut play = Play::with(1);
+    play.ask(put(service_spec(1)));
+    play.end(play.run_of(0), FAILURE);
+    play.pass(200);
+    let notes = "other routes".into();
+    play.ask(put(ServiceSpec { notes, ..service_spec(1) }));
+    assert_eq!(play.starts.len(), 2, "nothing was restarted");
+    play.pass(100);
+    play.end(play.run_of(0), FAILURE);
+    assert_eq!(play.instance(0).crashes().count, 1, "it has run for five minutes");
+}
+
+#[test]
+fn an_instance_that_is_asked_to_stop_comes_back_and_has_not_crashed() {
+    let mut play = Play::with(2);
+    play.ask(put(service_spec(2)));
+    let run = play.run_of(1);
+    assert_eq!(play.ask(Call::StopInstance(web().instance(1))), Answer::Done);
+    assert_eq!(play.phases(), running(2));
+    assert_ne!(play.run_of(1), run);
+    assert_eq!(play.instance(1).crashes().count, 0);
+    assert_eq!(play.ask(Call::StopInstance(web().instance(7))), Answer::NotFound);
+}
+
+#[test]
+fn a_stop_that_was_acknowledged_outlives_its_leader() {
+    let mut play = Play::with(2);
+    play.ask(put(service_spec(1)));
+    let (run, worker) = (play.run_of(0), play.worker_of(play.run_of(0)));
+    play.moods.insert(worker, Mood::Silent);
+    assert_eq!(play.ask(Call::StopInstance(web().instance(0))), Answer::Done);
+    play.moods.insert(worker, Mood::Obeys);
+    let play = play.change_leader();
+    assert_eq!(play.phases(), running(1));
+    assert_ne!(play.run_of(0), run, "the new leader has ended it");
+}
+
+#[test]
+fn the_instance_of_a_silent_worker_gets_a_second_copy_and_never_a_third() {
+    let mut play = Play::with(3);
+    play.ask(put(service_spec(1)));
+    let first = play.run_of(0);
+    play.fall_silent(play.worker_of(first));
+    let second = play.run_of(0);
+    assert_ne!(second, first);
+    assert_eq!(play.instance(0).twin().unwrap().reason, TwinReason::Silent);
+    play.fall_silent(play.worker_of(second));
+    assert_eq!(play.running.len(), 2, "both slots are taken");
+    play.pass(1_000);
+    assert_eq!(play.running.len(), 2);
+    // When one is certainly gone, its slot is free.
+    play.settle(first, Settlement::Gone(GoneBy::Declaration));
+    assert_eq!(play.running.len(), 2);
+    assert_eq!(play.instance(0).twin().unwrap().copy.placed.run, second);
+    assert_eq!(play.phases(), running(1));
+}
+
+#[test]
+fn a_silent_worker_that_comes_back_before_the_second_copy_runs_keeps_its_own() {
+    let mut play = Play::with(2);
+    play.ask(put(service_spec(1)));
+    let (first, worker) = (play.run_of(0), play.worker_of(play.run_of(0)));
+    for other in 1..=2 {
+        play.moods.insert(other, Mood::Dawdles);
+    }
+    play.fall_silent(worker);
+    let second = play.run_of(0);
+    assert_eq!(play.phases(), [(0, P::Claimed)]);
+    play.come_back(worker);
+    assert_eq!(play.run_of(0), first, "what runs wins over what is starting");
+    assert!(!play.running.contains_key(&second));
+    assert!(play.instance(0).twin().is_none());
+}
+
+#[test]
+fn a_silent_worker_that_comes_back_after_the_second_copy_runs_loses_its_own() {
+    let mut play = Play::with(2);
+    play.ask(put(service_spec(1)));
+    let (first, worker) = (play.run_of(0), play.worker_of(play.run_of(0)));
+    play.fall_silent(worker);
+    let second = play.run_of(0);
+    play.come_back(worker);
+    assert_eq!(play.run_of(0), second);
+    assert!(!play.running.contains_key(&first));
+    assert!(play.instance(0).twin().is_none());
+}
+
+#[test]
+fn a_silent_worker_that_comes_back_before_anybody_had_room_keeps_its_own() {
+    let mut play = Play::with(1);
+    play.ask(put(service_spec(1)));
+    let first = play.run_of(0);
+    play.fall_silent(1);
+    assert_eq!(play.phases(), [(0, P::Unclaimed)]);
+    play.come_back(1);
+    assert_eq!(play.run_of(0), first);
+    assert_eq!(play.starts.len(), 1);
+}
+
+#[test]
+fn an_instance_under_stop_is_not_started_beside_a_silent_one() {
+    let mut play = Play::with(2);
+    let contract = Contract::Stop { after: Span::from_secs(120) };
+    play.ask(put(ServiceSpec { contract, ..service_spec(1) }));
+    let run = play.run_of(0);
+    let worker = play.worker_of(run);
+    play.moods.insert(worker, Mood::Silent);
+    play.health(worker, sterna_protocol::health::Health::MustDie);
+    play.pass(1_000);
+    assert_eq!(play.starts.len(), 1);
+    play.settle(run, Settlement::Gone(GoneBy::Deadline));
+    assert_eq!(play.phases(), running(1));
+    assert_eq!(play.instance(0).crashes().count, 0, "to be lost is no crash");
+}
+
+#[test]
+fn an_instance_that_is_turned_down_rests_and_is_tried_again() {
+    let mut play = Play::with(1);
+    play.moods.insert(1, Mood::Dawdles);
+    play.ask(put(service_spec(1)));
+    for _ in 0..10 {
+        let run = play.run_of(0);
+        play.settle(run, Settlement::Refused(RunRefusal::NotHealthy));
+        assert_eq!(play.phases(), [(0, P::Unclaimed)]);
+        play.pass(1);
+        assert_eq!(play.phases(), [(0, P::Claimed)]);
+    }
+}
+
+#[test]
+fn a_deleted_service_keeps_its_slots_and_a_new_one_of_its_name_waits_for_them() {
+    let mut play = Play::with(2);
+    play.ask(put(service_spec(1)));
+    let (first, worker) = (play.run_of(0), play.worker_of(play.run_of(0)));
+    play.moods.insert(worker, Mood::Silent);
+    play.ask(Call::DeleteService(web()));
+    assert_eq!(play.phases(), running(1), "it may still be running");
+    play.ask(put(service_spec(1)));
+    assert_eq!(play.starts.len(), 1, "its slot is taken");
+    play.moods.insert(worker, Mood::Obeys);
+    play.end(first, super::play::STOPPED);
+    assert_eq!(play.starts.len(), 2);
+    assert_ne!(play.run_of(0), first);
+}
+
+fn held(index: u32) -> Held {
+    let status = sterna_protocol::message::Status {
+        number: 1,
+        run: RunId::from_parts(WallTime::EPOCH, [99; 10]),
+        news: News::Progress(Arc::from(RUNNING)),
+    };
+    Held {
+        run: status.run,
+        key: web().instance(index),
+        task: None,
+        contract: Contract::Replace { after: Span::from_secs(15) },
+        status: Some(status),
+    }
+}
+
+#[test]
+fn what_runs_without_a_record_is_recorded_and_ended_only_when_that_is_safe() {
+    // After a restore nothing is ended for lack of a record.
+    let mut play = Play::begin(Default::default(), WallTime::EPOCH, 2, true);
+    play.join(1);
+    play.found(1, held(0));
+    assert_eq!(play.phases(), running(1));
+    assert_eq!(play.running.len(), 1);
+    play.step(Input::RosterIsComplete);
+    assert!(play.running.is_empty(), "somebody who must know says that nothing is missing");
+    assert!(play.phases().is_empty());
+}
+
+#[test]
+fn what_runs_without_a_record_belongs_to_the_service_that_is_made_anew() {
+    let mut play = Play::begin(Default::default(), WallTime::EPOCH, 2, true);
+    play.join(1);
+    play.found(1, held(0));
+    play.ask(put(service_spec(2)));
+    assert_eq!(play.phases(), running(2));
+    assert_eq!(play.starts, [web().instance(1)], "the one that runs is not restarted");
+}
+
+#[test]
+fn what_a_stale_domain_does_not_want_runs_on_and_ends_when_it_is_fresh() {
+    let mut play = Play::with(1);
+    let spec = ServiceSpec { domain: name("apps"), ..service_spec(1) };
+    play.ask(put(spec));
+    play.found(1, held(5));
+    assert_eq!(play.running.len(), 2, "the domain was never fresh");
+    let until = Some(play.now.wall.plus(Span::from_secs(60)));
+    play.ask(Call::SetDomain(name("apps"), until));
+    assert_eq!(play.running.len(), 1);
+    play.pass(60);
+    play.found(1, held(5));
+    assert_eq!(play.running.len(), 2, "it is stale again");
+}
+
+#[test]
+fn a_stale_domain_does_not_keep_anything_from_starting_nor_from_being_asked_to_end() {
+    let mut play = Play::with(1);
+    play.ask(put(ServiceSpec { domain: name("apps"), ..service_spec(3) }));
+    assert_eq!(play.running.len(), 3);
+    play.ask(put(ServiceSpec { domain: name("apps"), ..service_spec(1) }));
+    assert_eq!(play.running.len(), 1);
+    play.ask(Call::DeleteService(web()));
+    assert!(play.running.is_empty());
+}

@@ -1,0 +1,303 @@
+//! Who is there, what is on each, and who is drained.
+
+use std::sync::Arc;
+
+use sterna_model::{
+    Incarnation, Lock, Name, RunId, Wants, WorkKey,
+    record::{InstancePhase, StopReason, TaskEnd, TwinReason},
+};
+use sterna_protocol::{
+    health::Health,
+    message::{Kill, Payload},
+    roster::Enrolled,
+    scheduler,
+};
+
+use super::{Control, Drain, Effect, Now, Record, RecordKey, payload, placing::Helped, services};
+use crate::auction::{BidderId, Occupant, Stage, Standing};
+
+/// A worker, as this leader sees it.
+#[derive(Clone, Debug)]
+pub(super) struct Worker {
+    pub(super) life: Incarnation,
+    pub(super) name: Name,
+    facts: Payload,
+    pub(super) health: Health,
+    bidder: BidderId,
+}
+
+/// A run on a worker, and what it takes there.
+#[derive(Clone, Debug)]
+pub(super) struct Seat {
+    pub(super) key: WorkKey,
+    pub(super) lock: Lock,
+    wants: Arc<Wants>,
+    stage: Stage,
+    /// Whether the auction knows of it.
+    is_counted: bool,
+}
+
+impl Control {
+    /// What a worker has is known, or is something else now.
+    pub(super) fn set_facts(&mut self, life: Incarnation, name: Name, facts: Payload) {
+        let lock = life.lock;
+        let known = self.workers.get(&lock).map(|worker| (worker.bidder, worker.health));
+        let (bidder, health) = known.unwrap_or_else(|| (self.free_bidder(), Health::New));
+        let is_new = known.is_none();
+        self.bidders.insert(bidder, lock);
+        self.workers.insert(lock, Worker { life, name, facts, health, bidder });
+        self.offer(lock);
+        if is_new {
+            self.count_seats(lock, bidder);
+        }
+    }
+
+    /// The smallest number that nobody has.
+    fn free_bidder(&self) -> BidderId {
+        let mut free = 0;
+        for bidder in self.bidders.keys() {
+            if bidder.get() != free {
+                break;
+            }
+            free += 1;
+        }
+        BidderId::new(free)
+    }
+
+    pub(super) fn set_health(&mut self, now: Now, life: Incarnation, health: Health) {
+        let Some(worker) = self.workers.get_mut(&life.lock) else { return };
+        worker.health = health;
+        worker.life = life;
+        self.offer(life.lock);
+        if health == Health::Healthy {
+            self.worker_is_back(now, life.lock);
+        }
+    }
+
+    /// Tells the auction what a worker offers now.
+    fn offer(&mut self, lock: Lock) {
+        let Some(worker) = self.workers.get(&lock) else { return };
+        let is_declared_dead = self.roster.get(&lock).is_some_and(|entry| entry.is_declared_dead);
+        let is_taking = worker.health == Health::Healthy
+            && !self.drains.contains_key(&lock)
+            && !is_declared_dead;
+        let standing = if is_taking { Standing::Taking } else { Standing::Withheld };
+        let offer = payload::offer(&worker.name, &worker.facts, standing);
+        let bidder = worker.bidder;
+        self.registry.set(bidder, offer);
+        if is_taking {
+            self.helped.push(Helped::Worker(bidder));
+        }
+    }
+
+    fn count_seats(&mut self, lock: Lock, bidder: BidderId) {
+        for run in self.seated.get(&lock).into_iter().flatten() {
+            let Some(seat) = self.seats.get_mut(run) else { continue };
+            let occupant = Occupant { key: &seat.key, wants: &seat.wants, stage: seat.stage };
+            seat.is_counted = self.registry.occupy(bidder, occupant).is_ok();
+        }
+    }
+
+    /// A run that may be there takes its seat; the auction has given it, or it was there before.
+    pub(super) fn seat(&mut self, run: RunId, key: WorkKey, on: Incarnation) {
+        let wants = self.wants_of(&key);
+        let bidder = self.workers.get(&on.lock).map(|worker| worker.bidder);
+        let stage = Stage::Starting;
+        let occupant = Occupant { key: &key, wants: &wants, stage };
+        let is_counted =
+            bidder.is_some_and(|bidder| self.registry.occupy(bidder, occupant).is_ok());
+        self.keep_seat(run, Seat { key, lock: on.lock, wants, stage, is_counted });
+    }
+
+    /// The auction has given a run its seat.
+    pub(super) fn seat_placed(&mut self, run: RunId, key: WorkKey, lock: Lock, wants: Arc<Wants>) {
+        let stage = Stage::Starting;
+        self.keep_seat(run, Seat { key, lock, wants, stage, is_counted: true });
+    }
+
+    fn keep_seat(&mut self, run: RunId, seat: Seat) {
+        self.seated.entry(seat.lock).or_default().insert(run);
+        self.seats.insert(run, seat);
+    }
+
+    /// A run has started: it no longer burdens its worker as one that starts.
+    pub(super) fn seat_started(&mut self, run: RunId) {
+        let Some(seat) = self.seats.get_mut(&run) else { return };
+        if seat.stage == Stage::Started {
+            return;
+        }
+        seat.stage = Stage::Started;
+        if seat.is_counted
+            && let Some(worker) = self.workers.get(&seat.lock)
+            && self.registry.started(worker.bidder, &seat.key).is_ok()
+        {
+            self.helped.push(Helped::Started);
+        }
+    }
+
+    /// A run is certainly gone: what it took is free (safety rule 23).
+    pub(super) fn leave_seat(&mut self, run: RunId) {
+        let Some(seat) = self.seats.remove(&run) else { return };
+        if let Some(runs) = self.seated.get_mut(&seat.lock) {
+            runs.remove(&run);
+        }
+        let Some(worker) = self.workers.get(&seat.lock) else { return };
+        let bidder = worker.bidder;
+        let occupant = Occupant { key: &seat.key, wants: &seat.wants, stage: seat.stage };
+        if seat.is_counted && self.registry.vacate(bidder, occupant).is_ok() {
+            self.helped.push(Helped::Worker(bidder));
+        }
+    }
+
+    pub(super) fn runs_on(&self, lock: Lock) -> Vec<RunId> {
+        self.seated.get(&lock).into_iter().flatten().copied().collect()
+    }
+
+    /// Who could be out of reach is heard again: what is to end there is told so again, and what was
+    /// silent is held against its record.
+    fn worker_is_back(&mut self, now: Now, lock: Lock) {
+        for run in self.runs_on(lock) {
+            let Some(key) = self.seats.get(&run).map(|seat| seat.key.clone()) else { continue };
+            if let Some(instance) = self.instances.get(&key) {
+                let is_silent = instance.is_twins(run)
+                    && instance.twin().is_some_and(|twin| twin.reason == TwinReason::Silent);
+                if is_silent {
+                    self.settle_twin(now, &key);
+                }
+                let is_stopping = self.instances.get(&key).is_some_and(|instance| {
+                    let mut copies = instance.copies();
+                    copies.any(|copy| copy.placed.run == run && copy.stopping.is_some())
+                });
+                if is_stopping {
+                    self.kill(run, Kill::Gracefully);
+                }
+            } else if let Some((task, _)) = self.tasks.get(&key)
+                && task.end().is_some()
+            {
+                self.kill(run, Kill::Gracefully);
+            }
+        }
+        if self.drains.contains_key(&lock) {
+            self.evacuate(now, lock);
+        }
+    }
+
+    /// Ends a run, once everything stands that was decided so far.
+    pub(super) fn kill(&mut self, run: RunId, how: Kill) {
+        self.tell(Effect::Fleet(scheduler::Input::Kill(run, how)));
+    }
+
+    /// An entry of the roster is to stand; marks that stand there stay.
+    pub(super) fn enroll(&mut self, mut entry: Enrolled) {
+        let (lock, life) = (entry.incarnation.lock, entry.incarnation);
+        if let Some(stands) = self.roster.get(&lock) {
+            entry.is_declared_dead = stands.is_declared_dead;
+            entry.is_draining = stands.is_draining;
+        }
+        self.roster.insert(lock, entry.clone());
+        self.outbox.write(RecordKey::Roster(lock), Some(Record::Roster(entry)));
+        self.tell(Effect::Fleet(scheduler::Input::Enrolled(life)));
+    }
+
+    pub(super) fn strike(&mut self, lock: Lock) {
+        self.roster.remove(&lock);
+        self.outbox.write(RecordKey::Roster(lock), None);
+        self.tell(Effect::Fleet(scheduler::Input::Struck(lock)));
+        if let Some(worker) = self.workers.remove(&lock) {
+            self.registry.remove(worker.bidder);
+            self.bidders.remove(&worker.bidder);
+        }
+    }
+
+    pub(super) fn revive(&mut self, life: Incarnation) {
+        if let Some(entry) = self.roster.get_mut(&life.lock)
+            && entry.incarnation == life
+        {
+            entry.is_declared_dead = false;
+            let entry = entry.clone();
+            self.outbox.write(RecordKey::Roster(life.lock), Some(Record::Roster(entry)));
+        }
+        self.tell(Effect::Fleet(scheduler::Input::Enrolled(life)));
+        self.offer(life.lock);
+    }
+
+    /// Begins to drain a machine, or ends that.
+    pub(super) fn set_drain(&mut self, now: Now, lock: Lock, drain: Option<Drain>) {
+        let is_draining = drain.is_some();
+        if let Some(before) = self.drains.remove(&lock) {
+            self.timers.remove(&(before.deadline, super::Timer::Drain(lock)));
+        }
+        if let Some(drain) = &drain {
+            self.timers.insert((drain.deadline, super::Timer::Drain(lock)));
+            self.drains.insert(lock, drain.clone());
+        }
+        self.outbox.write(RecordKey::Drain(lock), drain.map(Record::Drain));
+        if let Some(entry) = self.roster.get_mut(&lock) {
+            entry.is_draining = is_draining;
+            let entry = entry.clone();
+            self.outbox.write(RecordKey::Roster(lock), Some(Record::Roster(entry)));
+        }
+        self.tell(Effect::Fleet(scheduler::Input::Draining(lock, is_draining)));
+        self.offer(lock);
+        if is_draining {
+            self.evacuate(now, lock);
+        }
+    }
+
+    /// Moves what can be moved from a machine. Tasks do not move: they run on until the deadline.
+    pub(super) fn evacuate(&mut self, now: Now, lock: Lock) {
+        for run in self.runs_on(lock) {
+            let Some(key) = self.seats.get(&run).map(|seat| seat.key.clone()) else { continue };
+            self.evacuate_copy(now, &key, run);
+        }
+    }
+
+    /// Moves one copy, if it is its instance's own: a copy that runs goes on until another does, one
+    /// that is starting ends.
+    pub(super) fn evacuate_copy(&mut self, now: Now, key: &WorkKey, run: RunId) {
+        let Some(instance) = self.instances.get_mut(key) else { return };
+        let Some(copy) = instance.copy().filter(|copy| copy.placed.run == run).cloned() else {
+            return;
+        };
+        if copy.stopping.is_some() {
+            return;
+        }
+        let is_running = instance.phase() == InstancePhase::Running;
+        let may_overlap = services::may_overlap(copy.placed.contract);
+        if may_overlap && instance.displace(TwinReason::Evacuating, now.wall).is_ok() {
+            if !is_running {
+                instance.stop(run, StopReason::Drain);
+            }
+        } else if !may_overlap {
+            instance.stop(run, StopReason::Drain);
+        } else {
+            // Its twin's slot is taken: it moves when that is free.
+            return;
+        }
+        let is_stopping =
+            instance.copies().any(|copy| copy.placed.run == run && copy.stopping.is_some());
+        self.write_instance(key);
+        if is_stopping {
+            self.kill(run, Kill::Gracefully);
+        }
+        self.converge_index(now, key);
+    }
+
+    /// A drain always ends: what is still there is ended (and the machine stays without work).
+    pub(super) fn end_drain(&mut self, now: Now, lock: Lock) {
+        if !self.drains.contains_key(&lock) {
+            return;
+        }
+        for run in self.runs_on(lock) {
+            let Some(key) = self.seats.get(&run).map(|seat| seat.key.clone()) else { continue };
+            if let Some(instance) = self.instances.get_mut(&key) {
+                if instance.stop(run, StopReason::Drain) {
+                    self.write_instance(&key);
+                    self.kill(run, Kill::Gracefully);
+                }
+            } else {
+                self.end_task_early(now, &key, TaskEnd::Drained);
+            }
+        }
+    }
+}
