@@ -86,6 +86,8 @@ pub enum Stage {
 #[derive(Clone, Debug)]
 pub(super) struct Bidder {
     pub(super) name: Name,
+    /// All its optional tags; its class knows only those that anybody asks for.
+    pub(super) optional: BTreeSet<Name>,
     pub(super) class: u32,
     pub(super) standing: Standing,
     pool: Pool,
@@ -100,10 +102,24 @@ pub(super) struct Bidder {
 }
 
 impl Bidder {
-    pub(super) fn new(name: Name, class: u32, standing: Standing, total: Amounts) -> Self {
-        let pool = Pool::new(total);
-        let holds = Vec::new();
-        Self { name, class, standing, pool, over: None, starting: 0, tasks: 0, rank: 0, holds }
+    pub(super) fn new(
+        (name, optional): (Name, BTreeSet<Name>),
+        class: u32,
+        standing: Standing,
+        total: Amounts,
+    ) -> Self {
+        Self {
+            name,
+            optional,
+            class,
+            standing,
+            pool: Pool::new(total),
+            over: None,
+            starting: 0,
+            tasks: 0,
+            rank: 0,
+            holds: Vec::new(),
+        }
     }
 
     pub(super) const fn pool(&self) -> &Pool {
@@ -186,7 +202,8 @@ mod tests {
     }
 
     fn bidder(total: u64) -> Bidder {
-        Bidder::new(Name::new("w").unwrap(), 0, Standing::Taking, memory(total))
+        let name = Name::new("w").unwrap();
+        Bidder::new((name, BTreeSet::new()), 0, Standing::Taking, memory(total))
     }
 
     #[test]

@@ -16,6 +16,7 @@ pub(super) struct Key {
     pub(super) zone: u32,
     pub(super) stack: Option<Name>,
     pub(super) required: BTreeSet<Name>,
+    /// Those that anybody asks for.
     pub(super) optional: BTreeSet<Name>,
     /// Nominal totals: memory, disk, containers.
     totals: [u64; 3],

@@ -51,6 +51,7 @@ impl Registry {
         if let Some(profile) = self.profile_of.get(stack).and_then(|known| known.get(tags)) {
             return *profile;
         }
+        self.ask_for(tags);
         let mut profile = Profile { stack: stack.clone(), tags: tags.clone(), classes: Vec::new() };
         for (number, class) in self.classes.iter() {
             profile.add(number, class);
@@ -59,6 +60,29 @@ impl Registry {
         self.profiles.push(profile);
         self.profile_of.entry(stack.clone()).or_default().insert(tags.clone(), number);
         number
+    }
+
+    /// From now on these tags make a difference: who has one of them is in another class.
+    fn ask_for(&mut self, tags: &BTreeSet<Name>) {
+        for tag in tags {
+            if !self.asked_tags.insert(tag.clone()) {
+                continue;
+            }
+            for id in self.tagged.get(tag).cloned().unwrap_or_default() {
+                let Some(left) = self.bidder(id).map(|bidder| bidder.class) else { continue };
+                let mut key = self.classes[left].key.clone();
+                key.optional.insert(tag.clone());
+                let class = self.enter_class(key);
+                self.classes[left].members.remove(&id);
+                self.classes[left].tree.remove(id);
+                self.classes[class].members.insert(id);
+                if let Some(bidder) = self.bidder_mut(id) {
+                    bidder.class = class;
+                }
+                self.refresh(id);
+                self.leave_class(left);
+            }
+        }
     }
 
     /// Between two auctions, when no number of a profile is held.
@@ -205,5 +229,87 @@ impl Registry {
                 }
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use sterna_model::{Amounts, Bytes, Countables, Demand, Millicores, Wants};
+
+    use super::*;
+    use crate::auction::{Ask, BidderId, Offer, Rules, Standing};
+
+    fn name(text: &str) -> Name {
+        Name::new(text).unwrap()
+    }
+
+    /// Workers that each have an optional tag of their own.
+    fn tagged(workers: u32) -> Registry {
+        let mut registry = Registry::new(Rules::default());
+        for number in 0..workers {
+            let offer = Offer {
+                name: name(&format!("w{number}")),
+                zone: None,
+                stack: None,
+                required: [].into(),
+                optional: [name(&format!("t{number}"))].into(),
+                total: Amounts { containers: 9, ..Amounts::default() },
+                standing: Standing::Taking,
+            };
+            registry.set(BidderId::new(number), offer);
+        }
+        registry
+    }
+
+    fn ask(service: &str, tags: &[&str]) -> Ask {
+        let (cpu, bytes) = (Millicores::new(0), Bytes::new(0));
+        let demand = Demand::new(cpu, bytes, bytes, Countables::default());
+        let tags = tags.iter().map(|tag| name(tag)).collect();
+        let constraints = Constraints { tags, ..Constraints::default() };
+        let work = Work::Instance { service: name(service), index: 0 };
+        let key = WorkKey { namespace: Namespace::default(), work };
+        Ask { key, wants: Arc::new(Wants { demand, constraints }) }
+    }
+
+    #[test]
+    fn tags_make_classes_only_when_they_are_asked_for() {
+        let mut registry = tagged(100);
+        assert_eq!(registry.classes.iter().count(), 1);
+        let outcome = registry.auction(&[ask("a", &[]), ask("b", &["t7"]), ask("c", &["t7"])]);
+        let bidders: Vec<u32> = outcome.placed.iter().map(|placed| placed.bidder.get()).collect();
+        assert_eq!(bidders, [0, 7, 7]);
+        assert_eq!(registry.classes.iter().count(), 2);
+        // Whoever comes later is put where it belongs at once.
+        assert!(registry.remove(BidderId::new(7)));
+        assert_eq!(registry.classes.iter().count(), 1);
+        assert_eq!(registry.auction(&[ask("d", &["t7"])]).placed, []);
+    }
+
+    #[test]
+    fn nothing_is_remembered_of_services_without_instances() {
+        let mut registry = tagged(1);
+        let mut shy = ask("a", &[]);
+        let wants = Arc::make_mut(&mut shy.wants);
+        wants.constraints.apart_from = [name("a"), name("b")].into();
+        let full = ask("full", &["nobody"]);
+        registry.auction(&[shy.clone(), full]);
+        assert_eq!(registry.services.iter().count(), 2, "a, and b which it shuns");
+        let stage = crate::auction::Stage::Starting;
+        let occupant = crate::auction::Occupant { key: &shy.key, wants: &shy.wants, stage };
+        registry.vacate(BidderId::new(0), occupant).unwrap();
+        assert_eq!(registry.services.iter().count(), 0);
+        assert!(registry.service_of.is_empty());
+    }
+
+    #[test]
+    fn profiles_are_bounded() {
+        let mut registry = tagged(1);
+        for number in 0..PROFILES_MAX * 2 {
+            registry.auction(&[ask("a", &[&format!("x{number}")])]);
+        }
+        assert!(registry.profiles.len() <= PROFILES_MAX + 1);
+        assert_eq!(registry.auction(&[ask("a", &["t0"])]).placed.len(), 1);
     }
 }

@@ -27,6 +27,10 @@ pub struct Registry {
     pub(super) starting: u32,
     pub(super) classes: Numbered<Class>,
     pub(super) class_of: BTreeMap<Key, u32>,
+    /// The tags that anybody has asked for. Others make no difference, and no class.
+    pub(super) asked_tags: BTreeSet<Name>,
+    /// Who has which optional tag.
+    pub(super) tagged: BTreeMap<Name, BTreeSet<u32>>,
     pub(super) zones: Numbered<Zone>,
     pub(super) zone_of: BTreeMap<Option<Name>, u32>,
     /// The zones that there are, by name.
@@ -76,25 +80,31 @@ impl Registry {
 
     /// A worker joined, or offers something else now. What it holds stays.
     pub fn set(&mut self, id: BidderId, offer: Offer) {
-        let bidder = self.detach(id);
         let Offer { name, zone, stack, required, optional, total, standing } = offer;
         let zone = self.enter_zone(zone.as_ref());
-        let key = Key::new(zone, stack, (required, optional), &total);
-        let class = self.enter_class(key);
-        let bidder = match bidder {
+        let asked = optional.intersection(&self.asked_tags).cloned().collect();
+        let class = self.enter_class(Key::new(zone, stack, (required, asked), &total));
+        let (bidder, left) = match self.detach(id.get()) {
             Some(mut bidder) => {
+                let left = bidder.class;
                 (bidder.name, bidder.class, bidder.standing) = (name, class, standing);
+                bidder.optional = optional;
                 bidder.resize(total);
-                bidder
+                (bidder, Some(left))
             }
-            None => Bidder::new(name, class, standing, total),
+            None => (Bidder::new((name, optional), class, standing, total), None),
         };
-        self.attach(id, bidder);
+        self.attach(id.get(), bidder);
+        // Only now: what it left and what it entered may be the same.
+        if let Some(left) = left {
+            self.leave(left);
+        }
     }
 
     /// A worker is gone, and so is what it held. Says whether it was there.
     pub fn remove(&mut self, id: BidderId) -> bool {
-        let Some(bidder) = self.detach(id) else { return false };
+        let Some(bidder) = self.detach(id.get()) else { return false };
+        self.leave(bidder.class);
         self.starting -= bidder.starting;
         for (service, count) in bidder.holds() {
             self.services[*service].instances -= count;
@@ -221,7 +231,7 @@ impl Registry {
         self.bidders.get(id as usize)?.as_ref()
     }
 
-    fn bidder_mut(&mut self, id: u32) -> Option<&mut Bidder> {
+    pub(super) fn bidder_mut(&mut self, id: u32) -> Option<&mut Bidder> {
         self.bidders.get_mut(id as usize)?.as_mut()
     }
 
@@ -237,7 +247,9 @@ impl Registry {
         stack: &Option<Name>,
         tags: &BTreeSet<Name>,
     ) -> bool {
-        self.classes[bidder.class].key.may_have(stack.as_ref(), tags)
+        let key = &self.classes[bidder.class].key;
+        let has = |tag| key.required.contains(tag) || bidder.optional.contains(tag);
+        key.has_stack(stack.as_ref()) && tags.iter().all(has) && key.required.is_subset(tags)
     }
 
     /// Whether a worker's zone and those who are on it admit the work.
@@ -285,7 +297,7 @@ impl Registry {
     }
 
     /// How a worker stands now goes into the tree of its class, if it takes work.
-    fn refresh(&mut self, id: u32) {
+    pub(super) fn refresh(&mut self, id: u32) {
         let Some(bidder) = self.bidders.get(id as usize).and_then(Option::as_ref) else { return };
         let class = &mut self.classes[bidder.class];
         match bidder.standing {
@@ -302,8 +314,10 @@ impl Registry {
 
 /// Coming and going.
 impl Registry {
-    fn attach(&mut self, id: BidderId, bidder: Bidder) {
-        let id = id.get();
+    fn attach(&mut self, id: u32, bidder: Bidder) {
+        for tag in &bidder.optional {
+            self.tagged.entry(tag.clone()).or_default().insert(id);
+        }
         let class = &mut self.classes[bidder.class];
         class.members.insert(id);
         let zone = class.key.zone;
@@ -324,9 +338,17 @@ impl Registry {
         self.rank(zone);
     }
 
-    fn detach(&mut self, id: BidderId) -> Option<Bidder> {
-        let id = id.get();
+    /// Takes a worker out; its class and its zone are not left yet.
+    fn detach(&mut self, id: u32) -> Option<Bidder> {
         let bidder = self.bidders.get_mut(id as usize)?.take()?;
+        for tag in &bidder.optional {
+            if let Some(tagged) = self.tagged.get_mut(tag) {
+                tagged.remove(&id);
+                if tagged.is_empty() {
+                    self.tagged.remove(tag);
+                }
+            }
+        }
         let class = &mut self.classes[bidder.class];
         class.members.remove(&id);
         class.tree.remove(id);
@@ -339,10 +361,15 @@ impl Registry {
                 self.services[*service].recount(zone, *count, 0);
             }
         }
-        self.rank(zone);
-        self.leave_class(bidder.class);
-        self.leave_zone(zone);
         Some(bidder)
+    }
+
+    /// A worker is no longer in a class, nor perhaps in its zone.
+    fn leave(&mut self, class: u32) {
+        let zone = self.classes[class].key.zone;
+        self.rank(zone);
+        self.leave_class(class);
+        self.leave_zone(zone);
     }
 
     /// Counts the ranks of a zone anew, where they matter: a worker that comes or goes moves all

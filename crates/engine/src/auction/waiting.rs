@@ -30,8 +30,10 @@ pub struct Waiting {
     parked: BTreeMap<WorkKey, Parked>,
     groups: Numbered<Group>,
     group_of: BTreeMap<GroupKey, u32>,
-    /// The groups by the stack and tags that they ask for.
-    sets: BTreeMap<Kind, Tree<Front>>,
+    /// The groups by the stack and tags that they ask for, then by their size.
+    sets: BTreeMap<Kind, BTreeMap<Size, Tree<Front>>>,
+    /// Those whose place depends on which zones there are.
+    pinned: BTreeSet<WorkKey>,
     /// Those that wait for others to have started.
     limited: BTreeMap<Turn, WorkKey>,
     /// Those to be tried again whatever else happens, each once.
@@ -72,12 +74,17 @@ struct Parked {
 /// Stack and tags.
 type Kind = (Option<Name>, BTreeSet<Name>);
 
+/// How many binary digits cpu, memory and disk have. Groups of one size lack room alike, so that
+/// one which asks for much of one thing does not hide behind one that asks for much of another.
+type Size = [u32; 3];
+
 /// Asks that want the same and may be on the same workers.
 #[derive(Clone, Debug)]
 struct Group {
     /// One of them.
     sample: Ask,
     kind: Kind,
+    size: Size,
     queue: BTreeMap<Turn, WorkKey>,
 }
 
@@ -158,6 +165,9 @@ impl Waiting {
             | Reason::Short { .. }
             | Reason::Apart { .. } => Place::Group(self.enter(&ask, turn)),
         };
+        if ask.wants.constraints.zones == Zones::Pinned {
+            self.pinned.insert(ask.key.clone());
+        }
         self.parked.insert(ask.key.clone(), Parked { ask, turn, place });
     }
 
@@ -165,6 +175,7 @@ impl Waiting {
     pub fn forget(&mut self, key: &WorkKey) -> Option<Ask> {
         let Parked { ask, turn, place } = self.parked.remove(key)?;
         self.due.remove(key);
+        self.pinned.remove(key);
         match place {
             Place::Limited => drop(self.limited.remove(&turn)),
             Place::Group(group) => self.leave(group, turn),
@@ -181,8 +192,7 @@ impl Waiting {
         let before = woken.len();
         if self.zones_seen != registry.zones_changed() {
             self.zones_seen = registry.zones_changed();
-            let pinned = self.parked.values().filter(|parked| is_pinned(&parked.ask));
-            self.due.extend(pinned.map(|parked| parked.ask.key.clone()));
+            self.due.extend(self.pinned.iter().cloned());
         }
         if let Change::Service(namespace, name) = change {
             let keys = service_keys(&self.parked, namespace, name).cloned();
@@ -239,7 +249,8 @@ impl Waiting {
         let flat = flat(free);
         let fits = |front: &Front| front.least.iter().zip(flat).all(|(least, free)| *least <= free);
         let mut best: Option<(Turn, u32)> = None;
-        for tree in kinds.iter().filter_map(|kind| self.sets.get(kind)) {
+        let sets = kinds.iter().filter_map(|kind| self.sets.get(kind));
+        for tree in sets.flat_map(BTreeMap::values) {
             let bound = |front: &Front| fits(front).then_some(front.turn);
             let mut judge = |group, front: &Front| {
                 let sample = &self.groups[group].sample;
@@ -258,7 +269,9 @@ impl Waiting {
             None => {
                 let Constraints { stack, tags, .. } = &ask.wants.constraints;
                 let kind = (stack.clone(), tags.clone());
-                let group = Group { sample: ask.clone(), kind, queue: BTreeMap::new() };
+                let [cpu, memory, disk, _] = flat(ask.wants.demand.amounts());
+                let size = [cpu, memory, disk].map(|amount| u64::BITS - amount.leading_zeros());
+                let group = Group { sample: ask.clone(), kind, size, queue: BTreeMap::new() };
                 let number = self.groups.add(group);
                 self.group_of.insert(key, number);
                 number
@@ -280,18 +293,27 @@ impl Waiting {
 
     /// Whose turn is first in a group goes into the tree of its kind.
     fn tell(&mut self, number: u32) {
-        let Group { sample, kind, queue } = &self.groups[number];
+        let Group { sample, kind, size, queue } = &self.groups[number];
         if let Some((turn, _)) = queue.first_key_value() {
             let front = Front { turn: *turn, least: flat(sample.wants.demand.amounts()) };
             match self.sets.get_mut(kind) {
-                Some(set) => set.put(number, front),
-                None => self.sets.entry(kind.clone()).or_default().put(number, front),
+                Some(sizes) => sizes.entry(*size).or_default().put(number, front),
+                None => {
+                    let sizes = self.sets.entry(kind.clone()).or_default();
+                    sizes.entry(*size).or_default().put(number, front);
+                }
             }
-        } else if let Some(set) = self.sets.get_mut(kind) {
-            set.remove(number);
-            if set.len() == 0 {
-                self.sets.remove(kind);
+            return;
+        }
+        let Some(sizes) = self.sets.get_mut(kind) else { return };
+        if let Some(tree) = sizes.get_mut(size) {
+            tree.remove(number);
+            if tree.len() == 0 {
+                sizes.remove(size);
             }
+        }
+        if sizes.is_empty() {
+            self.sets.remove(kind);
         }
     }
 }
@@ -314,10 +336,6 @@ impl GroupKey {
             constraints: wants.constraints.clone(),
         }
     }
-}
-
-fn is_pinned(ask: &Ask) -> bool {
-    ask.wants.constraints.zones == Zones::Pinned
 }
 
 fn flat(amounts: &Amounts) -> [u64; 4] {

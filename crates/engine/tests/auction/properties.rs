@@ -206,6 +206,69 @@ impl World {
             && offer.required.iter().all(|tag| constraints.tags.contains(tag))
     }
 
+    /// Whether a worker could get the work now.
+    fn is_eligible(&self, id: u32, ask: &Ask) -> bool {
+        let (offer, constraints) = (&self.offers[&id], &ask.wants.constraints);
+        let free = offer.total.less(&self.used(id));
+        let is_apart = self.services_on(id).iter().all(|(service, theirs)| {
+            let own = matches!(&ask.key.work, Work::Instance { service: own, .. }
+                if theirs.apart_from.contains(own));
+            !own && !constraints.apart_from.contains(service)
+        });
+        offer.standing == Standing::Taking
+            && self.may_have(id, constraints)
+            && ask.wants.demand.amounts().fits(&free)
+            && is_apart
+    }
+
+    /// A worker's bid, plainly computed.
+    fn bid(&self, id: u32, ask: &Ask) -> f64 {
+        let (total, used) = (&self.offers[&id].total, self.used(id));
+        let need = ask.wants.demand.amounts();
+        let share =
+            |used: u64, need: u64, total: u64| (used.min(total) + need) as f64 / total as f64 / 3.0;
+        let resource = share(used.memory.get(), need.memory.get(), total.memory.get())
+            + share(used.disk.get(), need.disk.get(), total.disk.get())
+            + share(used.containers, need.containers, total.containers);
+        let there: Vec<_> = self.there.iter().filter(|(on, ..)| *on == id).collect();
+        let starting = there.iter().filter(|(.., stage)| *stage == Stage::Starting).count();
+        let same = there.iter().filter(|(_, other, _)| match (&ask.key.work, &other.key.work) {
+            (Work::Instance { service, .. }, Work::Instance { service: other, .. }) => {
+                service == other
+            }
+            (Work::Task(_), Work::Task(_)) => true,
+            _ => false,
+        });
+        let is_before = |(other, offer): &(&u32, &Offer)| {
+            **other < id
+                && offer.standing == Standing::Taking
+                && offer.zone == self.offers[&id].zone
+        };
+        let rank = match ask.key.work {
+            Work::Instance { .. } => self.offers.iter().filter(is_before).count(),
+            Work::Task(_) | Work::Node { .. } => 0,
+        };
+        resource
+            + starting as f64 * self.rules.starting_weight
+            + same.count() as f64 * 1000.0
+            + rank as f64 * self.rules.first_fit_weight
+    }
+
+    /// How many instances of the work's service the takers of a zone have.
+    fn in_zone(&self, zone: Option<&Name>, ask: &Ask) -> usize {
+        let is_there = |id: &u32| {
+            let offer = &self.offers[id];
+            offer.zone.as_ref() == zone && offer.standing == Standing::Taking
+        };
+        let is_same = |other: &Ask| match (&ask.key.work, &other.key.work) {
+            (Work::Instance { service, .. }, Work::Instance { service: other, .. }) => {
+                service == other
+            }
+            _ => false,
+        };
+        self.there.iter().filter(|(id, other, _)| is_there(id) && is_same(other)).count()
+    }
+
     fn services_on(&self, id: u32) -> Vec<(&Name, &Constraints)> {
         let there = self.there.iter().filter(|(on, ..)| *on == id);
         there
@@ -266,6 +329,42 @@ proptest! {
                 && !outcome.placed.is_empty()
             {
                 prop_assert!(world.registry.starting() <= limit);
+            }
+        }
+    }
+
+    #[test]
+    fn the_winner_bids_least_of_all_that_could_have_it(rules in rules(), steps in steps()) {
+        let mut world = World::new(rules);
+        for step in steps {
+            let before = world.there.len();
+            let (Some((asks, outcome)), _) = world.play(step) else { continue };
+            let placed = world.there.split_off(before);
+            for (winner, entry) in outcome.placed.iter().zip(placed) {
+                let ask = &asks[winner.ask];
+                let zone = |id: u32| world.in_zone(world.offers[&id].zone.as_ref(), ask);
+                let mut could: Vec<u32> = world.offers.keys().copied().collect();
+                could.retain(|id| world.is_eligible(*id, ask));
+                match (ask.wants.constraints.zones, &ask.key.work) {
+                    (Zones::Spread, Work::Instance { .. }) => {
+                        let fewest = could.iter().map(|id| zone(*id)).min();
+                        could.retain(|id| Some(zone(*id)) == fewest);
+                    }
+                    (Zones::Pinned, Work::Instance { .. }) => {
+                        let home = &world.offers[&winner.bidder.get()].zone;
+                        could.retain(|id| &world.offers[id].zone == home);
+                    }
+                    (_, Work::Task(_) | Work::Node { .. }) => {}
+                }
+                let score = winner.score.workers();
+                let own = world.bid(winner.bidder.get(), ask);
+                prop_assert!((own - score).abs() < 1e-6, "{own} is not {score}");
+                prop_assert!(could.contains(&winner.bidder.get()));
+                for id in could {
+                    let theirs = world.bid(id, ask);
+                    prop_assert!(score < theirs + 1e-6, "{theirs} of {id} is below {score}");
+                }
+                world.there.push(entry);
             }
         }
     }
