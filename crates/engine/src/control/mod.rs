@@ -14,6 +14,8 @@
 //! | `updates` | how a new version of a service comes about, or is taken back |
 //! | `workers` | who is there, who is drained, and what is on each |
 //! | `runs` | what became of a run; both tables of [`tables`](crate::tables) are applied here |
+//! | `plan` | what another spec would change |
+//! | `why` | why something is not where it should be |
 //! | `placing` | the auction, and what waits for it |
 //! | `outbox` | what must stand in the store before anything follows from it |
 //! | `payload` | what workers say, read from their words |
@@ -33,12 +35,14 @@ mod interface;
 mod outbox;
 mod payload;
 mod placing;
+mod plan;
 mod runs;
 mod services;
 mod tasks;
 #[cfg(test)]
 mod tests;
 mod updates;
+mod why;
 mod workers;
 
 use std::{
@@ -60,6 +64,8 @@ pub use self::{
     },
     outbox::{BatchId, Write},
     payload::{Ended, ended, offer, progress},
+    plan::{Change, Planned},
+    why::{Next, Rule, Why},
 };
 use self::{
     outbox::Outbox,
@@ -97,6 +103,8 @@ pub struct Control {
     waiting: Waiting,
     /// What asks for a worker in this step.
     asks: BTreeMap<WorkKey, Arc<Wants>>,
+    /// Why those that wait were not placed.
+    left: BTreeMap<WorkKey, Arc<auction::Reason>>,
     /// What happened in this step that may help what waits.
     helped: Vec<placing::Helped>,
     seats: BTreeMap<RunId, Seat>,
@@ -158,6 +166,7 @@ impl Control {
             silent: BTreeSet::new(),
             changed: BTreeSet::new(),
             lost: BTreeMap::new(),
+            left: BTreeMap::new(),
             helped: Vec::new(),
             seats: BTreeMap::new(),
             seated: BTreeMap::new(),

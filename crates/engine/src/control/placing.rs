@@ -26,12 +26,14 @@ impl Control {
     pub(super) fn ask(&mut self, key: &WorkKey) {
         let wants = self.wants_of(key);
         self.waiting.forget(key);
+        self.left.remove(key);
         self.asks.insert(key.clone(), wants);
     }
 
     /// No longer.
     pub(super) fn withdraw(&mut self, key: &WorkKey) {
         self.waiting.forget(key);
+        self.left.remove(key);
         self.asks.remove(key);
     }
 
@@ -69,7 +71,7 @@ impl Control {
         }
         for left in outcome.left {
             if let Some(ask) = asks.get(left.ask) {
-                self.leave(now, ask.clone(), &left.reason);
+                self.leave(now, ask.clone(), left.reason);
             }
         }
     }
@@ -80,6 +82,7 @@ impl Control {
         let Some(to) = worker.map(|worker| worker.life) else { return };
         let run = self.new_run(now);
         let key = &ask.key;
+        self.left.remove(key);
         let sending = if let Some((task, spec)) = self.tasks.get_mut(key) {
             let placed = Placed { run, on: to, contract: spec.contract };
             let work: Payload = Arc::clone(&spec.work);
@@ -108,7 +111,7 @@ impl Control {
         self.tell(Effect::Fleet(scheduler::Input::Dispatch(vec![dispatch])));
     }
 
-    fn leave(&mut self, now: Now, ask: Ask, reason: &Reason) {
+    fn leave(&mut self, now: Now, ask: Ask, reason: Arc<Reason>) {
         let is_to_fail = self.tasks.get(&ask.key).is_some_and(|(task, spec)| {
             task.phase() == TaskPhase::Pending && spec.when_full == WhenFull::Fail
         });
@@ -117,7 +120,9 @@ impl Control {
             self.finish_task(now, &ask.key, end);
             return;
         }
-        self.waiting.park(ask, reason);
+        let key = ask.key.clone();
+        self.waiting.park(ask, &reason);
+        self.left.insert(key, reason);
     }
 
     /// Writes down what is known of a task or an instance.

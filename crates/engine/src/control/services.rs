@@ -61,7 +61,7 @@ pub(super) const fn may_overlap(contract: Contract) -> bool {
 }
 
 /// Whether another copy may start beside what the record still holds.
-fn may_start(instance: &Instance, contract: Contract) -> bool {
+pub(super) fn may_start(instance: &Instance, contract: Contract) -> bool {
     match instance.twin().map(|twin| twin.reason) {
         None => true,
         Some(TwinReason::Silent | TwinReason::Evacuating) => may_overlap(contract),

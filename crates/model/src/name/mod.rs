@@ -25,11 +25,13 @@ pub use node::{NodeError, NodeName};
 use crate::text::{quoted, text_face};
 use std::fmt;
 use std::str::FromStr;
+use std::sync::Arc;
 
 /// The name of a thing of some kind: up to 63 of `a-z`, `0-9`, `.` and `-`, with a letter or a
-/// digit at both ends. So it may stand in a URL or be a file's name as it is.
+/// digit at both ends. So it may stand in a URL or be a file's name as it is. Clones share the text:
+/// a name stands in the keys of all instances of its service.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Name(Box<str>);
+pub struct Name(Arc<str>);
 
 impl Name {
     /// The most bytes that a name has.

@@ -238,7 +238,8 @@ pub enum InstanceState {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Instance {
     state: InstanceState,
-    twin: Option<Twin>,
+    /// Rare, so it does not take the room of one in every record.
+    twin: Option<Box<Twin>>,
     crashes: Crashes,
 }
 
@@ -255,8 +256,8 @@ impl Instance {
     }
 
     /// Its second copy.
-    pub const fn twin(&self) -> Option<&Twin> {
-        self.twin.as_ref()
+    pub fn twin(&self) -> Option<&Twin> {
+        self.twin.as_deref()
     }
 
     /// How often it crashed.
@@ -385,7 +386,8 @@ impl Instance {
             return Err(self.refuse(InstanceEvent::Displace));
         }
         let taken = self.take(InstanceState::Unclaimed { since: now });
-        self.twin = taken.map(|(copy, running_since)| Twin { copy, reason, running_since });
+        self.twin =
+            taken.map(|(copy, running_since)| Box::new(Twin { copy, reason, running_since }));
         Ok(())
     }
 
@@ -408,15 +410,15 @@ impl Instance {
         let Some(twin) = self.twin.take() else {
             return Err(self.refuse(InstanceEvent::Promote));
         };
-        let copy = twin.copy;
-        let next = match twin.running_since {
+        let Twin { copy, running_since, .. } = *twin;
+        let next = match running_since {
             Some(since) => InstanceState::Running { copy, since },
             None => InstanceState::Claimed { copy, since: now },
         };
         let displaced = self.take(next);
         self.twin = displaced.map(|(mut copy, running_since)| {
             copy.stopping = Some(StopReason::Elsewhere);
-            Twin { copy, reason: TwinReason::Surplus, running_since }
+            Box::new(Twin { copy, reason: TwinReason::Surplus, running_since })
         });
         Ok(())
     }
@@ -446,7 +448,7 @@ impl Instance {
 
     /// The twin's run is certainly gone.
     pub fn lose_twin(&mut self) -> Option<Twin> {
-        self.twin.take()
+        self.twin.take().map(|twin| *twin)
     }
 
     /// Says why this run is to end; the first reason stays. Whether that is news.
@@ -520,7 +522,7 @@ mod tests {
         let mut instance = in_phase(phase);
         let (reason, running_since) = (TwinReason::Silent, Some(NOW));
         let copy = InstanceCopy { placed: placed(7), version: 1, stopping: None };
-        instance.twin = Some(Twin { copy, reason, running_since });
+        instance.twin = Some(Box::new(Twin { copy, reason, running_since }));
         instance
     }
 

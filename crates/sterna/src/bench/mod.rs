@@ -6,6 +6,7 @@
 #[cfg(any(feature = "etcd", feature = "postgres"))]
 mod bare;
 mod consensus;
+mod converge;
 mod cron;
 #[cfg(feature = "etcd")]
 mod etcd;
@@ -28,6 +29,7 @@ pub(crate) struct Args {
 #[derive(Debug, clap::Subcommand)]
 enum Bench {
     Consensus(consensus::Args),
+    Converge(converge::Args),
     Cron(cron::Args),
     Placement(placement::Args),
     Spawn(spawn::Args),
@@ -37,6 +39,7 @@ enum Bench {
 pub(crate) fn run(args: Args) -> anyhow::Result<()> {
     match args.bench {
         Bench::Consensus(args) => consensus::run(args),
+        Bench::Converge(args) => converge::run(args),
         Bench::Cron(args) => cron::run(args),
         Bench::Placement(args) => placement::run(args),
         Bench::Spawn(args) => spawn::run(args),

@@ -3,8 +3,10 @@
 mod calls;
 mod evacuation;
 mod leaders;
+mod plan;
 mod play;
 mod random;
 mod services;
 mod tasks;
 mod updates;
+mod why;

@@ -1,0 +1,135 @@
+//! What another spec would change: exactly, in order, and what it restarts.
+
+use std::fmt;
+
+use sterna_model::{record::InstancePhase, spec::ServiceSpec};
+
+use super::{Control, ServiceKey};
+
+/// What would become of one service.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Planned {
+    /// Which.
+    pub service: ServiceKey,
+    /// What, in the order in which it would be done; nothing if all is as it is wanted.
+    pub changes: Vec<Change>,
+}
+
+/// One change.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// There is none: it is made, with so many instances.
+    Create {
+        /// How many.
+        instances: u32,
+    },
+    /// It goes, and its instances end.
+    Delete {
+        /// Those that run, or are being started.
+        ends: Vec<u32>,
+    },
+    /// Fields that no running instance notices.
+    InPlace {
+        /// Which.
+        fields: Vec<&'static str>,
+    },
+    /// Indices begin.
+    Start {
+        /// The first.
+        from: u32,
+        /// Beyond the last.
+        to: u32,
+    },
+    /// Indices end.
+    Stop {
+        /// Those that run, or are being started.
+        ends: Vec<u32>,
+    },
+    /// Instances are started anew.
+    Restart {
+        /// Because of these fields.
+        fields: Vec<&'static str>,
+        /// Which.
+        indices: Vec<u32>,
+        /// How many at a time.
+        at_a_time: u32,
+    },
+}
+
+impl fmt::Display for Change {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Create { instances } => write!(f, "is made, with {instances} instances"),
+            Self::Delete { ends } => write!(f, "goes; {} instances end", ends.len()),
+            Self::InPlace { fields } => write!(f, "changes in place: {}", fields.join(", ")),
+            Self::Start { from, to } => write!(f, "starts {} more, from {from} on", to - from),
+            Self::Stop { ends } => write!(f, "ends {} instances", ends.len()),
+            Self::Restart { fields, indices, at_a_time } => {
+                let (count, why) = (indices.len(), fields.join(", "));
+                write!(f, "restarts {count} instances, {at_a_time} at a time, for {why}")
+            }
+        }
+    }
+}
+
+impl Control {
+    /// What it would change if the service were to be like this; `None` for not at all. Nothing is
+    /// done.
+    pub fn plan(&self, service: &ServiceKey, wanted: Option<&ServiceSpec>) -> Planned {
+        let known = self.services.get(service).map(|known| &known.record.spec);
+        let changes = match (known, wanted) {
+            (None, None) => Vec::new(),
+            (None, Some(next)) => vec![Change::Create { instances: next.instances }],
+            (Some(_), None) => vec![Change::Delete { ends: self.alive(service, 0) }],
+            (Some(now), Some(next)) => self.changes(service, now, next),
+        };
+        Planned { service: service.clone(), changes }
+    }
+
+    fn changes(&self, service: &ServiceKey, now: &ServiceSpec, next: &ServiceSpec) -> Vec<Change> {
+        let mut changes = Vec::new();
+        let named = |all: &[(bool, &'static str)]| {
+            let changed = all.iter().filter(|(is_changed, _)| *is_changed);
+            changed.map(|(_, name)| *name).collect::<Vec<_>>()
+        };
+        let fields = named(&[
+            (now.crash != next.crash, "crash"),
+            (now.update != next.update, "update"),
+            (now.domain != next.domain, "domain"),
+            (now.notes != next.notes, "notes"),
+        ]);
+        if !fields.is_empty() {
+            changes.push(Change::InPlace { fields });
+        }
+        if next.instances < now.instances {
+            changes.push(Change::Stop { ends: self.alive(service, next.instances) });
+        }
+        if now.needs_restart(next) {
+            let fields = named(&[
+                (now.work != next.work, "work"),
+                (now.wants != next.wants, "placement"),
+                (now.contract != next.contract, "on_silence"),
+            ]);
+            let mut indices = self.alive(service, 0);
+            indices.retain(|index| *index < next.instances);
+            let at_a_time = next.update.max_unavailable.max(1);
+            changes.push(Change::Restart { fields, indices, at_a_time });
+        }
+        if next.instances > now.instances {
+            changes.push(Change::Start { from: now.instances, to: next.instances });
+        }
+        changes
+    }
+
+    /// The indices from this one on that have a copy.
+    fn alive(&self, service: &ServiceKey, first: u32) -> Vec<u32> {
+        let keys = self.indices_from(service, first);
+        let alive = keys.iter().filter(|key| {
+            self.instances.get(key).is_some_and(|instance| match instance.phase() {
+                InstancePhase::Claimed | InstancePhase::Running => true,
+                InstancePhase::Unclaimed | InstancePhase::Crashed => instance.twin().is_some(),
+            })
+        });
+        alive.filter_map(super::services::index_of).map(|(_, index)| index).collect()
+    }
+}

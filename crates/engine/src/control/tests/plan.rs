@@ -1,0 +1,72 @@
+//! What another spec would change, and that it then does.
+
+use sterna_model::{
+    Contract,
+    spec::{ServiceSpec, UpdatePolicy},
+};
+
+use super::play::{Play, other_work, service_spec, wants, web};
+use crate::control::{Call, Change};
+
+fn plan(play: &Play, next: Option<&ServiceSpec>) -> Vec<Change> {
+    play.control.plan(&web(), next).changes
+}
+
+#[test]
+fn a_new_service_is_made_and_an_old_one_goes() {
+    let mut play = Play::with(2);
+    assert_eq!(plan(&play, None), []);
+    assert_eq!(plan(&play, Some(&service_spec(3))), [Change::Create { instances: 3 }]);
+    play.ask(Call::PutService(web(), service_spec(3)));
+    assert_eq!(plan(&play, Some(&service_spec(3))), []);
+    assert_eq!(plan(&play, None), [Change::Delete { ends: vec![0, 1, 2] }]);
+}
+
+#[test]
+fn changes_are_told_in_their_order_with_what_restarts() {
+    let mut play = Play::with(2);
+    play.ask(Call::PutService(web(), service_spec(3)));
+    let update = UpdatePolicy { max_unavailable: 2, ..UpdatePolicy::default() };
+    let next = ServiceSpec { instances: 5, update, ..other_work(&service_spec(3), "v2") };
+    let told = plan(&play, Some(&next));
+    let words: Vec<_> = told.iter().map(ToString::to_string).collect();
+    assert_eq!(
+        words,
+        [
+            "changes in place: update",
+            "restarts 3 instances, 2 at a time, for work",
+            "starts 2 more, from 3 on"
+        ]
+    );
+    let fewer = ServiceSpec { contract: Contract::Keep, wants: wants(20), ..service_spec(1) };
+    let told = plan(&play, Some(&fewer));
+    let words: Vec<_> = told.iter().map(ToString::to_string).collect();
+    assert_eq!(
+        words,
+        ["ends 2 instances", "restarts 1 instances, 1 at a time, for placement, on_silence"]
+    );
+}
+
+#[test]
+fn what_is_planned_to_restart_is_what_restarts() {
+    let mut play = Play::with(2);
+    play.ask(Call::PutService(web(), service_spec(3)));
+    let before: Vec<_> = (0..3).map(|index| play.run_of(index)).collect();
+    let next = other_work(&service_spec(3), "v2");
+    let told = plan(&play, Some(&next));
+    let [Change::Restart { indices, .. }] = &told[..] else { panic!("{told:?}") };
+    play.ask(Call::PutService(web(), next));
+    let restarted: Vec<_> = (0..3).filter(|index| !before.contains(&play.run_of(*index))).collect();
+    assert_eq!(&restarted, indices);
+}
+
+#[test]
+fn a_plan_changes_nothing() {
+    let mut play = Play::with(2);
+    play.ask(Call::PutService(web(), service_spec(3)));
+    let store = play.store.clone();
+    plan(&play, None);
+    plan(&play, Some(&service_spec(9)));
+    play.pass(1);
+    assert_eq!(play.store, store);
+}

@@ -1,0 +1,139 @@
+//! Why: every rule, in the words that people read.
+
+use std::sync::Arc;
+
+use sterna_model::{
+    Contract, Span, WallTime,
+    record::TaskEnd,
+    spec::{ServiceSpec, TaskSpec},
+};
+use sterna_protocol::{message::RunRefusal, scheduler::Settlement};
+
+use super::play::{
+    FAILURE, Mood, Play, incarnation, other_work, service_spec, task, task_spec, wants, web,
+};
+use crate::control::{Call, Next, Why};
+
+fn at(seconds: u64) -> Next {
+    Next::At(WallTime::EPOCH.plus(Span::from_secs(seconds)))
+}
+
+fn why(play: &Play, index: u32) -> (String, Next) {
+    let Why { rule, next, .. } =
+        play.control.why(play.now, &web().instance(index)).expect("something is to be told");
+    (rule.to_string(), next)
+}
+
+fn put(play: &mut Play, spec: ServiceSpec) {
+    play.ask(Call::PutService(web(), spec));
+}
+
+#[test]
+fn what_is_as_it_should_be_has_no_why() {
+    let mut play = Play::with(1);
+    put(&mut play, service_spec(1));
+    play.ask(Call::CreateTask(task("build"), incarnation(1), Arc::new(task_spec())));
+    assert_eq!(play.control.why(play.now, &web().instance(0)), None);
+    assert_eq!(play.control.why(play.now, &task("build")), None);
+    assert_eq!(play.control.why(play.now, &task("other")), None, "there is no such task");
+}
+
+#[test]
+fn work_without_room_names_the_nearest_miss() {
+    let mut play = Play::with(1);
+    put(&mut play, ServiceSpec { wants: wants(60), ..service_spec(2) });
+    let (rule, next) = why(&play, 1);
+    assert_eq!(
+        rule,
+        "no worker has enough free; w1 comes nearest: memory: 60B asked, 40B free, 20B missing"
+    );
+    assert_eq!(next, Next::WhenThereIsRoom);
+    put(&mut play, ServiceSpec { wants: wants(160), ..service_spec(2) });
+    assert_eq!(why(&play, 1).1, Next::WhenChanged, "no worker could ever hold it");
+}
+
+#[test]
+fn a_task_that_waits_says_until_when() {
+    let mut play = Play::empty();
+    let latest_start = Some(WallTime::EPOCH.plus(Span::from_secs(60)));
+    let spec = TaskSpec { latest_start, ..task_spec() };
+    play.ask(Call::CreateTask(task("build"), incarnation(1), Arc::new(spec)));
+    let told = play.control.why(play.now, &task("build")).unwrap();
+    assert_eq!(told.rule.to_string(), "there is no worker: start one");
+    assert_eq!((told.since, told.next), (Some(WallTime::EPOCH), at(60)));
+    play.pass(60);
+    let told = play.control.why(play.now, &task("build")).unwrap();
+    assert_eq!(told.rule.to_string(), format!("it is over: {}", TaskEnd::TooLate));
+}
+
+#[test]
+fn a_crash_says_when_it_begins_again() {
+    let mut play = Play::with(1);
+    let mut spec = service_spec(1);
+    spec.crash.wait_from = 1;
+    spec.crash.give_up_at = 2;
+    put(&mut play, spec);
+    play.end(play.run_of(0), FAILURE);
+    assert_eq!(why(&play, 0), ("it crashed, 1 in a row, and waits".to_owned(), at(30)));
+    play.pass(30);
+    play.end(play.run_of(0), FAILURE);
+    let expected = "it crashed 2 times in a row, and was given up: change its spec".to_owned();
+    assert_eq!(why(&play, 0), (expected, Next::WhenChanged));
+}
+
+#[test]
+fn what_is_on_its_way_says_where() {
+    let mut play = Play::with(1);
+    play.moods.insert(1, Mood::Dawdles);
+    put(&mut play, service_spec(1));
+    assert_eq!(why(&play, 0), ("w1 starts it".to_owned(), Next::WhenTold));
+    play.settle(play.run_of(0), Settlement::Refused(RunRefusal::NotHealthy));
+    assert_eq!(why(&play, 0), ("a worker has just turned it down".to_owned(), at(1)));
+}
+
+#[test]
+fn what_is_being_ended_says_why() {
+    let mut play = Play::with(1);
+    put(&mut play, service_spec(1));
+    play.moods.insert(1, Mood::Silent);
+    play.ask(Call::StopInstance(web().instance(0)));
+    assert_eq!(why(&play, 0), ("w1 ends it: somebody asked for it".to_owned(), Next::WhenTold));
+}
+
+#[test]
+fn a_second_copy_is_named() {
+    let mut play = Play::with(2);
+    put(&mut play, service_spec(1));
+    let worker = play.worker_of(play.run_of(0));
+    play.fall_silent(worker);
+    let expected = format!("a second copy on w{worker} is silent");
+    assert_eq!(why(&play, 0), (expected, Next::WhenGone));
+}
+
+#[test]
+fn a_slot_that_is_taken_is_named() {
+    let mut play = Play::with(2);
+    let stop = Contract::Stop { after: Span::from_secs(120) };
+    put(&mut play, service_spec(1));
+    let worker = play.worker_of(play.run_of(0));
+    for other in 1..=2 {
+        play.moods.insert(other, Mood::Dawdles);
+    }
+    play.fall_silent(worker);
+    // The next one must not overlap.
+    put(&mut play, ServiceSpec { contract: stop, ..service_spec(1) });
+    let expected = format!("a copy on w{worker} is silent, and may still run");
+    assert_eq!(why(&play, 0), (expected, Next::WhenGone));
+}
+
+#[test]
+fn an_instance_that_waits_for_its_update_says_so() {
+    let mut play = Play::with(2);
+    put(&mut play, service_spec(3));
+    for worker in 1..=2 {
+        play.moods.insert(worker, Mood::Dawdles);
+    }
+    put(&mut play, other_work(&service_spec(3), "v2"));
+    let expected = "it is of an older version, and 1 others are too".to_owned();
+    assert_eq!(why(&play, 2), (expected, Next::WhenTold));
+}

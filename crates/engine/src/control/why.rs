@@ -1,0 +1,256 @@
+//! Why something is not where its spec wants it: the rule, since when, and what happens next.
+//!
+//! The same value goes into logs, answers and pages; nobody words it again.
+
+use std::{fmt, sync::Arc};
+
+use sterna_model::{
+    Name, WallTime, WorkKey,
+    record::{InstanceState, StopReason, TaskState, TwinReason},
+};
+
+use super::{Control, Now, services};
+use crate::auction::{Prospect, Reason};
+
+/// Why one key is not where its spec wants it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Why {
+    /// The rule that keeps it.
+    pub rule: Rule,
+    /// Since when, as far as records tell.
+    pub since: Option<WallTime>,
+    /// What happens next.
+    pub next: Next,
+}
+
+/// What keeps work from being where it should be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Rule {
+    /// This leader does not start anything yet: somebody may be missing who runs it.
+    Waiting,
+    /// No worker got it: the nearest miss, and the smallest change that would help.
+    Unplaced(Arc<Reason>),
+    /// A worker has just turned it down.
+    TurnedDown,
+    /// It is on its way.
+    Starting {
+        /// Where.
+        worker: Option<Name>,
+    },
+    /// It is being ended.
+    Stopping {
+        /// Where.
+        worker: Option<Name>,
+        /// Why.
+        reason: StopReason,
+    },
+    /// It crashed, and waits.
+    Crashed {
+        /// How often, since it last ran long enough.
+        count: u32,
+    },
+    /// It crashed so often that it does not begin again.
+    GivenUp {
+        /// How often.
+        count: u32,
+    },
+    /// A copy that may still run has the slot that the next one needs.
+    SlotTaken {
+        /// Where that copy is.
+        worker: Option<Name>,
+        /// What it does there.
+        twin: TwinReason,
+    },
+    /// It runs, but of another version; an update is under way.
+    Outdated {
+        /// How many more there are.
+        others: usize,
+    },
+    /// A second copy is there beside it.
+    HasTwin {
+        /// Where.
+        worker: Option<Name>,
+        /// What it does there.
+        twin: TwinReason,
+    },
+    /// It is over.
+    Over {
+        /// How, in words.
+        end: String,
+    },
+}
+
+/// What happens next.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// It is tried at this moment.
+    At(WallTime),
+    /// It goes on when its worker says more.
+    WhenTold,
+    /// It is tried when a worker has more room, or another one comes.
+    WhenThereIsRoom,
+    /// It goes on when that copy is certainly gone.
+    WhenGone,
+    /// Nothing, until somebody changes a worker or the spec.
+    WhenChanged,
+    /// Nothing: it is as it stays.
+    Nothing,
+}
+
+impl fmt::Display for Rule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let on = |worker: &Option<Name>| match worker {
+            Some(worker) => worker.to_string(),
+            None => "a worker that is not here".to_owned(),
+        };
+        match self {
+            Self::Waiting => {
+                f.write_str("this leader starts nothing yet: a worker may be missing that runs it")
+            }
+            Self::Unplaced(reason) => reason.fmt(f),
+            Self::TurnedDown => f.write_str("a worker has just turned it down"),
+            Self::Starting { worker } => write!(f, "{} starts it", on(worker)),
+            Self::Stopping { worker, reason } => {
+                let why = match reason {
+                    StopReason::Unwanted => "its spec no longer wants it",
+                    StopReason::Asked => "somebody asked for it",
+                    StopReason::Update => "its spec has a newer version",
+                    StopReason::Elsewhere => "another copy has its place",
+                    StopReason::Drain => "its worker is drained",
+                };
+                write!(f, "{} ends it: {why}", on(worker))
+            }
+            Self::Crashed { count } => write!(f, "it crashed, {count} in a row, and waits"),
+            Self::GivenUp { count } => {
+                write!(f, "it crashed {count} times in a row, and was given up: change its spec")
+            }
+            Self::SlotTaken { worker, twin } => {
+                let does = twin_does(*twin);
+                write!(f, "a copy on {} {does}, and may still run", on(worker))
+            }
+            Self::Outdated { others: 0 } => f.write_str("it is the last of an older version"),
+            Self::Outdated { others } => {
+                write!(f, "it is of an older version, and {others} others are too")
+            }
+            Self::HasTwin { worker, twin } => {
+                write!(f, "a second copy on {} {}", on(worker), twin_does(*twin))
+            }
+            Self::Over { end } => write!(f, "it is over: {end}"),
+        }
+    }
+}
+
+const fn twin_does(twin: TwinReason) -> &'static str {
+    match twin {
+        TwinReason::Silent => "is silent",
+        TwinReason::Evacuating => "is being moved",
+        TwinReason::Surplus => "is being ended",
+    }
+}
+
+impl Control {
+    /// Why a key is not where its spec wants it; `None` if it is, or if there is no such key.
+    pub fn why(&self, now: Now, key: &WorkKey) -> Option<Why> {
+        if services::service_of(key).is_some() {
+            self.why_instance(now, key)
+        } else {
+            self.why_task(now, key)
+        }
+    }
+
+    fn why_task(&self, now: Now, key: &WorkKey) -> Option<Why> {
+        let (task, spec) = self.tasks.get(key)?;
+        match task.state() {
+            TaskState::Pending => {
+                let mut why = self.why_unplaced(now, key, task.made());
+                if let (Next::WhenThereIsRoom | Next::WhenChanged, Some(at)) =
+                    (&why.next, spec.latest_start)
+                {
+                    why.next = Next::At(at);
+                }
+                Some(why)
+            }
+            TaskState::Running { .. } => None,
+            TaskState::Completed { end, at } | TaskState::Resolving { end, at, .. } => {
+                let end = end.to_string();
+                Some(Why { rule: Rule::Over { end }, since: Some(*at), next: Next::Nothing })
+            }
+        }
+    }
+
+    /// Work that waits for a worker.
+    fn why_unplaced(&self, now: Now, key: &WorkKey, since: WallTime) -> Why {
+        let since = Some(since);
+        if !self.is_open {
+            return Why { rule: Rule::Waiting, since, next: Next::WhenTold };
+        }
+        if let Some(until) = self.resting.get(key).filter(|until| **until > now.wall) {
+            return Why { rule: Rule::TurnedDown, since, next: Next::At(*until) };
+        }
+        let Some(reason) = self.left.get(key) else {
+            return Why { rule: Rule::Starting { worker: None }, since, next: Next::WhenTold };
+        };
+        let next = match reason.prospect() {
+            Prospect::Wait => Next::WhenThereIsRoom,
+            Prospect::Never => Next::WhenChanged,
+        };
+        Why { rule: Rule::Unplaced(Arc::clone(reason)), since, next }
+    }
+
+    fn why_instance(&self, now: Now, key: &WorkKey) -> Option<Why> {
+        let instance = self.instances.get(key)?;
+        let (service, index) = services::index_of(key)?;
+        let known = self.services.get(&service);
+        let told = |rule, since| Some(Why { rule, since, next: Next::WhenTold });
+        let name =
+            |on: sterna_model::Incarnation| self.workers.get(&on.lock).map(|w| w.name.clone());
+        match instance.state() {
+            InstanceState::Unclaimed { since } => {
+                let contract = known.map(|known| known.record.spec.contract);
+                let is_blocked =
+                    contract.is_some_and(|contract| !services::may_start(instance, contract));
+                if let (true, Some(twin)) = (is_blocked, instance.twin()) {
+                    let worker = name(twin.copy.placed.on);
+                    let rule = Rule::SlotTaken { worker, twin: twin.reason };
+                    return Some(Why { rule, since: Some(*since), next: Next::WhenGone });
+                }
+                Some(self.why_unplaced(now, key, *since))
+            }
+            InstanceState::Claimed { copy, since } | InstanceState::Running { copy, since }
+                if copy.stopping.is_some() =>
+            {
+                let (worker, reason) = (name(copy.placed.on), copy.stopping?);
+                told(Rule::Stopping { worker, reason }, Some(*since))
+            }
+            InstanceState::Claimed { copy, since } => {
+                told(Rule::Starting { worker: name(copy.placed.on) }, Some(*since))
+            }
+            InstanceState::Running { .. } => {
+                if let Some(twin) = instance.twin() {
+                    let (worker, twin) = (name(twin.copy.placed.on), twin.reason);
+                    return Some(Why {
+                        rule: Rule::HasTwin { worker, twin },
+                        since: None,
+                        next: Next::WhenGone,
+                    });
+                }
+                let known = known?;
+                let others = known.outdated.len().saturating_sub(1);
+                known.outdated.contains(&index).then_some(Why {
+                    rule: Rule::Outdated { others },
+                    since: None,
+                    next: Next::WhenTold,
+                })
+            }
+            InstanceState::Crashed { until } => {
+                let crashes = instance.crashes();
+                let count = crashes.count;
+                let (rule, next) = match until {
+                    Some(until) => (Rule::Crashed { count }, Next::At(*until)),
+                    None => (Rule::GivenUp { count }, Next::WhenChanged),
+                };
+                Some(Why { rule, since: crashes.last, next })
+            }
+        }
+    }
+}

@@ -1,0 +1,280 @@
+//! `sterna bench converge`: the leader's control core with a large fleet, in virtual time.
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use anyhow::Context;
+use serde_json::Value;
+use sterna_engine::control::{Begin, Call, CallId, Control, Effect, Input, Now, ServiceKey};
+use sterna_model::{
+    BootTime, Bytes, Constraints, Contract, Countables, Demand, DirectoryId, Epoch, Incarnation,
+    Lock, MachineId, Millicores, Name, Namespace, RunId, Span, WallTime, Wants,
+    record::CrashPolicy,
+    spec::{DEFAULT_DOMAIN, ServiceSpec, UpdatePolicy},
+};
+use sterna_protocol::{
+    health::Health,
+    message::{News, Payload},
+    roster::Doors,
+    scheduler::{self, GoneBy, Report as Status, Settlement},
+};
+
+use super::report::{Report, quantile, rounded};
+use crate::{clock, out};
+
+/// Measure what a leader decides with, at the size of a large fleet
+///
+/// 10,000 workers with 250,000 instances of 1,000 services, on one core and in virtual time: how long
+/// a step takes after one event (a crash, and that the next copy runs), how long a sweep over
+/// everything, which must find nothing, how many bytes an instance takes, and how long it takes until
+/// the 25,000 instances of 1,000 workers that are lost at once have their next workers. Beside it:
+/// reading and writing the same number of keys in an ordered map.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// How many workers there are; each has 25 instances
+    #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(100..=100_000))]
+    workers: u32,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Instances on each worker.
+const EACH: u32 = 25;
+/// Instances of each service.
+const INSTANCES: u32 = 250;
+/// Events whose steps are measured.
+const EVENTS: usize = 20_000;
+
+const RUNNING: &[u8] = br#"{"state":"running","is_ready":true}"#;
+const CRASHED: &[u8] = br#"{"cause":"exited","exit":{"code":1}}"#;
+const FACTS: &[u8] = br#"{"cpu_millicores":64000,"memory_bytes":68719476736,
+    "disk_bytes":1099511627776,"containers":250,"zone":"z"}"#;
+
+pub(crate) fn run(args: Args) -> anyhow::Result<()> {
+    let report = measure(args.workers)?;
+    let text = if args.json { report.json("converge").to_string() } else { table(&report) };
+    out::answer(&text)?;
+    Ok(())
+}
+
+fn measure(workers: u32) -> anyhow::Result<Report> {
+    let mut report = Report::default();
+    let progress = out::Progress::new();
+    progress.say("the fleet");
+    let mut fleet = Fleet::new(workers)?;
+    let instances = workers * EACH;
+    let before = resident_bytes()?;
+    fleet.fill(instances / INSTANCES)?;
+    anyhow::ensure!(fleet.runs.len() == instances as usize, "not every instance was placed");
+    // What this bench notes of a run is counted with it.
+    let bytes = (resident_bytes()? - before) / f64::from(instances);
+    report.figures.insert("bytes_per_instance".to_owned(), rounded(bytes));
+    progress.say("events");
+    let mut steps = fleet.crash_some(EVENTS)?;
+    let each = floor_us(instances);
+    report.floor.insert("map_us".to_owned(), rounded(each));
+    let p99 = quantile(&mut steps, 0.99);
+    report.figures.insert("step_us_p50".to_owned(), rounded(quantile(&mut steps, 0.5)));
+    report.figures.insert("step_us_p99".to_owned(), rounded(p99));
+    report.ratios.insert("step_p99_over_map".to_owned(), rounded(p99 / each));
+    progress.say("a sweep");
+    let begun = clock::instant();
+    let found = fleet.control.sweep(fleet.now);
+    report.figures.insert("sweep_s".to_owned(), rounded(begun.elapsed().as_secs_f64()));
+    anyhow::ensure!(found.is_empty(), "a sweep found {found:?}");
+    progress.say("lost workers");
+    let lost = workers / 10;
+    let seconds = fleet.lose(lost)?;
+    report.figures.insert("lost_s".to_owned(), rounded(seconds.as_secs_f64()));
+    Ok(report)
+}
+
+/// The control core, and workers that do everything at once.
+struct Fleet {
+    control: Control,
+    now: Now,
+    lives: Vec<Incarnation>,
+    /// Where each run is.
+    runs: BTreeMap<RunId, Lock>,
+    numbers: u64,
+    effects: Vec<Effect>,
+}
+
+impl Fleet {
+    fn new(workers: u32) -> anyhow::Result<Self> {
+        let now = Now { boot: BootTime::from_millis(1_000_000), wall: WallTime::EPOCH };
+        let begin =
+            Begin { epoch: Epoch::new(1), is_recovered: false, records: Vec::new(), seed: [1; 16] };
+        let control = Control::new(now, begin);
+        let (lives, runs, effects) = (Vec::new(), BTreeMap::new(), Vec::new());
+        let mut fleet = Self { control, now, lives, runs, numbers: 0, effects };
+        let doors = Doors { unclaimed: true, stop_batches: true, keep_batches: true };
+        fleet.hear(scheduler::Effect::Opened(doors));
+        for number in 0..workers {
+            let mut random = [0; 10];
+            for (place, byte) in random.iter_mut().zip(number.to_be_bytes()) {
+                *place = byte;
+            }
+            let directory = DirectoryId::from_parts(WallTime::EPOCH, random);
+            let machine = MachineId::from_bytes(*directory.as_bytes())?;
+            let life = Incarnation { lock: Lock { directory, machine }, life: 1 };
+            let name = Name::new(&format!("w{number}"))?;
+            fleet.lives.push(life);
+            fleet.hear(scheduler::Effect::Facts(life, name, Payload::from(FACTS)));
+            fleet.hear(scheduler::Effect::Health(life, Health::Healthy));
+        }
+        Ok(fleet)
+    }
+
+    fn fill(&mut self, services: u32) -> anyhow::Result<()> {
+        let demand = Demand::new(
+            Millicores::new(100),
+            Bytes::new(128 << 20),
+            Bytes::new(1 << 20),
+            Countables::default(),
+        );
+        let wants = Arc::new(Wants { demand, constraints: Constraints::default() });
+        for number in 0..services {
+            let name = Name::new(&format!("service-{number}"))?;
+            let key = ServiceKey { namespace: Namespace::default(), name };
+            let spec = ServiceSpec {
+                instances: INSTANCES,
+                wants: Arc::clone(&wants),
+                contract: Contract::Replace { after: Span::from_secs(15) },
+                work: Arc::from(*b"{}"),
+                crash: CrashPolicy { wait_from: u32::MAX, ..CrashPolicy::default() },
+                update: UpdatePolicy::default(),
+                domain: Name::new(DEFAULT_DOMAIN)?,
+                notes: "".into(),
+            };
+            self.step(Input::Call(CallId(u64::from(number)), Call::PutService(key, spec)));
+            self.settle();
+        }
+        Ok(())
+    }
+
+    /// Ends that many runs, one after the other, and gives how long each step took, in µs.
+    fn crash_some(&mut self, events: usize) -> anyhow::Result<Vec<f64>> {
+        let mut steps = Vec::with_capacity(events * 2);
+        let stride = (self.runs.len() / events).max(1);
+        let crashing: Vec<_> = self.runs.keys().step_by(stride).take(events).copied().collect();
+        for run in crashing {
+            let lock = self.runs.remove(&run).context("a run that was placed")?;
+            let input = self.status(run, lock, News::Ended(Payload::from(CRASHED)));
+            steps.push(self.timed(input));
+            self.timed_settle(&mut steps);
+        }
+        Ok(steps)
+    }
+
+    fn timed(&mut self, input: Input) -> f64 {
+        let begun = clock::instant();
+        self.control.step(self.now, input, &mut self.effects);
+        begun.elapsed().as_secs_f64() * 1e6
+    }
+
+    /// Workers are lost, and their instances get others: how long that takes to decide.
+    fn lose(&mut self, workers: u32) -> anyhow::Result<Duration> {
+        let lost: Vec<_> = self.lives.iter().take(workers as usize).copied().collect();
+        let expected = self.runs.len();
+        let mut by_lock: BTreeMap<Lock, Vec<RunId>> = BTreeMap::new();
+        for (run, lock) in &self.runs {
+            by_lock.entry(*lock).or_default().push(*run);
+        }
+        let begun = clock::instant();
+        for life in &lost {
+            self.hear(scheduler::Effect::Health(*life, Health::MustDie));
+            for run in by_lock.remove(&life.lock).unwrap_or_default() {
+                self.runs.remove(&run);
+                self.hear(scheduler::Effect::Settled(run, Settlement::Gone(GoneBy::Deadline)));
+            }
+        }
+        self.settle();
+        let seconds = begun.elapsed();
+        anyhow::ensure!(self.runs.len() == expected, "not every instance was placed anew");
+        Ok(seconds)
+    }
+
+    fn hear(&mut self, news: scheduler::Effect) {
+        self.step(Input::Fleet(news));
+    }
+
+    fn step(&mut self, input: Input) {
+        self.control.step(self.now, input, &mut self.effects);
+    }
+
+    fn status(&mut self, run: RunId, lock: Lock, news: News) -> Input {
+        self.numbers += 1;
+        let (from, number) = (Incarnation { lock, life: 1 }, self.numbers);
+        let report = Status { from, run, number, news, is_awaited: true };
+        Input::Fleet(scheduler::Effect::Reported(report))
+    }
+
+    /// Commits everything, and lets the workers start what they are sent.
+    fn settle(&mut self) {
+        self.timed_settle(&mut Vec::new());
+    }
+
+    fn timed_settle(&mut self, steps: &mut Vec<f64>) {
+        loop {
+            let started = self.take_started();
+            for (run, lock) in &started {
+                let input = self.status(*run, *lock, News::Progress(Payload::from(RUNNING)));
+                steps.push(self.timed(input));
+            }
+            match self.control.commit() {
+                Some((batch, _)) => self.step(Input::Committed(batch)),
+                None if started.is_empty() && self.effects.is_empty() => return,
+                None => {}
+            }
+        }
+    }
+
+    fn take_started(&mut self) -> Vec<(RunId, Lock)> {
+        let mut started = Vec::new();
+        for effect in std::mem::take(&mut self.effects) {
+            if let Effect::Fleet(scheduler::Input::Dispatch(all)) = effect {
+                for dispatch in all {
+                    self.runs.insert(dispatch.run, dispatch.to.lock);
+                    started.push((dispatch.run, dispatch.to.lock));
+                }
+            }
+        }
+        started
+    }
+}
+
+/// What this process has in memory.
+fn resident_bytes() -> anyhow::Result<f64> {
+    let statm = std::fs::read_to_string("/proc/self/statm").context("reading /proc/self/statm")?;
+    let pages = statm.split(' ').nth(1).and_then(|pages| pages.parse::<f64>().ok());
+    Ok(pages.context("/proc/self/statm has no resident pages")? * 4096.0)
+}
+
+/// Reads and writes of an ordered map of so many keys: what one costs, in µs.
+fn floor_us(keys: u32) -> f64 {
+    let name = |number: u32| format!("default/service/service-{}/{}", number % 1_000, number);
+    let mut map: BTreeMap<String, u64> = (0..keys).map(|number| (name(number), 0)).collect();
+    let asked: Vec<_> =
+        (0..20_000_u32).map(|number| name(number.wrapping_mul(7_919) % keys)).collect();
+    let begun = clock::instant();
+    for key in &asked {
+        if let Some(value) = map.get_mut(key) {
+            *value += 1;
+        }
+    }
+    begun.elapsed().as_secs_f64() * 1e6 / asked.len() as f64
+}
+
+fn table(report: &Report) -> String {
+    let figure = |key: &str| report.figures.get(key).map_or_else(String::new, Value::to_string);
+    format!(
+        "one event       p50 {} µs, p99 {} µs\na sweep         {} s\nlost workers    {} s until all \
+         their instances have others\nan instance     {} bytes\n",
+        figure("step_us_p50"),
+        figure("step_us_p99"),
+        figure("sweep_s"),
+        figure("lost_s"),
+        figure("bytes_per_instance"),
+    )
+}
