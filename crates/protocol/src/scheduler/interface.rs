@@ -115,7 +115,8 @@ pub enum Effect {
     /// knows them. What is stored of them counts and stays: somebody may be setting them now.
     Enroll(Enrolled),
     /// Take the mark `is_declared_dead` off the entry of this life, and answer with
-    /// [`Input::Enrolled`]: everything that it had then has ended.
+    /// [`Input::Enrolled`]: everything that it had then has ended. Not if a declaration is on its way
+    /// into the store: that one is newer than what has ended.
     Revive(Incarnation),
     /// Take the entry with this lock out of the roster, and answer with [`Input::Struck`]. Its drain
     /// is not ended by this.

@@ -181,12 +181,13 @@ impl Fleet {
 
     /// What was told to this leader while it was mute has its consequences now.
     fn speak_again(&mut self, now: BootTime, effects: &mut Vec<Effect>) {
+        // First of all, or a mark that was set meanwhile would be taken off by what is older.
+        for lock in std::mem::take(&mut self.declared) {
+            self.declare_dead(now, lock, effects);
+        }
         for lock in self.peers.locks() {
             self.repeat_kills(lock, effects);
             self.finish_purge(lock, effects);
-        }
-        for lock in std::mem::take(&mut self.declared) {
-            self.declare_dead(now, lock, effects);
         }
         self.open_doors(now, effects);
     }

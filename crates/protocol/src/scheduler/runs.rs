@@ -366,6 +366,8 @@ impl Fleet {
     pub(super) fn declare_dead(&mut self, now: BootTime, lock: Lock, effects: &mut Vec<Effect>) {
         let Some(peer) = self.peers.get_mut(&lock) else { return };
         peer.is_declared_dead = true;
+        // What this life has answered is of no use to the next one, which must end what it has.
+        peer.has_answered &= is_planted(Mistake::RevivesTheDead);
         if peer.enrolment == Enrolment::Reviving {
             // What is under way takes off the earlier mark, not this one.
             peer.enrolment = Enrolment::Asked;
@@ -377,11 +379,13 @@ impl Fleet {
         self.open_doors(now, effects);
     }
 
-    /// A worker that was declared dead is believed again when it has ended what it had then. Nothing is
-    /// sent to it before the roster says so: the next leader would not wait for it.
+    /// A worker that was declared dead is believed again when a life that was not given up has said what
+    /// it has, and has ended that (safety rule 24). Nothing is sent to it before the roster says so: the
+    /// next leader would not wait for it.
     pub(super) fn finish_purge(&mut self, lock: Lock, effects: &mut Vec<Effect>) {
         let Some(peer) = self.peers.get_mut(&lock) else { return };
-        let has_ended = peer.has_answered && peer.purge.is_empty();
+        let is_lost = peer.is_lost() && !is_planted(Mistake::RevivesTheDead);
+        let has_ended = peer.has_answered && !is_lost && peer.purge.is_empty();
         if peer.is_declared_dead && has_ended && peer.enrolment == Enrolment::Done {
             peer.enrolment = Enrolment::Reviving;
             effects.push(Effect::Revive(peer.incarnation));
