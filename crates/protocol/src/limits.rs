@@ -11,9 +11,12 @@
 //! after it heard. So the worker's deadline falls before the leader's whatever the network does,
 //! and the margin is left for clocks that run differently (safety rules 7 and 10).
 
-use sterna_model::Span;
+use sterna_model::{Contract, Span, Work, WorkKey};
 
-use crate::planted::{Mistake, is_planted};
+use crate::{
+    message::Held,
+    planted::{Mistake, is_planted},
+};
 
 /// The limits of a cluster. The same record is judged by on both sides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -96,6 +99,28 @@ impl Limits {
         }
     }
 
+    /// These, with marks that allow for such a run, if they do not yet (safety rule 11).
+    #[must_use]
+    pub fn raised_for(&self, key: &WorkKey, contract: Contract) -> Option<Self> {
+        let is_batch = match key.work {
+            Work::Node { .. } => true,
+            Work::Task(_) | Work::Instance { .. } => false,
+        };
+        let mut raised = *self;
+        match contract {
+            Contract::Stop { after } => {
+                raised.stop_after_max = raised.stop_after_max.max(after);
+                if is_batch {
+                    raised.batch_stop_after_max = raised.batch_stop_after_max.max(after);
+                }
+            }
+            // Of other work claims tell where it is kept.
+            Contract::Keep => raised.has_kept_batches |= is_batch,
+            Contract::Replace { .. } => {}
+        }
+        (raised != *self).then_some(raised)
+    }
+
     /// How the leader judges.
     pub const fn leader_terms(&self) -> Terms {
         Terms {
@@ -163,6 +188,19 @@ impl Book {
             let limits = limits.after(&self.newest);
             self.older.push(std::mem::replace(&mut self.newest, limits));
         }
+    }
+
+    /// The limits after the newest, with marks that allow for all that a worker has, if these do not:
+    /// a store that was set back has lost the marks that were raised since.
+    pub fn raised_for(&self, held: &[Held]) -> Option<Limits> {
+        let raise = |limits: Limits, held: &Held| {
+            limits.raised_for(&held.key, held.contract).unwrap_or(limits)
+        };
+        let has_not_ended =
+            |held: &&Held| held.status.as_ref().is_none_or(|status| !status.news.is_end());
+        let raised = held.iter().filter(has_not_ended).fold(self.newest, raise);
+        (raised != self.newest)
+            .then(|| Limits { version: self.newest.version.saturating_add(1), ..raised })
     }
 
     /// Whether somebody may go by other limits than the newest.

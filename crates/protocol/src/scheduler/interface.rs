@@ -99,7 +99,9 @@ pub enum Input {
     Limits(Limits),
     /// The store has come this far.
     Revision(Revision),
-    /// Somebody who must know says that the roster is complete although the store was restored.
+    /// Somebody who must know says that the roster is complete although the store was restored: nobody
+    /// is missing from it. This is said to one reign and not stored; the next one asks again, until
+    /// [`Effect::Healed`].
     RosterIsComplete,
 }
 
@@ -138,6 +140,13 @@ pub enum Effect {
     WantsDrain(Lock, bool),
     /// More may start than before.
     Opened(Doors),
+    /// Commit these limits, as the ones after the newest, and answer with [`Input::Limits`]: a worker has
+    /// a run that the marks do not allow for, because they were set back with the store (safety rule
+    /// 25). What it runs does not count as known before; said again whenever it is asked.
+    Raise(Limits),
+    /// Nothing can be running any more that the store lost when it was set back: from the next reign on
+    /// it may be called a continued one.
+    Healed,
     /// Nobody goes by limits from before this version any more: they may leave the store (safety rule
     /// 11).
     Retired(u64),

@@ -201,13 +201,7 @@ impl Fleet {
                 self.doors.unclaimed
             }
         };
-        let mark = if is_batch { limits.batch_stop_after_max } else { limits.stop_after_max };
-        let is_above = match contract {
-            Contract::Stop { after } => after > mark || after > limits.stop_after_max,
-            // Of other work claims tell where it is kept.
-            Contract::Keep => is_batch && !limits.has_kept_batches,
-            Contract::Replace { .. } => false,
-        };
+        let is_above = limits.raised_for(key, contract).is_some();
         let shortest = self.book.largest(Limits::stop_after_min);
         let is_below = contract.stop_after().is_some_and(|after| after < shortest);
         let reasons = [
@@ -273,6 +267,13 @@ impl Fleet {
         let is_first = !peer.has_answered || is_planted(Mistake::CountsAnyAbsence);
         if !is_first || peer.enrolment != Enrolment::Done || peer.is_lost() {
             return;
+        }
+        if !peer.is_declared_dead
+            && let Some(raised) = self.book.raised_for(&held)
+        {
+            // The next leader must know how long such runs may last, before this one is at ease. The
+            // worker is asked again with its next heartbeat.
+            return effects.push(Effect::Raise(raised));
         }
         peer.has_answered = true;
         peer.is_known = true;

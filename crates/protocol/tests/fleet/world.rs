@@ -130,6 +130,8 @@ impl World {
                 | Effect::Facts(..)
                 | Effect::WantsDrain(..)
                 | Effect::Retired(_)
+                | Effect::Raise(_)
+                | Effect::Healed
                 | Effect::StoreLags(..) => {}
             }
         }

@@ -395,6 +395,14 @@ fn show(now: u64, effect: Effect) -> String {
         Effect::WantsDrain(lock, true) => format!("{} wants to drain", show_lock(lock)),
         Effect::WantsDrain(lock, false) => format!("{} wants no drain", show_lock(lock)),
         Effect::Opened(doors) => show_doors(doors),
+        Effect::Raise(limits) => {
+            let kept = if limits.has_kept_batches { " kept-batches" } else { "" };
+            let seconds = |span: Span| span.as_millis() as f64 / 1e3;
+            let batch = seconds(limits.batch_stop_after_max);
+            let any = seconds(limits.stop_after_max);
+            format!("raise limits {} batch {batch} any {any}{kept}", limits.version)
+        }
+        Effect::Healed => "healed".to_owned(),
         Effect::Retired(version) => format!("retired before {version}"),
         Effect::StoreLags(seen, revision) => format!("store lags {seen:?} {revision}"),
     }

@@ -274,6 +274,9 @@ impl World {
             Effect::StoreLags(..) => {
                 self.table.broken.get_or_insert("a store that lags, though none does".to_owned());
             }
+            Effect::Raise(_) | Effect::Healed => {
+                self.table.broken.get_or_insert("no store was set back".to_owned());
+            }
             Effect::Retired(oldest) => self.commit(index, Op::Retire(oldest)),
             Effect::Facts(..) | Effect::WantsDrain(..) | Effect::Opened(_) => {}
         }

@@ -241,12 +241,11 @@ impl World {
                 self.submit(server, Op::DeclareDead(lock));
             }
         }
-        let is_recovered = self.office(server).is_some_and(|office| {
-            office.cluster.stage == sterna_store::cluster::Stage::Recovered
-                && !office.ops.iter().any(|op| matches!(op, Op::Whole))
-        });
+        let is_recovered = self
+            .office(server)
+            .is_some_and(|office| office.cluster.stage == sterna_store::cluster::Stage::Recovered);
         if is_recovered && self.is_calm && self.rng.chance(50) && self.roster_is_complete(server) {
-            self.submit(server, Op::Whole);
+            self.step_fleet(server, Input::RosterIsComplete);
         }
     }
 

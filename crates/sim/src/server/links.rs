@@ -73,8 +73,20 @@ impl World {
             }
             Effect::Health(who, health) => self.health_changed(server, who, health),
             Effect::WantsDrain(lock, wants) => self.submit(server, Op::Drain(lock, wants)),
-            Effect::Revive(life) => self.submit(server, Op::Revive(life)),
+            Effect::Revive(life) => {
+                // What is being declared counts from now on.
+                let is_declared =
+                    self.office(server).is_some_and(|office| office.declared.contains(&life.lock));
+                if !is_declared {
+                    self.submit(server, Op::Revive(life));
+                }
+            }
             Effect::Retired(oldest) => self.submit(server, Op::Retire(oldest)),
+            Effect::Raise(limits) => {
+                self.coverage.turn("marks-raised");
+                self.submit(server, Op::Limits(limits));
+            }
+            Effect::Healed => self.submit(server, Op::Healed),
             Effect::StoreLags(mandate, revision) => {
                 // The next reign opens a recovered epoch: this is written down before it begins.
                 self.coverage.turn("store-lags");
@@ -224,7 +236,6 @@ impl World {
             }
             Op::Drain(lock, is_draining) => Input::Draining(lock, is_draining),
             Op::Limits(limits) => Input::Limits(limits),
-            Op::Whole => Input::RosterIsComplete,
             Op::Create(key, incarnation, _) => {
                 return self.tell(&Fact::Acknowledged { key: &key, incarnation });
             }
@@ -243,7 +254,7 @@ impl World {
                 }
                 return;
             }
-            Op::Return(..) | Op::Lose(..) | Op::End(..) | Op::Retire(_) => return,
+            Op::Return(..) | Op::Lose(..) | Op::End(..) | Op::Retire(_) | Op::Healed => return,
             Op::Report(_, Report { from, run, number, news, .. }) => {
                 if news.is_end()
                     && let Some(office) = self.office_mut(server)

@@ -169,7 +169,7 @@ impl World {
         self.coverage.turn(match origin {
             Origin::Virgin => "began-virgin",
             Origin::Continued => "began-continued",
-            Origin::Recovered => "began-recovered",
+            Origin::Recovered | Origin::Rebuilt => "began-recovered",
         });
         let mandate = Mandate { epoch: cluster.epoch, term: reign.term, nonce: reign.nonce };
         let position = Position { epoch: cluster.epoch, revision };

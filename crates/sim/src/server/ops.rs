@@ -33,8 +33,8 @@ pub(crate) enum Op {
     Limits(Limits),
     /// Nobody goes by limits from before this version.
     Retire(u64),
-    /// Somebody who must know says that the roster is complete.
-    Whole,
+    /// What was lost when the store was set back cannot be running any more.
+    Healed,
     /// A client wants this.
     Create(WorkKey, TaskIncarnation, Contract),
     /// Before it is sent.
@@ -156,7 +156,7 @@ pub(crate) fn apply(op: &Op, view: &mut View<'_>) {
                 view.put(key, Record::Limits(all));
             }
         }
-        Op::Whole => view.stage = Some(Stage::Used),
+        Op::Healed => view.stage = Some(Stage::Used),
         Op::Create(key, incarnation, contract) => {
             let (incarnation, contract) = (*incarnation, *contract);
             let state = TaskState::Pending;

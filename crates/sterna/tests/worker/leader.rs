@@ -504,6 +504,8 @@ impl Serving {
             | Effect::Silent(_)
             | Effect::Opened(_)
             | Effect::Retired(_)
+            | Effect::Raise(_)
+            | Effect::Healed
             | Effect::StoreLags(..) => {}
         }
     }

@@ -244,6 +244,9 @@ impl State {
                 let (from, run, number) = (report.from, report.run, report.number);
                 self.step_leader(Input::Recorded(from, run, number, StatusAnswer::Recorded));
             }
+            Effect::Raise(_) | Effect::Healed => {
+                self.broken.get_or_insert("no store was set back");
+            }
             Effect::StoreLags(..) => drop(self.broken.get_or_insert("the store is as it was")),
             Effect::Close(_)
             | Effect::Revive(_)
