@@ -55,7 +55,7 @@ pub struct Claim {
 pub struct Dispatch {
     /// To whom.
     pub to: Incarnation,
-    /// The run; an id is dispatched once.
+    /// The run; an id is dispatched once. While it may be running, a second time changes nothing.
     pub run: RunId,
     /// Of what.
     pub key: WorkKey,

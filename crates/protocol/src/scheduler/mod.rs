@@ -10,6 +10,7 @@
 //!   wait.rs        for whom this leader waits
 //!   interface.rs   what goes in, and what comes out
 //!   peer.rs, peers.rs, index.rs, table.rs   what is known of each machine, and where it is kept
+//!   keys.rs        which runs a key has
 //! ```
 //!
 //! The worker's side, in `worker`, has the first three files too.
@@ -26,6 +27,7 @@ mod due;
 mod heartbeat;
 mod index;
 mod interface;
+mod keys;
 mod peer;
 mod peers;
 mod replace;
@@ -45,6 +47,7 @@ pub use self::{
     runs::{GoneBy, NotSent, Settlement},
 };
 use self::{
+    keys::Keys,
     peer::Peer,
     peers::{Peers, Slot, tree_bytes},
 };
@@ -78,6 +81,8 @@ pub struct Fleet {
     given_up: BTreeMap<Lock, u64>,
     /// Where each run is.
     places: BTreeMap<RunId, Slot>,
+    /// Which runs a key has: as many as there are places.
+    keys: Keys,
     consensus: Consensus,
     doors: Doors,
     /// Who was declared dead while this leader was mute.
@@ -108,6 +113,7 @@ impl Fleet {
             draining: BTreeSet::new(),
             given_up: BTreeMap::new(),
             places: BTreeMap::new(),
+            keys: Keys::EMPTY,
             consensus: Consensus::new(mandate.term, mandate.nonce),
             doors: Doors::default(),
             declared: BTreeSet::new(),
@@ -270,6 +276,7 @@ impl Fleet {
             + names
             + tree_bytes::<Name, Slot>(self.names.len())
             + tree_bytes::<RunId, Slot>(self.places.len())
+            + tree_bytes::<(u64, RunId), ()>(self.keys.len())
             + tree_bytes::<Lock, u64>(self.given_up.len() + self.draining.len())
     }
 

@@ -9,6 +9,7 @@ use sterna_model::{
 use super::{
     Claim, Dispatch, Effect, Fleet,
     peer::{Enrolment, Peer},
+    peers::Slot,
 };
 use crate::{
     health::Health,
@@ -42,6 +43,9 @@ pub enum NotSent {
     Draining,
     /// Work of its kind does not start yet: somebody may be missing who runs it (safety rule 20).
     NotOpen,
+    /// Another run of its key may be running, on this machine or any other: it waits for that (safety
+    /// rule 20).
+    KeyIsHeld,
     /// It may outlast what the limits count on, `stop_after_max`, for batches `batch_stop_after_max` or
     /// `has_kept_batches`: limits that allow for it must be committed first (safety rule 11).
     AboveMark,
@@ -144,10 +148,41 @@ impl Fleet {
         let slot = self.peers.find(&holder.lock).unwrap_or_else(|| {
             self.peers.insert(holder.lock, Peer::claimed(now, holder, unnamed()))
         });
-        if let Some(peer) = self.peers.at_mut(slot) {
-            peer.put_run(run, Entry::new(key, task, contract, Phase::Presumed));
-        }
+        self.put_run(slot, run, Entry::new(key, task, contract, Phase::Presumed));
+    }
+
+    /// Puts a run into the table of a machine. Another one may have said that it has it, too.
+    fn put_run(&mut self, slot: Slot, run: RunId, entry: Entry) {
+        self.keys.insert(&entry.key, run);
         self.places.insert(run, slot);
+        if let Some(peer) = self.peers.at_mut(slot) {
+            peer.put_run(run, entry);
+        }
+    }
+
+    /// Everything of a key that may be running.
+    fn runs_of<'a>(&'a self, key: &'a WorkKey) -> impl Iterator<Item = &'a Entry> {
+        let entry = |run: RunId| self.peers.at(*self.places.get(&run)?)?.runs().get(run);
+        self.keys.candidates(key).filter_map(entry).filter(move |entry| entry.key == *key)
+    }
+
+    /// Whether another run of a key would be one too many: the second, or of an instance under
+    /// `replace` the third (safety rules 20 and 22).
+    fn is_taken(&self, key: &WorkKey, contract: Contract) -> bool {
+        if is_planted(Mistake::StartsAThird) {
+            return false;
+        }
+        let may_be_replaced = |contract: Contract| match (&key.work, contract) {
+            (Work::Instance { .. }, Contract::Replace { .. }) => true,
+            (Work::Instance { .. }, Contract::Stop { .. } | Contract::Keep)
+            | (
+                Work::Task(_) | Work::Node { .. },
+                Contract::Replace { .. } | Contract::Stop { .. } | Contract::Keep,
+            ) => false,
+        };
+        let is_twin = |entry: &Entry| may_be_replaced(entry.contract);
+        let room = if may_be_replaced(contract) && self.runs_of(key).all(is_twin) { 2 } else { 1 };
+        self.runs_of(key).count() >= room
     }
 
     /// Sends runs, those for one worker in one frame.
@@ -160,6 +195,10 @@ impl Fleet {
         let mut frames: BTreeMap<Lock, Vec<Run>> = BTreeMap::new();
         for dispatch in runs {
             let (run, lock) = (dispatch.run, dispatch.to.lock);
+            if self.places.contains_key(&run) {
+                // It was sent, or is being held: to say that it was not would be a lie.
+                continue;
+            }
             match self.number(now, dispatch) {
                 Ok(numbered) => frames.entry(lock).or_default().push(numbered),
                 Err(why) => effects.push(Effect::Settled(run, Settlement::NotSent(why))),
@@ -179,10 +218,9 @@ impl Fleet {
         let sequence = peer.sequence.next().ok_or(NotSent::NoMoreNumbers)?;
         peer.sequence = sequence;
         let unsure_at = now.plus(ANSWER_WITHIN);
-        peer.put_run(run, Entry::new(key.clone(), task, contract, Phase::Sent(unsure_at)));
         peer.unsure_at.get_or_insert(unsure_at);
         let notify = peer.unsure.sequence();
-        self.places.insert(run, slot);
+        self.put_run(slot, run, Entry::new(key.clone(), task, contract, Phase::Sent(unsure_at)));
         Ok(Run { sequence, notify, run, key, task, contract, work })
     }
 
@@ -205,6 +243,7 @@ impl Fleet {
         let shortest = self.book.largest(Limits::stop_after_min);
         let is_below = contract.stop_after().is_some_and(|after| after < shortest);
         let reasons = [
+            (self.is_taken(key, contract), NotSent::KeyIsHeld),
             (!is_open, NotSent::NotOpen),
             (is_above, NotSent::AboveMark),
             (is_below, NotSent::BelowLoss),
@@ -308,8 +347,7 @@ impl Fleet {
             peer.turn(held.run, Phase::Running);
         } else {
             let Held { run, key, task, contract, .. } = held.clone();
-            peer.put_run(run, Entry::new(key, task, contract, Phase::Running));
-            self.places.insert(run, slot);
+            self.put_run(slot, run, Entry::new(key, task, contract, Phase::Running));
             effects.push(Effect::Found(from, held));
         }
         if let Some(status) = status {
@@ -357,11 +395,14 @@ impl Fleet {
 
     pub(super) fn remove(&mut self, lock: Lock, run: RunId) -> bool {
         let Some(slot) = self.peers.find(&lock) else { return false };
+        let Some(peer) = self.peers.get_mut(&lock) else { return false };
+        let Some(entry) = peer.take_run(run) else { return false };
         // Another machine may have said meanwhile that it has this run.
         if self.places.get(&run) == Some(&slot) {
             self.places.remove(&run);
+            self.keys.remove(&entry.key, run);
         }
-        self.peers.get_mut(&lock).is_some_and(|peer| peer.take_run(run).is_some())
+        true
     }
 
     pub(super) fn declare_dead(&mut self, now: BootTime, lock: Lock, effects: &mut Vec<Effect>) {

@@ -52,9 +52,11 @@ pub(crate) fn show_run(run: RunId) -> String {
     format!("r{}", run.as_bytes()[15])
 }
 
-/// `k1` is a task, `n1` a node of a batch.
+/// `k1` is a task, `n1` a node of a batch, `i1` the first instance of a service of that name.
 pub(crate) fn key(word: &str) -> WorkKey {
-    let work = if word.starts_with('n') {
+    let work = if word.starts_with('i') {
+        Work::Instance { service: Name::new(word).unwrap(), index: 0 }
+    } else if word.starts_with('n') {
         Work::Node { batch: Name::new("b").unwrap(), node: NodeName::new(word).unwrap() }
     } else {
         Work::Task(Name::new(word).unwrap())
