@@ -11,6 +11,8 @@
 //! after it heard. So the worker's deadline falls before the leader's whatever the network does,
 //! and the margin is left for clocks that run differently (safety rules 7 and 10).
 
+use std::{error::Error, fmt};
+
 use sterna_model::{Contract, Span, Work, WorkKey};
 
 use crate::{
@@ -63,6 +65,25 @@ impl Default for Limits {
     }
 }
 
+/// A limit that nobody can go by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LimitsError {
+    /// Its name.
+    pub limit: &'static str,
+}
+
+impl fmt::Display for LimitsError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "limit {} is zero: whoever went by it would never rest; set 1 ms or more",
+            self.limit
+        )
+    }
+}
+
+impl Error for LimitsError {}
+
 /// What health is judged by on one side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Terms {
@@ -82,6 +103,19 @@ impl Limits {
             return Span::ZERO;
         }
         Span::from_millis(2_000 + deadline.as_millis() / 500)
+    }
+
+    /// Whether they can be gone by; to be asked before they are committed, and of whatever comes from
+    /// outside. Marks may be zero: then nothing was started yet.
+    pub fn check(&self) -> Result<(), LimitsError> {
+        let spans = [
+            ("heartbeat_every", self.heartbeat_every),
+            ("check_every", self.check_every),
+            ("judge_every", self.judge_every),
+            ("lose_after", self.lose_after),
+        ];
+        let zero = spans.into_iter().find(|(_, span)| *span == Span::ZERO);
+        zero.map_or(Ok(()), |(limit, _)| Err(LimitsError { limit }))
     }
 
     /// These, as they are to be committed after `before`: what was ever started may still be running,
@@ -182,9 +216,9 @@ impl Book {
 
     /// New limits were committed; they must not be sent before.
     ///
-    /// A version that is not above the newest changes nothing.
+    /// A version that is not above the newest changes nothing, nor do limits that nobody can go by.
     pub fn committed(&mut self, limits: Limits) {
-        if limits.version > self.newest.version {
+        if limits.version > self.newest.version && limits.check().is_ok() {
             let limits = limits.after(&self.newest);
             self.older.push(std::mem::replace(&mut self.newest, limits));
         }
@@ -263,6 +297,19 @@ mod tests {
         assert!(limits.stop_begins_after(shortest) >= limits.time_to_loss());
         let shorter = shortest.minus(Span::from_millis(10));
         assert!(limits.stop_begins_after(shorter) < limits.time_to_loss());
+    }
+
+    #[test]
+    fn limits_of_nothing_are_refused_by_name() {
+        let usual = Limits::default();
+        assert_eq!(usual.check(), Ok(()));
+        let none = Limits { judge_every: Span::ZERO, version: 2, ..usual };
+        assert_eq!(none.check(), Err(LimitsError { limit: "judge_every" }));
+        let mut book = Book::new(usual, Vec::new());
+        book.committed(none);
+        assert_eq!(book.newest(), &usual);
+        let fresh = Limits { batch_stop_after_max: Span::ZERO, ..usual };
+        assert_eq!(fresh.check(), Ok(()));
     }
 
     #[test]

@@ -85,7 +85,7 @@ pub enum Input {
     /// The entry of [`Effect::Enroll`] stands in the roster, or [`Effect::Revive`] is done.
     Enrolled(Incarnation),
     /// The entry of [`Effect::Strike`] is out of the roster.
-    Struck(Lock),
+    Struck(Incarnation),
     /// A status is dealt with: its worker is told so.
     Recorded(Incarnation, RunId, u64, StatusAnswer),
     /// Somebody who must know says that nothing on this machine runs any more, and its entry in the
@@ -95,7 +95,7 @@ pub enum Input {
     /// too: its entry in the roster if there is one. Who keeps the marks of machines that are not on
     /// the roster says them when a reign begins.
     Draining(Lock, bool),
-    /// These limits were committed.
+    /// These limits were committed. Those that [`Limits::check`] refuses change nothing.
     Limits(Limits),
     /// The store has come this far.
     Revision(Revision),
@@ -120,9 +120,9 @@ pub enum Effect {
     /// [`Input::Enrolled`]: everything that it had then has ended. Not if a declaration is on its way
     /// into the store: that one is newer than what has ended.
     Revive(Incarnation),
-    /// Take the entry with this lock out of the roster, and answer with [`Input::Struck`]. Its drain
-    /// is not ended by this.
-    Strike(Lock),
+    /// Take the entry of this life out of the roster, and answer with [`Input::Struck`]. An entry of
+    /// another life stays. Its drain is not ended by this.
+    Strike(Incarnation),
     /// A run is not, and will not be, running there.
     Settled(RunId, Settlement),
     /// A worker has a run that nobody claimed in this reign.

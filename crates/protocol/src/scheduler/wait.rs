@@ -1,6 +1,6 @@
 //! For whom this leader waits, and who leaves the roster.
 
-use sterna_model::{BootTime, Lock, Span};
+use sterna_model::{BootTime, Incarnation, Lock, Span};
 
 use super::{
     Effect, Fleet,
@@ -168,19 +168,21 @@ impl Fleet {
             && let Some(peer) = self.peers.get_mut(&lock)
         {
             peer.enrolment = Enrolment::Struck;
-            effects.push(Effect::Strike(lock));
+            effects.push(Effect::Strike(peer.incarnation));
         }
     }
 
     /// It is out of the roster; if nobody has come back under its lock, it is forgotten.
-    pub(super) fn be_struck(&mut self, lock: Lock) {
+    pub(super) fn be_struck(&mut self, struck: Incarnation) {
+        let lock = struck.lock;
         let Some(slot) = self.peers.find(&lock) else { return };
         let Some(peer) = self.peers.at(slot) else { return };
-        if peer.enrolment == Enrolment::Struck && peer.is_lost() && peer.runs().is_empty() {
+        let is_it = peer.incarnation == struck && peer.enrolment == Enrolment::Struck;
+        if is_it && peer.is_lost() && peer.runs().is_empty() {
             if self.names.get(&peer.name) == Some(&slot) {
                 self.names.remove(&peer.name);
             }
-            self.given_up.insert(lock, peer.incarnation.life);
+            self.given_up.insert(struck);
             if peer.is_draining {
                 self.draining.insert(lock);
             }

@@ -115,9 +115,9 @@ impl World {
                     }
                     self.step(Input::Enrolled(incarnation));
                 }
-                Effect::Strike(lock) => {
-                    self.roster.remove(&lock);
-                    self.step(Input::Struck(lock));
+                Effect::Strike(life) => {
+                    self.roster.remove(&life.lock);
+                    self.step(Input::Struck(life));
                 }
                 Effect::Opened(doors) => self.opened.push((self.now, doors)),
                 Effect::Send(_, frame) => self.deliver(frame.incarnation, frame.order),

@@ -189,7 +189,7 @@ impl Leader {
             "closed" => Input::Closed(self.stream(words[1], words)),
             "lease" => Input::Lease(BootTime::from_millis(seconds(words[1]).as_millis())),
             "enrolled" => Input::Enrolled(life(words[1])),
-            "struck" => Input::Struck(lock(words[1])),
+            "struck" => Input::Struck(life(words[1])),
             "dead" => Input::DeclaredDead(lock(words[1])),
             "drain" => Input::Draining(lock(words[1]), true),
             "undrain" => Input::Draining(lock(words[1]), false),
@@ -376,7 +376,7 @@ fn show(now: u64, effect: Effect) -> String {
             format!("enroll {}{dead}{draining}", show_life(entry.incarnation))
         }
         Effect::Revive(life) => format!("revive {}", show_life(life)),
-        Effect::Strike(lock) => format!("strike {}", show_lock(lock)),
+        Effect::Strike(life) => format!("strike {}", show_life(life)),
         Effect::Settled(run, how) => format!("{} {how:?}", show_run(run)),
         Effect::Found(from, held) => {
             format!("found {} on {}", show_run(held.run), show_life(from))

@@ -208,7 +208,7 @@ impl World {
             Op::Limits(limits) => Input::Limits(limits),
             Op::Enroll(entry) => Input::Enrolled(entry.incarnation),
             Op::Revive(incarnation) => Input::Enrolled(incarnation),
-            Op::Strike(lock) => Input::Struck(lock),
+            Op::Strike(life) => Input::Struck(life),
             Op::DeclareDead(lock) => Input::DeclaredDead(lock),
             Op::Claim(dispatch) => {
                 self.leaders[index].busy.remove(&dispatch.key);
@@ -258,7 +258,7 @@ impl World {
             Effect::Close(stream) => self.net.close_above(self.now, stream, &mut self.rng),
             Effect::Enroll(entry) => self.commit(index, Op::Enroll(entry)),
             Effect::Revive(incarnation) => self.commit(index, Op::Revive(incarnation)),
-            Effect::Strike(lock) => self.commit(index, Op::Strike(lock)),
+            Effect::Strike(life) => self.commit(index, Op::Strike(life)),
             Effect::Settled(run, settlement) => self.settled(index, run, settlement),
             Effect::Found(from, held) => self.found(index, from, held),
             Effect::Reported(report) => self.reported(index, report),

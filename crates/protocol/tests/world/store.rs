@@ -39,7 +39,7 @@ pub(crate) enum Op {
     Retire(u64),
     Enroll(Enrolled),
     Revive(Incarnation),
-    Strike(Lock),
+    Strike(Incarnation),
     DeclareDead(Lock),
     Claim(Dispatch),
     Release(RunId, Fate),
@@ -103,8 +103,10 @@ impl Store {
                     entry.is_declared_dead = false;
                 }
             }
-            Op::Strike(lock) => {
-                self.roster.remove(lock);
+            Op::Strike(life) => {
+                if self.roster.get(&life.lock).is_some_and(|entry| entry.incarnation == *life) {
+                    self.roster.remove(&life.lock);
+                }
             }
             Op::DeclareDead(lock) => {
                 if let Some(entry) = self.roster.get_mut(lock) {

@@ -61,7 +61,7 @@ impl World {
             Effect::Send(stream, frame) => self.send_down(server, stream, frame),
             Effect::Close(stream) => self.hang_up_above(stream),
             Effect::Enroll(entry) => self.submit(server, Op::Enroll(entry)),
-            Effect::Strike(lock) => self.submit(server, Op::Strike(lock)),
+            Effect::Strike(life) => self.submit(server, Op::Strike(life)),
             Effect::Settled(run, settlement) => self.run_settled(server, run, settlement),
             Effect::Found(from, held) => self.run_found(server, from, held),
             Effect::Reported(report) => self.run_reported(server, report),
@@ -226,7 +226,7 @@ impl World {
         let input = match op {
             Op::Enroll(entry) => Input::Enrolled(entry.incarnation),
             Op::Revive(life) => Input::Enrolled(life),
-            Op::Strike(lock) => Input::Struck(lock),
+            Op::Strike(life) => Input::Struck(life),
             Op::DeclareDead(lock) => {
                 self.release_machine(lock);
                 if let Some(office) = self.office_mut(server) {

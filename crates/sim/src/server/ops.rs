@@ -27,7 +27,7 @@ pub(crate) enum Op {
     Enroll(Enrolled),
     /// It has ended what it had when it was declared dead.
     Revive(Incarnation),
-    Strike(Lock),
+    Strike(Incarnation),
     DeclareDead(Lock),
     Drain(Lock, bool),
     Limits(Limits),
@@ -132,7 +132,13 @@ pub(crate) fn apply(op: &Op, view: &mut View<'_>) {
                 entry.is_declared_dead = false;
             }
         }),
-        Op::Strike(lock) => view.remove(roster_key(*lock)),
+        Op::Strike(life) => {
+            let key = roster_key(life.lock);
+            if matches!(view.get(&key), Some(Record::Enrolled(entry)) if entry.incarnation == *life)
+            {
+                view.remove(key);
+            }
+        }
         Op::DeclareDead(lock) => view.change_entry(*lock, |entry| entry.is_declared_dead = true),
         Op::Drain(lock, is_draining) => {
             view.change_entry(*lock, |entry| entry.is_draining = *is_draining);

@@ -477,9 +477,9 @@ impl Serving {
                 inputs.push(Input::Enrolled(incarnation));
             }
             Effect::Revive(incarnation) => inputs.push(Input::Enrolled(incarnation)),
-            Effect::Strike(lock) => {
-                self.shared.roster.lock().unwrap().remove(&lock);
-                inputs.push(Input::Struck(lock));
+            Effect::Strike(life) => {
+                self.shared.roster.lock().unwrap().remove(&life.lock);
+                inputs.push(Input::Struck(life));
             }
             Effect::Settled(run, how) => {
                 self.shared.claims.lock().unwrap().remove(&run);

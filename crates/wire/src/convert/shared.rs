@@ -81,7 +81,7 @@ impl Word<Limits> for words::Limits {
     }
 
     fn read(self) -> Result<Limits, FieldError> {
-        Ok(Limits {
+        let limits = Limits {
             version: self.version,
             heartbeat_every: Span::from_millis(self.heartbeat_every_ms),
             heartbeat_grace: Span::from_millis(self.heartbeat_grace_ms),
@@ -93,7 +93,9 @@ impl Word<Limits> for words::Limits {
             batch_stop_after_max: Span::from_millis(self.batch_stop_after_max_ms),
             stop_after_max: Span::from_millis(self.stop_after_max_ms),
             has_kept_batches: self.has_kept_batches,
-        })
+        };
+        limits.check().map_err(FieldError::invalid)?;
+        Ok(limits)
     }
 }
 

@@ -137,6 +137,10 @@ fn a_bad_frame_of_a_leader_names_the_field() {
     let cases = [
         (leader(5, &none.clone().number(3, 3)), "field confirmed.limits is missing"),
         (leader(5, &none), "field confirmed.verdict is missing"),
+        (
+            leader(5, &none.clone().number(3, 3).part(2, &none.clone().number(2, 1_000))),
+            "field confirmed.limits is not valid: limit check_every is zero",
+        ),
         (leader(6, &none), "field refused.why is missing"),
         (
             leader(6, &none.clone().number(3, 70_000)),

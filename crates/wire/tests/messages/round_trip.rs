@@ -158,7 +158,7 @@ fn limits() -> impl Strategy<Value = Limits> {
     (any::<[u64; 10]>(), any::<bool>()).prop_map(|(numbers, has_kept_batches)| {
         let [version, rest @ ..] = numbers;
         let [beat, grace, check, check_grace, judge, lose, kill, batch, any] =
-            rest.map(Span::from_millis);
+            rest.map(|millis| Span::from_millis(millis.max(1)));
         Limits {
             version,
             heartbeat_every: beat,

@@ -220,9 +220,9 @@ impl State {
                 self.stored.roster.change().insert(incarnation.lock, entry);
                 self.step_leader(Input::Enrolled(incarnation));
             }
-            Effect::Strike(lock) => {
-                self.stored.roster.change().remove(&lock);
-                self.step_leader(Input::Struck(lock));
+            Effect::Strike(life) => {
+                self.stored.roster.change().remove(&life.lock);
+                self.step_leader(Input::Struck(life));
             }
             Effect::Settled(run, settlement) => {
                 let is_over = match settlement {
