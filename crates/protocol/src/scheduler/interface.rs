@@ -1,7 +1,8 @@
 //! What goes into the leader's side, and what comes out of it.
 
 use sterna_model::{
-    BootTime, Contract, Incarnation, Lock, Name, Revision, RunId, TaskIncarnation, WorkKey,
+    BootTime, ClusterId, Contract, Incarnation, Lock, Name, Revision, RunId, TaskIncarnation,
+    WorkKey,
 };
 
 use super::{Bump, Settlement};
@@ -68,6 +69,7 @@ pub struct Dispatch {
 }
 
 /// Something that happened.
+#[expect(clippy::large_enum_variant, reason = "nearly every input is a frame, which is not kept")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Input {
     /// The moment of [`Fleet::deadline`](super::Fleet::deadline) came.
@@ -153,6 +155,20 @@ pub enum Effect {
     /// The store lags behind what a worker has seen: this reign is over, and the next one must open
     /// a recovered epoch (safety rule 25).
     StoreLags(Mandate, Revision),
+    /// Tell people of this worker, which was refused; said again with each of its heartbeats.
+    Alarm(Incarnation, Alarm),
+}
+
+/// What people must know of a worker.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Alarm {
+    /// Its name belongs to another machine that is not given up.
+    NameTaken(Name),
+    /// It belongs to another cluster, this one.
+    Foreign(ClusterId),
+    /// This later life is known under its lock: its data directory was restored from an older state, or
+    /// copied. It must begin with an empty one.
+    WentBack(u64),
 }
 
 /// A status, and whether this leader knows of its run.

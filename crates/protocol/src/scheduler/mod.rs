@@ -49,7 +49,7 @@ use self::{
     peers::{Peers, Slot, tree_bytes},
 };
 pub use self::{
-    interface::{Begin, Claim, Dispatch, Effect, Input, Report},
+    interface::{Alarm, Begin, Claim, Dispatch, Effect, Input, Report},
     replace::{Arrival, Bump, arrival},
     runs::{GoneBy, NotSent, Settlement},
 };

@@ -12,7 +12,7 @@ use sterna_protocol::{
         RunRefusal, Saying, Status, StatusAnswer, StreamId, VERSION,
     },
     roster::{Doors, Enrolled, Origin},
-    scheduler::{Begin, Bump, Claim, Dispatch, Effect, Fleet, Input, Report},
+    scheduler::{Alarm, Begin, Bump, Claim, Dispatch, Effect, Fleet, Input, Report},
 };
 
 use crate::{Player, words::*};
@@ -401,6 +401,14 @@ fn show(now: u64, effect: Effect) -> String {
             let batch = seconds(limits.batch_stop_after_max);
             let any = seconds(limits.stop_after_max);
             format!("raise limits {} batch {batch} any {any}{kept}", limits.version)
+        }
+        Effect::Alarm(who, alarm) => {
+            let alarm = match alarm {
+                Alarm::NameTaken(name) => format!("name {name} is taken"),
+                Alarm::Foreign(_) => "of another cluster".to_owned(),
+                Alarm::WentBack(newest) => format!("went back from life {newest}"),
+            };
+            format!("alarm: {} {alarm}", show_life(who))
         }
         Effect::Healed => "healed".to_owned(),
         Effect::Retired(version) => format!("retired before {version}"),

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use sterna_model::{
-    BootTime, Contract, DirectoryId, Epoch, Incarnation, Lock, MachineId, Name, Namespace,
-    NodeName, Nonce, RunId, Span, Term, WallTime, Work, WorkKey,
+    BootTime, ClusterId, Contract, DirectoryId, Epoch, Incarnation, Lock, MachineId, Name,
+    Namespace, NodeName, Nonce, RunId, Span, Term, WallTime, Work, WorkKey,
 };
 use sterna_protocol::message::{Mandate, Payload};
 
@@ -74,11 +74,14 @@ pub(crate) fn contract(word: &str) -> Contract {
     }
 }
 
-/// `t3`, `t3/1` with another nonce than 0, or `e2.t3` in another epoch than 1.
+/// `t3`, `t3/1` with another nonce than 0, `e2.t3` in another epoch than 1, or `c2:t3` of another cluster
+/// than the first.
 pub(crate) fn mandate(word: &str) -> Mandate {
+    let (cluster, word) = word.split_once(':').unwrap_or(("c1", word));
     let (epoch, word) = word.split_once('.').unwrap_or(("e1", word));
     let (term, nonce) = word.split_once('/').unwrap_or((word, "0"));
     Mandate {
+        cluster: ClusterId::from_parts(WallTime::EPOCH, [number(cluster, "c"); 10]),
         epoch: Epoch::new(number(epoch, "e").into()),
         term: Term::new(number(term, "t").into()),
         nonce: Nonce::new(nonce.parse().unwrap()),

@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use sterna_model::{Epoch, Incarnation, Lock, Nonce, RunId, Span, Term, WorkKey};
+use sterna_model::{
+    ClusterId, Epoch, Incarnation, Lock, Nonce, RunId, Span, Term, WallTime, WorkKey,
+};
 use sterna_protocol::{
     health::Health,
     limits::{Book, Limits},
@@ -59,6 +61,7 @@ impl World {
         let origin = if self.store.had_roster { Origin::Continued } else { Origin::Virgin };
         let begin = Begin {
             mandate: Mandate {
+                cluster: ClusterId::from_parts(WallTime::EPOCH, [1; 10]),
                 epoch: Epoch::new(1),
                 term,
                 nonce: Nonce::new(self.rng.below(1 << 30)),
@@ -278,7 +281,7 @@ impl World {
                 self.table.broken.get_or_insert("no store was set back".to_owned());
             }
             Effect::Retired(oldest) => self.commit(index, Op::Retire(oldest)),
-            Effect::Facts(..) | Effect::WantsDrain(..) | Effect::Opened(_) => {}
+            Effect::Facts(..) | Effect::WantsDrain(..) | Effect::Opened(_) | Effect::Alarm(..) => {}
         }
     }
 

@@ -255,6 +255,8 @@ impl World {
                     Alarm::Rival(_) => "alarm-rival",
                     Alarm::WrongVersion(_) => "alarm-version",
                     Alarm::NameTaken => "alarm-name-taken",
+                    Alarm::Foreign(_) => "alarm-foreign",
+                    Alarm::WentBack(_) => "alarm-went-back",
                 });
                 self.say(|| format!("m{machine} {alarm:?}"));
             }

@@ -96,7 +96,7 @@ impl World {
                 self.end_server(server, after);
             }
             Effect::Opened(_) => self.coverage.turn("opened"),
-            Effect::Facts(..) => {}
+            Effect::Facts(..) | Effect::Alarm(..) => {}
         }
     }
 

@@ -171,7 +171,12 @@ impl World {
             Origin::Continued => "began-continued",
             Origin::Recovered | Origin::Rebuilt => "began-recovered",
         });
-        let mandate = Mandate { epoch: cluster.epoch, term: reign.term, nonce: reign.nonce };
+        let mandate = Mandate {
+            cluster: cluster.id,
+            epoch: cluster.epoch,
+            term: reign.term,
+            nonce: reign.nonce,
+        };
         let position = Position { epoch: cluster.epoch, revision };
         self.write_down(server, position, (reign.term, reign.nonce));
         let now = clock.at(self.now);

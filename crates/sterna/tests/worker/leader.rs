@@ -9,7 +9,8 @@ use std::{
 
 use serde_json::{Value, json};
 use sterna_model::{
-    BootTime, Contract, Epoch, Incarnation, Lock, Nonce, Revision, RunId, Span, Term, WallTime,
+    BootTime, ClusterId, Contract, Epoch, Incarnation, Lock, Nonce, Revision, RunId, Span, Term,
+    WallTime,
 };
 use sterna_protocol::{
     health::Health,
@@ -47,7 +48,7 @@ pub(crate) const LONG_STOP: Contract = Contract::Stop { after: Span::from_secs(3
 /// What happened, as tests look at it.
 #[derive(Clone, Debug)]
 pub(crate) enum Seen {
-    Frame(FromWorker),
+    Frame(Box<FromWorker>),
     Health(Incarnation, Health),
     /// The worker was told how it is judged; who was told that it is healthy takes work.
     Told(Incarnation, Health),
@@ -327,8 +328,12 @@ enum Event {
 impl Serving {
     fn new(term: u64, shared: Arc<Shared>, kind: Kind) -> Self {
         let now = boot_time();
-        let mandate =
-            Mandate { epoch: Epoch::new(1), term: Term::new(term), nonce: Nonce::new(term * 7) };
+        let mandate = Mandate {
+            cluster: ClusterId::from_parts(WallTime::EPOCH, [1; 10]),
+            epoch: Epoch::new(1),
+            term: Term::new(term),
+            nonce: Nonce::new(term * 7),
+        };
         let roster: Vec<Enrolled> = shared.roster.lock().unwrap().values().cloned().collect();
         let claims = shared.claims.lock().unwrap().values().cloned().collect();
         let origin = if term == 1 { Origin::Virgin } else { Origin::Continued };
@@ -411,7 +416,7 @@ impl Serving {
 
     fn hear(&mut self, stream: StreamId, frame: FromWorker) {
         self.newest = Some((stream, frame.incarnation));
-        self.see(Seen::Frame(frame.clone()));
+        self.see(Seen::Frame(Box::new(frame.clone())));
         match self.kind {
             Kind::Leader => self.step(Input::Frame(stream, frame)),
             Kind::OfVersion(theirs) => {
@@ -504,6 +509,7 @@ impl Serving {
             | Effect::Silent(_)
             | Effect::Opened(_)
             | Effect::Retired(_)
+            | Effect::Alarm(..)
             | Effect::Raise(_)
             | Effect::Healed
             | Effect::StoreLags(..) => {}

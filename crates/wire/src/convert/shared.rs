@@ -1,8 +1,8 @@
 //! What both sides say.
 
 use sterna_model::{
-    Contract, DirectoryId, Epoch, Incarnation, Lock, MachineId, Name, Namespace, NodeName, Nonce,
-    RunId, Span, Term, Work, WorkKey,
+    ClusterId, Contract, DirectoryId, Epoch, Incarnation, Lock, MachineId, Name, Namespace,
+    NodeName, Nonce, RunId, Span, Term, Work, WorkKey,
 };
 use sterna_protocol::{
     consensus::{SetHash, SetId, Version},
@@ -31,12 +31,21 @@ impl Word<Incarnation> for words::Incarnation {
 
 impl Word<Mandate> for words::Mandate {
     fn of(message: &Mandate) -> Self {
-        Self { epoch: message.epoch.get(), term: message.term.get(), nonce: message.nonce.get() }
+        Self {
+            epoch: message.epoch.get(),
+            term: message.term.get(),
+            nonce: message.nonce.get(),
+            cluster: message.cluster.as_bytes().to_vec(),
+        }
     }
 
     fn read(self) -> Result<Mandate, FieldError> {
-        let (epoch, term, nonce) = (self.epoch, self.term, self.nonce);
-        Ok(Mandate { epoch: Epoch::new(epoch), term: Term::new(term), nonce: Nonce::new(nonce) })
+        Ok(Mandate {
+            cluster: id("cluster", &self.cluster, ClusterId::from_bytes)?,
+            epoch: Epoch::new(self.epoch),
+            term: Term::new(self.term),
+            nonce: Nonce::new(self.nonce),
+        })
     }
 }
 

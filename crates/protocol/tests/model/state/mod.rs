@@ -5,8 +5,8 @@ mod step;
 use std::collections::BTreeMap;
 
 use sterna_model::{
-    BootTime, Contract, DirectoryId, Epoch, Incarnation, Lock, MachineId, Name, Namespace,
-    NodeName, Nonce, Revision, RunId, Span, Term, WallTime, Work, WorkKey,
+    BootTime, ClusterId, Contract, DirectoryId, Epoch, Incarnation, Lock, MachineId, Name,
+    Namespace, NodeName, Nonce, Revision, RunId, Span, Term, WallTime, Work, WorkKey,
 };
 use sterna_protocol::{
     health::Health,
@@ -335,7 +335,12 @@ fn reign(now: u64, term: u64, stored: &Stored) -> Leader {
         Task::Pending | Task::Ended => None,
     };
     let begin = Begin {
-        mandate: Mandate { epoch: Epoch::new(1), term: Term::new(term), nonce: Nonce::new(term) },
+        mandate: Mandate {
+            cluster: ClusterId::from_parts(WallTime::EPOCH, [1; 10]),
+            epoch: Epoch::new(1),
+            term: Term::new(term),
+            nonce: Nonce::new(term),
+        },
         elected: now,
         lease_until: now.plus(LEASE),
         revision: Revision::new(term),

@@ -255,6 +255,7 @@ impl State {
             | Effect::Facts(..)
             | Effect::WantsDrain(..)
             | Effect::Opened(_)
+            | Effect::Alarm(..)
             | Effect::Retired(_) => {}
         }
     }
