@@ -3,8 +3,12 @@
 use sterna_model::{BootTime, Incarnation, Lock};
 
 use super::{Alarm, Arrival, Effect, Fleet, peer::Enrolment, peers::Slot};
-use crate::message::{
-    Confirmation, Heartbeat, HeartbeatAnswer, Mandate, Order, Refusal, Standing, StreamId, VERSION,
+use crate::{
+    health::Health,
+    message::{
+        Confirmation, Heartbeat, HeartbeatAnswer, Mandate, Order, Refusal, Standing, StreamId,
+        VERSION,
+    },
 };
 
 impl Fleet {
@@ -82,7 +86,7 @@ impl Fleet {
     /// else its counter was set back, for each life raises it before it speaks.
     fn refuse_stale(&self, stream: StreamId, who: Incarnation, effects: &mut Vec<Effect>) {
         let Some(peer) = self.peers.get(&who.lock) else { return };
-        if peer.stream() != Some(stream) {
+        if !peer.was_heard_on(stream) {
             let newest = peer.incarnation.life;
             effects.push(Effect::Alarm(who, Alarm::WentBack(newest)));
             let refused = HeartbeatAnswer::Refused(Refusal::WentBack(newest));
@@ -180,8 +184,10 @@ impl Fleet {
             HeartbeatAnswer::Refused(Refusal::Die)
         } else if peer.is_confirmable() {
             peer.confirmed = Some(now);
+            peer.is_permitted |= verdict == Health::Healthy;
             let set = peer.seat.and_then(|seat| self.consensus.answer(seat));
             let is_draining = peer.shows_draining();
+            peer.thinks_it_drains = is_draining;
             let confirmation = Confirmation { stamp, limits, verdict, set, revision, is_draining };
             HeartbeatAnswer::Confirmed(Box::new(confirmation))
         } else {

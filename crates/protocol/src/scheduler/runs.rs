@@ -37,9 +37,9 @@ pub enum Settlement {
 pub enum NotSent {
     /// That life of a worker is not here.
     NotHere,
-    /// It is not healthy, or what it runs is not known yet.
+    /// It is not healthy, or does not know that it is, or what it runs is not known yet.
     NotHealthy,
-    /// It is draining.
+    /// It is draining, or does not know that it is not.
     Draining,
     /// Work of its kind does not start yet: somebody may be missing who runs it (safety rule 20).
     NotOpen,
@@ -213,8 +213,9 @@ impl Fleet {
     fn number(&mut self, now: BootTime, dispatch: Dispatch) -> Result<Run, NotSent> {
         let Dispatch { to, run, key, task, contract, work } = dispatch;
         self.contract_objection(&key, contract).map_or(Ok(()), Err)?;
+        self.worker_objection(to).map_or(Ok(()), Err)?;
         let slot = self.peers.find(&to.lock).ok_or(NotSent::NotHere)?;
-        let peer = self.sendable(to)?;
+        let peer = self.peers.at_mut(slot).ok_or(NotSent::NotHere)?;
         let sequence = peer.sequence.next().ok_or(NotSent::NoMoreNumbers)?;
         peer.sequence = sequence;
         let unsure_at = now.plus(ANSWER_WITHIN);
@@ -251,17 +252,19 @@ impl Fleet {
         reasons.into_iter().find(|(holds, _)| *holds).map(|(_, why)| why)
     }
 
-    /// The worker, if a run may be sent to it.
-    fn sendable(&mut self, to: Incarnation) -> Result<&mut Peer, NotSent> {
-        let peer = self.peers.get_mut(&to.lock).filter(|peer| peer.incarnation == to);
-        let peer = peer.filter(|peer| peer.stream().is_some()).ok_or(NotSent::NotHere)?;
-        match peer.vitals.health() {
-            Health::Healthy if peer.is_confirmable() => {}
-            Health::Healthy | Health::New | Health::Unhealthy | Health::MustDie => {
-                return Err(NotSent::NotHealthy);
-            }
-        }
-        if peer.is_draining { Err(NotSent::Draining) } else { Ok(peer) }
+    /// Why no run may be sent to this worker now; to be asked before a claim is committed.
+    ///
+    /// It may be judged healthy by time alone, and takes work when it is told so: with its next heartbeat.
+    pub fn worker_objection(&self, to: Incarnation) -> Option<NotSent> {
+        let peer = self.peers.get(&to.lock).filter(|peer| peer.incarnation == to);
+        let Some(peer) = peer.filter(|peer| peer.stream().is_some()) else {
+            return Some(NotSent::NotHere);
+        };
+        let is_healthy =
+            peer.vitals.health() == Health::Healthy && peer.is_confirmable() && peer.is_permitted;
+        let is_draining = peer.is_draining || peer.thinks_it_drains;
+        let reasons = [(!is_healthy, NotSent::NotHealthy), (is_draining, NotSent::Draining)];
+        reasons.into_iter().find(|(holds, _)| *holds).map(|(_, why)| why)
     }
 
     /// A wish that is kept: it is said again on every new stream, and when this leader may speak

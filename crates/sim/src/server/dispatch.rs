@@ -3,7 +3,6 @@
 
 use sterna_model::{Contract, Incarnation, Lock, RunId, TaskIncarnation, Work, WorkKey};
 use sterna_protocol::{
-    health::Health,
     message::Kill,
     scheduler::{Claim, Dispatch, Input},
 };
@@ -169,7 +168,7 @@ impl World {
         let size = words::size(&key);
         let Some(office) = self.office(server) else { return };
         let is_fit = |worker: &&Incarnation| {
-            (is_any || office.fleet.health(**worker) == Some(Health::Healthy))
+            (is_any || office.fleet.worker_objection(**worker).is_none())
                 && office.free(worker.lock) >= size
         };
         let fit: Vec<Incarnation> = office.workers.values().filter(is_fit).copied().collect();

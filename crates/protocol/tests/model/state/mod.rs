@@ -9,7 +9,6 @@ use sterna_model::{
     Namespace, NodeName, Nonce, Revision, RunId, Span, Term, WallTime, Work, WorkKey,
 };
 use sterna_protocol::{
-    health::Health,
     limits::{Book, Limits},
     message::{FromLeader, FromWorker, Mandate, Order, Saying, StreamId},
     roster::{Enrolled, Origin},
@@ -270,7 +269,7 @@ impl State {
 
     pub(crate) fn is_fit(&self, index: usize) -> bool {
         let incarnation = self.workers[index].worker.incarnation();
-        self.leader.fleet.health(incarnation) == Some(Health::Healthy)
+        self.leader.fleet.worker_objection(incarnation).is_none()
     }
 
     /// Whether the leader should be silent.
