@@ -53,8 +53,7 @@ pub const fn breaks(mistake: Mistake) -> &'static [Promise] {
         M::AcknowledgesUnwritten => &[P5],
         M::HearsOldNews          => &[P5],
         M::LeavesKillingToOthers => &[P2, P10],
-        // Nobody declares a machine dead that lives.
-        M::RevivesTheDead        => &[],
+        M::RevivesTheDead        => &[P2],
     }
 }
 

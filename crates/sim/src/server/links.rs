@@ -4,13 +4,17 @@ use sterna_model::{Incarnation, RunId};
 use sterna_model::{Position, Work};
 use sterna_protocol::{
     health::Health,
-    message::{FromLeader, FromWorker, Held, Kill, News, Order, Saying, StatusAnswer, StreamId},
+    message::{
+        FromLeader, FromWorker, HeartbeatAnswer, Held, Kill, News, Order, Saying, StatusAnswer,
+        StreamId,
+    },
     scheduler::{Effect, GoneBy, Input, Report, Settlement},
 };
 
 use super::{Op, ops};
 use crate::{
     check::Fact,
+    machine::Machine,
     net::Toward,
     planted::{Mistake, is_planted},
     world::{Event, Message, Who, World},
@@ -108,7 +112,14 @@ impl World {
                     self.checks.see(self.now, &fact);
                 }
             }
-            Order::Heartbeat(_)
+            Order::Heartbeat(HeartbeatAnswer::Confirmed(_)) => {
+                let (life, term) = (frame.incarnation.life, frame.mandate.term);
+                let is_it = |one: &Machine| one.lock == frame.incarnation.lock;
+                if let Some(machine) = self.machines.iter().position(is_it) {
+                    self.checks.see(self.now, &Fact::Confirmed { machine, life, term });
+                }
+            }
+            Order::Heartbeat(HeartbeatAnswer::Welcome | HeartbeatAnswer::Refused(_))
             | Order::Statuses(_)
             | Order::GetRunning
             | Order::NotifyIfNotRunning(..)

@@ -132,13 +132,7 @@ pub(crate) fn apply(op: &Op, view: &mut View<'_>) {
                 entry.is_declared_dead = false;
             }
         }),
-        Op::Strike(life) => {
-            let key = roster_key(life.lock);
-            if matches!(view.get(&key), Some(Record::Enrolled(entry)) if entry.incarnation == *life)
-            {
-                view.remove(key);
-            }
-        }
+        Op::Strike(life) => strike(*life, view),
         Op::DeclareDead(lock) => view.change_entry(*lock, |entry| entry.is_declared_dead = true),
         Op::Drain(lock, is_draining) => {
             view.change_entry(*lock, |entry| entry.is_draining = *is_draining);
@@ -187,6 +181,13 @@ pub(crate) fn apply(op: &Op, view: &mut View<'_>) {
         Op::End(key, end) => {
             view.change_task(key, |task| task.state = TaskState::Ended(end.clone()));
         }
+    }
+}
+
+fn strike(life: Incarnation, view: &mut View<'_>) {
+    let key = roster_key(life.lock);
+    if matches!(view.get(&key), Some(Record::Enrolled(entry)) if entry.incarnation == life) {
+        view.remove(key);
     }
 }
 
