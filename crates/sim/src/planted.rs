@@ -20,14 +20,11 @@ pub const fn breaks(mistake: Mistake) -> &'static [Promise] {
         M::StopsAtTheDeadline    => &[P2, P10],
         M::FreesTheUnsure        => &[P2, P10],
         M::CountsAnyAbsence      => &[P2, P10],
-        // It takes a worker that is cut off between two frames, long after an election: too rare for
-        // this world. The protocol's own finds it.
-        M::ConfirmsTooEarly      => &[],
+        M::ConfirmsTooEarly      => &[P2, P10],
         M::FreesAtLoss           => &[P2, P10],
         M::ForgetsAtRebirth      => &[P1, P2, P10],
         M::SpeaksWhenMute        => &[P2, P10],
-        // So is a change of leader while a lost worker, which holds no claim, keeps a batch.
-        M::DropsRosterAtLoss     => &[],
+        M::DropsRosterAtLoss     => &[P2, P10],
         M::OpensAllDoors         => &[P2, P10],
         M::CountsFromStart       => &[P2, P10],
         M::CommitsUnfenced       => &[P7],

@@ -4,7 +4,7 @@ use std::{iter, sync::Mutex, thread};
 
 use sterna_sim::{
     Options,
-    planted::{Mistake, breaks, find},
+    planted::{Mistake, find},
 };
 
 const USUAL: Options = Options { minutes: 10, workers: 5 };
@@ -14,21 +14,22 @@ const SEEDS: u64 = 2_000;
 
 /// Seeds that are known to find what takes long; it spares the search while the world is as it is.
 const KNOWN: &[(Mistake, u64)] = &[
-    (Mistake::DecidesTwice, 140),
-    (Mistake::TakesUnknownForFailed, 148),
-    (Mistake::ClaimsAfterSend, 112),
-    (Mistake::IgnoresRoster, 222),
-    (Mistake::EnrolsNobody, 398),
-    (Mistake::RaisesNoFence, 110),
+    (Mistake::ClaimsAfterSend, 78),
+    (Mistake::ConfirmsTooEarly, 1_458),
+    (Mistake::CountsFromArrival, 40),
+    (Mistake::DecidesTwice, 150),
+    (Mistake::ForgetsStops, 161),
+    (Mistake::FreesTheUnsure, 27),
+    (Mistake::HasNoMargin, 803),
+    (Mistake::LeavesKillingToOthers, 128),
+    (Mistake::SpeaksWhenMute, 58),
     (Mistake::StopsAtTheDeadline, 172),
-    (Mistake::ForgetsStops, 114),
-    (Mistake::LeavesKillingToOthers, 172),
+    (Mistake::TakesUnknownForFailed, 63),
 ];
 
 #[test]
 fn every_planted_mistake_is_found() {
-    let is_ours = |mistake: &&Mistake| !breaks(**mistake).is_empty();
-    let left = Mutex::new(Mistake::ALL.iter().filter(is_ours));
+    let left = Mutex::new(Mistake::ALL.iter());
     let not_found = Mutex::new(Vec::new());
     // By turns, so that two threads are busy to the end.
     let search = || {
@@ -52,7 +53,5 @@ fn every_planted_mistake_is_found() {
 
 #[test]
 fn there_are_thirty() {
-    let ours = Mistake::ALL.iter().filter(|mistake| !breaks(**mistake).is_empty()).count();
-    assert!(ours >= 30, "{ours}");
-    assert_eq!(ours + 2, Mistake::ALL.len(), "two are left to the protocol's own world");
+    assert!(Mistake::ALL.len() >= 30, "{}", Mistake::ALL.len());
 }

@@ -2,6 +2,7 @@
 
 use std::{
     collections::BTreeMap,
+    io::{self, Write},
     sync::{
         Mutex,
         atomic::{AtomicU64, Ordering},
@@ -23,7 +24,7 @@ use crate::{clock, out};
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// How many seeds to play
-    #[arg(long, value_name = "N", default_value_t = 200, conflicts_with = "seed")]
+    #[arg(long, value_name = "N", default_value_t = 200, conflicts_with = "seed", value_parser = clap::value_parser!(u64).range(1..))]
     seeds: u64,
     /// The first of them
     #[arg(long, value_name = "S", default_value_t = 0, conflicts_with = "seed")]
@@ -34,11 +35,11 @@ pub(crate) struct Args {
     /// Tell everything that happens in it
     #[arg(long, requires = "seed")]
     trace: bool,
-    /// Let only these of its faults happen, by their numbers, as a shortened plan names them
-    #[arg(long, value_name = "N,N", value_delimiter = ',', requires = "seed")]
-    only: Option<Vec<usize>>,
+    /// Let only these of its faults happen, by their numbers, as a shortened plan names them; or none
+    #[arg(long, value_name = "N,N", requires = "seed", value_parser = only)]
+    only: Option<Only>,
     /// Draw what goes wrong in it, made as short as it can be if it breaks a promise
-    #[arg(long, requires = "seed")]
+    #[arg(long, requires = "seed", conflicts_with_all = ["only", "trace"])]
     explain: bool,
     /// For how many simulated minutes things go wrong in each seed
     #[arg(long, value_name = "M", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=1_440))]
@@ -47,8 +48,22 @@ pub(crate) struct Args {
     #[arg(long, value_name = "W", default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=100))]
     workers: u64,
     /// Answer in JSON
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = ["trace", "only", "explain"])]
     json: bool,
+}
+
+/// Which faults of a plan may happen, by their numbers.
+#[derive(Clone, Debug)]
+struct Only(Vec<usize>);
+
+fn only(text: &str) -> Result<Only, String> {
+    if text == "none" {
+        return Ok(Only(Vec::new()));
+    }
+    let number = |word: &str| {
+        word.parse().map_err(|_| format!("'{word}' is no number of a fault: write N,N or none"))
+    };
+    text.split(',').map(number).collect::<Result<_, _>>().map(Only)
 }
 
 #[derive(Debug, Serialize)]
@@ -79,13 +94,36 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
     let workers = usize::try_from(args.workers).context("too many workers")?;
     let options = Options { minutes: args.minutes, workers };
     match args.seed {
-        Some(seed) if args.trace => {
-            trace(seed, &options, args.only.as_deref().map(|only| chosen(seed, &options, only)))
+        Some(seed) => {
+            let plan = args.only.as_ref().map(|only| chosen(seed, &options, only)).transpose()?;
+            match plan {
+                plan if args.trace => trace(seed, &options, plan),
+                Some(plan) => play_chosen(seed, &options, plan),
+                None if args.explain => explain(seed, &options),
+                None => many(&Args { seeds: 1, from: seed, ..args }, &options),
+            }
         }
-        Some(seed) if args.explain => explain(seed, &options),
-        Some(seed) if args.only.is_some() => trace_end(seed, &options, &args),
-        Some(seed) => many(&Args { seeds: 1, from: seed, ..args }, &options),
-        None => many(&args, &options),
+        None => {
+            let last = args.from.checked_add(args.seeds - 1);
+            last.context("there are not so many seeds: use a smaller --from or --seeds")?;
+            many(&args, &options)
+        }
+    }
+}
+
+/// Says in which seed a panic was, when there is one.
+struct Playing(u64);
+
+impl Drop for Playing {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let seed = self.0;
+            // Nobody listens, perhaps; the panic itself says more.
+            drop(writeln!(
+                io::stderr(),
+                "in seed {seed}: see it by sterna sim --seed {seed} --trace"
+            ));
+        }
     }
 }
 
@@ -102,6 +140,7 @@ fn many(args: &Args, options: &Options) -> anyhow::Result<()> {
                     && number < args.seeds
                 {
                     let seed = args.from.saturating_add(number);
+                    let _playing = Playing(seed);
                     let report = sterna_sim::play(seed, options);
                     // A thread that panicked has said why; the counts of the others still hold.
                     let mut total = total.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
@@ -213,6 +252,7 @@ fn replay(seed: u64, options: &Options) -> String {
     let is_kept = |(_, fault): &(usize, &Planned)| shrunk.plan.contains(fault);
     let only = all.iter().enumerate().filter(is_kept).map(|(number, _)| number.to_string());
     let only = only.collect::<Vec<_>>().join(",");
+    let only = if only.is_empty() { "none".to_owned() } else { only };
     let Options { minutes, workers } = options;
     format!(
         "\nThis much is enough to break seed {seed} ({} plans were tried):\n{}\n{}\n\nReplay it:  \
@@ -240,8 +280,7 @@ fn trace(seed: u64, options: &Options, plan: Option<Vec<Planned>>) -> anyhow::Re
 }
 
 /// Plays a seed with some of its faults alone, and says how it ended.
-fn trace_end(seed: u64, options: &Options, args: &Args) -> anyhow::Result<()> {
-    let plan = chosen(seed, options, args.only.as_deref().unwrap_or_default());
+fn play_chosen(seed: u64, options: &Options, plan: Vec<Planned>) -> anyhow::Result<()> {
     let report = sterna_sim::play_plan(seed, options, Some(plan));
     match report.violation {
         Some(violation) => {
@@ -252,9 +291,16 @@ fn trace_end(seed: u64, options: &Options, args: &Args) -> anyhow::Result<()> {
     }
 }
 
-fn chosen(seed: u64, options: &Options, only: &[usize]) -> Vec<Planned> {
+fn chosen(seed: u64, options: &Options, only: &Only) -> anyhow::Result<Vec<Planned>> {
     let all = sterna_sim::plan_of(seed, options);
-    all.into_iter().enumerate().filter(|(at, _)| only.contains(at)).map(|(_, one)| one).collect()
+    let count = all.len();
+    if let Some(unknown) = only.0.iter().find(|number| **number >= count) {
+        anyhow::bail!(
+            "seed {seed} has {count} faults, counted from 0: there is no fault {unknown}"
+        );
+    }
+    let is_chosen = |(at, _): &(usize, Planned)| only.0.contains(at);
+    Ok(all.into_iter().enumerate().filter(is_chosen).map(|(_, one)| one).collect())
 }
 
 /// Columns of the diagram.

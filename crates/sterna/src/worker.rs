@@ -16,6 +16,7 @@ use sterna_worker::{
     interrupts::Interrupts,
     link::{self, Description, Options},
     logs::{self, Logs},
+    machine::{Given, Machine},
 };
 
 use crate::{clock, exit};
@@ -51,6 +52,13 @@ pub(crate) struct Args {
     /// else a folder of yours]
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
+    /// How many of a thing this machine has for work to ask for, as in license=3; may be given more
+    /// than once. What is found, such as gpu, need not be given
+    #[arg(long = "has", value_name = "NAME=COUNT", value_parser = countable, value_delimiter = ',')]
+    countables: Vec<(Name, u64)>,
+    /// How many containers it holds at most
+    #[arg(long, value_name = "COUNT", default_value_t = Given::default().containers)]
+    containers: u64,
     /// Ask the leader for no new work (yes), or for work again (no)
     #[arg(long, value_name = "YES|NO", value_parser = yes_or_no)]
     drain: Option<bool>,
@@ -58,6 +66,12 @@ pub(crate) struct Args {
 
 fn name(text: &str) -> Result<Name, String> {
     Name::new(text).map_err(|error| error.to_string())
+}
+
+fn countable(text: &str) -> Result<(Name, u64), String> {
+    let (name_of, count) = text.split_once('=').ok_or("write NAME=COUNT, as in license=3")?;
+    let count = count.parse().map_err(|_| format!("'{count}' is no count: write NAME=COUNT"))?;
+    Ok((name(name_of)?, count))
 }
 
 fn yes_or_no(text: &str) -> Result<bool, String> {
@@ -81,12 +95,17 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
     };
     let directory = Directory::open(&path).map_err(of_directory)?;
     let life = directory.incarnation().life;
+    let given =
+        Given { containers: args.containers, countables: args.countables.into_iter().collect() };
+    let machine = Machine::discover(&path, &given, &env::var_os("PATH").unwrap_or_default());
     let text = |name: Name| name.as_str().to_owned();
     let description = Description {
         zone: args.zone.map(text),
         tags: args.tags.into_iter().map(text).collect::<BTreeSet<_>>(),
         stack: args.stack.map(text),
-        ..Description::default()
+        amounts: machine.amounts,
+        gpus: machine.gpus,
+        missing: machine.missing,
     };
     say(clock::wall_time(), &format!("worker {name} begins life {life} in {}", path.display()));
     let logs = Logs::open(&path, logs::Limits::default(), clock::wall_time())

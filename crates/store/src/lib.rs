@@ -40,6 +40,8 @@ mod follow;
 pub mod leader;
 mod limits;
 pub mod memory;
+#[cfg(any(feature = "postgres", feature = "etcd"))]
+mod own;
 #[cfg(feature = "postgres")]
 pub mod postgres;
 #[cfg(any(feature = "postgres", feature = "etcd"))]

@@ -74,9 +74,14 @@ impl Server {
         self.process.as_ref().map(|process| (process.pid, process.stopped_until))
     }
 
-    /// Notes how far the store has come.
+    /// Notes how far the store has come in the reign of this server. What began a reign is not noted
+    /// here: a position goes only with the reign that lasted then.
     fn note(&mut self, revision: Revision) {
+        let office = self.process.as_ref().and_then(|process| process.office.as_ref());
+        let reign = office.map(|office| (office.reign.term, office.reign.nonce));
         if let Some(seen) = &mut self.seen
+            && seen.reign == reign
+            && reign.is_some()
             && seen.position.revision < revision
         {
             seen.position.revision = revision;

@@ -8,7 +8,7 @@ use sterna_wire::{Leadership, Links, serve};
 
 use crate::{
     leader::{Kind, LIMITS, LONG_STOP, Leader, shell, sleeper},
-    place::{LONG, Place, Worker, instant, is_alive, wait_until},
+    place::{LONG, Place, Worker, instant, is_alive, signal, wait_until},
     proxy::{Mode, Proxy},
 };
 
@@ -77,6 +77,54 @@ fn runs_of_a_worker_that_is_cut_off_end_at_their_deadline() {
 #[test]
 fn runs_of_a_worker_whose_link_stalls_end_at_their_deadline() {
     assert_on_time(gone_after(Mode::Stall));
+}
+
+/// Worker and guardian each hold runs to their deadlines; without a word of the guardian the worker
+/// sends no heartbeat, and so the leader counts on the deadline too.
+#[test]
+fn runs_end_at_their_deadline_while_the_guardian_is_stopped() {
+    let (place, leader) = (Place::new(), Leader::start());
+    let worker = Worker::start(&place, leader.port);
+    let who = leader.wait_for_healthy();
+    let stop = Contract::Stop { after: STOP_AFTER };
+    let run = leader.dispatch(who, 1, stop, &sleeper(&place, "starts"));
+    let lasting = leader.dispatch(who, 2, LONG_STOP, &sleeper(&place, "lasting"));
+    let (pid, lasting_pid) = (place.pid_in("starts"), place.pid_in("lasting"));
+    leader.wait_for_running(run);
+    let guardian = place.guardian().unwrap();
+    let stopped = instant();
+    signal(guardian, "STOP");
+    wait_until("it is gone", LONG, || !is_alive(pid));
+    assert_on_time(stopped.elapsed());
+    assert_eq!(leader.settled(run), Settlement::Gone(GoneBy::Deadline));
+    assert!(is_alive(lasting_pid));
+    signal(guardian, "CONT");
+    leader.wait_for_later(who.life);
+    assert_eq!(leader.end(run)["cause"], "deadline");
+    leader.kill(lasting, sterna_protocol::message::Kill::Now);
+    leader.end(lasting);
+    assert!(worker.end_by("TERM").success());
+}
+
+/// And the other way round.
+#[test]
+fn runs_end_at_their_deadline_while_the_worker_is_stopped() {
+    let (place, leader) = (Place::new(), Leader::start());
+    let worker = Worker::start(&place, leader.port);
+    let who = leader.wait_for_healthy();
+    let stop = Contract::Stop { after: STOP_AFTER };
+    let run = leader.dispatch(who, 1, stop, &sleeper(&place, "starts"));
+    let pid = place.pid_in("starts");
+    leader.wait_for_running(run);
+    let stopped = instant();
+    signal(worker.pid(), "STOP");
+    wait_until("it is gone", LONG, || !is_alive(pid));
+    assert_on_time(stopped.elapsed());
+    assert_eq!(leader.settled(run), Settlement::Gone(GoneBy::Deadline));
+    signal(worker.pid(), "CONT");
+    leader.wait_for_later(who.life);
+    assert_eq!(leader.end(run)["cause"], "deadline");
+    assert!(worker.end_by("TERM").success());
 }
 
 #[test]

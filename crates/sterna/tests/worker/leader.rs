@@ -72,6 +72,8 @@ enum Command {
 struct Shared {
     seen: Mutex<Vec<Seen>>,
     changed: Condvar,
+    /// The same, of all reigns.
+    history: Mutex<Vec<Seen>>,
     /// What a store would hold: who is on the roster, and what was claimed.
     roster: Mutex<BTreeMap<Lock, Enrolled>>,
     claims: Mutex<BTreeMap<RunId, Claim>>,
@@ -156,6 +158,16 @@ impl Leader {
 
     pub(crate) fn seen(&self) -> Vec<Seen> {
         self.shared.seen.lock().unwrap().clone()
+    }
+
+    /// What was seen in all reigns, but for frames.
+    pub(crate) fn history(&self) -> Vec<Seen> {
+        self.shared.history.lock().unwrap().clone()
+    }
+
+    /// The newest life on the roster.
+    pub(crate) fn newest(&self) -> Option<Incarnation> {
+        self.shared.roster.lock().unwrap().values().map(|enrolled| enrolled.incarnation).next()
     }
 
     /// Waits for something, from the beginning of this reign on.
@@ -410,6 +422,9 @@ impl Serving {
     }
 
     fn see(&self, seen: Seen) {
+        if !matches!(seen, Seen::Frame(_) | Seen::Told(..)) {
+            self.shared.history.lock().unwrap().push(seen.clone());
+        }
         self.shared.seen.lock().unwrap().push(seen);
         self.shared.changed.notify_all();
     }

@@ -11,3 +11,4 @@ mod lives;
 mod place;
 mod proxy;
 mod runs;
+mod storm;

@@ -26,6 +26,7 @@ fn a_task_is_run_and_its_end_is_told_with_its_exit_code() {
             "--zone=z1",
             "--tag=ssd,gpu",
             "--stack=debian",
+            "--has=license=3",
         ],
     );
     let who = leader.wait_for_healthy();
@@ -35,6 +36,9 @@ fn a_task_is_run_and_its_end_is_told_with_its_exit_code() {
     assert_eq!(facts["zone"], "z1");
     assert_eq!(facts["tags"], json!(["gpu", "ssd"]));
     assert_eq!(facts["stack"], "debian");
+    assert!(facts["cpu_millicores"].as_u64().unwrap() >= 1_000, "{facts}");
+    assert!(facts["memory_bytes"].as_u64().unwrap() > 1 << 20, "{facts}");
+    assert_eq!(facts["countables"]["license"], 3, "{facts}");
     let script = "echo out; echo err >&2; echo $STERNA_KEY $STERNA_WORKER; exit 3";
     let run = leader.dispatch(who, 1, LONG_STOP, &shell(&place, script));
     let end = leader.end(run);

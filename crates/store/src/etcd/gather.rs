@@ -34,6 +34,14 @@ impl Gather {
         self.partial = None;
     }
 
+    /// Passes over everything up to here, which was told otherwise.
+    pub(super) fn pass(&mut self, up_to: Revision) {
+        self.after = self.after.max(up_to);
+        if self.partial.as_ref().is_some_and(|partial| partial.revision <= up_to) {
+            self.partial = None;
+        }
+    }
+
     /// Takes the events of one answer, and gives the commits that are whole by it. If another
     /// answer goes on with this one, its last commit is not.
     pub(super) fn take(&mut self, keys: &Keys, events: Vec<Event>, goes_on: bool) -> Vec<Changes> {

@@ -3,9 +3,15 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::Mutex;
+use sterna_model::Revision;
+use tokio::sync::watch;
 
 use super::{keys::Keys, plan::Floor};
-use crate::reached::Reached;
+use crate::{
+    Change,
+    own::{self, Own},
+    reached::Reached,
+};
 
 /// Shared by everything that one open store does.
 #[derive(Debug)]
@@ -13,16 +19,21 @@ pub(super) struct Known {
     pub(super) keys: Keys,
     floor: Mutex<Floor>,
     pub(super) reached: Reached,
+    own: Mutex<Own>,
+    /// The last of our commits that was noted.
+    noted: watch::Sender<Revision>,
     /// Whether records of commits may lie below the floor.
     is_cleaning_due: AtomicBool,
 }
 
 impl Known {
-    pub(super) const fn new(keys: Keys, floor: Floor) -> Self {
+    pub(super) fn new(keys: Keys, floor: Floor) -> Self {
         Self {
             keys,
             floor: Mutex::new(floor),
             reached: Reached::new(),
+            own: Mutex::default(),
+            noted: watch::Sender::new(Revision::ZERO),
             is_cleaning_due: AtomicBool::new(false),
         }
     }
@@ -38,6 +49,22 @@ impl Known {
         if floor.put_at > known.put_at {
             *known = floor;
         }
+    }
+
+    /// Notes what we have committed, for our own watches.
+    pub(super) fn note_own(&self, revision: Revision, changes: Vec<Change>) {
+        self.own.lock().note(revision, changes);
+        self.noted.send_replace(revision);
+    }
+
+    /// What we know to have followed upon a revision.
+    pub(super) fn since(&self, prefix: &str, after: Revision) -> Option<own::Known> {
+        self.own.lock().since(prefix, after)
+    }
+
+    /// Wakes whoever waits for more of that.
+    pub(super) fn own_commits(&self) -> watch::Receiver<Revision> {
+        self.noted.subscribe()
     }
 
     /// Says that records may lie below the floor.

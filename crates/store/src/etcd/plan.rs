@@ -26,7 +26,7 @@ use super::{
         TxnRequest, TxnResponse,
     },
 };
-use crate::{Commit, Expect, Key, Outcome, Write, commit::judge};
+use crate::{Change, Commit, Expect, Key, Outcome, Write, commit::judge};
 
 /// How far history is forgotten, as it was last read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,6 +88,27 @@ pub(super) fn transaction(keys: &Keys, floor: Floor, commit: &Commit) -> TxnRequ
     compare.extend(commit.expects.iter().map(|(key, expect)| condition(keys.of(key), expect)));
     success.extend(commit.writes.iter().map(|(key, write)| step(keys.of(key), write)));
     TxnRequest { compare, success, failure: Vec::new() }
+}
+
+/// What `commit` changed, by the answer that says that it applied; `None` if that is not an answer
+/// to it.
+pub(super) fn changes(commit: &Commit, answer: &TxnResponse) -> Option<Vec<Change>> {
+    // The first step is the record.
+    let steps = answer.responses.get(1..)?;
+    if steps.len() != commit.writes.len() {
+        return None;
+    }
+    let mut changes = Vec::with_capacity(steps.len());
+    for ((key, write), step) in commit.writes.iter().zip(steps) {
+        let value = match write {
+            Write::Put(value) => Some(value.clone()),
+            // Removing what was not there is no change.
+            Write::Delete if step.delete_range.as_ref()?.deleted == 0 => continue,
+            Write::Delete => None,
+        };
+        changes.push(Change { key: key.clone(), value });
+    }
+    Some(changes)
 }
 
 /// The question why `commit` did not apply at this revision.

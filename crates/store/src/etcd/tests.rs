@@ -6,8 +6,11 @@ use sterna_model::{Revision, WallTime, WriteId};
 use super::{
     gather::Gather,
     keys::Keys,
-    plan::{Floor, Verdict, question, transaction},
-    wire::{Event, EventKind, Header, KeyValue, RangeResponse, Request, ResponseOp, TxnResponse},
+    plan::{Floor, Verdict, changes, question, transaction},
+    wire::{
+        DeleteRangeResponse, Event, EventKind, Header, KeyValue, RangeResponse, Request,
+        ResponseOp, TxnResponse,
+    },
 };
 use crate::{Commit, Expect, Limits, Outcome};
 
@@ -39,6 +42,7 @@ fn lost(readings: &[Option<KeyValue>]) -> TxnResponse {
     let header = Some(Header { member_id: 1, revision: 99 });
     let responses = readings.iter().map(|reading| ResponseOp {
         range: Some(RangeResponse { kvs: reading.iter().cloned().collect(), ..Default::default() }),
+        delete_range: None,
     });
     TxnResponse { header, succeeded: true, responses: responses.collect() }
 }
@@ -52,6 +56,24 @@ fn a_commit_leaves_its_write_id_and_expects_none_and_the_floor() {
     assert_eq!(request.compare[1].key, keys().floor());
     let Some(Request::Put(put)) = &request.success[0].request else { panic!("no record") };
     assert_eq!(put.key, keys().write(commit.write_id));
+}
+
+#[test]
+fn what_a_commit_changed_is_what_its_answer_says() {
+    let commit = commit().put("/b", "1").delete("/a").delete("/c");
+    let removed =
+        |deleted| ResponseOp { range: None, delete_range: Some(DeleteRangeResponse { deleted }) };
+    let put = ResponseOp { range: None, delete_range: None };
+    let answer = |steps: &[&ResponseOp]| TxnResponse {
+        header: None,
+        succeeded: true,
+        responses: steps.iter().copied().cloned().collect(),
+    };
+    let told = changes(&commit, &answer(&[&put, &put, &removed(1), &removed(0)])).unwrap();
+    let told: Vec<_> = told.iter().map(|change| (&*change.key, change.value.is_some())).collect();
+    assert_eq!(told, [("/b", true), ("/a", false)], "/c was not there");
+    assert!(changes(&commit, &answer(&[&put, &put, &removed(1)])).is_none(), "a step is missing");
+    assert!(changes(&commit, &answer(&[&put, &put, &put, &put])).is_none(), "nothing was removed");
 }
 
 #[test]

@@ -1,11 +1,18 @@
-//! Following the history: a watch of etcd, begun again elsewhere where it broke.
+//! Following the history: a watch of etcd, begun again elsewhere where it broke. What this process
+//! has committed itself it knows before etcd tells it.
 
-use std::{collections::VecDeque, future::ready, sync::Arc, time::Duration};
+use std::{
+    collections::VecDeque,
+    future::{pending, ready},
+    sync::Arc,
+    time::Duration,
+};
 
 use futures_util::{StreamExt, stream};
 use sterna_model::Revision;
 use tokio::{
-    sync::oneshot,
+    select,
+    sync::{oneshot, watch},
     time::{Instant, sleep},
 };
 use tonic::Streaming;
@@ -20,7 +27,7 @@ use super::{
     trouble::{Next, Trouble},
     wire::{WatchCreate, WatchRequest, WatchResponse},
 };
-use crate::{Changes, StoreError, Watch};
+use crate::{Changes, StoreError, Watch, own::Known as Own};
 
 /// How long a watch goes on trying before it says that it cannot.
 const PATIENCE: Duration = CALL_MAX;
@@ -32,6 +39,7 @@ struct Position {
     known: Arc<Known>,
     prefix: String,
     gather: Gather,
+    own_commits: watch::Receiver<Revision>,
     /// What the last answer brought and nobody asked for yet.
     ahead: VecDeque<Changes>,
     stream: Option<Open>,
@@ -55,8 +63,10 @@ pub(super) async fn watch(
 ) -> Result<Watch, StoreError> {
     // Asked once here, so that a watch from the future or the forgotten past fails at once.
     check_after(&link, &known, after).await?;
+    let own_commits = known.own_commits();
     let mut position = Position {
         link,
+        own_commits,
         known,
         prefix: prefix.to_owned(),
         gather: Gather::after(after),
@@ -78,7 +88,7 @@ impl Position {
             if let Some(changes) = self.ahead.pop_front() {
                 return Ok(changes);
             }
-            let trouble = match self.read(&mut until).await? {
+            let trouble = match self.more(&mut until).await? {
                 Ok(()) => continue,
                 Err(trouble) => trouble,
             };
@@ -92,32 +102,63 @@ impl Position {
         }
     }
 
-    /// Reads one answer. The outer error ends the watch, the inner one only its stream.
-    async fn read(
+    /// Finds more, or waits for it. The outer error ends the watch, the inner one only its stream.
+    async fn more(
         &mut self,
         until: &mut Option<Instant>,
     ) -> Result<Result<(), Trouble>, StoreError> {
-        let mut open = match self.stream.take() {
+        let open = match &mut self.stream {
             Some(open) => open,
             None => {
                 // etcd lets a watch of the future wait, also if that was the past.
                 self.known.reached.mark()?;
                 match self.open(until.unwrap_or_else(|| Instant::now() + PATIENCE)).await {
-                    Ok(open) => open,
+                    Ok(open) => self.stream.insert(open),
                     Err(trouble) => return Ok(Err(trouble)),
                 }
             }
         };
-        let answer = match open.answers.message().await {
+        // What is there already comes first: the member must not find its watch slow because all
+        // was known here before. Then what this process has committed itself.
+        let own = async {
+            loop {
+                self.own_commits.mark_unchanged();
+                if let Some(known) = self.known.since(&self.prefix, self.gather.position()) {
+                    return known;
+                }
+                if self.own_commits.changed().await.is_err() {
+                    pending::<()>().await;
+                }
+            }
+        };
+        let answer = select! {
+            biased;
+            answer = open.answers.message() => answer,
+            Own { found, up_to } = own => {
+                self.gather.pass(up_to);
+                self.ahead.extend(found);
+                return Ok(Ok(()));
+            }
+        };
+        let answer = match answer {
             Ok(Some(answer)) => Ok(answer),
             Ok(None) => Err(tonic::Status::unavailable("the stream ended").into()),
             Err(status) => Err(Trouble::from(status)),
         };
         open.session.discard_after(&answer);
-        let answer = match answer {
-            Ok(answer) => answer,
-            Err(trouble) => return Ok(Err(trouble)),
-        };
+        match answer {
+            Ok(answer) => {
+                let taken = self.take(answer);
+                if let Ok(Ok(())) = taken {
+                    *until = None;
+                }
+                taken
+            }
+            Err(trouble) => Ok(Err(trouble)),
+        }
+    }
+
+    fn take(&mut self, answer: WatchResponse) -> Result<Result<(), Trouble>, StoreError> {
         if answer.compact_revision > 0 {
             return Err(StoreError::Compacted { floor: revision(answer.compact_revision) });
         }
@@ -127,8 +168,6 @@ impl Position {
             let said = reason.find("etcdserver: ").map_or(&**reason, |at| &reason[at..]);
             return Ok(Err(tonic::Status::unavailable(said).into()));
         }
-        *until = None;
-        self.stream = Some(open);
         let goes_on = answer.fragment;
         self.ahead.extend(self.gather.take(&self.known.keys, answer.events, goes_on));
         Ok(Ok(()))

@@ -104,11 +104,20 @@ impl From<Request> for RequestOp {
     }
 }
 
-/// What a step of a transaction brought; of what we send only readings bring something.
+/// What a step of a transaction brought; a put brings nothing that we ask for.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct ResponseOp {
     #[prost(message, optional, tag = "1")]
     pub(super) range: Option<RangeResponse>,
+    #[prost(message, optional, tag = "3")]
+    pub(super) delete_range: Option<DeleteRangeResponse>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct DeleteRangeResponse {
+    /// How many keys were there to be removed.
+    #[prost(int64, tag = "2")]
+    pub(super) deleted: i64,
 }
 
 /// How a key is compared.

@@ -106,6 +106,12 @@ impl Attempts {
         let at = revision(header.revision);
         let noted = known.reached.note(mark, at);
         if answer.succeeded {
+            if noted.is_ok()
+                && !commit.writes.is_empty()
+                && let Some(changes) = plan::changes(commit, &answer)
+            {
+                known.note_own(at, changes);
+            }
             return noted.map(|()| Verdict::Applied(at)).map_err(Failure::AppliedBack);
         }
         noted.map_err(Failure::WentBack)?;

@@ -12,8 +12,9 @@ use bytes::Bytes;
 use sterna_model::{Revision, WriteId};
 
 use crate::{
-    Commit, Expect, Key, Outcome, Write,
+    Change, Commit, Expect, Key, Outcome, Write,
     commit::{following, judge},
+    own::Own,
 };
 
 /// Commits that share one transaction at most; bounds how long the first of them waits.
@@ -116,6 +117,20 @@ pub(super) struct Plan {
     pub(super) commits: Vec<(Revision, WriteId, u64)>,
     /// What they changed.
     pub(super) rows: Vec<Row>,
+}
+
+impl Plan {
+    /// Notes what was stored, for watches of this process.
+    pub(super) fn note(&self, own: &mut Own) {
+        let mut rows = self.rows.iter().peekable();
+        for (revision, ..) in &self.commits {
+            let mut changes = Vec::new();
+            while let Some(row) = rows.next_if(|row| row.revision == *revision) {
+                changes.push(Change { key: row.key.clone(), value: row.value.clone() });
+            }
+            own.note(*revision, changes);
+        }
+    }
 }
 
 /// How the commits of a group end, if the plan is stored.

@@ -11,7 +11,6 @@
 //! | room | what it is |
 //! | --- | --- |
 //! | `group` | which commits of a group apply, and what to store for them; pure |
-//! | `recent` | what this process committed last, for its own watches; pure |
 //! | `sql`, `columns` | what is said to the server, and our words in its types |
 //! | `writer`, `reader`, `watch`, `upkeep` | the drivers |
 //! | `link`, `session` | a connection that is made again when it is lost |
@@ -37,7 +36,6 @@ mod group;
 mod link;
 mod open;
 mod reader;
-mod recent;
 mod session;
 mod sql;
 mod target;
@@ -65,7 +63,6 @@ pub use self::{
 };
 use self::{
     link::{CALL_MAX, Link},
-    recent::Recent,
     session::{Duty, Hints},
     trouble::Trouble,
     writer::{COMMITS_WAITING, Request, WAIT_MAX, Writer},
@@ -73,6 +70,7 @@ use self::{
 use crate::{
     About, Commit, Limits, OpenError, Outcome, Page, Reading, Scan, Store, StoreError, Watch,
     bound::{self, ANSWER_MAX},
+    own::Own,
 };
 
 /// What a call is told that took too long in all.
@@ -103,7 +101,7 @@ pub struct Postgres {
     read: Link,
     listen: Link,
     hints: Hints,
-    recent: Arc<Mutex<Recent>>,
+    own: Arc<Mutex<Own>>,
     durability: Durability,
     /// Ends the tasks when the store is dropped; nobody then waits for them.
     _tasks: JoinSet<()>,
@@ -133,11 +131,11 @@ impl Postgres {
             })?;
         }
         let (commits, queue) = mpsc::channel(COMMITS_WAITING);
-        let recent = Arc::new(Mutex::new(Recent::new()));
-        let (known, told) = (Arc::clone(&recent), Hints::clone(&hints));
-        tasks.spawn(Writer { link: write, hints: told, recent: known }.run(queue));
+        let own = Arc::new(Mutex::new(Own::default()));
+        let (known, told) = (Arc::clone(&own), Hints::clone(&hints));
+        tasks.spawn(Writer { link: write, hints: told, own: known }.run(queue));
         tasks.spawn(upkeep::run(listen.clone(), read.clone(), Hints::clone(&hints)));
-        Ok(Self { commits, read, listen, hints, recent, durability, _tasks: tasks })
+        Ok(Self { commits, read, listen, hints, own, durability, _tasks: tasks })
     }
 
     /// How the server keeps what it acknowledges.
@@ -200,7 +198,7 @@ impl Store for Postgres {
             link: self.listen.clone(),
             limits: self.limits(),
             hints: self.hints.subscribe(),
-            recent: Arc::clone(&self.recent),
+            own: Arc::clone(&self.own),
         };
         bound::asked(ANSWER_MAX, OVERDUE, watch::watch(source, prefix, after)).boxed()
     }

@@ -11,9 +11,11 @@ use tokio::sync::watch;
 use super::{
     link::Link,
     reader::{self, Look},
-    recent::Recent,
 };
-use crate::{Changes, Limits, StoreError, Watch};
+use crate::{
+    Changes, Limits, StoreError, Watch,
+    own::{Known, Own},
+};
 
 /// Where to read, and to be woken.
 pub(super) struct Source {
@@ -21,7 +23,7 @@ pub(super) struct Source {
     pub(super) limits: Limits,
     /// Subscribed to before the watch begins.
     pub(super) hints: watch::Receiver<Revision>,
-    pub(super) recent: Arc<Mutex<Recent>>,
+    pub(super) own: Arc<Mutex<Own>>,
 }
 
 struct Position {
@@ -65,10 +67,11 @@ impl Position {
         if self.is_whole && hint == self.after {
             return Ok(());
         }
-        let known = self.source.recent.lock().since(&self.prefix, self.after);
+        let known = self.source.own.lock().since(&self.prefix, self.after);
         match known {
-            Some(look) => {
-                self.take(look);
+            Some(Known { found, up_to }) => {
+                // Behind a gap there may be more, of others, which the hint tells.
+                self.take(Look { found, up_to, is_whole: up_to >= hint });
                 Ok(())
             }
             None => self.ask().await,

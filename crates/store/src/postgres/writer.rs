@@ -16,11 +16,10 @@ use super::{
     columns::{Columns, number, place, revision},
     group::{self, Doubt, Found, Needs},
     link::{ATTEMPT_MAX, CALL_MAX, Link, within},
-    recent::Recent,
     session::{Hints, Session, hint},
     trouble::{Kind, Trouble},
 };
-use crate::{Commit, Outcome, StoreError, WentBack};
+use crate::{Commit, Outcome, StoreError, WentBack, own::Own};
 
 /// Commits that wait for the writer. When full, committers wait, which is the back-pressure, and
 /// are told `Unavailable` when that takes too long.
@@ -45,7 +44,7 @@ pub(super) struct Request {
 pub(super) struct Writer {
     pub(super) link: Link,
     pub(super) hints: Hints,
-    pub(super) recent: Arc<Mutex<Recent>>,
+    pub(super) own: Arc<Mutex<Own>>,
 }
 
 impl Writer {
@@ -154,7 +153,7 @@ impl Writer {
         match finish(&session, limit(), written).await {
             Stored::Committed => {
                 // Noted before the hint, which sends watches to look here.
-                self.recent.lock().note(before, &verdict.plan);
+                verdict.plan.note(&mut self.own.lock());
                 if let Some((revision, ..)) = verdict.plan.commits.last() {
                     reached.note(mark, *revision)?;
                     hint(&self.hints, *revision);

@@ -66,7 +66,7 @@ impl Drop for Sweeper {
 
 fn sweep(chores: &Receiver<Chore>, orders: &Orders) {
     let mut busy: Vec<Group> = Vec::new();
-    let mut tries = 20;
+    let mut tries = 200;
     loop {
         let chore = if busy.is_empty() {
             chores.recv().map_err(|_| RecvTimeoutError::Disconnected)

@@ -14,6 +14,7 @@ use sterna_protocol::{
 use crate::{
     cgroup::{Isolation, Usage},
     containers::{Report, report_json},
+    machine::Gpu,
     work::Work,
 };
 
@@ -28,8 +29,10 @@ pub struct Description {
     pub stack: Option<String>,
     /// What there is to be given to work.
     pub amounts: Amounts,
-    /// Anything else that is worth knowing, by name.
-    pub more: BTreeMap<String, String>,
+    /// Its graphics cards.
+    pub gpus: Vec<Gpu>,
+    /// What could not be found out, each in a sentence.
+    pub missing: Vec<String>,
 }
 
 /// The facts that go with every heartbeat.
@@ -38,9 +41,13 @@ pub(super) fn facts(
     isolation: Isolation,
     missing: &[String],
 ) -> Payload {
-    let Description { zone, tags, stack, amounts, more } = description;
+    let Description { zone, tags, stack, amounts, gpus, missing: unknown } = description;
     let countables: BTreeMap<&str, u64> =
         amounts.countables.iter().map(|(name, count)| (name.as_str(), count)).collect();
+    let gpu = |gpu: &Gpu| {
+        let Gpu { name, bus, memory } = gpu;
+        json!({ "name": name, "bus": bus, "memory_bytes": memory.get() })
+    };
     let facts = json!({
         "zone": zone,
         "tags": tags,
@@ -52,8 +59,8 @@ pub(super) fn facts(
         "countables": countables,
         "version": env!("CARGO_PKG_VERSION"),
         "isolation": isolation,
-        "missing": missing,
-        "more": more,
+        "gpus": gpus.iter().map(gpu).collect::<Vec<_>>(),
+        "missing": missing.iter().chain(unknown).collect::<Vec<_>>(),
     });
     bytes(&facts)
 }
