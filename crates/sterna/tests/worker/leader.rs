@@ -20,7 +20,7 @@ use sterna_protocol::{
         StatusAnswer, StreamId, VERSION,
     },
     roster::{Enrolled, Origin},
-    scheduler::{Begin, Bump, Claim, Dispatch, Effect, Fleet, Input, Report, Settlement},
+    scheduler::{Alarm, Begin, Bump, Claim, Dispatch, Effect, Fleet, Input, Report, Settlement},
 };
 use sterna_wire::{Leadership, Links, Opened, Sender, serve};
 use tokio::{net::TcpListener, sync::mpsc, task::JoinSet};
@@ -50,6 +50,8 @@ pub(crate) const LONG_STOP: Contract = Contract::Stop { after: Span::from_secs(3
 pub(crate) enum Seen {
     Frame(Box<FromWorker>),
     Health(Incarnation, Health),
+    /// A worker was refused.
+    Refused(Alarm),
     /// The worker was told how it is judged; who was told that it is healthy takes work.
     Told(Incarnation, Health),
     Facts(Value),
@@ -86,6 +88,8 @@ pub(crate) enum Kind {
     Leader,
     /// It speaks this version, and says so to every heartbeat.
     OfVersion(u16),
+    /// It leads another cluster.
+    OfAnotherCluster,
 }
 
 pub(crate) struct Leader {
@@ -117,8 +121,8 @@ impl Leader {
     }
 
     /// At this port, from the first moment.
-    pub(crate) fn at(port: u16) -> Self {
-        Self::begin(port, 1, Arc::default(), Kind::Leader)
+    pub(crate) fn at(port: u16, kind: Kind) -> Self {
+        Self::begin(port, 1, Arc::default(), kind)
     }
 
     fn begin(port: u16, term: u64, shared: Arc<Shared>, kind: Kind) -> Self {
@@ -340,8 +344,12 @@ enum Event {
 impl Serving {
     fn new(term: u64, shared: Arc<Shared>, kind: Kind) -> Self {
         let now = boot_time();
+        let cluster = match kind {
+            Kind::Leader | Kind::OfVersion(_) => 1,
+            Kind::OfAnotherCluster => 2,
+        };
         let mandate = Mandate {
-            cluster: ClusterId::from_parts(WallTime::EPOCH, [1; 10]),
+            cluster: ClusterId::from_parts(WallTime::EPOCH, [cluster; 10]),
             epoch: Epoch::new(1),
             term: Term::new(term),
             nonce: Nonce::new(term * 7),
@@ -433,7 +441,7 @@ impl Serving {
         self.newest = Some((stream, frame.incarnation));
         self.see(Seen::Frame(Box::new(frame.clone())));
         match self.kind {
-            Kind::Leader => self.step(Input::Frame(stream, frame)),
+            Kind::Leader | Kind::OfAnotherCluster => self.step(Input::Frame(stream, frame)),
             Kind::OfVersion(theirs) => {
                 if let Saying::Heartbeat(_) = frame.saying {
                     self.order(theirs, Order::GetRunning);
@@ -516,6 +524,7 @@ impl Serving {
                 self.see(Seen::Reported(report));
             }
             Effect::Health(who, health) => self.see(Seen::Health(who, health)),
+            Effect::Alarm(_, alarm) => self.see(Seen::Refused(alarm)),
             Effect::Facts(_, _, facts) => {
                 self.see(Seen::Facts(serde_json::from_slice(&facts).unwrap()));
             }
@@ -524,7 +533,6 @@ impl Serving {
             | Effect::Silent(_)
             | Effect::Opened(_)
             | Effect::Retired(_)
-            | Effect::Alarm(..)
             | Effect::Raise(_)
             | Effect::Healed
             | Effect::StoreLags(..) => {}
