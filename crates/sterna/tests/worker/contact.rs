@@ -260,7 +260,7 @@ fn a_name_that_is_taken_is_told_and_the_worker_waits() {
     assert!(first.end_by("TERM").success());
     // When the first is given up, the name is free.
     leader.wait("that the second is let in", |seen| {
-        if let crate::leader::Seen::Health(other, sterna_protocol::health::Health::Healthy) = seen {
+        if let Seen::Health(other, sterna_protocol::health::Health::Healthy) = seen {
             (other.lock != who.lock).then_some(())
         } else {
             None
