@@ -20,7 +20,7 @@ use sterna_model::{
 
 use crate::{
     container::{self, Cause, Container, End, Exit, How, Spec, State, Step},
-    guardian::{Fate, Part, Role, Why},
+    guardian::{Fate, Part, Phase, Role, Why},
     monitor::ProbeId,
 };
 
@@ -51,6 +51,8 @@ pub enum Input {
     Told(Fate, Span),
     /// A new guardian has found nothing of it.
     Lost,
+    /// A new guardian has found it so, and this is the newest of its steps that it knows of.
+    Held(Phase, Option<Part>),
     /// Its pipes are closed and read to their ends.
     Drained,
     /// A probe that is not a command of the run was answered.
@@ -208,6 +210,7 @@ impl Ward {
             }
             Input::Told(fate, kill_wait) => self.told(now, fate, kill_wait, effects),
             Input::Lost => self.lost(now, effects),
+            Input::Held(phase, part) => self.held(now, phase, part, effects),
             Input::Drained => self.drive(now, container::Input::Empty, effects),
             Input::Probed(question, probe, is_good) => {
                 self.probed(now, question, probe, is_good, effects);
@@ -297,6 +300,25 @@ impl Ward {
             self.drive(now, container::Input::NotStarted(why), effects);
         }
         self.emptied(now, effects);
+    }
+
+    /// A step that was asked of the guardian before, and of which that one has left no trace, never
+    /// began, and nobody asks for it again. Of one that it may have begun everything is told.
+    fn held(
+        &mut self,
+        now: BootTime,
+        phase: Phase,
+        newest: Option<Part>,
+        effects: &mut Vec<Effect>,
+    ) {
+        let mut steps = (0..=self.setup_steps).map(Part::new);
+        let Some(present) = steps.find(|part| !self.over.contains(part)) else { return };
+        let is_known = newest.is_none_or(|newest| present <= newest) || phase == Phase::Empty;
+        if self.is_asked() && !is_known {
+            self.over.insert(present);
+            let why = "its guardian was killed before it began".to_owned();
+            self.drive(now, container::Input::NotStarted(why), effects);
+        }
     }
 
     fn probed(
@@ -504,6 +526,29 @@ mod tests {
         let over = step(&mut ward, Input::Drained);
         assert!(matches!(end(&over), Some(End { cause: Cause::FailedToStart(_), .. })));
         assert_eq!(step(&mut ward, Input::Lost), [], "it is over");
+    }
+
+    #[test]
+    fn a_step_that_a_killed_guardian_never_began_ends_the_run() {
+        let (setup, main) = (Part::new(0), Part::new(1));
+        let mut ward = asked(1);
+        told(&mut ward, Fate::Started(setup));
+        told(&mut ward, Fate::Exited(setup, Exit::Code(0)));
+        let mut other = ward.clone();
+        // The next guardian tells again what it knows.
+        let effects = step(&mut ward, Input::Held(Phase::Live, Some(setup)));
+        assert_eq!(effects, [Effect::Kill], "whatever the step before has left");
+        assert_eq!(told(&mut ward, Fate::Started(setup)), []);
+        assert_eq!(told(&mut ward, Fate::Empty), [Effect::Drain]);
+        let over = step(&mut ward, Input::Drained);
+        assert!(matches!(end(&over), Some(End { cause: Cause::FailedToStart(_), .. })));
+        // What it may have begun, or what is over, is told.
+        for (phase, part) in
+            [(Phase::Live, Some(main)), (Phase::Live, None), (Phase::Empty, Some(setup))]
+        {
+            assert_eq!(step(&mut other, Input::Held(phase, part)), [], "{phase:?} {part:?}");
+        }
+        assert!(told(&mut other, Fate::Started(main)).contains(&Effect::Became(State::Running)));
     }
 
     #[test]

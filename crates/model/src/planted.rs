@@ -93,6 +93,9 @@ mistakes! {
     HearsOldNews,
     /// A worker leaves it to its guardian to kill (safety rule 12).
     LeavesKillingToOthers,
+    /// A leader calls a worker alive that was declared dead, by the word of the life that it gave up
+    /// (safety rule 24).
+    RevivesTheDead,
 }
 
 thread_local! {

@@ -11,9 +11,14 @@
 //! after it heard. So the worker's deadline falls before the leader's whatever the network does,
 //! and the margin is left for clocks that run differently (safety rules 7 and 10).
 
-use sterna_model::Span;
+use std::{error::Error, fmt};
 
-use crate::planted::{Mistake, is_planted};
+use sterna_model::{Contract, Span, Work, WorkKey};
+
+use crate::{
+    message::Held,
+    planted::{Mistake, is_planted},
+};
 
 /// The limits of a cluster. The same record is judged by on both sides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -60,6 +65,25 @@ impl Default for Limits {
     }
 }
 
+/// A limit that nobody can go by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LimitsError {
+    /// Its name.
+    pub limit: &'static str,
+}
+
+impl fmt::Display for LimitsError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "limit {} is zero: whoever went by it would never rest; set 1 ms or more",
+            self.limit
+        )
+    }
+}
+
+impl Error for LimitsError {}
+
 /// What health is judged by on one side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Terms {
@@ -81,6 +105,19 @@ impl Limits {
         Span::from_millis(2_000 + deadline.as_millis() / 500)
     }
 
+    /// Whether they can be gone by; to be asked before they are committed, and of whatever comes from
+    /// outside. Marks may be zero: then nothing was started yet.
+    pub fn check(&self) -> Result<(), LimitsError> {
+        let spans = [
+            ("heartbeat_every", self.heartbeat_every),
+            ("check_every", self.check_every),
+            ("judge_every", self.judge_every),
+            ("lose_after", self.lose_after),
+        ];
+        let zero = spans.into_iter().find(|(_, span)| *span == Span::ZERO);
+        zero.map_or(Ok(()), |(limit, _)| Err(LimitsError { limit }))
+    }
+
     /// These, as they are to be committed after `before`: what was ever started may still be running,
     /// so its marks do not fall.
     #[must_use]
@@ -94,6 +131,28 @@ impl Limits {
             has_kept_batches: self.has_kept_batches || before.has_kept_batches,
             ..self
         }
+    }
+
+    /// These, with marks that allow for such a run, if they do not yet (safety rule 11).
+    #[must_use]
+    pub fn raised_for(&self, key: &WorkKey, contract: Contract) -> Option<Self> {
+        let is_batch = match key.work {
+            Work::Node { .. } => true,
+            Work::Task(_) | Work::Instance { .. } => false,
+        };
+        let mut raised = *self;
+        match contract {
+            Contract::Stop { after } => {
+                raised.stop_after_max = raised.stop_after_max.max(after);
+                if is_batch {
+                    raised.batch_stop_after_max = raised.batch_stop_after_max.max(after);
+                }
+            }
+            // Of other work claims tell where it is kept.
+            Contract::Keep => raised.has_kept_batches |= is_batch,
+            Contract::Replace { .. } => {}
+        }
+        (raised != *self).then_some(raised)
     }
 
     /// How the leader judges.
@@ -157,12 +216,25 @@ impl Book {
 
     /// New limits were committed; they must not be sent before.
     ///
-    /// A version that is not above the newest changes nothing.
+    /// A version that is not above the newest changes nothing, nor do limits that nobody can go by.
     pub fn committed(&mut self, limits: Limits) {
-        if limits.version > self.newest.version {
+        if limits.version > self.newest.version && limits.check().is_ok() {
             let limits = limits.after(&self.newest);
             self.older.push(std::mem::replace(&mut self.newest, limits));
         }
+    }
+
+    /// The limits after the newest, with marks that allow for all that a worker has, if these do not:
+    /// a store that was set back has lost the marks that were raised since.
+    pub fn raised_for(&self, held: &[Held]) -> Option<Limits> {
+        let raise = |limits: Limits, held: &Held| {
+            limits.raised_for(&held.key, held.contract).unwrap_or(limits)
+        };
+        let has_not_ended =
+            |held: &&Held| held.status.as_ref().is_none_or(|status| !status.news.is_end());
+        let raised = held.iter().filter(has_not_ended).fold(self.newest, raise);
+        (raised != self.newest)
+            .then(|| Limits { version: self.newest.version.saturating_add(1), ..raised })
     }
 
     /// Whether somebody may go by other limits than the newest.
@@ -225,6 +297,19 @@ mod tests {
         assert!(limits.stop_begins_after(shortest) >= limits.time_to_loss());
         let shorter = shortest.minus(Span::from_millis(10));
         assert!(limits.stop_begins_after(shorter) < limits.time_to_loss());
+    }
+
+    #[test]
+    fn limits_of_nothing_are_refused_by_name() {
+        let usual = Limits::default();
+        assert_eq!(usual.check(), Ok(()));
+        let none = Limits { judge_every: Span::ZERO, version: 2, ..usual };
+        assert_eq!(none.check(), Err(LimitsError { limit: "judge_every" }));
+        let mut book = Book::new(usual, Vec::new());
+        book.committed(none);
+        assert_eq!(book.newest(), &usual);
+        let fresh = Limits { batch_stop_after_max: Span::ZERO, ..usual };
+        assert_eq!(fresh.check(), Ok(()));
     }
 
     #[test]

@@ -17,8 +17,8 @@
 use std::{fmt, sync::Arc};
 
 use sterna_model::{
-    BootTime, Contract, Epoch, Incarnation, Name, Nonce, NotifySequence, Revision, RunId,
-    RunSequence, Span, TaskIncarnation, Term, WorkKey,
+    BootTime, ClusterId, Contract, Epoch, Incarnation, Name, Nonce, NotifySequence, Revision,
+    RunId, RunSequence, Span, TaskIncarnation, Term, WorkKey,
 };
 
 use crate::{consensus::SetId, health::Health, limits::Limits};
@@ -54,6 +54,8 @@ impl fmt::Debug for StreamId {
 /// Under what a leader speaks.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Mandate {
+    /// Of which cluster. Nothing of one counts in another (safety rule 25).
+    pub cluster: ClusterId,
     /// The life of the store.
     pub epoch: Epoch,
     /// The reign in it.
@@ -65,6 +67,8 @@ pub struct Mandate {
 /// How one mandate stands to the highest that was seen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Standing {
+    /// It is of another cluster.
+    Foreign,
     /// Its leader has been followed by another.
     Older,
     /// It is that one.
@@ -79,6 +83,9 @@ impl Mandate {
     /// How this one stands to `seen`.
     pub fn standing(&self, seen: &Self) -> Standing {
         use std::cmp::Ordering;
+        if self.cluster != seen.cluster {
+            return Standing::Foreign;
+        }
         match (self.epoch, self.term).cmp(&(seen.epoch, seen.term)) {
             Ordering::Less => Standing::Older,
             Ordering::Greater => Standing::Newer,
@@ -286,6 +293,11 @@ pub enum Refusal {
     NameTaken,
     /// The protocol is another; this one is spoken here.
     WrongVersion(u16),
+    /// The worker belongs to another cluster.
+    WrongCluster,
+    /// This later life is known under the same lock: the data directory was set back or copied, and its
+    /// counter with it.
+    WentBack(u64),
 }
 
 /// How a status was taken.

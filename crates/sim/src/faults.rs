@@ -6,6 +6,7 @@ use crate::{
     check::Fact,
     machine::Power,
     plan::Fault,
+    record::{Record, roster_key},
     store::Applied,
     world::{Event, Who, World},
 };
@@ -29,6 +30,7 @@ impl World {
             Fault::MachineDeclaredDead(machine, lasts) => {
                 self.power_off(machine, Power::HeldOff, lasts);
             }
+            Fault::LiveDeclaredDead(machine) => self.machines[machine].is_taken_for_dead = true,
             Fault::MachineDestroyed(machine, lasts) => self.destroyed(machine, lasts),
             Fault::MachineVanished(machine) => {
                 let on = self.machines.iter().filter(|machine| machine.is_on()).count();
@@ -133,6 +135,7 @@ impl World {
     /// It was declared dead: now it may come back.
     pub(crate) fn release_machine(&mut self, lock: Lock) {
         for (index, machine) in self.machines.iter_mut().enumerate() {
+            machine.is_taken_for_dead &= machine.lock != lock;
             if machine.lock == lock && machine.power == Power::HeldOff {
                 machine.power = Power::Off;
                 self.queue.push(self.now + 500, Event::Start(Who::Worker(index)));
@@ -156,12 +159,32 @@ impl World {
     pub(crate) fn committed(&mut self, applied: &Applied) {
         let fact = Fact::Committed { applied, shelf: &self.shelf };
         self.checks.see(self.now, &fact);
+        for (machine, one) in self.machines.iter().enumerate() {
+            let key = roster_key(one.lock);
+            for change in applied.changes.iter().filter(|change| change.key == key) {
+                let record = change.value.as_ref().and_then(|value| self.shelf.get(value));
+                let dead = match record {
+                    Some(Record::Enrolled(entry)) if entry.is_declared_dead => {
+                        Some((entry.incarnation.life, applied.term))
+                    }
+                    Some(
+                        Record::Enrolled(_)
+                        | Record::Task(_)
+                        | Record::Instance(_)
+                        | Record::Limits(_),
+                    )
+                    | None => None,
+                };
+                self.checks.see(self.now, &Fact::Enrolled { machine, dead });
+            }
+        }
     }
 
     /// Everybody who is stopped, cut off or off goes on; what is gone for good stays so.
     pub(crate) fn continue_all(&mut self) {
         self.wake_all();
         for machine in 0..self.machines.len() {
+            self.machines[machine].is_taken_for_dead = false;
             self.queue.push(self.now + 1, Event::Start(Who::Worker(machine)));
             self.want_drain(machine, false);
         }

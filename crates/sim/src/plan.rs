@@ -61,6 +61,8 @@ pub enum Fault {
     MachineRebooted(usize, u64),
     /// The same, and meanwhile somebody declares it dead.
     MachineDeclaredDead(usize, u64),
+    /// Somebody declares a machine dead that lives.
+    LiveDeclaredDead(usize),
     /// A machine is gone for good; another comes with its name after so long.
     MachineDestroyed(usize, u64),
     /// A machine is gone for good, and nobody says so.
@@ -104,6 +106,7 @@ impl Fault {
         "namespace-killed",
         "machine-rebooted",
         "machine-declared-dead",
+        "live-declared-dead",
         "machine-destroyed",
         "machine-vanished",
         "wall-clock-set",
@@ -137,6 +140,7 @@ impl Fault {
             Self::NamespaceKilled(..) => "namespace-killed",
             Self::MachineRebooted(..) => "machine-rebooted",
             Self::MachineDeclaredDead(..) => "machine-declared-dead",
+            Self::LiveDeclaredDead(_) => "live-declared-dead",
             Self::MachineDestroyed(..) => "machine-destroyed",
             Self::MachineVanished(_) => "machine-vanished",
             Self::WallClockSet(..) => "wall-clock-set",
@@ -168,6 +172,7 @@ impl Fault {
             | Self::NamespaceKilled(machine, _)
             | Self::MachineRebooted(machine, _)
             | Self::MachineDeclaredDead(machine, _)
+            | Self::LiveDeclaredDead(machine)
             | Self::MachineDestroyed(machine, _)
             | Self::MachineVanished(machine)
             | Self::WallClockSet(machine, _)
@@ -205,6 +210,7 @@ impl Fault {
             | Self::StoreDown(lasts)
             | Self::StoreSlow(lasts) => Some(*lasts),
             Self::StreamBreaks(_)
+            | Self::LiveDeclaredDead(_)
             | Self::GuardianKilled(_)
             | Self::MachineVanished(_)
             | Self::WallClockSet(..)
@@ -237,6 +243,7 @@ impl fmt::Display for Planned {
             | Fault::NamespaceKilled(..)
             | Fault::MachineRebooted(..)
             | Fault::MachineDeclaredDead(..)
+            | Fault::LiveDeclaredDead(_)
             | Fault::MachineDestroyed(..)
             | Fault::MachineVanished(_)
             | Fault::DrainWanted(..)
@@ -341,7 +348,8 @@ fn of_machine(rng: &mut Rng, machines: usize) -> Fault {
         89..91 => Fault::MachineDeclaredDead(machine, lasting.max(5_000)),
         91..93 => Fault::MachineDestroyed(machine, lasting),
         93..94 => Fault::MachineVanished(machine),
-        94..97 => {
+        94..96 => Fault::LiveDeclaredDead(machine),
+        96..97 => {
             let off = i64::try_from(rng.below(7_200_000)).unwrap_or(0) - 3_600_000;
             Fault::WallClockSet(machine, off)
         }

@@ -50,6 +50,7 @@ pub const fn breaks(mistake: Mistake) -> &'static [Promise] {
         M::AcknowledgesUnwritten => &[P5],
         M::HearsOldNews          => &[P5],
         M::LeavesKillingToOthers => &[P2, P10],
+        M::RevivesTheDead        => &[P2],
     }
 }
 

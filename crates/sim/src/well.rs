@@ -52,17 +52,19 @@ impl World {
                 }
             }
         }
-        self.are_keys_well()
+        // Where a batch may have been kept, every batch waits for everybody (safety rule 20).
+        let is_recovered = office.cluster.stage == sterna_store::cluster::Stage::Recovered;
+        self.are_keys_well(is_recovered || self.pace.limits.has_kept_batches)
     }
 
-    fn are_keys_well(&self) -> Result<(), Unwell> {
+    fn are_keys_well(&self, may_be_kept: bool) -> Result<(), Unwell> {
         let has_vanished = self.machines.iter().any(|one| one.power == Power::Vanished);
         for wanted in &self.wanted {
             let alive = self.table.all().filter(|(_, one)| one.key == wanted.key).count();
             let is_excused = match wanted.contract {
                 Contract::Keep => has_vanished,
                 Contract::Replace { .. } => self.are_slots_silent(&wanted.key),
-                Contract::Stop { .. } => false,
+                Contract::Stop { .. } => has_vanished && may_be_kept,
             };
             let may_lack = is_excused || !self.has_room(&wanted.key);
             match alive {

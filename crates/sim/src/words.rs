@@ -55,7 +55,7 @@ impl Pace {
         };
         pace.limits.batch_stop_after_max = pace.stop_after;
         pace.limits.stop_after_max = pace.stop_after_task;
-        pace.limits.has_kept_batches = true;
+        pace.limits.has_kept_batches = rng.chance(600);
         pace
     }
 
@@ -93,7 +93,8 @@ impl Pace {
 pub(crate) fn wanted(pace: &Pace) -> Vec<Wanted> {
     let stop = Contract::Stop { after: pace.stop_after };
     let replace = Contract::Replace { after: pace.replace_after };
-    let nodes = [stop, stop, stop, stop, Contract::Keep, Contract::Keep];
+    let last = if pace.limits.has_kept_batches { Contract::Keep } else { stop };
+    let nodes = [stop, stop, stop, stop, last, last];
     let nodes = nodes.into_iter().zip(1..).map(|(contract, number)| {
         let work = Work::Node { batch: name("b"), node: node(number) };
         Wanted { key: key(work), contract }

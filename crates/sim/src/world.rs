@@ -42,7 +42,7 @@ pub(crate) enum Who {
 /// What a guardian says to its worker.
 #[derive(Clone, Debug)]
 pub(crate) enum FromGuardian {
-    Adopted(Vec<(RunId, Phase)>),
+    Adopted(Vec<(RunId, Phase, Option<Part>)>),
     Tell(RunId, Fate),
     Pong(u64),
     Gone,

@@ -132,8 +132,8 @@ pub struct Spawn {
 pub enum Effect {
     /// End a connection, and drop what was not read from it.
     Close(SocketId),
-    /// Say what is held.
-    Adopted(SocketId, Vec<(RunId, Phase)>),
+    /// Say what is held, and the newest step of each that is known.
+    Adopted(SocketId, Vec<(RunId, Phase, Option<Part>)>),
     /// Say what became of a run.
     Tell(SocketId, RunId, Fate),
     /// Say that all is well.
@@ -295,7 +295,8 @@ impl Guardian {
             self.kept.process = Some(process);
             effects.push(Effect::Keep(self.kept));
         }
-        let held = self.runs.iter().map(|(run, held)| (*run, held.phase())).collect();
+        let held = self.runs.iter();
+        let held = held.map(|(run, held)| (*run, held.phase(), held.newest())).collect();
         effects.push(Effect::Adopted(socket, held));
         for (run, held) in &self.runs {
             for fate in held.fates() {

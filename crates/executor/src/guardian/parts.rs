@@ -49,6 +49,15 @@ impl Parts {
         self.0.get(&part).copied()
     }
 
+    /// The newest that is no probe.
+    pub(super) fn newest(&self) -> Option<Part> {
+        let is_step = |role: Role| match role {
+            Role::Setup | Role::Main => true,
+            Role::Probe => false,
+        };
+        self.0.iter().rev().find(|(_, (role, _))| is_step(*role)).map(|(part, _)| *part)
+    }
+
     /// Whether the work itself was asked for, and is no more.
     pub(super) fn is_main_over(&self) -> bool {
         self.0

@@ -120,6 +120,11 @@ impl Held {
         self.phase
     }
 
+    /// The newest of its steps that was asked for here, or found.
+    pub(super) fn newest(&self) -> Option<Part> {
+        self.parts.newest()
+    }
+
     pub(super) const fn is_over(&self) -> bool {
         matches!(self.phase, Phase::Empty)
     }

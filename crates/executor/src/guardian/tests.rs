@@ -116,7 +116,7 @@ fn rule_13_what_an_old_worker_still_says_is_dropped() {
         [
             Effect::Close(socket(1)),
             Effect::Keep(kept),
-            Effect::Adopted(socket(2), vec![(run(1), Phase::Live)]),
+            Effect::Adopted(socket(2), vec![(run(1), Phase::Live, Some(MAIN))]),
             Effect::Tell(socket(2), run(1), Fate::Started(MAIN)),
         ]
     );
@@ -132,7 +132,7 @@ fn rule_13_a_process_that_waits_for_its_go_byte_is_listed() {
     let mut guardian = guarding(KEEPS);
     ask(&mut guardian, 1, 1, main(2, KEEPS));
     let effects = adopt(&mut guardian, 1, 2, 2);
-    let held = vec![(run(1), Phase::Live), (run(2), Phase::Cloning)];
+    let held = vec![(run(1), Phase::Live, Some(MAIN)), (run(2), Phase::Cloning, Some(MAIN))];
     assert!(effects.contains(&Effect::Adopted(socket(2), held)), "{effects:?}");
 }
 
@@ -188,7 +188,7 @@ fn when_its_worker_is_gone_a_run_ends_unless_it_is_kept() {
     // The next worker takes over the one, and is told how the other ended.
     step(&mut guardian, 7, Input::Empty(run(1)));
     let effects = adopt(&mut guardian, 8, 2, 2);
-    let held = vec![(run(1), Phase::Empty), (run(2), Phase::Live)];
+    let held = vec![(run(1), Phase::Empty, Some(MAIN)), (run(2), Phase::Live, Some(MAIN))];
     assert!(effects.contains(&Effect::Adopted(socket(2), held)), "{effects:?}");
     assert!(effects.contains(&Effect::Tell(socket(2), run(1), Fate::Empty)), "{effects:?}");
 }

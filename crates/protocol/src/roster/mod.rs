@@ -11,6 +11,10 @@
 //! | batches under `stop` | the consensus and the roster, or the safe wait |
 //! | batches under `keep` | the roster |
 //!
+//! In a recovered epoch claims, marks and part of the roster may be lost with the store. Somebody who
+//! must know can say that the roster is whole again, which brings neither claims nor marks back: the
+//! full wait stays, and who is missing may run anything (safety rule 25).
+//!
 //! In a virgin cluster nobody waits. The consensus alone is not sound where workers are reborn
 //! (safety rule 20): the roster carries the safety, the consensus is one more thing to agree.
 
@@ -39,9 +43,12 @@ pub enum Origin {
     Virgin,
     /// It has been in use.
     Continued,
-    /// It lags behind what somebody has seen of it: the roster is not to be believed (safety rule
-    /// 25).
+    /// It lags behind what somebody has seen of it: the roster is not to be believed, nor are claims
+    /// and marks (safety rule 25).
     Recovered,
+    /// The same, and somebody who must know has said in this reign that the roster is whole: nobody is
+    /// missing from it. Claims and marks are still not to be believed.
+    Rebuilt,
 }
 
 /// How those on the roster stand, as far as one kind of work is concerned.
@@ -88,9 +95,10 @@ pub const fn stop_batches(
         (O::Continued, P::Complete,              A::Reached,              W::Waiting)           => true,
         (O::Continued, P::Complete,              A::Lacking,              W::Waiting)           => false,
         (O::Continued, P::Missing,               A::Reached | A::Lacking, W::Waiting)           => false,
-        // A roster from before the restore may lack whoever joined since.
-        (O::Recovered, P::Complete | P::Missing, A::Reached | A::Lacking, W::Waiting)           => false,
-        (O::Continued | O::Recovered,
+        // The full wait, whoever is back.
+        (O::Recovered | O::Rebuilt,
+                       P::Complete | P::Missing, A::Reached | A::Lacking, W::Waiting)           => false,
+        (O::Continued | O::Recovered | O::Rebuilt,
                        P::Complete | P::Missing, A::Reached | A::Lacking, W::Over)              => true,
     }
 }
@@ -99,11 +107,11 @@ pub const fn stop_batches(
 #[rustfmt::skip]
 pub const fn keep_batches(origin: Origin, presence: Presence) -> bool {
     match (origin, presence) {
-        (Origin::Virgin,    Presence::Complete | Presence::Missing) => true,
-        (Origin::Continued, Presence::Complete)                     => true,
-        (Origin::Continued, Presence::Missing)                      => false,
-        // Until somebody says that the roster is complete, which makes it a continued one.
-        (Origin::Recovered, Presence::Complete | Presence::Missing) => false,
+        (Origin::Virgin, Presence::Complete | Presence::Missing)      => true,
+        (Origin::Continued | Origin::Rebuilt, Presence::Complete)     => true,
+        (Origin::Continued | Origin::Rebuilt, Presence::Missing)      => false,
+        // Until somebody says that the roster is whole.
+        (Origin::Recovered, Presence::Complete | Presence::Missing)   => false,
     }
 }
 
@@ -113,8 +121,8 @@ pub const fn unclaimed(origin: Origin, patience: Patience) -> bool {
     match (origin, patience) {
         (Origin::Virgin | Origin::Continued, Patience::Waiting | Patience::Over) => true,
         // Their claims may have been made since, and lost with the store.
-        (Origin::Recovered, Patience::Waiting)                                   => false,
-        (Origin::Recovered, Patience::Over)                                      => true,
+        (Origin::Recovered | Origin::Rebuilt, Patience::Waiting)                 => false,
+        (Origin::Recovered | Origin::Rebuilt, Patience::Over)                    => true,
     }
 }
 
@@ -185,14 +193,21 @@ mod tests {
 
     #[test]
     fn a_recovered_epoch_waits_in_full() {
-        for presence in PRESENCES {
-            assert!(!unclaimed(Origin::Recovered, Patience::Waiting));
-            assert!(!keep_batches(Origin::Recovered, presence));
-            let stop =
-                |patience| stop_batches(Origin::Recovered, presence, Agreement::Reached, patience);
-            assert!(!stop(Patience::Waiting));
-            assert!(stop(Patience::Over));
+        for origin in [Origin::Recovered, Origin::Rebuilt] {
+            for presence in PRESENCES {
+                assert!(!unclaimed(origin, Patience::Waiting));
+                let stop = |patience| stop_batches(origin, presence, Agreement::Reached, patience);
+                assert!(!stop(Patience::Waiting));
+                assert!(stop(Patience::Over));
+            }
         }
+    }
+
+    #[test]
+    fn a_word_about_the_roster_is_no_word_about_who_is_missing() {
+        assert!(PRESENCES.iter().all(|presence| !keep_batches(Origin::Recovered, *presence)));
+        assert!(keep_batches(Origin::Rebuilt, Presence::Complete));
+        assert!(!keep_batches(Origin::Rebuilt, Presence::Missing));
     }
 
     #[test]

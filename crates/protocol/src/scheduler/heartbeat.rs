@@ -2,9 +2,13 @@
 
 use sterna_model::{BootTime, Incarnation, Lock};
 
-use super::{Arrival, Effect, Fleet, peer::Enrolment, peers::Slot};
-use crate::message::{
-    Confirmation, Heartbeat, HeartbeatAnswer, Mandate, Order, Refusal, Standing, StreamId, VERSION,
+use super::{Alarm, Arrival, Effect, Fleet, peer::Enrolment, peers::Slot};
+use crate::{
+    health::Health,
+    message::{
+        Confirmation, Heartbeat, HeartbeatAnswer, Mandate, Order, Refusal, Standing, StreamId,
+        VERSION,
+    },
 };
 
 impl Fleet {
@@ -22,11 +26,12 @@ impl Fleet {
             let order = refuse(Refusal::WrongVersion(VERSION));
             return self.send(stream, incarnation, order, effects);
         }
-        if let Some((seen, revision)) = heartbeat.seen
-            && self.lags(seen, revision)
+        if let Some((seen, _)) = heartbeat.seen
+            && seen.cluster != self.mandate.cluster
         {
-            self.is_over = true;
-            return effects.push(Effect::StoreLags(seen, revision));
+            // Whatever it has seen, it has not seen of our store.
+            effects.push(Effect::Alarm(incarnation, Alarm::Foreign(seen.cluster)));
+            return self.send(stream, incarnation, refuse(Refusal::WrongCluster), effects);
         }
         let slot = self.locate(stream, &incarnation.lock);
         let peer = slot.and_then(|slot| self.peers.at(slot));
@@ -34,13 +39,21 @@ impl Fleet {
             // Unread frames of a stream that was followed by another do not count.
             return;
         }
+        if let Some((seen, revision)) = heartbeat.seen
+            && self.lags(seen, revision)
+        {
+            self.is_over = true;
+            return effects.push(Effect::StoreLags(seen, revision));
+        }
         let is_at_home = peer.is_some_and(|peer| peer.is_at_home(incarnation, &heartbeat.name));
         let slot = if is_at_home {
             slot
         } else {
             match self.arrive(now, incarnation, &heartbeat, effects) {
-                Arrival::Stale => return,
+                Arrival::Stale => return self.refuse_stale(stream, incarnation, effects),
                 Arrival::NameTaken => {
+                    let alarm = Alarm::NameTaken(heartbeat.name);
+                    effects.push(Effect::Alarm(incarnation, alarm));
                     return self.send(stream, incarnation, refuse(Refusal::NameTaken), effects);
                 }
                 Arrival::GivenUp => {
@@ -69,11 +82,24 @@ impl Fleet {
         if is_it { slot } else { self.peers.find(lock) }
     }
 
+    /// An earlier life than the newest. On the newest one's own stream it was overtaken, and is over;
+    /// else its counter was set back, for each life raises it before it speaks.
+    fn refuse_stale(&self, stream: StreamId, who: Incarnation, effects: &mut Vec<Effect>) {
+        let Some(peer) = self.peers.get(&who.lock) else { return };
+        if !peer.was_heard_on(stream) {
+            let newest = peer.incarnation.life;
+            effects.push(Effect::Alarm(who, Alarm::WentBack(newest)));
+            let refused = HeartbeatAnswer::Refused(Refusal::WentBack(newest));
+            self.send(stream, who, Order::Heartbeat(refused), effects);
+        }
+    }
+
     /// Whether the store has lost something that a worker has seen (safety rule 25). While the
     /// lease holds nobody else leads, so it cannot be the work of a later leader.
     fn lags(&self, seen: Mandate, revision: sterna_model::Revision) -> bool {
         match seen.standing(&self.mandate) {
             Standing::Newer | Standing::Rival => true,
+            Standing::Foreign => false,
             Standing::Same | Standing::Older => {
                 seen.epoch == self.mandate.epoch && revision > self.revision
             }
@@ -158,8 +184,10 @@ impl Fleet {
             HeartbeatAnswer::Refused(Refusal::Die)
         } else if peer.is_confirmable() {
             peer.confirmed = Some(now);
+            peer.is_permitted |= verdict == Health::Healthy;
             let set = peer.seat.and_then(|seat| self.consensus.answer(seat));
             let is_draining = peer.shows_draining();
+            peer.thinks_it_drains = is_draining;
             let confirmation = Confirmation { stamp, limits, verdict, set, revision, is_draining };
             HeartbeatAnswer::Confirmed(Box::new(confirmation))
         } else {

@@ -1,7 +1,8 @@
 //! What goes into the leader's side, and what comes out of it.
 
 use sterna_model::{
-    BootTime, Contract, Incarnation, Lock, Name, Revision, RunId, TaskIncarnation, WorkKey,
+    BootTime, ClusterId, Contract, Incarnation, Lock, Name, Revision, RunId, TaskIncarnation,
+    WorkKey,
 };
 
 use super::{Bump, Settlement};
@@ -55,7 +56,7 @@ pub struct Claim {
 pub struct Dispatch {
     /// To whom.
     pub to: Incarnation,
-    /// The run; an id is dispatched once.
+    /// The run; an id is dispatched once. While it may be running, a second time changes nothing.
     pub run: RunId,
     /// Of what.
     pub key: WorkKey,
@@ -68,6 +69,7 @@ pub struct Dispatch {
 }
 
 /// Something that happened.
+#[expect(clippy::large_enum_variant, reason = "nearly every input is a frame, which is not kept")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Input {
     /// The moment of [`Fleet::deadline`](super::Fleet::deadline) came.
@@ -85,7 +87,7 @@ pub enum Input {
     /// The entry of [`Effect::Enroll`] stands in the roster, or [`Effect::Revive`] is done.
     Enrolled(Incarnation),
     /// The entry of [`Effect::Strike`] is out of the roster.
-    Struck(Lock),
+    Struck(Incarnation),
     /// A status is dealt with: its worker is told so.
     Recorded(Incarnation, RunId, u64, StatusAnswer),
     /// Somebody who must know says that nothing on this machine runs any more, and its entry in the
@@ -95,11 +97,13 @@ pub enum Input {
     /// too: its entry in the roster if there is one. Who keeps the marks of machines that are not on
     /// the roster says them when a reign begins.
     Draining(Lock, bool),
-    /// These limits were committed.
+    /// These limits were committed. Those that [`Limits::check`] refuses change nothing.
     Limits(Limits),
     /// The store has come this far.
     Revision(Revision),
-    /// Somebody who must know says that the roster is complete although the store was restored.
+    /// Somebody who must know says that the roster is complete although the store was restored: nobody
+    /// is missing from it. This is said to one reign and not stored; the next one asks again, until
+    /// [`Effect::Healed`].
     RosterIsComplete,
 }
 
@@ -115,11 +119,12 @@ pub enum Effect {
     /// knows them. What is stored of them counts and stays: somebody may be setting them now.
     Enroll(Enrolled),
     /// Take the mark `is_declared_dead` off the entry of this life, and answer with
-    /// [`Input::Enrolled`]: everything that it had then has ended.
+    /// [`Input::Enrolled`]: everything that it had then has ended. Not if a declaration is on its way
+    /// into the store: that one is newer than what has ended.
     Revive(Incarnation),
-    /// Take the entry with this lock out of the roster, and answer with [`Input::Struck`]. Its drain
-    /// is not ended by this.
-    Strike(Lock),
+    /// Take the entry of this life out of the roster, and answer with [`Input::Struck`]. An entry of
+    /// another life stays. Its drain is not ended by this.
+    Strike(Incarnation),
     /// A run is not, and will not be, running there.
     Settled(RunId, Settlement),
     /// A worker has a run that nobody claimed in this reign.
@@ -137,12 +142,33 @@ pub enum Effect {
     WantsDrain(Lock, bool),
     /// More may start than before.
     Opened(Doors),
+    /// Commit these limits, as the ones after the newest, and answer with [`Input::Limits`]: a worker has
+    /// a run that the marks do not allow for, because they were set back with the store (safety rule
+    /// 25). What it runs does not count as known before; said again whenever it is asked.
+    Raise(Limits),
+    /// Nothing can be running any more that the store lost when it was set back: from the next reign on
+    /// it may be called a continued one.
+    Healed,
     /// Nobody goes by limits from before this version any more: they may leave the store (safety rule
     /// 11).
     Retired(u64),
     /// The store lags behind what a worker has seen: this reign is over, and the next one must open
     /// a recovered epoch (safety rule 25).
     StoreLags(Mandate, Revision),
+    /// Tell people of this worker, which was refused; said again with each of its heartbeats.
+    Alarm(Incarnation, Alarm),
+}
+
+/// What people must know of a worker.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Alarm {
+    /// Its name belongs to another machine that is not given up.
+    NameTaken(Name),
+    /// It belongs to another cluster, this one.
+    Foreign(ClusterId),
+    /// This later life is known under its lock: its data directory was restored from an older state, or
+    /// copied. It must begin with an empty one.
+    WentBack(u64),
 }
 
 /// A status, and whether this leader knows of its run.

@@ -10,6 +10,7 @@
 //!   wait.rs        for whom this leader waits
 //!   interface.rs   what goes in, and what comes out
 //!   peer.rs, peers.rs, index.rs, table.rs   what is known of each machine, and where it is kept
+//!   keys.rs, given_up.rs   which runs a key has; which lives are over for good
 //! ```
 //!
 //! The worker's side, in `worker`, has the first three files too.
@@ -23,9 +24,11 @@
 //! what was committed comes in as an input.
 
 mod due;
+mod given_up;
 mod heartbeat;
 mod index;
 mod interface;
+mod keys;
 mod peer;
 mod peers;
 mod replace;
@@ -39,14 +42,16 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use sterna_model::{BootTime, Incarnation, Lock, Name, Revision, RunId};
 
-pub use self::{
-    interface::{Begin, Claim, Dispatch, Effect, Input, Report},
-    replace::{Arrival, Bump, arrival},
-    runs::{GoneBy, NotSent, Settlement},
-};
 use self::{
+    given_up::GivenUp,
+    keys::Keys,
     peer::Peer,
     peers::{Peers, Slot, tree_bytes},
+};
+pub use self::{
+    interface::{Alarm, Begin, Claim, Dispatch, Effect, Input, Report},
+    replace::{Arrival, Bump, arrival},
+    runs::{GoneBy, NotSent, Settlement},
 };
 use crate::{
     consensus::Consensus,
@@ -74,10 +79,11 @@ pub struct Fleet {
     names: BTreeMap<Name, Slot>,
     /// Machines that get no new work and are not among the peers.
     draining: BTreeSet<Lock>,
-    /// The newest life of those who were given up and struck: they are never confirmed again.
-    given_up: BTreeMap<Lock, u64>,
+    given_up: GivenUp,
     /// Where each run is.
     places: BTreeMap<RunId, Slot>,
+    /// Which runs a key has: as many as there are places.
+    keys: Keys,
     consensus: Consensus,
     doors: Doors,
     /// Who was declared dead while this leader was mute.
@@ -106,8 +112,9 @@ impl Fleet {
             peers: Peers::EMPTY,
             names: BTreeMap::new(),
             draining: BTreeSet::new(),
-            given_up: BTreeMap::new(),
+            given_up: GivenUp::EMPTY,
             places: BTreeMap::new(),
+            keys: Keys::EMPTY,
             consensus: Consensus::new(mandate.term, mandate.nonce),
             doors: Doors::default(),
             declared: BTreeSet::new(),
@@ -167,7 +174,7 @@ impl Fleet {
             Input::Closed(stream) => self.close(now, stream),
             Input::Kill(run, kill) => drop(self.note_kill(run, kill)),
             Input::Enrolled(incarnation) => drop(self.note_enrolled(incarnation)),
-            Input::Struck(lock) => self.be_struck(lock),
+            Input::Struck(life) => self.be_struck(life),
             Input::Recorded(to, run, number, answer) => {
                 self.note_recorded(to, run, number, answer);
             }
@@ -181,12 +188,13 @@ impl Fleet {
 
     /// What was told to this leader while it was mute has its consequences now.
     fn speak_again(&mut self, now: BootTime, effects: &mut Vec<Effect>) {
+        // First of all, or a mark that was set meanwhile would be taken off by what is older.
+        for lock in std::mem::take(&mut self.declared) {
+            self.declare_dead(now, lock, effects);
+        }
         for lock in self.peers.locks() {
             self.repeat_kills(lock, effects);
             self.finish_purge(lock, effects);
-        }
-        for lock in std::mem::take(&mut self.declared) {
-            self.declare_dead(now, lock, effects);
         }
         self.open_doors(now, effects);
     }
@@ -200,7 +208,7 @@ impl Fleet {
             Input::Dispatch(runs) => self.dispatch(now, runs, effects),
             Input::Kill(run, kill) => self.kill(run, kill, effects),
             Input::Enrolled(incarnation) => self.be_enrolled(incarnation, effects),
-            Input::Struck(lock) => self.be_struck(lock),
+            Input::Struck(life) => self.be_struck(life),
             Input::Recorded(to, run, number, answer) => {
                 self.recorded(to, run, number, answer, effects);
             }
@@ -269,7 +277,9 @@ impl Fleet {
             + names
             + tree_bytes::<Name, Slot>(self.names.len())
             + tree_bytes::<RunId, Slot>(self.places.len())
-            + tree_bytes::<Lock, u64>(self.given_up.len() + self.draining.len())
+            + tree_bytes::<(u64, RunId), ()>(self.keys.len())
+            + self.given_up.heap_bytes()
+            + tree_bytes::<Lock, ()>(self.draining.len())
     }
 
     fn receive(

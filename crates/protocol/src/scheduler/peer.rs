@@ -46,6 +46,10 @@ pub(super) struct Peer {
     pub(super) is_known: bool,
     /// The last confirmation to any life under this lock (safety rule 7).
     pub(super) confirmed: Option<BootTime>,
+    /// Whether this life was told that it is healthy: it takes no work before.
+    pub(super) is_permitted: bool,
+    /// Whether it was told last that it drains: it takes no work until it is told otherwise.
+    pub(super) thinks_it_drains: bool,
     pub(super) is_draining: bool,
     /// What it wants of that, as long as whoever stores it has not answered.
     pub(super) asked_drain: Option<bool>,
@@ -118,6 +122,8 @@ impl Peer {
             was_enrolled: false,
             is_known: false,
             confirmed: None,
+            is_permitted: false,
+            thinks_it_drains: false,
             is_draining: false,
             asked_drain: None,
             is_declared_dead: false,
@@ -152,6 +158,11 @@ impl Peer {
     /// Whether it was heard on a later stream than this.
     pub(super) fn has_left(&self, stream: StreamId) -> bool {
         self.newest_stream > Some(stream)
+    }
+
+    /// Whether it was heard last on this stream, which may have broken since.
+    pub(super) fn was_heard_on(&self, stream: StreamId) -> bool {
+        self.newest_stream == Some(stream)
     }
 
     /// Takes another stream, or none; gives the one that it had. Only for [`Peers::connect`].
@@ -189,6 +200,7 @@ impl Peer {
         self.came_with = None;
         self.vitals = Vitals::new(now);
         self.has_answered = false;
+        self.is_permitted = false;
         self.purge.clear();
         self.sequence = RunSequence::ZERO;
         self.recording.clear();

@@ -70,7 +70,7 @@ impl Fleet {
         effects: &mut Vec<Effect>,
     ) -> Arrival {
         let lock = incarnation.lock;
-        if self.given_up.get(&lock).is_some_and(|life| incarnation.life <= *life) {
+        if self.given_up.contains(incarnation) {
             return Arrival::GivenUp;
         }
         let own = self.peers.get(&lock).map(|peer| {
@@ -141,7 +141,7 @@ impl Fleet {
     /// A machine that was not known, or not any more.
     fn admit(&mut self, now: BootTime, incarnation: Incarnation, name: Name) {
         let lock = incarnation.lock;
-        self.given_up.remove(&lock);
+        self.given_up.forget(lock);
         let mut peer = Peer::new(now, incarnation, name);
         peer.is_draining = self.draining.remove(&lock);
         self.peers.insert(lock, peer);

@@ -9,6 +9,7 @@ use sterna_model::{
 use super::{
     Claim, Dispatch, Effect, Fleet,
     peer::{Enrolment, Peer},
+    peers::Slot,
 };
 use crate::{
     health::Health,
@@ -36,12 +37,15 @@ pub enum Settlement {
 pub enum NotSent {
     /// That life of a worker is not here.
     NotHere,
-    /// It is not healthy, or what it runs is not known yet.
+    /// It is not healthy, or does not know that it is, or what it runs is not known yet.
     NotHealthy,
-    /// It is draining.
+    /// It is draining, or does not know that it is not.
     Draining,
     /// Work of its kind does not start yet: somebody may be missing who runs it (safety rule 20).
     NotOpen,
+    /// Another run of its key may be running, on this machine or any other: it waits for that (safety
+    /// rule 20).
+    KeyIsHeld,
     /// It may outlast what the limits count on, `stop_after_max`, for batches `batch_stop_after_max` or
     /// `has_kept_batches`: limits that allow for it must be committed first (safety rule 11).
     AboveMark,
@@ -144,10 +148,41 @@ impl Fleet {
         let slot = self.peers.find(&holder.lock).unwrap_or_else(|| {
             self.peers.insert(holder.lock, Peer::claimed(now, holder, unnamed()))
         });
-        if let Some(peer) = self.peers.at_mut(slot) {
-            peer.put_run(run, Entry::new(key, task, contract, Phase::Presumed));
-        }
+        self.put_run(slot, run, Entry::new(key, task, contract, Phase::Presumed));
+    }
+
+    /// Puts a run into the table of a machine. Another one may have said that it has it, too.
+    fn put_run(&mut self, slot: Slot, run: RunId, entry: Entry) {
+        self.keys.insert(&entry.key, run);
         self.places.insert(run, slot);
+        if let Some(peer) = self.peers.at_mut(slot) {
+            peer.put_run(run, entry);
+        }
+    }
+
+    /// Everything of a key that may be running.
+    fn runs_of<'a>(&'a self, key: &'a WorkKey) -> impl Iterator<Item = &'a Entry> {
+        let entry = |run: RunId| self.peers.at(*self.places.get(&run)?)?.runs().get(run);
+        self.keys.candidates(key).filter_map(entry).filter(move |entry| entry.key == *key)
+    }
+
+    /// Whether another run of a key would be one too many: the second, or of an instance under
+    /// `replace` the third (safety rules 20 and 22).
+    fn is_taken(&self, key: &WorkKey, contract: Contract) -> bool {
+        if is_planted(Mistake::StartsAThird) {
+            return false;
+        }
+        let may_be_replaced = |contract: Contract| match (&key.work, contract) {
+            (Work::Instance { .. }, Contract::Replace { .. }) => true,
+            (Work::Instance { .. }, Contract::Stop { .. } | Contract::Keep)
+            | (
+                Work::Task(_) | Work::Node { .. },
+                Contract::Replace { .. } | Contract::Stop { .. } | Contract::Keep,
+            ) => false,
+        };
+        let is_twin = |entry: &Entry| may_be_replaced(entry.contract);
+        let room = if may_be_replaced(contract) && self.runs_of(key).all(is_twin) { 2 } else { 1 };
+        self.runs_of(key).count() >= room
     }
 
     /// Sends runs, those for one worker in one frame.
@@ -160,6 +195,10 @@ impl Fleet {
         let mut frames: BTreeMap<Lock, Vec<Run>> = BTreeMap::new();
         for dispatch in runs {
             let (run, lock) = (dispatch.run, dispatch.to.lock);
+            if self.places.contains_key(&run) {
+                // It was sent, or is being held: to say that it was not would be a lie.
+                continue;
+            }
             match self.number(now, dispatch) {
                 Ok(numbered) => frames.entry(lock).or_default().push(numbered),
                 Err(why) => effects.push(Effect::Settled(run, Settlement::NotSent(why))),
@@ -174,15 +213,15 @@ impl Fleet {
     fn number(&mut self, now: BootTime, dispatch: Dispatch) -> Result<Run, NotSent> {
         let Dispatch { to, run, key, task, contract, work } = dispatch;
         self.contract_objection(&key, contract).map_or(Ok(()), Err)?;
+        self.worker_objection(to).map_or(Ok(()), Err)?;
         let slot = self.peers.find(&to.lock).ok_or(NotSent::NotHere)?;
-        let peer = self.sendable(to)?;
+        let peer = self.peers.at_mut(slot).ok_or(NotSent::NotHere)?;
         let sequence = peer.sequence.next().ok_or(NotSent::NoMoreNumbers)?;
         peer.sequence = sequence;
         let unsure_at = now.plus(ANSWER_WITHIN);
-        peer.put_run(run, Entry::new(key.clone(), task, contract, Phase::Sent(unsure_at)));
         peer.unsure_at.get_or_insert(unsure_at);
         let notify = peer.unsure.sequence();
-        self.places.insert(run, slot);
+        self.put_run(slot, run, Entry::new(key.clone(), task, contract, Phase::Sent(unsure_at)));
         Ok(Run { sequence, notify, run, key, task, contract, work })
     }
 
@@ -201,16 +240,11 @@ impl Fleet {
                 self.doors.unclaimed
             }
         };
-        let mark = if is_batch { limits.batch_stop_after_max } else { limits.stop_after_max };
-        let is_above = match contract {
-            Contract::Stop { after } => after > mark || after > limits.stop_after_max,
-            // Of other work claims tell where it is kept.
-            Contract::Keep => is_batch && !limits.has_kept_batches,
-            Contract::Replace { .. } => false,
-        };
+        let is_above = limits.raised_for(key, contract).is_some();
         let shortest = self.book.largest(Limits::stop_after_min);
         let is_below = contract.stop_after().is_some_and(|after| after < shortest);
         let reasons = [
+            (self.is_taken(key, contract), NotSent::KeyIsHeld),
             (!is_open, NotSent::NotOpen),
             (is_above, NotSent::AboveMark),
             (is_below, NotSent::BelowLoss),
@@ -218,17 +252,19 @@ impl Fleet {
         reasons.into_iter().find(|(holds, _)| *holds).map(|(_, why)| why)
     }
 
-    /// The worker, if a run may be sent to it.
-    fn sendable(&mut self, to: Incarnation) -> Result<&mut Peer, NotSent> {
-        let peer = self.peers.get_mut(&to.lock).filter(|peer| peer.incarnation == to);
-        let peer = peer.filter(|peer| peer.stream().is_some()).ok_or(NotSent::NotHere)?;
-        match peer.vitals.health() {
-            Health::Healthy if peer.is_confirmable() => {}
-            Health::Healthy | Health::New | Health::Unhealthy | Health::MustDie => {
-                return Err(NotSent::NotHealthy);
-            }
-        }
-        if peer.is_draining { Err(NotSent::Draining) } else { Ok(peer) }
+    /// Why no run may be sent to this worker now; to be asked before a claim is committed.
+    ///
+    /// It may be judged healthy by time alone, and takes work when it is told so: with its next heartbeat.
+    pub fn worker_objection(&self, to: Incarnation) -> Option<NotSent> {
+        let peer = self.peers.get(&to.lock).filter(|peer| peer.incarnation == to);
+        let Some(peer) = peer.filter(|peer| peer.stream().is_some()) else {
+            return Some(NotSent::NotHere);
+        };
+        let is_healthy =
+            peer.vitals.health() == Health::Healthy && peer.is_confirmable() && peer.is_permitted;
+        let is_draining = peer.is_draining || peer.thinks_it_drains;
+        let reasons = [(!is_healthy, NotSent::NotHealthy), (is_draining, NotSent::Draining)];
+        reasons.into_iter().find(|(holds, _)| *holds).map(|(_, why)| why)
     }
 
     /// A wish that is kept: it is said again on every new stream, and when this leader may speak
@@ -274,6 +310,13 @@ impl Fleet {
         if !is_first || peer.enrolment != Enrolment::Done || peer.is_lost() {
             return;
         }
+        if !peer.is_declared_dead
+            && let Some(raised) = self.book.raised_for(&held)
+        {
+            // The next leader must know how long such runs may last, before this one is at ease. The
+            // worker is asked again with its next heartbeat.
+            return effects.push(Effect::Raise(raised));
+        }
         peer.has_answered = true;
         peer.is_known = true;
         peer.vitals.settle();
@@ -307,8 +350,7 @@ impl Fleet {
             peer.turn(held.run, Phase::Running);
         } else {
             let Held { run, key, task, contract, .. } = held.clone();
-            peer.put_run(run, Entry::new(key, task, contract, Phase::Running));
-            self.places.insert(run, slot);
+            self.put_run(slot, run, Entry::new(key, task, contract, Phase::Running));
             effects.push(Effect::Found(from, held));
         }
         if let Some(status) = status {
@@ -356,16 +398,21 @@ impl Fleet {
 
     pub(super) fn remove(&mut self, lock: Lock, run: RunId) -> bool {
         let Some(slot) = self.peers.find(&lock) else { return false };
+        let Some(peer) = self.peers.get_mut(&lock) else { return false };
+        let Some(entry) = peer.take_run(run) else { return false };
         // Another machine may have said meanwhile that it has this run.
         if self.places.get(&run) == Some(&slot) {
             self.places.remove(&run);
+            self.keys.remove(&entry.key, run);
         }
-        self.peers.get_mut(&lock).is_some_and(|peer| peer.take_run(run).is_some())
+        true
     }
 
     pub(super) fn declare_dead(&mut self, now: BootTime, lock: Lock, effects: &mut Vec<Effect>) {
         let Some(peer) = self.peers.get_mut(&lock) else { return };
         peer.is_declared_dead = true;
+        // What this life has answered is of no use to the next one, which must end what it has.
+        peer.has_answered &= is_planted(Mistake::RevivesTheDead);
         if peer.enrolment == Enrolment::Reviving {
             // What is under way takes off the earlier mark, not this one.
             peer.enrolment = Enrolment::Asked;
@@ -377,11 +424,13 @@ impl Fleet {
         self.open_doors(now, effects);
     }
 
-    /// A worker that was declared dead is believed again when it has ended what it had then. Nothing is
-    /// sent to it before the roster says so: the next leader would not wait for it.
+    /// A worker that was declared dead is believed again when a life that was not given up has said what
+    /// it has, and has ended that (safety rule 24). Nothing is sent to it before the roster says so: the
+    /// next leader would not wait for it.
     pub(super) fn finish_purge(&mut self, lock: Lock, effects: &mut Vec<Effect>) {
         let Some(peer) = self.peers.get_mut(&lock) else { return };
-        let has_ended = peer.has_answered && peer.purge.is_empty();
+        let is_lost = peer.is_lost() && !is_planted(Mistake::RevivesTheDead);
+        let has_ended = peer.has_answered && !is_lost && peer.purge.is_empty();
         if peer.is_declared_dead && has_ended && peer.enrolment == Enrolment::Done {
             peer.enrolment = Enrolment::Reviving;
             effects.push(Effect::Revive(peer.incarnation));

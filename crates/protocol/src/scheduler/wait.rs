@@ -1,6 +1,6 @@
 //! For whom this leader waits, and who leaves the roster.
 
-use sterna_model::{BootTime, Lock, Span};
+use sterna_model::{BootTime, Incarnation, Lock, Span};
 
 use super::{
     Effect, Fleet,
@@ -34,20 +34,23 @@ impl Fleet {
             Origin::Virgin => Span::ZERO,
             Origin::Continued => self.book.largest(|limits| limits.batch_stop_after_max),
             // What was claimed since may be lost with the store.
-            Origin::Recovered => self.book.largest(|limits| limits.stop_after_max),
+            Origin::Recovered | Origin::Rebuilt => {
+                self.book.largest(|limits| limits.stop_after_max)
+            }
         };
         self.elected.plus(wait)
     }
 
+    /// Nobody is missing from the roster. That says neither who is back nor what was claimed.
     pub(super) fn trust_roster(&mut self) {
         match self.origin {
             Origin::Recovered => {
-                self.origin = Origin::Continued;
+                self.origin = Origin::Rebuilt;
                 // Those who came meanwhile are part of it.
                 self.peers.all_mut().for_each(|peer| peer.was_enrolled = true);
                 self.peers.wake_all();
             }
-            Origin::Virgin | Origin::Continued => {}
+            Origin::Virgin | Origin::Continued | Origin::Rebuilt => {}
         }
     }
 
@@ -78,18 +81,25 @@ impl Fleet {
             | consensus::Agreement::Split(_)
             | consensus::Agreement::Others { .. } => Agreement::Lacking,
         };
+        let keep_batches = roster::keep_batches(self.origin, presence(Self::is_gone_for_keep));
+        let stop_batches = roster::stop_batches(
+            self.origin,
+            presence(Self::is_gone_for_stop),
+            agreement,
+            patience,
+        );
         let may = Doors {
             unclaimed: roster::unclaimed(self.origin, patience),
-            stop_batches: roster::stop_batches(
-                self.origin,
-                presence(Self::is_gone_for_stop),
-                agreement,
-                patience,
-            ),
-            keep_batches: roster::keep_batches(self.origin, presence(Self::is_gone_for_keep)),
+            // Nothing says under which contract a batch was started: one that is to stop now may be
+            // kept where it runs.
+            stop_batches: stop_batches && (keep_batches || !self.may_be_kept()),
+            keep_batches,
         };
         if self.doors.open(may) {
             effects.push(Effect::Opened(self.doors));
+        }
+        if self.origin == Origin::Rebuilt && self.doors.are_all_open() {
+            effects.push(Effect::Healed);
         }
     }
 
@@ -106,7 +116,9 @@ impl Fleet {
             Origin::Virgin | Origin::Continued => {
                 self.book.largest(|limits| limits.batch_stop_after_max)
             }
-            Origin::Recovered => self.book.largest(|limits| limits.stop_after_max),
+            Origin::Recovered | Origin::Rebuilt => {
+                self.book.largest(|limits| limits.stop_after_max)
+            }
         };
         self.counted_from(peer).plus(wait)
     }
@@ -122,20 +134,26 @@ impl Fleet {
     /// there, for who runs something was on the roster before.
     const fn is_fresh(&self, peer: &Peer) -> bool {
         match self.origin {
-            Origin::Virgin | Origin::Continued => !peer.was_enrolled && !peer.is_known,
+            Origin::Virgin | Origin::Continued | Origin::Rebuilt => {
+                !peer.was_enrolled && !peer.is_known
+            }
             // The roster may have lost it.
             Origin::Recovered => false,
         }
     }
 
     fn is_gone_for_keep(&self, now: BootTime, peer: &Peer) -> bool {
-        let has_kept = match self.origin {
+        let may_keep = !peer.is_known && !self.is_fresh(peer) && self.may_be_kept();
+        peer.is_declared_dead || !may_keep && self.is_gone_for_stop(now, peer)
+    }
+
+    /// Whether somebody may have a batch under `keep`.
+    fn may_be_kept(&self) -> bool {
+        match self.origin {
             Origin::Virgin | Origin::Continued => self.book.any(|limits| limits.has_kept_batches),
             // Whatever says so may be lost with the store.
-            Origin::Recovered => true,
-        };
-        let may_keep = !peer.is_known && !self.is_fresh(peer) && has_kept;
-        peer.is_declared_dead || !may_keep && self.is_gone_for_stop(now, peer)
+            Origin::Recovered | Origin::Rebuilt => true,
+        }
     }
 
     /// Takes a worker off the roster when everything that it may run is certainly gone.
@@ -150,19 +168,21 @@ impl Fleet {
             && let Some(peer) = self.peers.get_mut(&lock)
         {
             peer.enrolment = Enrolment::Struck;
-            effects.push(Effect::Strike(lock));
+            effects.push(Effect::Strike(peer.incarnation));
         }
     }
 
     /// It is out of the roster; if nobody has come back under its lock, it is forgotten.
-    pub(super) fn be_struck(&mut self, lock: Lock) {
+    pub(super) fn be_struck(&mut self, struck: Incarnation) {
+        let lock = struck.lock;
         let Some(slot) = self.peers.find(&lock) else { return };
         let Some(peer) = self.peers.at(slot) else { return };
-        if peer.enrolment == Enrolment::Struck && peer.is_lost() && peer.runs().is_empty() {
+        let is_it = peer.incarnation == struck && peer.enrolment == Enrolment::Struck;
+        if is_it && peer.is_lost() && peer.runs().is_empty() {
             if self.names.get(&peer.name) == Some(&slot) {
                 self.names.remove(&peer.name);
             }
-            self.given_up.insert(lock, peer.incarnation.life);
+            self.given_up.insert(struck);
             if peer.is_draining {
                 self.draining.insert(lock);
             }

@@ -144,6 +144,14 @@ impl Worker {
                 self.vitals = self.vitals.anew(now);
                 self.put_off(now, Alarm::NameTaken, effects);
             }
+            HeartbeatAnswer::Refused(Refusal::WentBack(newest)) => {
+                // Another life would only come nearer to one that was.
+                self.vitals = self.vitals.anew(now);
+                self.put_off(now, Alarm::WentBack(newest), effects);
+            }
+            HeartbeatAnswer::Refused(Refusal::WrongCluster) => {
+                // Of a leader that was followed meanwhile: its other frames tell which it leads.
+            }
             HeartbeatAnswer::Refused(Refusal::WrongVersion(theirs)) => {
                 self.put_off(now, Alarm::WrongVersion(theirs), effects);
             }
@@ -169,7 +177,10 @@ impl Worker {
         }
         self.vitals.hear(*stamp);
         self.vitals.settle();
-        self.is_draining = *is_draining;
+        if self.confirmed <= Some(*stamp) {
+            // What an earlier heartbeat was answered is not news.
+            self.is_draining = *is_draining;
+        }
         // Granted: from here on the leader's word counts, whoever changes it.
         self.wish.take_if(|wish| {
             wish.drain == *is_draining && wish.said.is_some_and(|said| *stamp >= said)

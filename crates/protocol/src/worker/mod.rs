@@ -24,7 +24,7 @@ mod statuses;
 use std::collections::BTreeMap;
 
 use sterna_model::{
-    BootTime, Incarnation, Name, NotifySequence, Revision, RunId, RunSequence, Span,
+    BootTime, ClusterId, Incarnation, Name, NotifySequence, Revision, RunId, RunSequence, Span,
 };
 
 use self::{
@@ -138,6 +138,10 @@ pub enum Alarm {
     WrongVersion(u16),
     /// The name belongs to another machine.
     NameTaken,
+    /// The other side leads another cluster, this one.
+    Foreign(ClusterId),
+    /// The leader knows this later life of the same lock: the data directory was set back or copied.
+    WentBack(u64),
 }
 
 /// One worker.
@@ -301,6 +305,9 @@ impl Worker {
             return;
         }
         match self.seen.map_or(Standing::Newer, |(seen, _)| frame.mandate.standing(&seen)) {
+            Standing::Foreign => {
+                return self.put_off(now, Alarm::Foreign(frame.mandate.cluster), effects);
+            }
             Standing::Older => return,
             Standing::Rival => {
                 return effects.push(Effect::Alarm(Alarm::Rival(frame.mandate)));

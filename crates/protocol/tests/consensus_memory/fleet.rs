@@ -1,8 +1,8 @@
 //! A leader with so many workers, each with a run.
 
 use sterna_model::{
-    BootTime, Contract, Epoch, Name, Namespace, Nonce, Revision, RunId, Span, Term, WallTime, Work,
-    WorkKey,
+    BootTime, ClusterId, Contract, Epoch, Name, Namespace, Nonce, Revision, RunId, Span, Term,
+    WallTime, Work, WorkKey,
 };
 use sterna_protocol::{
     limits::{Book, Limits},
@@ -13,7 +13,12 @@ use sterna_protocol::{
 
 use super::{HELD, worker};
 
-const MANDATE: Mandate = Mandate { epoch: Epoch::new(1), term: Term::new(1), nonce: Nonce::new(1) };
+const MANDATE: Mandate = Mandate {
+    cluster: ClusterId::from_parts(WallTime::EPOCH, [1; 10]),
+    epoch: Epoch::new(1),
+    term: Term::new(1),
+    nonce: Nonce::new(1),
+};
 const NOW: BootTime = BootTime::from_millis(1_000);
 
 fn leader() -> Fleet {

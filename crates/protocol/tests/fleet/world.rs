@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use sterna_model::{
-    BootTime, DirectoryId, Epoch, Incarnation, Lock, MachineId, Name, Nonce, Revision, Span, Term,
-    WallTime,
+    BootTime, ClusterId, DirectoryId, Epoch, Incarnation, Lock, MachineId, Name, Nonce, Revision,
+    Span, Term, WallTime,
 };
 use sterna_protocol::{
     consensus::SetId,
@@ -41,8 +41,12 @@ pub(crate) struct World {
 
 impl World {
     pub(crate) fn begin(term: u64, now: BootTime, origin: Origin, roster: Vec<Enrolled>) -> Self {
-        let mandate =
-            Mandate { epoch: Epoch::new(1), term: Term::new(term), nonce: Nonce::new(term * 7) };
+        let mandate = Mandate {
+            cluster: ClusterId::from_parts(WallTime::EPOCH, [1; 10]),
+            epoch: Epoch::new(1),
+            term: Term::new(term),
+            nonce: Nonce::new(term * 7),
+        };
         let begin = Begin {
             mandate,
             elected: now,
@@ -115,9 +119,9 @@ impl World {
                     }
                     self.step(Input::Enrolled(incarnation));
                 }
-                Effect::Strike(lock) => {
-                    self.roster.remove(&lock);
-                    self.step(Input::Struck(lock));
+                Effect::Strike(life) => {
+                    self.roster.remove(&life.lock);
+                    self.step(Input::Struck(life));
                 }
                 Effect::Opened(doors) => self.opened.push((self.now, doors)),
                 Effect::Send(_, frame) => self.deliver(frame.incarnation, frame.order),
@@ -130,6 +134,9 @@ impl World {
                 | Effect::Facts(..)
                 | Effect::WantsDrain(..)
                 | Effect::Retired(_)
+                | Effect::Alarm(..)
+                | Effect::Raise(_)
+                | Effect::Healed
                 | Effect::StoreLags(..) => {}
             }
         }

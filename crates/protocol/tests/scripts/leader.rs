@@ -12,7 +12,7 @@ use sterna_protocol::{
         RunRefusal, Saying, Status, StatusAnswer, StreamId, VERSION,
     },
     roster::{Doors, Enrolled, Origin},
-    scheduler::{Begin, Bump, Claim, Dispatch, Effect, Fleet, Input, Report},
+    scheduler::{Alarm, Begin, Bump, Claim, Dispatch, Effect, Fleet, Input, Report},
 };
 
 use crate::{Player, words::*};
@@ -189,7 +189,7 @@ impl Leader {
             "closed" => Input::Closed(self.stream(words[1], words)),
             "lease" => Input::Lease(BootTime::from_millis(seconds(words[1]).as_millis())),
             "enrolled" => Input::Enrolled(life(words[1])),
-            "struck" => Input::Struck(lock(words[1])),
+            "struck" => Input::Struck(life(words[1])),
             "dead" => Input::DeclaredDead(lock(words[1])),
             "drain" => Input::Draining(lock(words[1]), true),
             "undrain" => Input::Draining(lock(words[1]), false),
@@ -376,7 +376,7 @@ fn show(now: u64, effect: Effect) -> String {
             format!("enroll {}{dead}{draining}", show_life(entry.incarnation))
         }
         Effect::Revive(life) => format!("revive {}", show_life(life)),
-        Effect::Strike(lock) => format!("strike {}", show_lock(lock)),
+        Effect::Strike(life) => format!("strike {}", show_life(life)),
         Effect::Settled(run, how) => format!("{} {how:?}", show_run(run)),
         Effect::Found(from, held) => {
             format!("found {} on {}", show_run(held.run), show_life(from))
@@ -395,6 +395,22 @@ fn show(now: u64, effect: Effect) -> String {
         Effect::WantsDrain(lock, true) => format!("{} wants to drain", show_lock(lock)),
         Effect::WantsDrain(lock, false) => format!("{} wants no drain", show_lock(lock)),
         Effect::Opened(doors) => show_doors(doors),
+        Effect::Raise(limits) => {
+            let kept = if limits.has_kept_batches { " kept-batches" } else { "" };
+            let seconds = |span: Span| span.as_millis() as f64 / 1e3;
+            let batch = seconds(limits.batch_stop_after_max);
+            let any = seconds(limits.stop_after_max);
+            format!("raise limits {} batch {batch} any {any}{kept}", limits.version)
+        }
+        Effect::Alarm(who, alarm) => {
+            let alarm = match alarm {
+                Alarm::NameTaken(name) => format!("name {name} is taken"),
+                Alarm::Foreign(_) => "of another cluster".to_owned(),
+                Alarm::WentBack(newest) => format!("went back from life {newest}"),
+            };
+            format!("alarm: {} {alarm}", show_life(who))
+        }
+        Effect::Healed => "healed".to_owned(),
         Effect::Retired(version) => format!("retired before {version}"),
         Effect::StoreLags(seen, revision) => format!("store lags {seen:?} {revision}"),
     }

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use sterna_model::{
-    BootTime, Contract, DirectoryId, Epoch, Incarnation, Lock, MachineId, Name, Namespace,
-    NodeName, Nonce, RunId, Span, Term, WallTime, Work, WorkKey,
+    BootTime, ClusterId, Contract, DirectoryId, Epoch, Incarnation, Lock, MachineId, Name,
+    Namespace, NodeName, Nonce, RunId, Span, Term, WallTime, Work, WorkKey,
 };
 use sterna_protocol::message::{Mandate, Payload};
 
@@ -52,9 +52,11 @@ pub(crate) fn show_run(run: RunId) -> String {
     format!("r{}", run.as_bytes()[15])
 }
 
-/// `k1` is a task, `n1` a node of a batch.
+/// `k1` is a task, `n1` a node of a batch, `i1` the first instance of a service of that name.
 pub(crate) fn key(word: &str) -> WorkKey {
-    let work = if word.starts_with('n') {
+    let work = if word.starts_with('i') {
+        Work::Instance { service: Name::new(word).unwrap(), index: 0 }
+    } else if word.starts_with('n') {
         Work::Node { batch: Name::new("b").unwrap(), node: NodeName::new(word).unwrap() }
     } else {
         Work::Task(Name::new(word).unwrap())
@@ -72,11 +74,14 @@ pub(crate) fn contract(word: &str) -> Contract {
     }
 }
 
-/// `t3`, `t3/1` with another nonce than 0, or `e2.t3` in another epoch than 1.
+/// `t3`, `t3/1` with another nonce than 0, `e2.t3` in another epoch than 1, or `c2:t3` of another cluster
+/// than the first.
 pub(crate) fn mandate(word: &str) -> Mandate {
+    let (cluster, word) = word.split_once(':').unwrap_or(("c1", word));
     let (epoch, word) = word.split_once('.').unwrap_or(("e1", word));
     let (term, nonce) = word.split_once('/').unwrap_or((word, "0"));
     Mandate {
+        cluster: ClusterId::from_parts(WallTime::EPOCH, [number(cluster, "c"); 10]),
         epoch: Epoch::new(number(epoch, "e").into()),
         term: Term::new(number(term, "t").into()),
         nonce: Nonce::new(nonce.parse().unwrap()),

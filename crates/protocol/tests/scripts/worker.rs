@@ -111,7 +111,9 @@ impl Played {
                 "die" => Refusal::Die,
                 "name" => Refusal::NameTaken,
                 "version" => Refusal::WrongVersion(9),
-                other => panic!("die, name or version, not {other}"),
+                "cluster" => Refusal::WrongCluster,
+                "life" => Refusal::WentBack(9),
+                other => panic!("die, name, version, cluster or life, not {other}"),
             })),
             "get" => Order::GetRunning,
             "run" => Order::Run(vec![Run {

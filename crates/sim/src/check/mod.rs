@@ -3,6 +3,7 @@
 //! They see facts: what the process table of the world shows, what the store has committed, and what
 //! clients were told. They never see the state of a core.
 
+mod forsaken;
 mod p01;
 mod p02;
 mod p03;
@@ -15,7 +16,7 @@ mod p10;
 
 use std::fmt;
 
-use sterna_model::{Contract, RunId, TaskIncarnation, WorkKey};
+use sterna_model::{Contract, RunId, TaskIncarnation, Term, WorkKey};
 
 use crate::{clock::Moment, record::Shelf, store::Applied, table::Container, words::Pace};
 
@@ -40,6 +41,11 @@ pub(crate) enum Fact<'a> {
     Acknowledged { key: &'a WorkKey, incarnation: TaskIncarnation },
     /// A worker was told that the end of a task is recorded, and has forgotten it.
     Forgotten { run: RunId, key: &'a WorkKey, result: u64 },
+    /// The roster's entry of a machine was written: with the mark of a declaration, whose life it names
+    /// and in which term, or without.
+    Enrolled { machine: usize, dead: Option<(u64, Option<Term>)> },
+    /// A leader confirms a life of a machine.
+    Confirmed { machine: usize, life: u64, term: Term },
     /// Faults are over.
     Calm,
     /// Everything is well.

@@ -1,13 +1,14 @@
 //! P2: under `stop` and `keep` a key never has two live containers, under `replace` never three.
 //!
 //! A store that was set back has forgotten claims, and no wait is long enough for copies under
-//! `replace` on machines that stay silent: those from before are not counted.
+//! `replace` on machines that stay silent: those from before are not counted. Nor is what a machine
+//! has that was declared dead and lives: that must end before the machine is confirmed again.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use sterna_model::{Contract, RunId, WorkKey};
 
-use super::{Checker, Fact, Promise};
+use super::{Checker, Fact, Promise, forsaken::Forsaken};
 use crate::clock::Moment;
 
 #[derive(Debug, Default)]
@@ -16,12 +17,16 @@ pub(crate) struct Copies {
     /// Under `replace`, from before the store was set back.
     forgotten: BTreeSet<RunId>,
     replaced: BTreeSet<RunId>,
+    forsaken: Forsaken,
 }
 
 impl Checker for Copies {
     const PROMISE: Promise = Promise::P2;
 
     fn see(&mut self, _now: Moment, fact: &Fact<'_>) -> Option<String> {
+        if let Some(what) = self.forsaken.see(fact) {
+            return Some(what);
+        }
         match fact {
             Fact::Began { run, container } => {
                 let (key, machine) = (container.key.clone(), container.machine);
@@ -29,6 +34,7 @@ impl Checker for Copies {
                     .alive
                     .iter()
                     .filter(|(run, (other, _))| *other == key && !self.forgotten.contains(run))
+                    .filter(|(run, _)| !self.forsaken.contains(**run))
                     .map(|(run, (_, machine))| format!("{run:?} on m{machine}"))
                     .collect();
                 self.alive.insert(*run, (key.clone(), machine));
@@ -39,7 +45,7 @@ impl Checker for Copies {
                         1
                     }
                 };
-                (others.len() > max)
+                (others.len() > max && !self.forsaken.contains(*run))
                     .then(|| format!("{run:?} of {key} begins on m{machine} beside {others:?}"))
             }
             Fact::Gone { run } => {
@@ -58,6 +64,8 @@ impl Checker for Copies {
             | Fact::Committed { .. }
             | Fact::Acknowledged { .. }
             | Fact::Forgotten { .. }
+            | Fact::Enrolled { .. }
+            | Fact::Confirmed { .. }
             | Fact::Calm
             | Fact::Well
             | Fact::NotWell { .. } => None,

@@ -26,6 +26,8 @@ impl Checker for StartedElsewhere {
             | Fact::Restored
             | Fact::Acknowledged { .. }
             | Fact::Forgotten { .. }
+            | Fact::Enrolled { .. }
+            | Fact::Confirmed { .. }
             | Fact::Calm
             | Fact::Well => None,
         }

@@ -70,6 +70,8 @@ impl Checker for Kept {
             | Fact::Gone { .. }
             | Fact::WorkerGone { .. }
             | Fact::GuardianStopped { .. }
+            | Fact::Enrolled { .. }
+            | Fact::Confirmed { .. }
             | Fact::Calm
             | Fact::Well
             | Fact::NotWell { .. } => None,

@@ -38,6 +38,8 @@ impl Checker for Room {
             | Fact::Restored
             | Fact::Acknowledged { .. }
             | Fact::Forgotten { .. }
+            | Fact::Enrolled { .. }
+            | Fact::Confirmed { .. }
             | Fact::Calm
             | Fact::Well
             | Fact::NotWell { .. } => None,

@@ -42,6 +42,8 @@ impl Checker for Deposed {
             | Fact::GuardianStopped { .. }
             | Fact::Acknowledged { .. }
             | Fact::Forgotten { .. }
+            | Fact::Enrolled { .. }
+            | Fact::Confirmed { .. }
             | Fact::Calm
             | Fact::Well
             | Fact::NotWell { .. } => None,

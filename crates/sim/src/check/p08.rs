@@ -76,6 +76,8 @@ impl Checker for Orphans {
                 return Some(format!("{run:?} on m{machine} outlives its worker"));
             }
             Fact::Restored
+            | Fact::Enrolled { .. }
+            | Fact::Confirmed { .. }
             | Fact::Acknowledged { .. }
             | Fact::Forgotten { .. }
             | Fact::NotWell { .. } => {}

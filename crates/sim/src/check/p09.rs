@@ -22,6 +22,8 @@ impl Checker for Converged {
             | Fact::Restored
             | Fact::Acknowledged { .. }
             | Fact::Forgotten { .. }
+            | Fact::Enrolled { .. }
+            | Fact::Confirmed { .. }
             | Fact::Calm
             | Fact::Well => None,
         }

@@ -35,6 +35,8 @@ pub(crate) struct Machine {
     pub(crate) clock: Clock,
     boot: u128,
     pub(crate) power: Power,
+    /// Whether an operator takes it for dead, who is wrong.
+    pub(crate) is_taken_for_dead: bool,
     pub(crate) disk: Disk,
     pub(crate) worker: Option<WorkerProcess>,
     pub(crate) guardian: Option<GuardianProcess>,
@@ -125,6 +127,7 @@ impl Machine {
             clock,
             boot: 1,
             power: Power::On,
+            is_taken_for_dead: false,
             disk: Disk {
                 life: 0,
                 seen: None,
@@ -155,11 +158,12 @@ impl Machine {
         self.guardian.as_ref().map(|process| (process.pid, process.stopped_until))
     }
 
-    /// Whether an operator knows that nothing runs here.
+    /// Whether an operator knows that nothing runs here, or thinks so.
     pub(crate) const fn is_held_off(&self) -> bool {
         match self.power {
             Power::HeldOff | Power::Destroyed => true,
-            Power::On | Power::Off | Power::Vanished => false,
+            Power::On | Power::Off => self.is_taken_for_dead,
+            Power::Vanished => false,
         }
     }
 

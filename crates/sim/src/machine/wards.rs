@@ -1,5 +1,7 @@
 //! The worker's own part in the life of its containers: the real ward of each.
 
+use std::collections::BTreeSet;
+
 use sterna_executor::{
     container::{Cause, End, Exit, How, Spec, State, Step},
     guardian::{Fate, Part, Phase, Request},
@@ -64,12 +66,12 @@ impl World {
 
     /// Takes over what the guardian holds, and what was not acknowledged; of everything else nothing
     /// is left, and nothing is known (safety rule 15).
-    pub(super) fn adopt_wards(&mut self, machine: usize, held: &[(RunId, Phase)]) {
+    pub(super) fn adopt_wards(&mut self, machine: usize, held: &[(RunId, Phase, Option<Part>)]) {
         let one = &mut self.machines[machine];
         let now = one.clock.at(self.now);
         let Some(process) = &mut one.worker else { return };
         let disk = &mut one.disk;
-        let is_left = |run: &RunId| held.iter().any(|(held, _)| held == run);
+        let is_left = |run: &RunId| held.iter().any(|(held, ..)| held == run);
         disk.held.retain(|run, kept| kept.status.is_some() || is_left(run));
         for (run, kept) in &disk.held {
             let ward = if kept.status.is_some() {
@@ -82,10 +84,17 @@ impl World {
         }
     }
 
-    /// A new guardian has found nothing of these.
-    pub(super) fn lose_wards(&mut self, machine: usize, absent: Vec<RunId>) {
-        for run in absent {
-            self.step_ward(machine, run, Input::Lost);
+    /// What a new guardian has found of these.
+    pub(super) fn compare_wards(
+        &mut self,
+        machine: usize,
+        asked: BTreeSet<RunId>,
+        held: &[(RunId, Phase, Option<Part>)],
+    ) {
+        for run in asked {
+            let found = held.iter().find(|(held, ..)| *held == run);
+            let input = found.map_or(Input::Lost, |(_, phase, part)| Input::Held(*phase, *part));
+            self.step_ward(machine, run, input);
         }
     }
 

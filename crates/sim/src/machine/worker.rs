@@ -1,6 +1,6 @@
 //! A worker's process: the protocol's core, its link, and its guardian's socket.
 
-use sterna_executor::guardian::{Phase, Process, Request, SocketId};
+use sterna_executor::guardian::{Part, Phase, Process, Request, SocketId};
 use sterna_model::{Incarnation, RunId, Span};
 use sterna_protocol::{
     message::{FromLeader, FromWorker, Held, News, Order, Run, StreamId},
@@ -144,18 +144,17 @@ impl World {
     }
 
     /// What the guardian does not hold, of what was started before the question, is over.
-    fn adopted(&mut self, machine: usize, held: &[(RunId, Phase)]) {
+    fn adopted(&mut self, machine: usize, held: &[(RunId, Phase, Option<Part>)]) {
         let Some(process) = &mut self.machines[machine].worker else { return };
         let asked = std::mem::take(&mut process.adopting);
         let is_fresh = process.core.is_none();
         if is_fresh {
             self.adopt_wards(machine, held);
         } else {
-            let is_held = |run: &RunId| held.iter().any(|(listed, _)| listed == run);
-            self.lose_wards(machine, asked.into_iter().filter(|run| !is_held(run)).collect());
+            self.compare_wards(machine, asked, held);
         }
         // And what it holds of which nobody knows any more is ended.
-        for (run, _) in held {
+        for (run, ..) in held {
             if !self.machines[machine].disk.held.contains_key(run) {
                 self.ask_guardian(machine, Request::Stop(*run, Span::ZERO));
             }
@@ -255,6 +254,8 @@ impl World {
                     Alarm::Rival(_) => "alarm-rival",
                     Alarm::WrongVersion(_) => "alarm-version",
                     Alarm::NameTaken => "alarm-name-taken",
+                    Alarm::Foreign(_) => "alarm-foreign",
+                    Alarm::WentBack(_) => "alarm-went-back",
                 });
                 self.say(|| format!("m{machine} {alarm:?}"));
             }

@@ -3,7 +3,6 @@
 
 use sterna_model::{Contract, Incarnation, Lock, RunId, TaskIncarnation, Work, WorkKey};
 use sterna_protocol::{
-    health::Health,
     message::Kill,
     scheduler::{Claim, Dispatch, Input},
 };
@@ -169,7 +168,7 @@ impl World {
         let size = words::size(&key);
         let Some(office) = self.office(server) else { return };
         let is_fit = |worker: &&Incarnation| {
-            (is_any || office.fleet.health(**worker) == Some(Health::Healthy))
+            (is_any || office.fleet.worker_objection(**worker).is_none())
                 && office.free(worker.lock) >= size
         };
         let fit: Vec<Incarnation> = office.workers.values().filter(is_fit).copied().collect();
@@ -241,12 +240,11 @@ impl World {
                 self.submit(server, Op::DeclareDead(lock));
             }
         }
-        let is_recovered = self.office(server).is_some_and(|office| {
-            office.cluster.stage == sterna_store::cluster::Stage::Recovered
-                && !office.ops.iter().any(|op| matches!(op, Op::Whole))
-        });
+        let is_recovered = self
+            .office(server)
+            .is_some_and(|office| office.cluster.stage == sterna_store::cluster::Stage::Recovered);
         if is_recovered && self.is_calm && self.rng.chance(50) && self.roster_is_complete(server) {
-            self.submit(server, Op::Whole);
+            self.step_fleet(server, Input::RosterIsComplete);
         }
     }
 

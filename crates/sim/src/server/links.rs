@@ -4,13 +4,17 @@ use sterna_model::{Incarnation, RunId};
 use sterna_model::{Position, Work};
 use sterna_protocol::{
     health::Health,
-    message::{FromLeader, FromWorker, Held, Kill, News, Order, Saying, StatusAnswer, StreamId},
+    message::{
+        FromLeader, FromWorker, HeartbeatAnswer, Held, Kill, News, Order, Saying, StatusAnswer,
+        StreamId,
+    },
     scheduler::{Effect, GoneBy, Input, Report, Settlement},
 };
 
 use super::{Op, ops};
 use crate::{
     check::Fact,
+    machine::Machine,
     net::Toward,
     planted::{Mistake, is_planted},
     world::{Event, Message, Who, World},
@@ -61,7 +65,7 @@ impl World {
             Effect::Send(stream, frame) => self.send_down(server, stream, frame),
             Effect::Close(stream) => self.hang_up_above(stream),
             Effect::Enroll(entry) => self.submit(server, Op::Enroll(entry)),
-            Effect::Strike(lock) => self.submit(server, Op::Strike(lock)),
+            Effect::Strike(life) => self.submit(server, Op::Strike(life)),
             Effect::Settled(run, settlement) => self.run_settled(server, run, settlement),
             Effect::Found(from, held) => self.run_found(server, from, held),
             Effect::Reported(report) => self.run_reported(server, report),
@@ -73,8 +77,20 @@ impl World {
             }
             Effect::Health(who, health) => self.health_changed(server, who, health),
             Effect::WantsDrain(lock, wants) => self.submit(server, Op::Drain(lock, wants)),
-            Effect::Revive(life) => self.submit(server, Op::Revive(life)),
+            Effect::Revive(life) => {
+                // What is being declared counts from now on.
+                let is_declared =
+                    self.office(server).is_some_and(|office| office.declared.contains(&life.lock));
+                if !is_declared {
+                    self.submit(server, Op::Revive(life));
+                }
+            }
             Effect::Retired(oldest) => self.submit(server, Op::Retire(oldest)),
+            Effect::Raise(limits) => {
+                self.coverage.turn("marks-raised");
+                self.submit(server, Op::Limits(limits));
+            }
+            Effect::Healed => self.submit(server, Op::Healed),
             Effect::StoreLags(mandate, revision) => {
                 // The next reign opens a recovered epoch: this is written down before it begins.
                 self.coverage.turn("store-lags");
@@ -84,7 +100,7 @@ impl World {
                 self.end_server(server, after);
             }
             Effect::Opened(_) => self.coverage.turn("opened"),
-            Effect::Facts(..) => {}
+            Effect::Facts(..) | Effect::Alarm(..) => {}
         }
     }
 
@@ -96,7 +112,14 @@ impl World {
                     self.checks.see(self.now, &fact);
                 }
             }
-            Order::Heartbeat(_)
+            Order::Heartbeat(HeartbeatAnswer::Confirmed(_)) => {
+                let (life, term) = (frame.incarnation.life, frame.mandate.term);
+                let is_it = |one: &Machine| one.lock == frame.incarnation.lock;
+                if let Some(machine) = self.machines.iter().position(is_it) {
+                    self.checks.see(self.now, &Fact::Confirmed { machine, life, term });
+                }
+            }
+            Order::Heartbeat(HeartbeatAnswer::Welcome | HeartbeatAnswer::Refused(_))
             | Order::Statuses(_)
             | Order::GetRunning
             | Order::NotifyIfNotRunning(..)
@@ -214,7 +237,7 @@ impl World {
         let input = match op {
             Op::Enroll(entry) => Input::Enrolled(entry.incarnation),
             Op::Revive(life) => Input::Enrolled(life),
-            Op::Strike(lock) => Input::Struck(lock),
+            Op::Strike(life) => Input::Struck(life),
             Op::DeclareDead(lock) => {
                 self.release_machine(lock);
                 if let Some(office) = self.office_mut(server) {
@@ -224,7 +247,6 @@ impl World {
             }
             Op::Drain(lock, is_draining) => Input::Draining(lock, is_draining),
             Op::Limits(limits) => Input::Limits(limits),
-            Op::Whole => Input::RosterIsComplete,
             Op::Create(key, incarnation, _) => {
                 return self.tell(&Fact::Acknowledged { key: &key, incarnation });
             }
@@ -243,7 +265,7 @@ impl World {
                 }
                 return;
             }
-            Op::Return(..) | Op::Lose(..) | Op::End(..) | Op::Retire(_) => return,
+            Op::Return(..) | Op::Lose(..) | Op::End(..) | Op::Retire(_) | Op::Healed => return,
             Op::Report(_, Report { from, run, number, news, .. }) => {
                 if news.is_end()
                     && let Some(office) = self.office_mut(server)

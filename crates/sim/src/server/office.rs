@@ -161,17 +161,18 @@ impl World {
             .iter()
             .filter_map(|item| Some((item.key.clone(), self.shelf.get(&item.value)?.clone())))
             .collect();
-        let origin = match cluster.stage {
-            Stage::Virgin => Origin::Virgin,
-            Stage::Used | Stage::Moved => Origin::Continued,
-            Stage::Recovered => Origin::Recovered,
-        };
+        let origin = origin(cluster.stage);
         self.coverage.turn(match origin {
             Origin::Virgin => "began-virgin",
             Origin::Continued => "began-continued",
-            Origin::Recovered => "began-recovered",
+            Origin::Recovered | Origin::Rebuilt => "began-recovered",
         });
-        let mandate = Mandate { epoch: cluster.epoch, term: reign.term, nonce: reign.nonce };
+        let mandate = Mandate {
+            cluster: cluster.id,
+            epoch: cluster.epoch,
+            term: reign.term,
+            nonce: reign.nonce,
+        };
         let position = Position { epoch: cluster.epoch, revision };
         self.write_down(server, position, (reign.term, reign.nonce));
         let now = clock.at(self.now);
@@ -412,6 +413,14 @@ fn settle_job(
     unanswered: Unanswered,
 ) -> Job<Result<Settled, StoreError>> {
     Box::pin(async move { leader::settle(&desk, reign, raise_id, &[unanswered]).await })
+}
+
+const fn origin(stage: Stage) -> Origin {
+    match stage {
+        Stage::Virgin => Origin::Virgin,
+        Stage::Used | Stage::Moved => Origin::Continued,
+        Stage::Recovered => Origin::Recovered,
+    }
 }
 
 fn book(records: &Records, usual: &sterna_protocol::limits::Limits) -> Book {

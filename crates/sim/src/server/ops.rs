@@ -27,14 +27,14 @@ pub(crate) enum Op {
     Enroll(Enrolled),
     /// It has ended what it had when it was declared dead.
     Revive(Incarnation),
-    Strike(Lock),
+    Strike(Incarnation),
     DeclareDead(Lock),
     Drain(Lock, bool),
     Limits(Limits),
     /// Nobody goes by limits from before this version.
     Retire(u64),
-    /// Somebody who must know says that the roster is complete.
-    Whole,
+    /// What was lost when the store was set back cannot be running any more.
+    Healed,
     /// A client wants this.
     Create(WorkKey, TaskIncarnation, Contract),
     /// Before it is sent.
@@ -132,7 +132,7 @@ pub(crate) fn apply(op: &Op, view: &mut View<'_>) {
                 entry.is_declared_dead = false;
             }
         }),
-        Op::Strike(lock) => view.remove(roster_key(*lock)),
+        Op::Strike(life) => strike(*life, view),
         Op::DeclareDead(lock) => view.change_entry(*lock, |entry| entry.is_declared_dead = true),
         Op::Drain(lock, is_draining) => {
             view.change_entry(*lock, |entry| entry.is_draining = *is_draining);
@@ -156,7 +156,7 @@ pub(crate) fn apply(op: &Op, view: &mut View<'_>) {
                 view.put(key, Record::Limits(all));
             }
         }
-        Op::Whole => view.stage = Some(Stage::Used),
+        Op::Healed => view.stage = Some(Stage::Used),
         Op::Create(key, incarnation, contract) => {
             let (incarnation, contract) = (*incarnation, *contract);
             let state = TaskState::Pending;
@@ -181,6 +181,13 @@ pub(crate) fn apply(op: &Op, view: &mut View<'_>) {
         Op::End(key, end) => {
             view.change_task(key, |task| task.state = TaskState::Ended(end.clone()));
         }
+    }
+}
+
+fn strike(life: Incarnation, view: &mut View<'_>) {
+    let key = roster_key(life.lock);
+    if matches!(view.get(&key), Some(Record::Enrolled(entry)) if entry.incarnation == life) {
+        view.remove(key);
     }
 }
 

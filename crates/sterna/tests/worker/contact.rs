@@ -3,11 +3,11 @@
 use std::time::{Duration, Instant};
 
 use sterna_model::{Contract, Span};
-use sterna_protocol::scheduler::{GoneBy, Settlement};
+use sterna_protocol::scheduler::{Alarm, GoneBy, Settlement};
 use sterna_wire::{Leadership, Links, serve};
 
 use crate::{
-    leader::{Kind, LIMITS, LONG_STOP, Leader, shell, sleeper},
+    leader::{Kind, LIMITS, LONG_STOP, Leader, Seen, shell, sleeper},
     place::{LONG, Place, Worker, instant, is_alive, signal, wait_until},
     proxy::{Mode, Proxy},
 };
@@ -161,7 +161,7 @@ fn a_server_that_is_not_there_is_told_once_and_waited_for() {
     // More attempts than lines about them.
     std::thread::sleep(Duration::from_secs(3)); // why: nothing is to be said for a while
     assert_eq!(worker.count("no link:"), 1, "{:#?}", worker.said());
-    let leader = Leader::at(port);
+    let leader = Leader::at(port, Kind::Leader);
     leader.wait_for_healthy();
     worker.wait_to_say(&format!("link to 127.0.0.1:{port} is open"));
     worker.wait_to_say("confirmed as life 1 by the leader of term1, epoch1");
@@ -177,6 +177,31 @@ fn a_server_of_another_version_is_told_clearly() {
         "the server speaks version 2 of the protocol, and this worker 1: \
          upgrade the older of the two",
     );
+    assert!(worker.end_by("TERM").success());
+}
+
+/// And neither is it obeyed, nor does it take the worker for one of its own.
+#[test]
+fn a_leader_of_another_cluster_is_told_clearly() {
+    let (place, mut leader) = (Place::new(), Leader::start());
+    let worker = Worker::start(&place, leader.port);
+    let who = leader.wait_for_healthy();
+    let run = leader.dispatch(who, 1, LONG_STOP, &sleeper(&place, "starts"));
+    let pid = place.pid_in("starts");
+    leader.wait_for_running(run);
+    leader.stop();
+    let mut other = Leader::at(leader.port, Kind::OfAnotherCluster);
+    worker.wait_to_say("the server leads cluster-00000000000072028202020202020202");
+    other.wait("it is refused", |seen| {
+        matches!(seen, Seen::Refused(Alarm::Foreign(_))).then_some(())
+    });
+    assert!(other.newest().is_none());
+    other.stop();
+    let leader = leader.restart();
+    leader.wait_for_healthy();
+    assert!(is_alive(pid));
+    leader.kill(run, sterna_protocol::message::Kill::Now);
+    leader.end(run);
     assert!(worker.end_by("TERM").success());
 }
 
@@ -235,7 +260,7 @@ fn a_name_that_is_taken_is_told_and_the_worker_waits() {
     assert!(first.end_by("TERM").success());
     // When the first is given up, the name is free.
     leader.wait("that the second is let in", |seen| {
-        if let crate::leader::Seen::Health(other, sterna_protocol::health::Health::Healthy) = seen {
+        if let Seen::Health(other, sterna_protocol::health::Health::Healthy) = seen {
             (other.lock != who.lock).then_some(())
         } else {
             None

@@ -9,7 +9,8 @@ use std::{
 
 use serde_json::{Value, json};
 use sterna_model::{
-    BootTime, Contract, Epoch, Incarnation, Lock, Nonce, Revision, RunId, Span, Term, WallTime,
+    BootTime, ClusterId, Contract, Epoch, Incarnation, Lock, Nonce, Revision, RunId, Span, Term,
+    WallTime,
 };
 use sterna_protocol::{
     health::Health,
@@ -19,7 +20,7 @@ use sterna_protocol::{
         StatusAnswer, StreamId, VERSION,
     },
     roster::{Enrolled, Origin},
-    scheduler::{Begin, Bump, Claim, Dispatch, Effect, Fleet, Input, Report, Settlement},
+    scheduler::{Alarm, Begin, Bump, Claim, Dispatch, Effect, Fleet, Input, Report, Settlement},
 };
 use sterna_wire::{Leadership, Links, Opened, Sender, serve};
 use tokio::{net::TcpListener, sync::mpsc, task::JoinSet};
@@ -47,8 +48,10 @@ pub(crate) const LONG_STOP: Contract = Contract::Stop { after: Span::from_secs(3
 /// What happened, as tests look at it.
 #[derive(Clone, Debug)]
 pub(crate) enum Seen {
-    Frame(FromWorker),
+    Frame(Box<FromWorker>),
     Health(Incarnation, Health),
+    /// A worker was refused.
+    Refused(Alarm),
     /// The worker was told how it is judged; who was told that it is healthy takes work.
     Told(Incarnation, Health),
     Facts(Value),
@@ -85,6 +88,8 @@ pub(crate) enum Kind {
     Leader,
     /// It speaks this version, and says so to every heartbeat.
     OfVersion(u16),
+    /// It leads another cluster.
+    OfAnotherCluster,
 }
 
 pub(crate) struct Leader {
@@ -116,8 +121,8 @@ impl Leader {
     }
 
     /// At this port, from the first moment.
-    pub(crate) fn at(port: u16) -> Self {
-        Self::begin(port, 1, Arc::default(), Kind::Leader)
+    pub(crate) fn at(port: u16, kind: Kind) -> Self {
+        Self::begin(port, 1, Arc::default(), kind)
     }
 
     fn begin(port: u16, term: u64, shared: Arc<Shared>, kind: Kind) -> Self {
@@ -339,8 +344,16 @@ enum Event {
 impl Serving {
     fn new(term: u64, shared: Arc<Shared>, kind: Kind) -> Self {
         let now = boot_time();
-        let mandate =
-            Mandate { epoch: Epoch::new(1), term: Term::new(term), nonce: Nonce::new(term * 7) };
+        let cluster = match kind {
+            Kind::Leader | Kind::OfVersion(_) => 1,
+            Kind::OfAnotherCluster => 2,
+        };
+        let mandate = Mandate {
+            cluster: ClusterId::from_parts(WallTime::EPOCH, [cluster; 10]),
+            epoch: Epoch::new(1),
+            term: Term::new(term),
+            nonce: Nonce::new(term * 7),
+        };
         let roster: Vec<Enrolled> = shared.roster.lock().unwrap().values().cloned().collect();
         let claims = shared.claims.lock().unwrap().values().cloned().collect();
         let origin = if term == 1 { Origin::Virgin } else { Origin::Continued };
@@ -426,9 +439,9 @@ impl Serving {
 
     fn hear(&mut self, stream: StreamId, frame: FromWorker) {
         self.newest = Some((stream, frame.incarnation));
-        self.see(Seen::Frame(frame.clone()));
+        self.see(Seen::Frame(Box::new(frame.clone())));
         match self.kind {
-            Kind::Leader => self.step(Input::Frame(stream, frame)),
+            Kind::Leader | Kind::OfAnotherCluster => self.step(Input::Frame(stream, frame)),
             Kind::OfVersion(theirs) => {
                 if let Saying::Heartbeat(_) = frame.saying {
                     self.order(theirs, Order::GetRunning);
@@ -492,9 +505,9 @@ impl Serving {
                 inputs.push(Input::Enrolled(incarnation));
             }
             Effect::Revive(incarnation) => inputs.push(Input::Enrolled(incarnation)),
-            Effect::Strike(lock) => {
-                self.shared.roster.lock().unwrap().remove(&lock);
-                inputs.push(Input::Struck(lock));
+            Effect::Strike(life) => {
+                self.shared.roster.lock().unwrap().remove(&life.lock);
+                inputs.push(Input::Struck(life));
             }
             Effect::Settled(run, how) => {
                 self.shared.claims.lock().unwrap().remove(&run);
@@ -511,6 +524,7 @@ impl Serving {
                 self.see(Seen::Reported(report));
             }
             Effect::Health(who, health) => self.see(Seen::Health(who, health)),
+            Effect::Alarm(_, alarm) => self.see(Seen::Refused(alarm)),
             Effect::Facts(_, _, facts) => {
                 self.see(Seen::Facts(serde_json::from_slice(&facts).unwrap()));
             }
@@ -519,6 +533,8 @@ impl Serving {
             | Effect::Silent(_)
             | Effect::Opened(_)
             | Effect::Retired(_)
+            | Effect::Raise(_)
+            | Effect::Healed
             | Effect::StoreLags(..) => {}
         }
     }

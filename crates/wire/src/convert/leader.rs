@@ -134,6 +134,8 @@ impl Word<Refusal> for words::Refused {
             Refusal::Die => RefusedHow::Die(Nothing {}),
             Refusal::NameTaken => RefusedHow::NameTaken(Nothing {}),
             Refusal::WrongVersion(theirs) => RefusedHow::WrongVersion((*theirs).into()),
+            Refusal::WrongCluster => RefusedHow::WrongCluster(Nothing {}),
+            Refusal::WentBack(newest) => RefusedHow::WentBack(*newest),
         };
         Self { why: Some(why) }
     }
@@ -145,6 +147,8 @@ impl Word<Refusal> for words::Refused {
             RefusedHow::WrongVersion(theirs) => {
                 Refusal::WrongVersion(small("wrong_version", theirs)?)
             }
+            RefusedHow::WrongCluster(Nothing {}) => Refusal::WrongCluster,
+            RefusedHow::WentBack(newest) => Refusal::WentBack(newest),
         })
     }
 }

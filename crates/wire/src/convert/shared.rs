@@ -1,8 +1,8 @@
 //! What both sides say.
 
 use sterna_model::{
-    Contract, DirectoryId, Epoch, Incarnation, Lock, MachineId, Name, Namespace, NodeName, Nonce,
-    RunId, Span, Term, Work, WorkKey,
+    ClusterId, Contract, DirectoryId, Epoch, Incarnation, Lock, MachineId, Name, Namespace,
+    NodeName, Nonce, RunId, Span, Term, Work, WorkKey,
 };
 use sterna_protocol::{
     consensus::{SetHash, SetId, Version},
@@ -31,12 +31,21 @@ impl Word<Incarnation> for words::Incarnation {
 
 impl Word<Mandate> for words::Mandate {
     fn of(message: &Mandate) -> Self {
-        Self { epoch: message.epoch.get(), term: message.term.get(), nonce: message.nonce.get() }
+        Self {
+            epoch: message.epoch.get(),
+            term: message.term.get(),
+            nonce: message.nonce.get(),
+            cluster: message.cluster.as_bytes().to_vec(),
+        }
     }
 
     fn read(self) -> Result<Mandate, FieldError> {
-        let (epoch, term, nonce) = (self.epoch, self.term, self.nonce);
-        Ok(Mandate { epoch: Epoch::new(epoch), term: Term::new(term), nonce: Nonce::new(nonce) })
+        Ok(Mandate {
+            cluster: id("cluster", &self.cluster, ClusterId::from_bytes)?,
+            epoch: Epoch::new(self.epoch),
+            term: Term::new(self.term),
+            nonce: Nonce::new(self.nonce),
+        })
     }
 }
 
@@ -81,7 +90,7 @@ impl Word<Limits> for words::Limits {
     }
 
     fn read(self) -> Result<Limits, FieldError> {
-        Ok(Limits {
+        let limits = Limits {
             version: self.version,
             heartbeat_every: Span::from_millis(self.heartbeat_every_ms),
             heartbeat_grace: Span::from_millis(self.heartbeat_grace_ms),
@@ -93,7 +102,9 @@ impl Word<Limits> for words::Limits {
             batch_stop_after_max: Span::from_millis(self.batch_stop_after_max_ms),
             stop_after_max: Span::from_millis(self.stop_after_max_ms),
             has_kept_batches: self.has_kept_batches,
-        })
+        };
+        limits.check().map_err(FieldError::invalid)?;
+        Ok(limits)
     }
 }
 

@@ -67,7 +67,7 @@ pub(crate) enum Verdict {
 
 #[derive(Clone, Copy, PartialEq, Message)]
 pub(crate) struct Refused {
-    #[prost(oneof = "RefusedHow", tags = "1, 2, 3")]
+    #[prost(oneof = "RefusedHow", tags = "1, 2, 3, 4, 5")]
     pub(crate) why: Option<RefusedHow>,
 }
 
@@ -80,6 +80,11 @@ pub(crate) enum RefusedHow {
     NameTaken(Nothing),
     #[prost(uint32, tag = "3")]
     WrongVersion(u32),
+    #[prost(message, tag = "4")]
+    WrongCluster(Nothing),
+    /// The life that is known.
+    #[prost(uint64, tag = "5")]
+    WentBack(u64),
 }
 
 #[derive(Clone, PartialEq, Message)]

@@ -42,7 +42,7 @@ pub(crate) struct Incarnation {
 }
 
 /// Under what a leader speaks.
-#[derive(Clone, Copy, PartialEq, Message)]
+#[derive(Clone, PartialEq, Message)]
 pub(crate) struct Mandate {
     #[prost(uint64, tag = "1")]
     pub(crate) epoch: u64,
@@ -50,6 +50,9 @@ pub(crate) struct Mandate {
     pub(crate) term: u64,
     #[prost(fixed64, tag = "3")]
     pub(crate) nonce: u64,
+    /// 16 bytes.
+    #[prost(bytes = "vec", tag = "4")]
+    pub(crate) cluster: Vec<u8>,
 }
 
 /// Names a set of workers.

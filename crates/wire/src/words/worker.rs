@@ -55,7 +55,7 @@ pub(crate) struct Heartbeat {
 }
 
 /// The highest that a worker has seen of the store.
-#[derive(Clone, Copy, PartialEq, Message)]
+#[derive(Clone, PartialEq, Message)]
 pub(crate) struct Seen {
     #[prost(message, optional, tag = "1")]
     pub(crate) mandate: Option<Mandate>,

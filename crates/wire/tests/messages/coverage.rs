@@ -76,6 +76,8 @@ variants! {
         Refusal::Die => "die",
         Refusal::NameTaken => "name-taken",
         Refusal::WrongVersion(_) => "wrong-version",
+        Refusal::WrongCluster => "wrong-cluster",
+        Refusal::WentBack(_) => "went-back",
     }
     verdict: Health {
         Health::New => "new",

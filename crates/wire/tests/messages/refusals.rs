@@ -48,7 +48,8 @@ fn worker(field: u32, saying: &Fields) -> Vec<u8> {
 
 /// A frame of a leader with this in field 4 to 12.
 fn leader(field: u32, order: &Fields) -> Vec<u8> {
-    let mandate = Fields::default().number(1, 1).number(2, 1);
+    let cluster = crate::samples::mandate().cluster;
+    let mandate = Fields::default().number(1, 1).number(2, 1).bytes(4, cluster.as_bytes());
     Fields::default().number(1, 1).part(2, &mandate).part(3, &lock()).part(field, order).0
 }
 
@@ -137,6 +138,10 @@ fn a_bad_frame_of_a_leader_names_the_field() {
     let cases = [
         (leader(5, &none.clone().number(3, 3)), "field confirmed.limits is missing"),
         (leader(5, &none), "field confirmed.verdict is missing"),
+        (
+            leader(5, &none.clone().number(3, 3).part(2, &none.clone().number(2, 1_000))),
+            "field confirmed.limits is not valid: limit check_every is zero",
+        ),
         (leader(6, &none), "field refused.why is missing"),
         (
             leader(6, &none.clone().number(3, 70_000)),
@@ -152,6 +157,15 @@ fn a_bad_frame_of_a_leader_names_the_field() {
         ),
         (leader(10, &none.clone().bytes(2, b"x")), "field notify[0] has 1 bytes and must have 16"),
         (leader(11, &none.clone().bytes(1, &run())), "field kill.how is missing"),
+        (
+            none.clone()
+                .number(1, 1)
+                .part(2, &none.clone().number(1, 1))
+                .part(3, &lock())
+                .part(12, &none)
+                .0,
+            "field mandate.cluster has 0 bytes and must have 16",
+        ),
     ];
     for (bytes, says) in cases {
         let said = of_leader(&bytes);

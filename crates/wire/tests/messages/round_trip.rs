@@ -2,9 +2,9 @@
 
 use proptest::{collection::vec, option, prelude::*};
 use sterna_model::{
-    BootTime, Contract, DirectoryId, Epoch, Incarnation, Lock, MachineId, Name, Namespace,
-    NodeName, Nonce, NotifySequence, Revision, RunId, RunSequence, Span, TaskIncarnation, Term,
-    WallTime, Work, WorkKey,
+    BootTime, ClusterId, Contract, DirectoryId, Epoch, Incarnation, Lock, MachineId, Name,
+    Namespace, NodeName, Nonce, NotifySequence, Revision, RunId, RunSequence, Span,
+    TaskIncarnation, Term, WallTime, Work, WorkKey,
 };
 use sterna_protocol::{
     consensus::{SetHash, SetId, Version},
@@ -41,7 +41,8 @@ fn incarnation() -> impl Strategy<Value = Incarnation> {
 }
 
 fn mandate() -> impl Strategy<Value = Mandate> {
-    any::<[u64; 3]>().prop_map(|[epoch, term, nonce]| Mandate {
+    any::<([u64; 3], [u8; 10])>().prop_map(|([epoch, term, nonce], random)| Mandate {
+        cluster: ClusterId::from_parts(WallTime::EPOCH, random),
         epoch: Epoch::new(epoch),
         term: Term::new(term),
         nonce: Nonce::new(nonce),
@@ -158,7 +159,7 @@ fn limits() -> impl Strategy<Value = Limits> {
     (any::<[u64; 10]>(), any::<bool>()).prop_map(|(numbers, has_kept_batches)| {
         let [version, rest @ ..] = numbers;
         let [beat, grace, check, check_grace, judge, lose, kill, batch, any] =
-            rest.map(Span::from_millis);
+            rest.map(|millis| Span::from_millis(millis.max(1)));
         Limits {
             version,
             heartbeat_every: beat,
@@ -186,6 +187,8 @@ fn heartbeat_answer() -> impl Strategy<Value = HeartbeatAnswer> {
         Just(Refusal::Die),
         Just(Refusal::NameTaken),
         any::<u16>().prop_map(Refusal::WrongVersion),
+        Just(Refusal::WrongCluster),
+        any::<u64>().prop_map(Refusal::WentBack),
     ];
     let confirmed = (any::<[u64; 2]>(), limits(), verdict, option::of(set()), any::<bool>())
         .prop_map(|([stamp, revision], limits, verdict, set, is_draining)| Confirmation {

@@ -1,8 +1,8 @@
 //! One sample of everything that can be said.
 
 use sterna_model::{
-    BootTime, Contract, Epoch, Incarnation, Name, Nonce, NotifySequence, Revision, RunId,
-    RunSequence, Span, TaskIncarnation, Term, WallTime, WorkKey,
+    BootTime, ClusterId, Contract, Epoch, Incarnation, Name, Nonce, NotifySequence, Revision,
+    RunId, RunSequence, Span, TaskIncarnation, Term, WallTime, WorkKey,
 };
 use sterna_protocol::{
     consensus::{SetHash, SetId, Version},
@@ -28,7 +28,12 @@ pub(crate) fn incarnation() -> Incarnation {
 }
 
 pub(crate) fn mandate() -> Mandate {
-    Mandate { epoch: Epoch::new(2), term: Term::new(9), nonce: Nonce::new(0xfeed_beef) }
+    Mandate {
+        cluster: ClusterId::from_parts(WallTime::EPOCH, [0xc1; 10]),
+        epoch: Epoch::new(2),
+        term: Term::new(9),
+        nonce: Nonce::new(0xfeed_beef),
+    }
 }
 
 pub(crate) fn run(number: u8) -> RunId {
@@ -182,6 +187,8 @@ fn leader_samples() -> Vec<(&'static str, FromLeader)> {
         ("leader-refused-die", refused(Refusal::Die)),
         ("leader-refused-name-taken", refused(Refusal::NameTaken)),
         ("leader-refused-version", refused(Refusal::WrongVersion(2))),
+        ("leader-refused-cluster", refused(Refusal::WrongCluster)),
+        ("leader-refused-went-back", refused(Refusal::WentBack(300))),
         (
             "leader-statuses",
             orders(Order::Statuses(vec![

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, io};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use sterna_executor::{
-    guardian::Part,
+    guardian::{Part, Phase},
     ward::{Input, Ward},
 };
 use sterna_model::{BootTime, RunId};
@@ -31,8 +31,8 @@ impl Driver {
             let directory = self.at.layout.run(run);
             if let Some(report) = stored::read_end(&directory) {
                 self.reported(run, report);
-            } else if held.contains_key(&run) {
-                self.adopt(run, held.get(&run).copied().flatten());
+            } else if let Some((_, part)) = held.get(&run) {
+                self.adopt(run, *part);
             } else {
                 self.sweeper.tell(Chore::Directory(directory));
             }
@@ -54,7 +54,7 @@ impl Driver {
     }
 
     /// Says who we are, and waits for what is held.
-    fn greet(&mut self) -> io::Result<BTreeMap<RunId, Option<u32>>> {
+    fn greet(&mut self) -> io::Result<BTreeMap<RunId, (Phase, Option<Part>)>> {
         let (incarnation, process) = (self.at.incarnation, self.at.process);
         self.ask(&Ask::Adopt { incarnation, process });
         self.ask(&Ask::KillWait { ms: self.options.kill_wait.as_millis() });
@@ -67,7 +67,10 @@ impl Driver {
             if let Some((say, _)) = self.channel.next::<Say>()? {
                 match say {
                     Say::Adopted { held } => {
-                        return Ok(held.into_iter().map(|held| (held.run, held.part)).collect());
+                        let held = held.into_iter();
+                        return Ok(held
+                            .map(|held| (held.run, (held.phase.phase(), held.part.map(Part::new))))
+                            .collect());
                     }
                     Say::Fate { .. } | Say::Pong { .. } => continue,
                 }
@@ -95,7 +98,7 @@ impl Driver {
         (self.listener)(Event::Completed(run, Box::new(report)));
     }
 
-    fn adopt(&mut self, run: RunId, part: Option<u32>) {
+    fn adopt(&mut self, run: RunId, part: Option<Part>) {
         let directory = self.at.layout.run(run);
         let Some(begun) = Begun::read(&directory).filter(|begun| begun.boot == self.at.boot) else {
             return;
@@ -105,7 +108,7 @@ impl Driver {
         let Ok(prepared) = described else { return };
         let now = boot_time();
         let begun_at = BootTime::from_millis(begun.begun_ms);
-        let ward = Ward::adopt(now, spec(&begun.work), begun_at, part.map(Part::new));
+        let ward = Ward::adopt(now, spec(&begun.work), begun_at, part);
         let mut live = Live::new(ward, begun.work);
         live.prepared = Some(prepared);
         live.ports.clone_from(&begun.ports);
@@ -124,8 +127,9 @@ impl Driver {
         };
         let runs: Vec<RunId> = self.lives.keys().copied().collect();
         for run in runs {
-            if held.contains_key(&run) {
+            if let Some((phase, part)) = held.get(&run) {
                 self.give_pipes(run);
+                self.step(run, Input::Held(*phase, *part));
             } else {
                 self.step(run, Input::Lost);
             }
@@ -135,7 +139,7 @@ impl Driver {
     }
 
     /// One that is just leaving makes room for the next.
-    fn greet_another(&mut self) -> io::Result<BTreeMap<RunId, Option<u32>>> {
+    fn greet_another(&mut self) -> io::Result<BTreeMap<RunId, (Phase, Option<Part>)>> {
         let mut last = io::Error::other("no guardian stays");
         for _ in 0..10 {
             if let Some(mut child) = self.child.take() {

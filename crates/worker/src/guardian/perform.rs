@@ -64,10 +64,10 @@ impl Serving {
         match effect {
             Effect::Close(socket) => self.hang_up(socket),
             Effect::Adopted(socket, held) => {
-                let held = held.into_iter().map(|(run, phase)| HeldWord {
+                let held = held.into_iter().map(|(run, phase, part)| HeldWord {
                     run,
                     phase: PhaseWord::of(phase),
-                    part: self.runs.get(&run).and_then(Driven::newest),
+                    part: part.map(Part::get),
                 });
                 let held = held.collect();
                 self.say(socket, &Say::Adopted { held }, None);

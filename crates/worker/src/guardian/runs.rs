@@ -179,15 +179,6 @@ impl Driven {
         self.parts.insert(part, proc);
     }
 
-    /// The newest of its steps.
-    pub(super) fn newest(&self) -> Option<u32> {
-        let steps = self.parts.iter().filter(|(_, proc)| match proc.role {
-            RoleWord::Setup | RoleWord::Main => true,
-            RoleWord::Probe => false,
-        });
-        steps.map(|(part, _)| part.get()).max()
-    }
-
     /// The process that is asked to end.
     fn command(&self) -> Option<&Proc> {
         let is_command = |proc: &&Proc| match proc.role {

@@ -186,6 +186,15 @@ impl PhaseWord {
             Phase::Empty => Self::Empty,
         }
     }
+
+    pub(crate) const fn phase(&self) -> Phase {
+        match self {
+            Self::Cloning => Phase::Cloning,
+            Self::Live => Phase::Live,
+            Self::Stopping => Phase::Stopping,
+            Self::Empty => Phase::Empty,
+        }
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, fmt};
 
-use sterna_model::{BootTime, Incarnation, Name, RunId, Span, WorkKey};
+use sterna_model::{BootTime, ClusterId, Incarnation, Name, RunId, Span, WorkKey};
 use sterna_protocol::{
     health::Health,
     message::{Mandate, VERSION},
@@ -48,6 +48,10 @@ pub enum Remark {
     WrongVersion(u32),
     /// Two leaders claim the same term.
     Rival(Mandate),
+    /// The other side leads another cluster.
+    Foreign(ClusterId),
+    /// The leader knows this later life of the same data directory.
+    WentBack(u64),
     /// A message could not be said.
     Unsaid(String),
     /// What must be kept could not be written.
@@ -108,6 +112,16 @@ impl fmt::Display for Remark {
                  it is not obeyed",
                 mandate.term, mandate.epoch
             ),
+            Self::Foreign(cluster) => write!(
+                f,
+                "the server leads {cluster}, and this worker belongs to another one: join that, or \
+                 start with an empty --data; it is not obeyed, asking again"
+            ),
+            Self::WentBack(newest) => write!(
+                f,
+                "the leader knows life {newest} of this data directory, which was restored from an \
+                 older state or copied: start this worker with an empty --data; asking again"
+            ),
             Self::Unsaid(why) => write!(f, "cannot be said on a link: {why}"),
             Self::NotKept(why) => write!(f, "cannot be kept: {why}"),
             Self::Ending => f.write_str("ending: first what must end with this worker"),
@@ -131,6 +145,8 @@ enum Topic {
     Name,
     Version,
     Rival,
+    Cluster,
+    Directory,
     Size,
     Disk,
 }
@@ -145,6 +161,8 @@ impl Remark {
             Self::NameTaken(_) => Some(Topic::Name),
             Self::WrongVersion(_) => Some(Topic::Version),
             Self::Rival(_) => Some(Topic::Rival),
+            Self::Foreign(_) => Some(Topic::Cluster),
+            Self::WentBack(_) => Some(Topic::Directory),
             Self::Unsaid(_) => Some(Topic::Size),
             Self::NotKept(_) => Some(Topic::Disk),
             Self::Adopted(..)

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   held/<run>.json    written before the run begins, removed when its end was acknowledged
-//!   seen.json          the highest mandate and revision, and the limits that it goes by
+//!   seen.json          its cluster, the highest mandate and revision, the limits that it goes by
 //! ```
 //!
 //! A file is whole, or the run in it never began: it is written before anything follows from it.
@@ -14,7 +14,9 @@ use std::{
 };
 
 use serde::{Deserialize, Serialize};
-use sterna_model::{Contract, Epoch, Nonce, Revision, RunId, Span, TaskIncarnation, Term, WorkKey};
+use sterna_model::{
+    ClusterId, Contract, Epoch, Nonce, Revision, RunId, Span, TaskIncarnation, Term, WorkKey,
+};
 use sterna_protocol::{
     limits::Limits,
     message::{Held, Mandate},
@@ -160,6 +162,7 @@ struct SeenFile {
 
 #[derive(Serialize, Deserialize)]
 struct SeenWord {
+    cluster: ClusterId,
     epoch: Epoch,
     term: Term,
     nonce: u64,
@@ -184,8 +187,8 @@ struct LimitsWord {
 impl From<Memory> for SeenFile {
     fn from(memory: Memory) -> Self {
         let seen = memory.seen.map(|(mandate, revision)| {
-            let Mandate { epoch, term, nonce } = mandate;
-            SeenWord { epoch, term, nonce: nonce.get(), revision }
+            let Mandate { cluster, epoch, term, nonce } = mandate;
+            SeenWord { cluster, epoch, term, nonce: nonce.get(), revision }
         });
         let limits = memory.limits.map(|limits| LimitsWord {
             version: limits.version,
@@ -206,8 +209,8 @@ impl From<Memory> for SeenFile {
 
 impl From<SeenFile> for Memory {
     fn from(file: SeenFile) -> Self {
-        let seen = file.seen.map(|SeenWord { epoch, term, nonce, revision }| {
-            (Mandate { epoch, term, nonce: Nonce::new(nonce) }, revision)
+        let seen = file.seen.map(|SeenWord { cluster, epoch, term, nonce, revision }| {
+            (Mandate { cluster, epoch, term, nonce: Nonce::new(nonce) }, revision)
         });
         let limits = file.limits.map(|limits| Limits {
             version: limits.version,
@@ -295,8 +298,12 @@ mod tests {
     fn what_was_seen_is_remembered() {
         let place = Place::new("seen");
         let (mut table, ..) = place.open();
-        let mandate =
-            Mandate { epoch: Epoch::new(1), term: Term::new(2), nonce: Nonce::new(u64::MAX) };
+        let mandate = Mandate {
+            cluster: ClusterId::from_parts(WallTime::EPOCH, [1; 10]),
+            epoch: Epoch::new(1),
+            term: Term::new(2),
+            nonce: Nonce::new(u64::MAX),
+        };
         let limits = Limits { version: 7, has_kept_batches: true, ..Limits::default() };
         for revision in [3, 4] {
             let seen = Some((mandate, Revision::new(revision)));

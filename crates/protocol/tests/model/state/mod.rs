@@ -5,11 +5,10 @@ mod step;
 use std::collections::BTreeMap;
 
 use sterna_model::{
-    BootTime, Contract, DirectoryId, Epoch, Incarnation, Lock, MachineId, Name, Namespace,
-    NodeName, Nonce, Revision, RunId, Span, Term, WallTime, Work, WorkKey,
+    BootTime, ClusterId, Contract, DirectoryId, Epoch, Incarnation, Lock, MachineId, Name,
+    Namespace, NodeName, Nonce, Revision, RunId, Span, Term, WallTime, Work, WorkKey,
 };
 use sterna_protocol::{
-    health::Health,
     limits::{Book, Limits},
     message::{FromLeader, FromWorker, Mandate, Order, Saying, StreamId},
     roster::{Enrolled, Origin},
@@ -270,7 +269,7 @@ impl State {
 
     pub(crate) fn is_fit(&self, index: usize) -> bool {
         let incarnation = self.workers[index].worker.incarnation();
-        self.leader.fleet.health(incarnation) == Some(Health::Healthy)
+        self.leader.fleet.worker_objection(incarnation).is_none()
     }
 
     /// Whether the leader should be silent.
@@ -335,7 +334,12 @@ fn reign(now: u64, term: u64, stored: &Stored) -> Leader {
         Task::Pending | Task::Ended => None,
     };
     let begin = Begin {
-        mandate: Mandate { epoch: Epoch::new(1), term: Term::new(term), nonce: Nonce::new(term) },
+        mandate: Mandate {
+            cluster: ClusterId::from_parts(WallTime::EPOCH, [1; 10]),
+            epoch: Epoch::new(1),
+            term: Term::new(term),
+            nonce: Nonce::new(term),
+        },
         elected: now,
         lease_until: now.plus(LEASE),
         revision: Revision::new(term),

@@ -220,9 +220,9 @@ impl State {
                 self.stored.roster.change().insert(incarnation.lock, entry);
                 self.step_leader(Input::Enrolled(incarnation));
             }
-            Effect::Strike(lock) => {
-                self.stored.roster.change().remove(&lock);
-                self.step_leader(Input::Struck(lock));
+            Effect::Strike(life) => {
+                self.stored.roster.change().remove(&life.lock);
+                self.step_leader(Input::Struck(life));
             }
             Effect::Settled(run, settlement) => {
                 let is_over = match settlement {
@@ -244,6 +244,9 @@ impl State {
                 let (from, run, number) = (report.from, report.run, report.number);
                 self.step_leader(Input::Recorded(from, run, number, StatusAnswer::Recorded));
             }
+            Effect::Raise(_) | Effect::Healed => {
+                self.broken.get_or_insert("no store was set back");
+            }
             Effect::StoreLags(..) => drop(self.broken.get_or_insert("the store is as it was")),
             Effect::Close(_)
             | Effect::Revive(_)
@@ -252,6 +255,7 @@ impl State {
             | Effect::Facts(..)
             | Effect::WantsDrain(..)
             | Effect::Opened(_)
+            | Effect::Alarm(..)
             | Effect::Retired(_) => {}
         }
     }

@@ -6,7 +6,9 @@ use std::hint::black_box;
 
 use anyhow::Context;
 use serde_json::Value;
-use sterna_model::{DirectoryId, Epoch, Incarnation, Lock, MachineId, Nonce, Term, WallTime};
+use sterna_model::{
+    ClusterId, DirectoryId, Epoch, Incarnation, Lock, MachineId, Nonce, Term, WallTime,
+};
 use sterna_protocol::{
     consensus::{Consensus, Held, Seat, SetId, Version},
     message::Mandate,
@@ -104,7 +106,12 @@ fn whole(size: u64, rounds: u32) -> anyhow::Result<Whole> {
     for number in 0..size {
         earlier.join(&worker(number)?, None);
     }
-    let mandate = Mandate { epoch: Epoch::new(1), term, nonce };
+    let mandate = Mandate {
+        cluster: ClusterId::from_parts(WallTime::EPOCH, [1; 10]),
+        epoch: Epoch::new(1),
+        term,
+        nonce,
+    };
     let mut played = Played::new(size, mandate, *earlier.newest())?;
     let mut beats = Vec::new();
     let passes = (0..rounds).map(|_| {

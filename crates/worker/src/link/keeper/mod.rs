@@ -294,6 +294,8 @@ impl Keeper {
                     Alarm::Rival(mandate) => Remark::Rival(mandate),
                     Alarm::WrongVersion(theirs) => Remark::WrongVersion(theirs.into()),
                     Alarm::NameTaken => Remark::NameTaken(self.name.clone()),
+                    Alarm::Foreign(cluster) => Remark::Foreign(cluster),
+                    Alarm::WentBack(newest) => Remark::WentBack(newest),
                 };
                 self.say(now, remark, effects);
             }

@@ -2,8 +2,8 @@
 
 use sterna_executor::container::{Cause, End, Exit, How, State};
 use sterna_model::{
-    BootTime, Contract, Epoch, Incarnation, Nonce, NotifySequence, Revision, RunId, RunSequence,
-    Span, Term, WallTime,
+    BootTime, ClusterId, Contract, Epoch, Incarnation, Nonce, NotifySequence, Revision, RunId,
+    RunSequence, Span, Term, WallTime,
 };
 use sterna_protocol::{
     health::Health,
@@ -29,7 +29,12 @@ fn incarnation(life: u64) -> Incarnation {
 }
 
 fn mandate() -> Mandate {
-    Mandate { epoch: Epoch::new(1), term: Term::new(1), nonce: Nonce::new(1) }
+    Mandate {
+        cluster: ClusterId::from_parts(WallTime::EPOCH, [1; 10]),
+        epoch: Epoch::new(1),
+        term: Term::new(1),
+        nonce: Nonce::new(1),
+    }
 }
 
 fn run_id(number: u8) -> RunId {
