@@ -4,6 +4,7 @@
 //! | --- | --- |
 //! | [`auction`] | which worker gets what, or why none |
 //! | [`control`] | what is to run, what became of it, and what must stand in the store before it is said |
+//! | [`Leader`] | one reign: the fleet of the protocol and the control core together |
 //! | [`tables`] | what is done about a container, given what the record says |
 //!
 //! This crate is pure: no clock, no randomness, no I/O. It does not know how a decision is stored,
@@ -11,4 +12,7 @@
 
 pub mod auction;
 pub mod control;
+mod leader;
 pub mod tables;
+
+pub use leader::{Effect, Input, Leader};

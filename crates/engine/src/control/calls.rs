@@ -38,6 +38,20 @@ impl Control {
                 }
                 self.answer(id, if is_drained { Answer::Done } else { Answer::Already });
             }
+            Call::DeclareDead(lock) => {
+                let is_known = self.declare_dead(lock);
+                self.answer(id, if is_known { Answer::Done } else { Answer::NotFound });
+            }
+            Call::SetLimits(limits) => {
+                let answer = match limits.check() {
+                    Ok(()) => {
+                        self.set_limits(limits);
+                        Answer::Done
+                    }
+                    Err(wrong) => Answer::BadLimits(wrong.to_string()),
+                };
+                self.answer(id, answer);
+            }
             Call::SetDomain(name, until) => {
                 self.domains.insert(name.clone(), until);
                 self.outbox.write(RecordKey::Domain(name.clone()), Some(Record::Domain(until)));

@@ -55,6 +55,8 @@ pub enum RecordKey {
     Domain(Name),
     /// The limits.
     Limits,
+    /// What the store is.
+    Stage,
 }
 
 /// What stands there.
@@ -76,6 +78,19 @@ pub enum Record {
     Domain(Option<WallTime>),
     /// All limits that somebody may go by, the newest last.
     Limits(Vec<Limits>),
+    /// What the store is.
+    Stage(Stage),
+}
+
+/// What the store is to those who lead with it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stage {
+    /// Nobody was ever on the roster (safety rule 21).
+    Virgin,
+    /// It is in use.
+    Used,
+    /// It was restored from an older state (safety rule 25).
+    Recovered,
 }
 
 /// The record of a service.
@@ -114,8 +129,8 @@ pub struct Drain {
 pub struct Begin {
     /// The life of the store.
     pub epoch: Epoch,
-    /// Whether the store was restored, and nobody has said since that the roster is complete.
-    pub is_recovered: bool,
+    /// What the store is.
+    pub stage: Stage,
     /// Everything that stands in the store.
     pub records: Vec<(RecordKey, Record)>,
     /// For the ids of runs; never given twice.
@@ -145,6 +160,10 @@ pub enum Call {
     Drain(Lock, Drain),
     /// Give it work again.
     Undrain(Lock),
+    /// Somebody who must know says that nothing on this machine runs any more.
+    DeclareDead(Lock),
+    /// These limits, in place of those that hold.
+    SetLimits(Limits),
     /// Until when a domain is fresh; `None` for always.
     SetDomain(Name, Option<WallTime>),
 }
@@ -162,8 +181,8 @@ pub enum Answer {
     Taken(TaskIncarnation),
     /// Not now, in this phase.
     Conflict(sterna_model::record::Illegal),
-    /// The contract is not one that the limits allow for.
-    Refused(scheduler::NotSent),
+    /// These limits make no sense.
+    BadLimits(String),
 }
 
 /// Something that happened.
@@ -196,22 +215,26 @@ pub enum Called {
 #[derive(Clone, Debug, PartialEq)]
 pub enum Effect {
     /// Give this to the fleet.
-    Fleet(scheduler::Input),
+    Fleet(Box<scheduler::Input>),
     /// Tell a client.
     Answer(CallId, Answer),
     /// Tell whoever asked for it that a task is over; answer with [`Input::Called`].
-    Callback {
-        /// Which task.
-        key: WorkKey,
-        /// Which life of it: with the key it tells a repeated call.
-        incarnation: TaskIncarnation,
-        /// Where.
-        url: Box<str>,
-        /// How it ended.
-        end: TaskEnd,
-    },
+    Callback(Callback),
     /// Tell people.
     Alarm(Alarm),
+}
+
+/// Whom to tell that a task is over.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Callback {
+    /// Which task.
+    pub key: WorkKey,
+    /// Which life of it: with the key it tells a repeated call.
+    pub incarnation: TaskIncarnation,
+    /// Where.
+    pub url: Box<str>,
+    /// How it ended.
+    pub end: TaskEnd,
 }
 
 /// What must not be, and is told.
@@ -225,6 +248,8 @@ pub enum Alarm {
     Stray(Incarnation, RunId),
     /// A sweep found something that no event had led to.
     Swept(WorkKey),
+    /// A worker was refused.
+    Worker(Incarnation, scheduler::Alarm),
     /// A service's new version crashed too often, and was taken back.
     Reverted(ServiceKey),
 }

@@ -59,8 +59,8 @@ use sterna_protocol::{limits::Limits, roster::Enrolled, scheduler};
 
 pub use self::{
     interface::{
-        Alarm, Answer, Begin, Call, CallId, Called, Drain, Effect, Input, Now, Record, RecordKey,
-        ServiceKey, ServiceRecord, Tombstone,
+        Alarm, Answer, Begin, Call, CallId, Callback, Called, Drain, Effect, Input, Now, Record,
+        RecordKey, ServiceKey, ServiceRecord, Stage, Tombstone,
     },
     outbox::{BatchId, Write},
     payload::{Ended, ended, offer, progress},
@@ -85,6 +85,8 @@ const RETENTION: Span = Span::from_secs(7 * 24 * 3_600);
 #[derive(Clone, Debug)]
 pub struct Control {
     epoch: Epoch,
+    stage: Stage,
+    /// Whether the store was restored, and nobody has said since that the roster is complete.
     is_recovered: bool,
     /// Whether work without a claim may start (safety rule 20).
     is_open: bool,
@@ -97,6 +99,8 @@ pub struct Control {
     bidders: BTreeMap<auction::BidderId, Lock>,
     roster: BTreeMap<Lock, Enrolled>,
     drains: BTreeMap<Lock, Drain>,
+    /// Who is being declared dead.
+    declaring: BTreeSet<Lock>,
     limits: Vec<Limits>,
     domains: BTreeMap<Name, Option<WallTime>>,
     registry: auction::Registry,
@@ -144,10 +148,12 @@ enum Timer {
 impl Control {
     /// A leader that has just been elected, with everything that the store says.
     pub fn new(now: Now, begin: Begin) -> Self {
-        let Begin { epoch, is_recovered, records, seed } = begin;
+        let Begin { epoch, stage, records, seed } = begin;
         let mut control = Self {
             epoch,
-            is_recovered,
+            stage,
+            is_recovered: stage == Stage::Recovered,
+            declaring: BTreeSet::new(),
             is_open: false,
             seed,
             runs_made: 0,
@@ -208,6 +214,7 @@ impl Control {
                 self.domains.insert(name, until);
             }
             (RecordKey::Limits, Record::Limits(limits)) => self.limits = limits,
+            (RecordKey::Stage, Record::Stage(stage)) => self.stage = stage,
             // A key is read together with its record: nothing else can stand there.
             (
                 RecordKey::Service(_)
@@ -217,7 +224,8 @@ impl Control {
                 | RecordKey::Roster(_)
                 | RecordKey::Drain(_)
                 | RecordKey::Domain(_)
-                | RecordKey::Limits,
+                | RecordKey::Limits
+                | RecordKey::Stage,
                 _,
             ) => {}
         }
@@ -258,6 +266,11 @@ impl Control {
         instances.chain(tasks)
     }
 
+    /// The machines that are being drained.
+    pub fn draining(&self) -> Vec<Lock> {
+        self.drains.keys().copied().collect()
+    }
+
     /// When to call [`Control::step`] with [`Input::Tick`].
     pub fn deadline(&self, now: Now) -> Option<BootTime> {
         let (at, _) = self.timers.first()?;
@@ -277,6 +290,13 @@ impl Control {
             Input::Call(id, call) => self.call(now, id, call),
             Input::Committed(batch) => {
                 let released = self.outbox.committed(batch);
+                for effect in &released {
+                    if let Effect::Fleet(input) = effect
+                        && let scheduler::Input::DeclaredDead(lock) = &**input
+                    {
+                        self.declaring.remove(lock);
+                    }
+                }
                 self.ready.extend(released);
             }
             Input::Called(key, incarnation, called) => {
@@ -338,6 +358,11 @@ impl Control {
         if let Some(effect) = self.outbox.after(effect) {
             self.ready.push(effect);
         }
+    }
+
+    /// Says something to the fleet, once everything stands that was decided so far.
+    fn tell_fleet(&mut self, input: scheduler::Input) {
+        self.tell(Effect::Fleet(Box::new(input)));
     }
 
     /// A new run, never named before.

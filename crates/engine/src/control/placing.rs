@@ -9,7 +9,7 @@ use sterna_model::{
 };
 use sterna_protocol::{message::Payload, scheduler};
 
-use super::{Control, Effect, Now, interface::Sending, services};
+use super::{Control, Now, interface::Sending, services};
 use crate::auction::{Ask, BidderId, Change, Reason};
 
 /// Something after which work that waits may be placed.
@@ -108,7 +108,7 @@ impl Control {
         self.write_work(key);
         let Sending { run, key, to, contract, task, work } = sending;
         let dispatch = scheduler::Dispatch { to, run, key, task, contract, work };
-        self.tell(Effect::Fleet(scheduler::Input::Dispatch(vec![dispatch])));
+        self.tell_fleet(scheduler::Input::Dispatch(vec![dispatch]));
     }
 
     fn leave(&mut self, now: Now, ask: Ask, reason: Arc<Reason>) {

@@ -6,7 +6,7 @@ use sterna_protocol::{
     scheduler::{self, NotSent, Report, Settlement},
 };
 
-use super::{Alarm, Control, Effect, Now, Record, RecordKey, payload, services};
+use super::{Alarm, Control, Effect, Now, payload, services};
 use crate::tables::{self, Container};
 
 impl Control {
@@ -14,7 +14,7 @@ impl Control {
         use scheduler::Effect as News;
         match news {
             News::Enroll(entry) => self.enroll(entry),
-            News::Strike(lock) => self.strike(lock),
+            News::Strike(life) => self.strike(life),
             News::Revive(life) => self.revive(life),
             News::Settled(run, settlement) => self.settled(now, run, settlement),
             News::Found(from, held) => self.found(now, from, &held),
@@ -30,8 +30,12 @@ impl Control {
             News::Opened(doors) => self.is_open |= doors.unclaimed,
             News::Retired(oldest) => {
                 self.limits.retain(|limits| limits.version >= oldest);
-                let limits = self.limits.clone();
-                self.outbox.write(RecordKey::Limits, Some(Record::Limits(limits)));
+                self.write_limits();
+            }
+            News::Raise(limits) => self.set_limits(limits),
+            News::Healed => self.set_stage(super::Stage::Used),
+            News::Alarm(life, alarm) => {
+                self.tell(Effect::Alarm(Alarm::Worker(life, alarm)));
             }
             // These are between the link and its driver.
             News::Send(..) | News::Close(_) | News::StoreLags(..) => {}
@@ -77,7 +81,7 @@ impl Control {
             }
         };
         let recorded = scheduler::Input::Recorded(from, run, number, answer);
-        self.tell(Effect::Fleet(recorded));
+        self.tell_fleet(recorded);
     }
 
     /// A worker has a run that nobody claimed: the tables say what is made of it.
@@ -168,6 +172,7 @@ fn container_of(held: &Held) -> Container {
 const fn is_hasty(why: NotSent) -> bool {
     match why {
         NotSent::NotHere
+        | NotSent::KeyIsHeld
         | NotSent::NotHealthy
         | NotSent::Draining
         | NotSent::NoMoreNumbers

@@ -10,8 +10,8 @@ use sterna_model::{
 use sterna_protocol::message::{Kill, News};
 
 use super::{
-    Answer, CallId, Called, Control, Effect, Now, RETENTION, Record, RecordKey, TOMBSTONE, Timer,
-    Tombstone, payload,
+    Answer, CallId, Callback, Called, Control, Effect, Now, RETENTION, Record, RecordKey,
+    TOMBSTONE, Timer, Tombstone, payload,
 };
 use crate::tables::task as table;
 
@@ -236,7 +236,7 @@ impl Control {
         }
         let (Some(end), incarnation) = (task.end().cloned(), task.incarnation()) else { return };
         self.write_task(key);
-        self.tell(Effect::Callback { key: key.clone(), incarnation, url, end });
+        self.tell(Effect::Callback(Callback { key: key.clone(), incarnation, url, end }));
     }
 
     pub(super) fn callback_answered(

@@ -8,12 +8,15 @@ use sterna_model::{
 };
 use sterna_protocol::{
     health::Health,
+    limits::Limits,
     message::{Kill, Payload},
     roster::Enrolled,
     scheduler,
 };
 
-use super::{Control, Drain, Effect, Now, Record, RecordKey, payload, placing::Helped, services};
+use super::{
+    Control, Drain, Now, Record, RecordKey, Stage as StoreStage, payload, placing::Helped, services,
+};
 use crate::auction::{BidderId, Occupant, Stage, Standing};
 
 /// A worker, as this leader sees it.
@@ -184,7 +187,7 @@ impl Control {
 
     /// Ends a run, once everything stands that was decided so far.
     pub(super) fn kill(&mut self, run: RunId, how: Kill) {
-        self.tell(Effect::Fleet(scheduler::Input::Kill(run, how)));
+        self.tell_fleet(scheduler::Input::Kill(run, how));
     }
 
     /// An entry of the roster is to stand; marks that stand there stay.
@@ -194,16 +197,25 @@ impl Control {
             entry.is_declared_dead = stands.is_declared_dead;
             entry.is_draining = stands.is_draining;
         }
+        if self.stage == StoreStage::Virgin {
+            self.set_stage(StoreStage::Used);
+        }
         self.roster.insert(lock, entry.clone());
         self.outbox.write(RecordKey::Roster(lock), Some(Record::Roster(entry)));
-        self.tell(Effect::Fleet(scheduler::Input::Enrolled(life)));
+        self.tell_fleet(scheduler::Input::Enrolled(life));
     }
 
-    pub(super) fn strike(&mut self, lock: Lock) {
-        self.roster.remove(&lock);
-        self.outbox.write(RecordKey::Roster(lock), None);
-        self.tell(Effect::Fleet(scheduler::Input::Struck(lock)));
-        if let Some(worker) = self.workers.remove(&lock) {
+    /// An entry of the roster goes; that of another life stays.
+    pub(super) fn strike(&mut self, life: Incarnation) {
+        let lock = life.lock;
+        if self.roster.get(&lock).is_some_and(|entry| entry.incarnation == life) {
+            self.roster.remove(&lock);
+            self.outbox.write(RecordKey::Roster(lock), None);
+        }
+        self.tell_fleet(scheduler::Input::Struck(life));
+        if self.workers.get(&lock).is_some_and(|worker| worker.life == life)
+            && let Some(worker) = self.workers.remove(&lock)
+        {
             self.registry.remove(worker.bidder);
             self.bidders.remove(&worker.bidder);
         }
@@ -212,13 +224,44 @@ impl Control {
     pub(super) fn revive(&mut self, life: Incarnation) {
         if let Some(entry) = self.roster.get_mut(&life.lock)
             && entry.incarnation == life
+            && !self.declaring.contains(&life.lock)
         {
             entry.is_declared_dead = false;
             let entry = entry.clone();
             self.outbox.write(RecordKey::Roster(life.lock), Some(Record::Roster(entry)));
         }
-        self.tell(Effect::Fleet(scheduler::Input::Enrolled(life)));
+        self.tell_fleet(scheduler::Input::Enrolled(life));
         self.offer(life.lock);
+    }
+
+    /// Somebody who must know says that nothing on this machine runs any more.
+    pub(super) fn declare_dead(&mut self, lock: Lock) -> bool {
+        let Some(entry) = self.roster.get_mut(&lock) else { return false };
+        entry.is_declared_dead = true;
+        let entry = entry.clone();
+        self.declaring.insert(lock);
+        self.outbox.write(RecordKey::Roster(lock), Some(Record::Roster(entry)));
+        self.tell_fleet(scheduler::Input::DeclaredDead(lock));
+        self.offer(lock);
+        true
+    }
+
+    pub(super) fn set_stage(&mut self, stage: StoreStage) {
+        self.stage = stage;
+        self.outbox.write(RecordKey::Stage, Some(Record::Stage(stage)));
+    }
+
+    /// Limits are to hold from now on, as the newest; older ones stay until nobody goes by them
+    /// (safety rule 11).
+    pub(super) fn set_limits(&mut self, limits: Limits) {
+        self.limits.push(limits);
+        self.write_limits();
+        self.tell_fleet(scheduler::Input::Limits(limits));
+    }
+
+    pub(super) fn write_limits(&mut self) {
+        let limits = self.limits.clone();
+        self.outbox.write(RecordKey::Limits, Some(Record::Limits(limits)));
     }
 
     /// Begins to drain a machine, or ends that.
@@ -237,7 +280,7 @@ impl Control {
             let entry = entry.clone();
             self.outbox.write(RecordKey::Roster(lock), Some(Record::Roster(entry)));
         }
-        self.tell(Effect::Fleet(scheduler::Input::Draining(lock, is_draining)));
+        self.tell_fleet(scheduler::Input::Draining(lock, is_draining));
         self.offer(lock);
         if is_draining {
             self.evacuate(now, lock);

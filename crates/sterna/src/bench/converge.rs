@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use anyhow::Context;
 use serde_json::Value;
-use sterna_engine::control::{Begin, Call, CallId, Control, Effect, Input, Now, ServiceKey};
+use sterna_engine::control::{Begin, Call, CallId, Control, Effect, Input, Now, ServiceKey, Stage};
 use sterna_model::{
     BootTime, Bytes, Constraints, Contract, Countables, Demand, DirectoryId, Epoch, Incarnation,
     Lock, MachineId, Millicores, Name, Namespace, RunId, Span, WallTime, Wants,
@@ -104,7 +104,7 @@ impl Fleet {
     fn new(workers: u32) -> anyhow::Result<Self> {
         let now = Now { boot: BootTime::from_millis(1_000_000), wall: WallTime::EPOCH };
         let begin =
-            Begin { epoch: Epoch::new(1), is_recovered: false, records: Vec::new(), seed: [1; 16] };
+            Begin { epoch: Epoch::new(1), stage: Stage::Used, records: Vec::new(), seed: [1; 16] };
         let control = Control::new(now, begin);
         let (lives, runs, effects) = (Vec::new(), BTreeMap::new(), Vec::new());
         let mut fleet = Self { control, now, lives, runs, numbers: 0, effects };
@@ -233,7 +233,9 @@ impl Fleet {
     fn take_started(&mut self) -> Vec<(RunId, Lock)> {
         let mut started = Vec::new();
         for effect in std::mem::take(&mut self.effects) {
-            if let Effect::Fleet(scheduler::Input::Dispatch(all)) = effect {
+            if let Effect::Fleet(input) = effect
+                && let scheduler::Input::Dispatch(all) = *input
+            {
                 for dispatch in all {
                     self.runs.insert(dispatch.run, dispatch.to.lock);
                     started.push((dispatch.run, dispatch.to.lock));

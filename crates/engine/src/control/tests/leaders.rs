@@ -126,7 +126,12 @@ fn a_leader_that_is_not_yet_to_start_anything_starts_nothing() {
     let now = play.now;
     let records = play.store.clone().into_iter().collect();
     let epoch = sterna_model::Epoch::new(2);
-    let begin = crate::control::Begin { epoch, is_recovered: true, records, seed: [1; 16] };
+    let begin = crate::control::Begin {
+        epoch,
+        stage: crate::control::Stage::Recovered,
+        records,
+        seed: [1; 16],
+    };
     play.control = crate::control::Control::new(now, begin);
     play.join(1);
     play.health(1, Health::Healthy);

@@ -18,6 +18,7 @@ use sterna_protocol::{
 
 use crate::control::{
     Alarm, Answer, Begin, Call, CallId, Control, Effect, Input, Now, Record, RecordKey, ServiceKey,
+    Stage,
 };
 
 pub(super) const RUNNING: &[u8] = br#"{"state":"running","is_ready":true}"#;
@@ -148,7 +149,8 @@ impl Play {
     ) -> Self {
         let now = Now { boot: sterna_model::BootTime::from_millis(1_000_000), wall };
         let records = store.clone().into_iter().collect();
-        let begin = Begin { epoch: Epoch::new(epoch), is_recovered, records, seed: [reign; 16] };
+        let stage = if is_recovered { Stage::Recovered } else { Stage::Used };
+        let begin = Begin { epoch: Epoch::new(epoch), stage, records, seed: [reign; 16] };
         let mut play = Self {
             control: Control::new(now, begin),
             now,
@@ -256,10 +258,12 @@ impl Play {
     fn perform(&mut self, effects: Vec<Effect>) {
         for effect in effects {
             match effect {
-                Effect::Fleet(input) => self.fleet(input),
+                Effect::Fleet(input) => self.fleet(*input),
                 Effect::Answer(id, answer) => self.answers.push((id.0, answer)),
                 Effect::Alarm(alarm) => self.alarms.push(alarm),
-                Effect::Callback { key, url, .. } => self.callbacks.push((key, url.into())),
+                Effect::Callback(callback) => {
+                    self.callbacks.push((callback.key, callback.url.into()));
+                }
             }
         }
     }
@@ -302,7 +306,8 @@ impl Play {
             | Record::Roster(_)
             | Record::Drain(_)
             | Record::Domain(_)
-            | Record::Limits(_) => false,
+            | Record::Limits(_)
+            | Record::Stage(_) => false,
         });
         assert!(stands, "{key} was sent before its claim stood");
         let worker = *self.moods.keys().find(|worker| lock(**worker) == to.lock).unwrap();

@@ -1,0 +1,195 @@
+//! One reign of one leader: its fleet and its control core, each telling the other what it decided.
+//!
+//! ```text
+//!   frames, lease ──▶ Fleet ──news──▶ Control ◀── calls, commits
+//!                       ▲                │
+//!                       └─ runs, kills ──┘  once they stand in the store
+//! ```
+//!
+//! Invariant: nothing decides here. What one says is handed to the other until both are silent; what
+//! concerns the outside goes out, in order.
+
+use std::collections::VecDeque;
+
+use sterna_model::{BootTime, Revision};
+use sterna_protocol::{
+    message::{FromLeader, FromWorker, Mandate, StreamId},
+    scheduler::{self, Fleet},
+};
+
+use crate::control::{
+    self, Alarm, Answer, BatchId, CallId, Control, Now, Record, RecordKey, Write,
+};
+
+/// A leader, from its election until its reign is over.
+#[derive(Clone, Debug)]
+pub struct Leader {
+    fleet: Fleet,
+    control: Control,
+}
+
+/// Something that happened.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Input {
+    /// The moment of [`Leader::deadline`] came.
+    Tick,
+    /// A frame arrived.
+    Frame(StreamId, FromWorker),
+    /// A stream broke.
+    Closed(StreamId),
+    /// The lease was renewed: this leader may act until then.
+    Lease(BootTime),
+    /// The store has come this far.
+    Revision(Revision),
+    /// Something for the control core: a call, a commit, a callback's answer.
+    Control(control::Input),
+}
+
+/// Something that the driver must do, in order.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Effect {
+    /// Send a frame.
+    Send(StreamId, FromLeader),
+    /// End a stream; nothing more is read from it.
+    Close(StreamId),
+    /// Tell a client.
+    Answer(CallId, Answer),
+    /// Tell whoever asked for it that a task is over.
+    Callback(control::Callback),
+    /// Tell people.
+    Alarm(Alarm),
+    /// This reign is over, and the next one must open a recovered epoch (safety rule 25).
+    StoreLags(Mandate, Revision),
+}
+
+impl Leader {
+    /// A leader that has just been elected. The claims of `fleet` are those that the records tell.
+    pub fn new(now: Now, mut fleet: scheduler::Begin, records: control::Begin) -> Self {
+        let control = Control::new(now, records);
+        fleet.claims = control.claims().collect();
+        let draining = control.draining();
+        let fleet = Fleet::new(now.boot, fleet);
+        let mut leader = Self { fleet, control };
+        // What the store says of drains counts from the first moment, and so do doors that are open.
+        let mut ignored = Vec::new();
+        for lock in draining {
+            leader.fleet.step(now.boot, scheduler::Input::Draining(lock, true), &mut ignored);
+        }
+        let opened = scheduler::Effect::Opened(leader.fleet.doors());
+        leader.control.step(now, control::Input::Fleet(opened), &mut Vec::new());
+        leader
+    }
+
+    /// All workers, as it sees them.
+    pub const fn fleet(&self) -> &Fleet {
+        &self.fleet
+    }
+
+    /// What it decides by.
+    pub const fn control(&self) -> &Control {
+        &self.control
+    }
+
+    /// When to call [`Leader::step`] with [`Input::Tick`].
+    pub fn deadline(&self, now: Now) -> BootTime {
+        let fleet = self.fleet.deadline();
+        self.control.deadline(now).map_or(fleet, |control| control.min(fleet))
+    }
+
+    /// What is to be committed next, if nothing is on its way.
+    pub fn commit(&mut self) -> Option<(BatchId, Vec<Write<RecordKey, Record>>)> {
+        self.control.commit()
+    }
+
+    /// Takes one input at `now` and adds to `effects` what the driver must do, in order.
+    pub fn step(&mut self, now: Now, input: Input, effects: &mut Vec<Effect>) {
+        let mut queue = VecDeque::new();
+        match input {
+            Input::Tick => {
+                queue.push_back(Turn::Fleet(scheduler::Input::Tick));
+                queue.push_back(Turn::Control(control::Input::Tick));
+            }
+            Input::Frame(stream, frame) => {
+                queue.push_back(Turn::Fleet(scheduler::Input::Frame(stream, frame)));
+            }
+            Input::Closed(stream) => queue.push_back(Turn::Fleet(scheduler::Input::Closed(stream))),
+            Input::Lease(until) => queue.push_back(Turn::Fleet(scheduler::Input::Lease(until))),
+            Input::Revision(revision) => {
+                queue.push_back(Turn::Fleet(scheduler::Input::Revision(revision)));
+            }
+            Input::Control(control::Input::RosterIsComplete) => {
+                queue.push_back(Turn::Fleet(scheduler::Input::RosterIsComplete));
+                queue.push_back(Turn::Control(control::Input::RosterIsComplete));
+            }
+            Input::Control(input) => queue.push_back(Turn::Control(input)),
+        }
+        while let Some(turn) = queue.pop_front() {
+            match turn {
+                Turn::Fleet(input) => self.step_fleet(now, input, &mut queue, effects),
+                Turn::Control(input) => self.step_control(now, input, &mut queue, effects),
+            }
+        }
+    }
+
+    fn step_fleet(
+        &mut self,
+        now: Now,
+        input: scheduler::Input,
+        queue: &mut VecDeque<Turn>,
+        effects: &mut Vec<Effect>,
+    ) {
+        let mut said = Vec::new();
+        self.fleet.step(now.boot, input, &mut said);
+        for news in said {
+            match news {
+                scheduler::Effect::Send(stream, frame) => effects.push(Effect::Send(stream, frame)),
+                scheduler::Effect::Close(stream) => effects.push(Effect::Close(stream)),
+                scheduler::Effect::StoreLags(mandate, revision) => {
+                    effects.push(Effect::StoreLags(mandate, revision));
+                }
+                news @ (scheduler::Effect::Enroll(_)
+                | scheduler::Effect::Revive(_)
+                | scheduler::Effect::Strike(_)
+                | scheduler::Effect::Settled(..)
+                | scheduler::Effect::Found(..)
+                | scheduler::Effect::Reported(_)
+                | scheduler::Effect::Silent(_)
+                | scheduler::Effect::Health(..)
+                | scheduler::Effect::Facts(..)
+                | scheduler::Effect::WantsDrain(..)
+                | scheduler::Effect::Opened(_)
+                | scheduler::Effect::Raise(_)
+                | scheduler::Effect::Healed
+                | scheduler::Effect::Retired(_)
+                | scheduler::Effect::Alarm(..)) => {
+                    queue.push_back(Turn::Control(control::Input::Fleet(news)));
+                }
+            }
+        }
+    }
+
+    fn step_control(
+        &mut self,
+        now: Now,
+        input: control::Input,
+        queue: &mut VecDeque<Turn>,
+        effects: &mut Vec<Effect>,
+    ) {
+        let mut said = Vec::new();
+        self.control.step(now, input, &mut said);
+        for effect in said {
+            match effect {
+                control::Effect::Fleet(input) => queue.push_back(Turn::Fleet(*input)),
+                control::Effect::Answer(id, answer) => effects.push(Effect::Answer(id, answer)),
+                control::Effect::Callback(callback) => effects.push(Effect::Callback(callback)),
+                control::Effect::Alarm(alarm) => effects.push(Effect::Alarm(alarm)),
+            }
+        }
+    }
+}
+
+/// Whose turn it is.
+enum Turn {
+    Fleet(scheduler::Input),
+    Control(control::Input),
+}
