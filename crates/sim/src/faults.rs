@@ -3,7 +3,7 @@
 use sterna_model::Lock;
 
 use crate::{
-    check::Fact,
+    check::{Fact, Mark},
     machine::Power,
     plan::Fault,
     record::{Record, roster_key},
@@ -163,19 +163,16 @@ impl World {
             let key = roster_key(one.lock);
             for change in applied.changes.iter().filter(|change| change.key == key) {
                 let record = change.value.as_ref().and_then(|value| self.shelf.get(value));
-                let dead = match record {
+                let mark = match record {
                     Some(Record::Enrolled(entry)) if entry.is_declared_dead => {
-                        Some((entry.incarnation.life, applied.term))
+                        Mark::Dead(entry.incarnation.life, applied.term)
                     }
-                    Some(
-                        Record::Enrolled(_)
-                        | Record::Task(_)
-                        | Record::Instance(_)
-                        | Record::Limits(_),
-                    )
-                    | None => None,
+                    Some(Record::Enrolled(_)) => Mark::Alive,
+                    Some(Record::Task(_) | Record::Instance(_) | Record::Limits(_)) | None => {
+                        Mark::Struck
+                    }
                 };
-                self.checks.see(self.now, &Fact::Enrolled { machine, dead });
+                self.checks.see(self.now, &Fact::Enrolled { machine, mark });
             }
         }
     }

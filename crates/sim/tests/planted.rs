@@ -24,7 +24,7 @@ const KNOWN: &[(Mistake, u64)] = &[
     (Mistake::HearsOldNews, 26),
     (Mistake::LeavesKillingToOthers, 172),
     (Mistake::RaisesNoFence, 71),
-    (Mistake::RevivesTheDead, 419),
+    (Mistake::RevivesTheDead, 149),
     (Mistake::StopsAtTheDeadline, 172),
 ];
 

@@ -1,14 +1,14 @@
 //! What a machine had when it was declared dead, though it lived.
 //!
 //! Its keys were free from then on, by the word of somebody who should have known. So what it still runs
-//! is not counted as a copy; but it must be gone before any leader confirms the machine again (safety
-//! rule 24).
+//! is not counted as a copy; but it must be gone before the roster takes the machine for alive, or any
+//! leader confirms it again (safety rule 24).
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use sterna_model::{RunId, Term};
 
-use super::Fact;
+use super::{Fact, Mark};
 
 #[derive(Debug, Default)]
 pub(super) struct Forsaken {
@@ -30,6 +30,10 @@ impl Forsaken {
         self.runs.contains(&run)
     }
 
+    fn left(&self, machine: usize) -> Option<RunId> {
+        self.runs.iter().copied().find(|run| self.alive.get(run) == Some(&machine))
+    }
+
     /// Sees a fact, and says what is broken by it.
     pub(super) fn see(&mut self, fact: &Fact<'_>) -> Option<String> {
         match fact {
@@ -43,7 +47,7 @@ impl Forsaken {
                 self.alive.remove(run);
                 self.runs.remove(run);
             }
-            Fact::Enrolled { machine, dead: Some((life, term)) } => {
+            Fact::Enrolled { machine, mark: Mark::Dead(life, term) } => {
                 if self.declared.get(machine).is_none_or(|declared| !declared.is_marked) {
                     let declared = Declared { life: *life, term: *term, is_marked: true };
                     self.declared.insert(*machine, declared);
@@ -51,7 +55,13 @@ impl Forsaken {
                     self.runs.extend(there.map(|(run, _)| *run));
                 }
             }
-            Fact::Enrolled { machine, dead: None } => {
+            Fact::Enrolled { machine, mark: Mark::Alive } => {
+                self.declared.remove(machine)?;
+                return self.left(*machine).map(|run| {
+                    format!("m{machine} was declared dead, and is not while {run:?} goes on there")
+                });
+            }
+            Fact::Enrolled { machine, mark: Mark::Struck } => {
                 if let Some(declared) = self.declared.get_mut(machine) {
                     declared.is_marked = false;
                 }
@@ -63,11 +73,11 @@ impl Forsaken {
                     return None;
                 }
                 self.declared.remove(machine);
-                let is_left = |run: &&RunId| self.alive.get(*run) == Some(machine);
-                let run = self.runs.iter().find(is_left)?;
-                return Some(format!(
-                    "m{machine} was declared dead, and is confirmed while {run:?} goes on there"
-                ));
+                return self.left(*machine).map(|run| {
+                    format!(
+                        "m{machine} was declared dead, and is confirmed while {run:?} goes on there"
+                    )
+                });
             }
             // The mark may be lost with the store.
             Fact::Restored => self.declared.clear(),

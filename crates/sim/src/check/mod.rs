@@ -20,6 +20,17 @@ use sterna_model::{Contract, RunId, TaskIncarnation, Term, WorkKey};
 
 use crate::{clock::Moment, record::Shelf, store::Applied, table::Container, words::Pace};
 
+/// What the roster says of a machine.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Mark {
+    /// This life was declared dead, as of a commit in this term.
+    Dead(u64, Option<Term>),
+    /// It may be alive.
+    Alive,
+    /// Nothing.
+    Struck,
+}
+
 /// Something that happened in the world.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Fact<'a> {
@@ -41,9 +52,8 @@ pub(crate) enum Fact<'a> {
     Acknowledged { key: &'a WorkKey, incarnation: TaskIncarnation },
     /// A worker was told that the end of a task is recorded, and has forgotten it.
     Forgotten { run: RunId, key: &'a WorkKey, result: u64 },
-    /// The roster's entry of a machine was written: with the mark of a declaration, whose life it names
-    /// and in which term, or without.
-    Enrolled { machine: usize, dead: Option<(u64, Option<Term>)> },
+    /// The roster's entry of a machine was written, or removed.
+    Enrolled { machine: usize, mark: Mark },
     /// A leader confirms a life of a machine.
     Confirmed { machine: usize, life: u64, term: Term },
     /// Faults are over.
