@@ -1,7 +1,7 @@
 //! The control core: what runs where, and why; pure.
 //!
 //! ```text
-//!   clients ── Call ──▶ ┌─────────┐ ── writes, one batch at a time ──▶ store
+//!   clients ── Call ──▶ ┌─────────┐ ── writes, one bundle at a time ──▶ store
 //!   fleet ──── news ──▶ │ Control │ ◀───────────── Committed ──────────
 //!   time ───── Tick ──▶ └─────────┘ ── runs, kills, answers: once they may be said
 //! ```
@@ -51,7 +51,8 @@ use std::{
 };
 
 use sterna_model::{
-    BootTime, Epoch, Lock, Name, RunId, Span, WallTime, Wants, WorkKey,
+    BootTime, Bytes, Constraints, Countables, Demand, Epoch, Lock, Millicores, Name, RunId, Span,
+    WallTime, Wants, WorkKey,
     record::{Instance, Task},
     spec::TaskSpec,
 };
@@ -62,7 +63,7 @@ pub use self::{
         Alarm, Answer, Begin, Call, CallId, Callback, Called, Drain, Effect, Input, Now, Record,
         RecordKey, ServiceKey, ServiceRecord, Stage, Tombstone,
     },
-    outbox::{BatchId, Write},
+    outbox::{BundleId, Write},
     payload::{Ended, ended, offer, progress},
     plan::{Change, Planned},
     why::{Next, Rule, Why},
@@ -191,6 +192,7 @@ impl Control {
     }
 
     fn load(&mut self, key: RecordKey, record: Record) {
+        // tidy: not a table
         match (key, record) {
             (RecordKey::Service(key), Record::Service(record)) => {
                 self.services.insert(key, Service::new(record));
@@ -278,7 +280,7 @@ impl Control {
     }
 
     /// What is to be committed next, if nothing is on its way.
-    pub fn commit(&mut self) -> Option<(BatchId, Vec<Write<RecordKey, Record>>)> {
+    pub fn commit(&mut self) -> Option<(BundleId, Vec<Write<RecordKey, Record>>)> {
         self.outbox.send()
     }
 
@@ -288,8 +290,8 @@ impl Control {
             Input::Tick => self.pass_time(now),
             Input::Fleet(news) => self.hear(now, news),
             Input::Call(id, call) => self.call(now, id, call),
-            Input::Committed(batch) => {
-                let released = self.outbox.committed(batch);
+            Input::Committed(bundle) => {
+                let released = self.outbox.committed(bundle);
                 for effect in &released {
                     if let Effect::Fleet(input) = effect
                         && let scheduler::Input::DeclaredDead(lock) = &**input
@@ -385,21 +387,17 @@ impl Control {
 
     /// What work that is known takes on its worker.
     fn wants_of(&self, key: &WorkKey) -> Arc<Wants> {
-        let service = services::service_of(key).and_then(|service| self.services.get(&service));
-        match (self.tasks.get(key), service) {
-            (Some((_, spec)), _) => Arc::clone(&spec.wants),
-            (None, Some(service)) => Arc::clone(&service.record.spec.wants),
-            // Of an orphan nobody knows what it takes, beside its place.
-            (None, None) => Arc::new(Wants {
-                demand: sterna_model::Demand::new(
-                    sterna_model::Millicores::new(0),
-                    sterna_model::Bytes::new(0),
-                    sterna_model::Bytes::new(0),
-                    sterna_model::Countables::default(),
-                ),
-                constraints: sterna_model::Constraints::default(),
-            }),
+        if let Some((_, spec)) = self.tasks.get(key) {
+            return Arc::clone(&spec.wants);
         }
+        let service = services::service_of(key).and_then(|service| self.services.get(&service));
+        if let Some(service) = service {
+            return Arc::clone(&service.record.spec.wants);
+        }
+        // Of an orphan nobody knows what it takes, beside its place.
+        let (cpu, none) = (Millicores::new(0), Bytes::new(0));
+        let demand = Demand::new(cpu, none, none, Countables::default());
+        Arc::new(Wants { demand, constraints: Constraints::default() })
     }
 }
 
