@@ -13,7 +13,7 @@ use super::{
     Event,
     driver::Driver,
     live::{Live, spec},
-    prepare::Prepared,
+    prepare::{Ground, Prepared},
     stored::{self, Begun},
     sweeper::Chore,
 };
@@ -66,7 +66,8 @@ impl Driver {
         loop {
             if let Some((say, _)) = self.channel.next::<Say>()? {
                 match say {
-                    Say::Adopted { held } => {
+                    Say::Adopted { held, has_images } => {
+                        self.has_images = has_images;
                         return Ok(held.into_iter().map(|held| (held.run, held.part)).collect());
                     }
                     Say::Fate { .. } | Say::Pong { .. } => continue,
@@ -100,8 +101,9 @@ impl Driver {
         let Some(begun) = Begun::read(&directory).filter(|begun| begun.boot == self.at.boot) else {
             return;
         };
-        let layout = &self.at.layout;
-        let described = Prepared::describe(layout, &self.cgroups, run, &begun.work, &begun.ports);
+        let (layout, cgroups) = (&self.at.layout, &self.cgroups);
+        let ground = Ground { layout, cgroups, options: &self.options };
+        let described = Prepared::describe(ground, run, &begun.work, &begun.ports);
         let Ok(prepared) = described else { return };
         let now = boot_time();
         let begun_at = BootTime::from_millis(begun.begun_ms);
