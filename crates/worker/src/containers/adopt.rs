@@ -4,6 +4,7 @@ use std::{collections::BTreeMap, io};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use sterna_executor::{
+    container::How,
     guardian::Part,
     ward::{Input, Ward},
 };
@@ -41,7 +42,12 @@ impl Driver {
             self.channel.push(&Ask::Stop { run: *run, grace_ms: 0 }, Vec::new());
         }
         for name in self.cgroups.names() {
-            let is_held = name.parse::<RunId>().is_ok_and(|run| held.contains_key(&run));
+            // Of a run whose end was told nothing is left; its worker may have been killed before it
+            // had removed its groups.
+            let is_told =
+                |run: RunId| self.lives.get(&run).is_some_and(|live| live.report.is_some());
+            let is_held =
+                name.parse::<RunId>().is_ok_and(|run| held.contains_key(&run) && !is_told(run));
             if !is_held {
                 let group = self.cgroups.end(&name);
                 self.sweeper.tell(Chore::Groups(Some(group)));
@@ -115,6 +121,10 @@ impl Driver {
         let state = live.ward.state();
         self.lives.insert(run, live);
         (self.listener)(Event::Became(run, state));
+        if let Some(cause) = stored::read_asked(&directory) {
+            // Asked again it ends no later, and its first cause is known.
+            self.step(run, Input::Stop(cause, How::Gracefully));
+        }
     }
 
     /// The guardian is gone. Its runs go on; another one takes them over (safety rule 14).

@@ -332,8 +332,12 @@ impl Driver {
                     self.step(run, Input::NotAsked(why));
                 }
             }
-            Effect::Stop(grace) => self.ask(&Ask::Stop { run, grace_ms: grace.as_millis() }),
+            Effect::Stop(grace) => {
+                self.keep_cause(run);
+                self.ask(&Ask::Stop { run, grace_ms: grace.as_millis() });
+            }
             Effect::Kill => {
+                self.keep_cause(run);
                 if let Some(live) = self.lives.get(&run) {
                     live.kill();
                 }
@@ -345,6 +349,13 @@ impl Driver {
             Effect::Readiness(is_ready) => (self.listener)(Event::Readiness(run, is_ready)),
             Effect::Completed(end) => self.complete(run, end),
             Effect::Remove => self.remove(run),
+        }
+    }
+
+    fn keep_cause(&self, run: RunId) {
+        if let Some(cause) = self.lives.get(&run).and_then(|live| live.ward.cause()) {
+            // If it is not kept, the next worker says how it ended, and not why.
+            drop(stored::write_asked(&self.at.layout.run(run), cause));
         }
     }
 

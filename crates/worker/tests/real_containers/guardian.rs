@@ -100,6 +100,23 @@ fn what_is_kept_outlives_its_worker_and_is_taken_over_by_the_next(runtime: Runti
     }
 }
 
+fn the_next_worker_tells_why_an_end_was_asked_for(runtime: Runtime) {
+    let place = Place::with(runtime);
+    let mut worker = Worker::start(&place);
+    let program = "trap 'echo heard' TERM; echo up; while :; do sleep 0.05; done";
+    let kept = json!({ "when_worker_exits": KEEP });
+    worker.start_run(&place, 1, &["sh", "-c", program], kept);
+    worker.wait_for_state(1, "Running");
+    wait_until("it is up", LONG, || place.output(&run(1), "stdout").contains("up"));
+    worker.tell(&json!({ "stop": { "run": run(1), "grace": "2s" } }));
+    wait_until("it was asked", LONG, || place.output(&run(1), "stdout").contains("heard"));
+    worker.kill();
+    let mut next = Worker::start(&place);
+    let end = next.end(1);
+    assert_eq!((&end["completed"], &end["exit"]), (&json!("Request"), &json!("Signal(9)")));
+    next.end_by("TERM");
+}
+
 fn a_kept_run_goes_at_its_deadline_when_no_worker_comes(runtime: Runtime) {
     let place = Place::with(runtime);
     let mut worker = Worker::start(&place);
@@ -159,6 +176,7 @@ fn a_rebirth_keeps_what_runs(runtime: Runtime) {
 for_each_runtime!(
     a_guardian_that_is_killed_is_replaced_and_its_runs_live_on_supervised,
     what_is_kept_outlives_its_worker_and_is_taken_over_by_the_next,
+    the_next_worker_tells_why_an_end_was_asked_for,
     a_kept_run_goes_at_its_deadline_when_no_worker_comes,
     the_next_worker_sweeps_what_was_left_when_both_were_killed,
     a_rebirth_keeps_what_runs,

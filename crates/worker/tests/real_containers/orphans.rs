@@ -192,6 +192,23 @@ fn many_workers_are_killed_among_many_runs_and_nothing_is_left(runtime: Runtime)
     place.assert_no_groups();
 }
 
+fn groups_of_a_run_whose_end_was_told_are_removed_by_the_next_worker(runtime: Runtime) {
+    let place = Place::with(runtime);
+    let mut worker = Worker::start(&place);
+    worker.start_run(&place, 1, &["true"], json!({}));
+    worker.end(1);
+    let ours = place.groups();
+    worker.kill();
+    // As if it had been killed before it came to that.
+    for group in ours {
+        fs::create_dir_all(group.join(run(1)).join("oci")).unwrap();
+    }
+    let mut next = Worker::start(&place);
+    assert_eq!(next.end(1)["exit"], "Code(0)");
+    next.end_by("TERM");
+    place.assert_no_groups();
+}
+
 for_each_runtime!(
     after_its_end_nothing_is_left_of_a_run,
     a_guardian_that_is_stopped_does_not_hold_up_an_end,
@@ -200,5 +217,6 @@ for_each_runtime!(
     after_the_workers_kill_nothing_is_left_within_the_kill_wait_and_a_second,
     a_worker_that_is_stopped_past_the_deadline_leaves_nothing_running,
     a_bystander_is_never_harmed,
+    groups_of_a_run_whose_end_was_told_are_removed_by_the_next_worker,
     many_workers_are_killed_among_many_runs_and_nothing_is_left,
 );
