@@ -22,6 +22,16 @@ pub(crate) const PACKAGES: &[Package] = &[
         proof: "etcdctl",
         needed_by: "real_etcd, to see how its clusters are",
     },
+    Package {
+        name: "runc",
+        proof: "/usr/sbin/runc",
+        needed_by: "real_containers, which runs work in images",
+    },
+    Package {
+        name: "busybox-static",
+        proof: "busybox",
+        needed_by: "real_containers, which makes an image of it",
+    },
 ];
 
 /// Asked by packages before they start a service that they bring; 101 stands for "no".

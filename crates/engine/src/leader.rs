@@ -18,7 +18,7 @@ use sterna_protocol::{
 };
 
 use crate::control::{
-    self, Alarm, Answer, BundleId, CallId, Control, Now, Record, RecordKey, Write,
+    self, Alarm, Answer, ParcelId, CallId, Control, Now, Record, RecordKey, Write,
 };
 
 /// A leader, from its election until its reign is over.
@@ -97,7 +97,7 @@ impl Leader {
     }
 
     /// What is to be committed next, if nothing is on its way.
-    pub fn commit(&mut self) -> Option<(BundleId, Vec<Write<RecordKey, Record>>)> {
+    pub fn commit(&mut self) -> Option<(ParcelId, Vec<Write<RecordKey, Record>>)> {
         self.control.commit()
     }
 

@@ -152,6 +152,11 @@ impl Ward {
         self.container.state()
     }
 
+    /// Why its end has begun, if it has and is not over.
+    pub fn cause(&self) -> Option<&Cause> {
+        self.container.cause()
+    }
+
     /// When to call [`Ward::step`] with [`Input::Tick`]; `None` for never.
     pub fn deadline(&self) -> Option<BootTime> {
         self.container.deadline()

@@ -16,7 +16,7 @@ use sterna_worker::{
     interrupts::Interrupts,
     link::{self, Description, Options},
     logs::{self, Logs},
-    machine::{Given, Machine},
+    machine::{Files, Given, Machine},
 };
 
 use crate::{clock, exit};
@@ -83,6 +83,8 @@ fn yes_or_no(text: &str) -> Result<bool, String> {
 }
 
 pub(crate) fn run(args: Args) -> anyhow::Result<()> {
+    // What it may have open is for its containers, too; they get what held before.
+    let files = Files::raise();
     // Before any thread is made.
     let interrupts = Interrupts::watch().context("cannot take signals")?;
     let name = match args.name {
@@ -108,6 +110,10 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
         missing: machine.missing,
     };
     say(clock::wall_time(), &format!("worker {name} begins life {life} in {}", path.display()));
+    if let Some(runtime) = &machine.runtime {
+        let text = format!("images are run by {} ({})", runtime.name, runtime.program.display());
+        say(clock::wall_time(), &text);
+    }
     let logs = Logs::open(&path, logs::Limits::default(), clock::wall_time())
         .with_context(|| format!("cannot keep logs in {}", path.display()))?;
     let options = Options {
@@ -115,7 +121,11 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
         name,
         description,
         wants_drain: args.drain,
-        containers: containers::Options::default(),
+        containers: containers::Options {
+            runtime: machine.runtime,
+            files,
+            ..containers::Options::default()
+        },
     };
     link::run(directory, interrupts, Box::new(logs), options, &mut say)?;
     Ok(())

@@ -19,7 +19,7 @@ use sterna_model::{Bytes, Millicores, RunId, WallTime};
 
 use crate::{
     Containers, Directory,
-    cgroup::{Cgroups, Hold, Isolation},
+    cgroup::{Cgroups, Hold, Isolation, Kind},
     clock::wall_time,
     containers::{Event, Options},
     directory::Layout,
@@ -199,7 +199,8 @@ impl Asked {
         // Without a cgroup it is held by one that is not there, so that its end alone counts.
         let mut hold = Hold::Freezer(self.layout.path.join("none"));
         if self.step == Step::Cgroup {
-            let group = self.cgroups.create(&run.to_string(), &work::Limits::default());
+            let group =
+                self.cgroups.create(&run.to_string(), &work::Limits::default(), Kind::Process);
             hold = group.map_err(io::Error::other)?.hold().clone();
         }
         let plan = Box::new(Plan {
@@ -216,6 +217,8 @@ impl Asked {
             hold,
             doors: Vec::new(),
             stop: StopSignal { signal: libc::SIGTERM, to: To::Process },
+            leaf: None,
+            runtime: None,
         });
         let contract = ContractWord { stop_after_ms: None, is_kept: false };
         let role = RoleWord::Main;
@@ -227,7 +230,8 @@ impl Asked {
         self.channel.push(&Ask::Forget { run }, Vec::new());
         self.channel.flush()?;
         if self.step == Step::Cgroup {
-            self.cgroups.group(&run.to_string(), &work::Limits::default()).remove()?;
+            let limits = work::Limits::default();
+            self.cgroups.group(&run.to_string(), &limits, Kind::Process).remove()?;
         }
         std::fs::remove_dir_all(self.layout.run(run))
     }

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //!   worker.lock     held by the worker        guardian.lock, .sock, .state, .log   the guardian's
-//!   id, life        who this directory is     runs/<run>/   journal, work.json, end.json, work/
+//!   id, life        who this directory is     runs/<run>/   journal, work/, oci/,
+//!                                               work.json, asked.json, end.json
 //!   logs/           what runs wrote, and what was said of them, after their end, too
 //! ```
 //!

@@ -12,6 +12,7 @@
 //! | [`machine`] | what this machine has to give, and what it lacks |
 //! | [`sink`] | where the output of runs goes |
 //! | [`work`] | what is to be run, and how |
+//! | [`oci`] | work in an image, and the runtime that puts it there |
 //! | `sys` | the system calls that nobody offers safely |
 //!
 //! It does not know what else the cluster does: what is said on its link is all that it hears.
@@ -26,6 +27,7 @@ pub mod interrupts;
 pub mod link;
 pub mod logs;
 pub mod machine;
+pub mod oci;
 pub mod sink;
 mod sys;
 pub mod work;

@@ -6,6 +6,8 @@ use serde::{Deserialize, Serialize};
 use sterna_executor::monitor;
 use sterna_model::{Bytes, Millicores, Span};
 
+use crate::oci::Image;
+
 /// One piece of work.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
@@ -14,11 +16,13 @@ pub struct Work {
     pub run: Vec<String>,
     /// Commands that come before it, one after the other; each must succeed.
     pub setup: Vec<Vec<String>>,
+    /// The file system that it finds; the machine's own if none.
+    pub image: Option<Image>,
     /// What it finds in its environment, beside what the worker says of the run.
     pub env: BTreeMap<String, String>,
     /// What the worker says of the run.
     pub about: About,
-    /// Where it begins; a fresh directory of its own if none.
+    /// Where it begins, in its image if it has one; a fresh directory of its own if none.
     pub directory: Option<PathBuf>,
     /// As whom it runs; as the worker does if none. A name or a number.
     pub user: Option<String>,

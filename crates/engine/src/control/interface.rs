@@ -194,8 +194,8 @@ pub enum Input {
     Fleet(scheduler::Effect),
     /// A client asks for something.
     Call(CallId, Call),
-    /// A bundle stands in the store.
-    Committed(super::outbox::BundleId),
+    /// A parcel stands in the store.
+    Committed(super::outbox::ParcelId),
     /// The callback of a task was answered, or was not.
     Called(WorkKey, TaskIncarnation, Called),
     /// Somebody who must know says that the roster is complete although the store was restored.

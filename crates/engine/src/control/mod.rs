@@ -1,7 +1,7 @@
 //! The control core: what runs where, and why; pure.
 //!
 //! ```text
-//!   clients ── Call ──▶ ┌─────────┐ ── writes, one bundle at a time ──▶ store
+//!   clients ── Call ──▶ ┌─────────┐ ── writes, one parcel at a time ──▶ store
 //!   fleet ──── news ──▶ │ Control │ ◀───────────── Committed ──────────
 //!   time ───── Tick ──▶ └─────────┘ ── runs, kills, answers: once they may be said
 //! ```
@@ -63,7 +63,7 @@ pub use self::{
         Alarm, Answer, Begin, Call, CallId, Callback, Called, Drain, Effect, Input, Now, Record,
         RecordKey, ServiceKey, ServiceRecord, Stage, Tombstone,
     },
-    outbox::{BundleId, Write},
+    outbox::{ParcelId, Write},
     payload::{Ended, ended, offer, progress},
     plan::{Change, Planned},
     why::{Next, Rule, Why},
@@ -280,7 +280,7 @@ impl Control {
     }
 
     /// What is to be committed next, if nothing is on its way.
-    pub fn commit(&mut self) -> Option<(BundleId, Vec<Write<RecordKey, Record>>)> {
+    pub fn commit(&mut self) -> Option<(ParcelId, Vec<Write<RecordKey, Record>>)> {
         self.outbox.send()
     }
 
@@ -290,8 +290,8 @@ impl Control {
             Input::Tick => self.pass_time(now),
             Input::Fleet(news) => self.hear(now, news),
             Input::Call(id, call) => self.call(now, id, call),
-            Input::Committed(bundle) => {
-                let released = self.outbox.committed(bundle);
+            Input::Committed(parcel) => {
+                let released = self.outbox.committed(parcel);
                 for effect in &released {
                     if let Effect::Fleet(input) = effect
                         && let scheduler::Input::DeclaredDead(lock) = &**input

@@ -1,48 +1,48 @@
 //! What must stand in the store, and what waits for that.
 //!
 //! ```text
-//!   a decision ──▶ writes, in the open bundle ──▶ committed, one bundle after the other
+//!   a decision ──▶ writes, in the open parcel ──▶ committed, one parcel after the other
 //!                  what follows from it ───────────────▶ released then, in order
 //! ```
 //!
-//! The leader alone writes what is decided here, and its commits are fenced: a bundle applies, or this
+//! The leader alone writes what is decided here, and its commits are fenced: a parcel applies, or this
 //! reign is over. So decisions go on at once, by what the store is going to say; but nothing is sent,
 //! and nobody is told, before everything stands there that was decided until then (safety rules 6
 //! and 18).
 //!
-//! Invariant: bundles are committed in the order in which they were decided, one at a time, and none
+//! Invariant: parcels are committed in the order in which they were decided, one at a time, and none
 //! has more writes than fit into one commit.
 
 use std::collections::{BTreeMap, VecDeque};
 
-/// Names a bundle; later ones are greater.
+/// Names a parcel; later ones are greater.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct BundleId(u64);
+pub struct ParcelId(u64);
 
 /// One write: what is to stand under a key, or that nothing is.
 pub type Write<K, V> = (K, Option<V>);
 
-/// Writes in one bundle at most: commits stay below a hundred operations, fences included.
+/// Writes in one parcel at most: commits stay below a hundred operations, fences included.
 const WRITES_MAX: usize = 80;
 
 /// Everything that is decided and not committed.
 #[derive(Clone, Debug)]
 pub(super) struct Outbox<K, V, A> {
     /// The last is open.
-    bundles: VecDeque<Bundle<K, V, A>>,
-    /// How many bundles are committed.
+    parcels: VecDeque<Parcel<K, V, A>>,
+    /// How many parcels are committed.
     done: u64,
     /// Whether the first is on its way.
     is_sent: bool,
 }
 
 #[derive(Clone, Debug)]
-struct Bundle<K, V, A> {
+struct Parcel<K, V, A> {
     writes: BTreeMap<K, Option<V>>,
     after: Vec<A>,
 }
 
-impl<K, V, A> Default for Bundle<K, V, A> {
+impl<K, V, A> Default for Parcel<K, V, A> {
     fn default() -> Self {
         Self { writes: BTreeMap::new(), after: Vec::new() }
     }
@@ -50,19 +50,19 @@ impl<K, V, A> Default for Bundle<K, V, A> {
 
 impl<K, V, A> Default for Outbox<K, V, A> {
     fn default() -> Self {
-        Self { bundles: VecDeque::new(), done: 0, is_sent: false }
+        Self { parcels: VecDeque::new(), done: 0, is_sent: false }
     }
 }
 
 impl<K: Ord + Clone, V: Clone, A> Outbox<K, V, A> {
     /// Says what is to stand there, or that nothing is.
     pub(super) fn write(&mut self, key: K, value: Option<V>) {
-        let first_is_sent = self.is_sent && self.bundles.len() == 1;
-        let is_full = self.bundles.back().is_none_or(|open| open.writes.len() >= WRITES_MAX);
+        let first_is_sent = self.is_sent && self.parcels.len() == 1;
+        let is_full = self.parcels.back().is_none_or(|open| open.writes.len() >= WRITES_MAX);
         if first_is_sent || is_full {
-            self.bundles.push_back(Bundle::default());
+            self.parcels.push_back(Parcel::default());
         }
-        if let Some(open) = self.bundles.back_mut() {
+        if let Some(open) = self.parcels.back_mut() {
             open.writes.insert(key, value);
         }
     }
@@ -70,7 +70,7 @@ impl<K: Ord + Clone, V: Clone, A> Outbox<K, V, A> {
     /// Keeps what follows until everything stands that was decided so far. If all does, it is given
     /// back at once.
     pub(super) fn after(&mut self, after: A) -> Option<A> {
-        match self.bundles.back_mut() {
+        match self.parcels.back_mut() {
             Some(last) => {
                 last.after.push(after);
                 None
@@ -80,29 +80,29 @@ impl<K: Ord + Clone, V: Clone, A> Outbox<K, V, A> {
     }
 
     /// What is to be committed now, if nothing is on its way.
-    pub(super) fn send(&mut self) -> Option<(BundleId, Vec<Write<K, V>>)> {
+    pub(super) fn send(&mut self) -> Option<(ParcelId, Vec<Write<K, V>>)> {
         if self.is_sent {
             return None;
         }
-        let first = self.bundles.front()?;
+        let first = self.parcels.front()?;
         self.is_sent = true;
         let writes = first.writes.iter().map(|(key, value)| (key.clone(), value.clone()));
-        Some((BundleId(self.done), writes.collect()))
+        Some((ParcelId(self.done), writes.collect()))
     }
 
-    /// A bundle stands: what waited for it is released, in order. Of another bundle it is no news.
-    pub(super) fn committed(&mut self, bundle: BundleId) -> Vec<A> {
-        if !self.is_sent || bundle.0 != self.done {
+    /// A parcel stands: what waited for it is released, in order. Of another parcel it is no news.
+    pub(super) fn committed(&mut self, parcel: ParcelId) -> Vec<A> {
+        if !self.is_sent || parcel.0 != self.done {
             return Vec::new();
         }
         self.is_sent = false;
         self.done += 1;
-        self.bundles.pop_front().map_or_else(Vec::new, |bundle| bundle.after)
+        self.parcels.pop_front().map_or_else(Vec::new, |parcel| parcel.after)
     }
 
     /// How many writes wait.
     pub(super) fn len(&self) -> usize {
-        self.bundles.iter().map(|bundle| bundle.writes.len()).sum()
+        self.parcels.iter().map(|parcel| parcel.writes.len()).sum()
     }
 }
 
@@ -118,15 +118,15 @@ mod tests {
         assert_eq!(outbox.after("at once"), Some("at once"));
         outbox.write(1, Some("a"));
         assert_eq!(outbox.after("sent"), None);
-        let (bundle, writes) = outbox.send().unwrap();
+        let (parcel, writes) = outbox.send().unwrap();
         assert_eq!(writes, [(1, Some("a"))]);
-        assert_eq!(outbox.committed(bundle), ["sent"]);
+        assert_eq!(outbox.committed(parcel), ["sent"]);
         assert_eq!(outbox.len(), 0);
         assert_eq!(outbox.after("at once again"), Some("at once again"));
     }
 
     #[test]
-    fn what_is_decided_while_a_bundle_is_on_its_way_goes_with_the_next() {
+    fn what_is_decided_while_a_parcel_is_on_its_way_goes_with_the_next() {
         let mut outbox = Box::default();
         outbox.write(1, Some("a"));
         assert_eq!(outbox.after("one"), None);
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_word_on_a_key_is_written_and_bundles_are_bounded() {
+    fn the_last_word_on_a_key_is_written_and_parcels_are_bounded() {
         let mut outbox = Box::default();
         outbox.write(1, Some("a"));
         outbox.write(1, Some("b"));
@@ -153,9 +153,9 @@ mod tests {
             outbox.write(key, Some("c"));
         }
         let mut sizes = Vec::new();
-        while let Some((bundle, writes)) = outbox.send() {
+        while let Some((parcel, writes)) = outbox.send() {
             sizes.push(writes.len());
-            outbox.committed(bundle);
+            outbox.committed(parcel);
         }
         assert_eq!(sizes.iter().max(), Some(&WRITES_MAX));
         assert!(sizes.iter().sum::<usize>() >= 200);

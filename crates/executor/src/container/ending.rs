@@ -79,6 +79,11 @@ impl Stopping {
         Self { cause, exit: None, kill_at: None, was_killed: false }
     }
 
+    /// Why it has begun.
+    pub(super) const fn cause(&self) -> &Cause {
+        &self.cause
+    }
+
     /// The process has ended so; what was noted first stays.
     pub(super) fn note(&mut self, exit: Exit) {
         self.exit.get_or_insert(exit);

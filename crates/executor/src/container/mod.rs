@@ -155,6 +155,11 @@ impl Container {
         self.stage.state()
     }
 
+    /// Why its end has begun, if it has and is not over.
+    pub fn cause(&self) -> Option<&Cause> {
+        self.stopping.as_ref().map(Stopping::cause)
+    }
+
     /// When to call [`Container::step`] with [`Input::Tick`]; `None` for never.
     pub fn deadline(&self) -> Option<BootTime> {
         match &self.stage {

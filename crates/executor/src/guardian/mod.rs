@@ -315,7 +315,8 @@ impl Guardian {
         match request {
             Request::Adopt(..) => {}
             Request::Spawn(run, spawn, part, role) => {
-                self.runs.entry(run).or_insert_with(|| Held::new(spawn));
+                let kill_wait = Some(self.kill_wait);
+                self.runs.entry(run).or_insert_with(|| Held::new(spawn, kill_wait));
                 self.with(run, effects, |held, effects| held.spawn(run, part, role, effects));
             }
             Request::Stop(run, grace) => {

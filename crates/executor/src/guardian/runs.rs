@@ -75,7 +75,12 @@ pub(super) struct Held {
     phase: Phase,
     spawn: Spawn,
     parts: Parts,
+    /// The kill wait when it was begun, which its `stop_after` was counted with; not known of one that
+    /// an earlier guardian began.
+    kill_wait: Option<Span>,
     kill_at: Option<BootTime>,
+    /// Whether its deadline came while it was being stopped already.
+    is_hurried: bool,
     was_killed: bool,
     /// What a worker must have heard, in order.
     fates: Vec<Fate>,
@@ -84,12 +89,14 @@ pub(super) struct Held {
 }
 
 impl Held {
-    pub(super) fn new(spawn: Spawn) -> Self {
+    pub(super) fn new(spawn: Spawn, kill_wait: Option<Span>) -> Self {
         Self {
             phase: Phase::Cloning,
             spawn,
             parts: Parts::default(),
+            kill_wait,
             kill_at: None,
+            is_hurried: false,
             was_killed: false,
             fates: Vec::new(),
             passing: Vec::new(),
@@ -100,10 +107,12 @@ impl Held {
     pub(super) fn found(now: BootTime, found: Option<Found>) -> Self {
         let unknown = Spawn { stop_after: Some(Span::ZERO), on_worker_exit: OnWorkerExit::Stop };
         match found {
-            None => Self { phase: Phase::Live, kill_at: Some(now), ..Self::new(unknown) },
-            Some(Found::Over(fates)) => Self { phase: Phase::Empty, fates, ..Self::new(unknown) },
+            None => Self { phase: Phase::Live, kill_at: Some(now), ..Self::new(unknown, None) },
+            Some(Found::Over(fates)) => {
+                Self { phase: Phase::Empty, fates, ..Self::new(unknown, None) }
+            }
             Some(Found::Live { spawn, is_stopping, part }) => {
-                let mut held = Self { phase: Phase::Live, ..Self::new(spawn) };
+                let mut held = Self { phase: Phase::Live, ..Self::new(spawn, None) };
                 let is_stopping = is_stopping && !is_planted(Mistake::ForgetsStops);
                 // What was never let go has ended by itself.
                 held.kill_at = (is_stopping || part.is_none()).then_some(now);
@@ -155,7 +164,10 @@ impl Held {
         let kill = self.kill_at.filter(|_| !self.was_killed);
         match self.phase {
             Phase::Live => self.stop_at(confirmed).into_iter().chain(kill).min(),
-            Phase::Stopping => kill,
+            Phase::Stopping => {
+                let stop = self.stop_at(confirmed).filter(|_| !self.is_hurried && !self.was_killed);
+                kill.into_iter().chain(stop).min()
+            }
             // Whether it may begin is asked when it is there.
             Phase::Cloning | Phase::Empty => None,
         }
@@ -169,17 +181,24 @@ impl Held {
         kill_wait: Span,
         effects: &mut Vec<Effect>,
     ) {
-        match self.phase {
-            Phase::Live => match self.stop_at(confirmed).filter(|stop| now >= *stop) {
-                Some(stop) => {
-                    self.fates.push(Fate::Stopping(Why::Deadline));
-                    // Who was asleep gives no more time than is left.
-                    self.stop(now, run, stop.plus(kill_wait).since(now), effects);
-                }
-                None => self.kill_due(now, run, effects),
-            },
-            Phase::Stopping => self.kill_due(now, run, effects),
-            Phase::Cloning | Phase::Empty => {}
+        let due = self.stop_at(confirmed).filter(|stop| now >= *stop);
+        // Who was asleep gives no more time than is left; and a kill wait that was raised since gives
+        // none beyond what its leader counts with.
+        let kill_wait = self.kill_wait.map_or(kill_wait, |begun| begun.min(kill_wait));
+        let left = due.map(|stop| stop.plus(kill_wait).since(now));
+        match (self.phase, left) {
+            (Phase::Live, Some(left)) => {
+                self.fates.push(Fate::Stopping(Why::Deadline));
+                self.is_hurried = true;
+                self.stop(now, run, left, effects);
+            }
+            // However long somebody gave it, its deadline gives it the kill wait (safety rule 8).
+            (Phase::Stopping, Some(left)) => {
+                self.is_hurried = true;
+                self.stop(now, run, left, effects);
+            }
+            (Phase::Live | Phase::Stopping, None) => self.kill_due(now, run, effects),
+            (Phase::Cloning | Phase::Empty, Some(_) | None) => {}
         }
     }
 

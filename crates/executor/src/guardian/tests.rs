@@ -81,6 +81,35 @@ fn rule_12_a_deadline_is_kept_whoever_is_stopped() {
 }
 
 #[test]
+fn rule_08_a_kill_wait_that_was_raised_since_does_not_move_the_kill() {
+    let mut guardian = guarding(STOPS);
+    ask(&mut guardian, 1, 1, Request::KillWait(Span::from_secs(20)));
+    step(&mut guardian, 60, Input::Tick);
+    assert_eq!(guardian.deadline(), Some(at(65)));
+    // One that was lowered holds at once, and one that begins with the new one has it.
+    ask(&mut guardian, 61, 1, Request::Confirmed(at(61)));
+    ask(&mut guardian, 61, 1, main(2, STOPS));
+    step(&mut guardian, 61, Input::Cloned(run(2), MAIN));
+    ask(&mut guardian, 62, 1, Request::KillWait(Span::from_secs(10)));
+    step(&mut guardian, 65, Input::Tick);
+    step(&mut guardian, 65, Input::Empty(run(1)));
+    step(&mut guardian, 121, Input::Tick);
+    assert_eq!(guardian.deadline(), Some(at(131)));
+}
+
+#[test]
+fn rule_08_a_long_grace_ends_with_the_kill_wait_after_the_deadline() {
+    let mut guardian = guarding(STOPS);
+    let asked = ask(&mut guardian, 30, 1, Request::Stop(run(1), Span::from_secs(3600)));
+    assert_eq!(asked, [Effect::Terminate(run(1))]);
+    assert_eq!(guardian.deadline(), Some(at(60)));
+    assert_eq!(step(&mut guardian, 60, Input::Tick), []);
+    assert_eq!(guardian.deadline(), Some(at(65)));
+    assert_eq!(step(&mut guardian, 65, Input::Tick), [Effect::Kill(run(1))]);
+    assert_eq!(guardian.deadline(), None);
+}
+
+#[test]
 fn rule_12_a_confirmation_moves_every_deadline() {
     let mut guardian = guarding(STOPS);
     let kept = Kept { confirmed: Some(at(49)), process: Some(Process::new(1)) };

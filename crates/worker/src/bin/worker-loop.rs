@@ -1,6 +1,6 @@
 //! A worker without a link, for tests: takes orders as lines of JSON and answers in the same form.
 //!
-//! `worker-loop DIRECTORY [ISOLATION]` says `{"ready": …}` first.
+//! `worker-loop DIRECTORY [ISOLATION [without-runtime]]` says `{"ready": …}` first.
 
 use std::{
     io::{self, BufRead, Write},
@@ -19,7 +19,7 @@ use sterna_worker::{
     guardian,
     interrupts::{Interrupt, Interrupts},
     logs::{Direction, Entry, From, Limits, Logs, Of, Reader, Request},
-    machine::{Given, Machine},
+    machine::{Files, Given, Machine},
     work::{Signal, To, Work},
 };
 
@@ -93,35 +93,31 @@ fn work() -> Result<()> {
     let isolation = arguments.get(2).map_or(Ok(Isolation::Cgroup2), |word| {
         serde_json::from_value(Value::String(word.clone()))
     })?;
+    let files = Files::raise();
     let interrupts = Interrupts::watch()?;
     let mut directory = Directory::open(&path)?;
+    let search = std::env::var_os("PATH").unwrap_or_default();
+    let machine = Machine::discover(&path, &Given::default(), &search);
+    let is_without = arguments.get(3).is_some_and(|word| word == "without-runtime");
     let logs = Logs::open(&path, Limits::default(), wall_time())?;
     let reader = logs.reader();
     let (sender, receiver) = mpsc::channel();
     let events = sender.clone();
     let containers = Containers::open(
         &directory,
-        Options { isolation, sample_every: Span::from_millis(200), ..Options::default() },
+        Options {
+            isolation,
+            sample_every: Span::from_millis(200),
+            runtime: machine.runtime.filter(|_| !is_without),
+            files,
+            ..Options::default()
+        },
         Box::new(logs),
         Box::new(move |event| drop(events.send(Happening::Event(event)))),
     )?;
-    let (orders, signals) = (sender.clone(), sender);
-    std::thread::spawn(move || {
-        for line in io::stdin().lock().lines().map_while(io::Result::ok) {
-            match serde_json::from_str(&line) {
-                Ok(order) => drop(orders.send(Happening::Order(order))),
-                Err(error) => say(&json!({ "error": format!("{error}: {line}") })),
-            }
-        }
-    });
-    std::thread::spawn(move || {
-        while let Ok(interrupt) = interrupts.wait() {
-            drop(signals.send(Happening::Interrupt(interrupt)));
-        }
-    });
+    listen(&sender, interrupts);
+    drop(sender);
     let isolation = serde_json::to_value(containers.isolation())?;
-    let search = std::env::var_os("PATH").unwrap_or_default();
-    let machine = Machine::discover(&path, &Given::default(), &search);
     let missing = [containers.missing(), &machine.missing].concat();
     say(&json!({
         "ready": isolation,
@@ -154,6 +150,24 @@ fn work() -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// Takes orders and signals, each on a thread of its own.
+fn listen(happenings: &mpsc::Sender<Happening>, interrupts: Interrupts) {
+    let (orders, signals) = (happenings.clone(), happenings.clone());
+    std::thread::spawn(move || {
+        for line in io::stdin().lock().lines().map_while(io::Result::ok) {
+            match serde_json::from_str(&line) {
+                Ok(order) => drop(orders.send(Happening::Order(order))),
+                Err(error) => say(&json!({ "error": format!("{error}: {line}") })),
+            }
+        }
+    });
+    std::thread::spawn(move || {
+        while let Ok(interrupt) = interrupts.wait() {
+            drop(signals.send(Happening::Interrupt(interrupt)));
+        }
+    });
 }
 
 fn obey(containers: &Containers, order: Order) {

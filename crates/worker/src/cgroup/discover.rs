@@ -30,6 +30,9 @@ pub(crate) struct Cgroups {
     pub(super) of_two: Vec<Controller>,
     /// Our groups of version 1.
     pub(super) one: BTreeMap<Controller, PathBuf>,
+    pub(super) mounted: Mounted,
+    /// The path of our groups from the top of each hierarchy.
+    pub(super) name: PathBuf,
     missing: Vec<String>,
 }
 
@@ -44,9 +47,11 @@ impl Cgroups {
             two: None,
             of_two: Vec::new(),
             one: BTreeMap::new(),
+            mounted: mounted(&mounts),
+            name: PathBuf::from(name),
             missing: Vec::new(),
         };
-        let mounted = mounted(&mounts);
+        let mounted = found.mounted.clone();
         match ceiling {
             Isolation::Cgroup2 => {
                 found.try_two(name, mounted.two.as_ref().map(|mount| mount.place.as_path()), &own);
@@ -75,12 +80,20 @@ impl Cgroups {
 
     /// The groups that all others lie in.
     pub(crate) fn ours(&self) -> Vec<PathBuf> {
-        self.two.iter().chain(self.one.values()).cloned().collect()
+        let ours: BTreeSet<&PathBuf> = self.two.iter().chain(self.one.values()).collect();
+        let others = self.others().into_iter().filter(|path| !ours.contains(path));
+        ours.iter().copied().cloned().chain(others).collect()
+    }
+
+    /// Our groups in every hierarchy, used by us or not: a runtime of images makes some in each.
+    pub(super) fn others(&self) -> Vec<PathBuf> {
+        let two = self.mounted.two.as_ref().map(|mount| &mount.place);
+        self.mounted.all.iter().chain(two).map(|place| place.join(&self.name)).collect()
     }
 
     /// Names of groups that are there, in any hierarchy.
     pub(crate) fn names(&self) -> BTreeSet<String> {
-        let bases = self.two.iter().chain(self.one.values());
+        let bases = self.ours().into_iter();
         let entries = bases.flat_map(|base| fs::read_dir(base).into_iter().flatten().flatten());
         let groups = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
         groups.filter_map(|entry| entry.file_name().into_string().ok()).collect()
@@ -99,7 +112,8 @@ impl Cgroups {
                 end_process(process, name);
             }
         }
-        Group::left(path.filter(|path| path.exists()), of_one)
+        let others = self.others().into_iter().map(|base| base.join(name));
+        Group::left(path.filter(|path| path.exists()), of_one, others.collect())
     }
 
     fn say(&mut self, text: impl Into<String>) {
@@ -127,6 +141,7 @@ impl Cgroups {
                 enabled.split_whitespace().any(|word| word == controller.name())
             };
             self.of_two = Controller::LIMITING.into_iter().filter(has).collect();
+            self.name = base.strip_prefix(mount).unwrap_or(&base).to_owned();
             self.two = Some(base);
             self.isolation = Isolation::Cgroup2;
             return;
@@ -160,7 +175,7 @@ impl Cgroups {
             }
             (Isolation::Cgroup2 | Isolation::Freezer, Isolation::Tree) => {
                 self.say(
-                    "no cgroups that may be written to: runs are told apart by their process tree",
+                    "no cgroups that may be written to: runs are told apart by their process tree, and none can have an image",
                 );
             }
         }
@@ -179,7 +194,7 @@ fn end_process(process: u32, name: &str) {
     let pid = i32::try_from(process).ok().and_then(Pid::from_raw);
     let Some(Ok(fd)) = pid.map(|pid| pidfd_open(pid, PidfdFlags::empty())) else { return };
     let groups = fs::read_to_string(format!("/proc/{process}/cgroup")).unwrap_or_default();
-    if groups.lines().any(|line| line.ends_with(name)) {
+    if groups.lines().any(|line| line.ends_with(name) || line.contains(&format!("/{name}/"))) {
         // Who has ended meanwhile needs no signal.
         let _ = pidfd_send_signal(fd, Signal::KILL);
     }
@@ -194,10 +209,30 @@ fn make(path: &Path) -> io::Result<()> {
 }
 
 /// The hierarchies of this machine.
-#[derive(Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Mounted {
     pub(super) two: Option<Mount>,
     pub(super) one: BTreeMap<Controller, Mount>,
+    /// Where each hierarchy of version 1 is, whatever it is for.
+    pub(super) all: Vec<PathBuf>,
+}
+
+/// Which versions a machine has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Versions {
+    One,
+    Two,
+    Both,
+}
+
+/// Which versions this machine has; who has none cannot be told from who has the first.
+pub(crate) fn versions() -> Versions {
+    let mounted = mounted(&fs::read_to_string("/proc/self/mountinfo").unwrap_or_default());
+    match (mounted.two, mounted.all.as_slice()) {
+        (Some(_), []) => Versions::Two,
+        (Some(_), [_, ..]) => Versions::Both,
+        (None, [] | [_, ..]) => Versions::One,
+    }
 }
 
 /// Where a hierarchy is mounted, and which of its groups is seen there.
@@ -224,6 +259,7 @@ pub(super) fn mounted(text: &str) -> Mounted {
         if kind == Some("cgroup2") {
             mounted.two.get_or_insert_with(mount);
         } else if kind == Some("cgroup") {
+            mounted.all.push(PathBuf::from(place));
             for option in options.split(',') {
                 let all = Controller::LIMITING.into_iter().chain([Controller::Freezer]);
                 for controller in all.filter(|controller| controller.name() == option) {
@@ -250,6 +286,7 @@ mod tests {
         let cpu = mounted.one.get(&Controller::Cpu).unwrap();
         assert_eq!(cpu.place, Path::new("/sys/fs/cgroup/cpu,cpuacct"));
         assert_eq!(mounted.one.keys().collect::<Vec<_>>(), [&Controller::Cpu, &Controller::Memory]);
+        assert_eq!(mounted.all.len(), 2);
     }
 
     #[test]

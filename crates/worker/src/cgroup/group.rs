@@ -36,7 +36,25 @@ pub(crate) struct Group {
     /// Groups of version 1 that its processes must be moved into.
     pub(super) one: Vec<(Controller, PathBuf)>,
     pub(super) has_memory: bool,
+    /// Where the runtime of an image is, if the run has one: version 2 has no processes in a group
+    /// that has others below it.
+    leaf: Option<PathBuf>,
+    /// Groups that a runtime may have made.
+    others: Vec<PathBuf>,
 }
+
+/// Whether a run brings its own file system.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// It is made of processes of ours.
+    Process,
+    /// A runtime makes its processes, in groups below ours, which have its limits.
+    Image,
+}
+
+/// Below a run's own group: where its runtime is, and where what that has made is.
+const LEAF: &str = "main";
+const BELOW: &str = "oci";
 
 /// Length of a period of processor time, in microseconds.
 const PERIOD_US: u64 = 100_000;
@@ -48,9 +66,18 @@ impl Cgroups {
     ///
     /// # Errors
     /// A group cannot be made, or a limit cannot be set.
-    pub(crate) fn create(&self, name: &str, limits: &Limits) -> Result<Group, GroupError> {
-        let mut group = self.group(name, limits);
-        let made = group.make().and_then(|()| self.limit(&mut group, limits));
+    pub(crate) fn create(
+        &self,
+        name: &str,
+        limits: &Limits,
+        kind: Kind,
+    ) -> Result<Group, GroupError> {
+        check(limits)?;
+        let mut group = self.group(name, limits, kind);
+        let made = group.make(kind).and_then(|()| match kind {
+            Kind::Process => self.limit(&mut group, limits),
+            Kind::Image => Ok(()),
+        });
         if made.is_err() {
             // The reason for which it failed is the one to tell; a sweep finds what is left.
             drop(group.remove());
@@ -59,7 +86,7 @@ impl Cgroups {
     }
 
     /// The groups that such a run has.
-    pub(crate) fn group(&self, name: &str, limits: &Limits) -> Group {
+    pub(crate) fn group(&self, name: &str, limits: &Limits, kind: Kind) -> Group {
         let path = match self.isolation {
             Isolation::Cgroup2 => self.two.as_ref(),
             Isolation::Freezer => self.one.get(&Controller::Freezer),
@@ -77,18 +104,50 @@ impl Cgroups {
             (Controller::Pids, limits.pids.is_some()),
         ];
         let one = wanted.into_iter().filter(|(_, is_wanted)| *is_wanted);
-        let one = one.filter_map(|(controller, _)| {
-            self.one.get(&controller).map(|base| (controller, base.join(name)))
+        let one = one.filter_map(|(controller, _)| match kind {
+            Kind::Process => self.one.get(&controller).map(|base| (controller, base.join(name))),
+            Kind::Image => {
+                let mount = self.mounted.one.get(&controller)?;
+                Some((controller, mount.place.join(&self.name).join(name).join(BELOW)))
+            }
         });
-        Group { hold, one: one.collect(), has_memory: self.of_two.contains(&Controller::Memory) }
+        let (leaf, others) = match (kind, &hold) {
+            (Kind::Process, Hold::Cgroup2(_) | Hold::Freezer(_) | Hold::Tree) => (None, Vec::new()),
+            (Kind::Image, Hold::Cgroup2(path)) => (Some(path.join(LEAF)), self.others()),
+            (Kind::Image, Hold::Freezer(_) | Hold::Tree) => (None, self.others()),
+        };
+        Group {
+            hold,
+            one: one.collect(),
+            has_memory: self.of_two.contains(&Controller::Memory),
+            leaf,
+            others: others.into_iter().map(|base| base.join(name)).collect(),
+        }
+    }
+
+    /// The path of the groups that a runtime is to make for such a run, from the top of each hierarchy;
+    /// `None` where no group would hold them.
+    pub(crate) fn below(&self, name: &str) -> Option<String> {
+        match self.isolation {
+            Isolation::Cgroup2 | Isolation::Freezer => {
+                let path = Path::new("/").join(&self.name).join(name).join(BELOW);
+                Some(path.to_string_lossy().into_owned())
+            }
+            Isolation::Tree => None,
+        }
+    }
+
+    /// Whether swap can be limited.
+    pub(crate) fn counts_swap(&self) -> bool {
+        let two = self.two.as_ref().map(|base| base.join("memory.swap.max"));
+        let one = self.one.get(&Controller::Memory);
+        let one = one.map(|base| base.join("memory.memsw.limit_in_bytes"));
+        two.into_iter().chain(one).any(|file| file.exists())
     }
 
     fn limit(&self, group: &mut Group, limits: &Limits) -> Result<(), GroupError> {
         if let Some(cpu) = limits.cpu {
             let quota = cpu.get().saturating_mul(PERIOD_US) / 1_000;
-            if quota < QUOTA_MIN_US {
-                return Err(refused("cpu", cpu.to_string(), "the least that can be had is 0.01"));
-            }
             let both = format!("{quota} {PERIOD_US}");
             self.write(
                 group,
@@ -99,13 +158,6 @@ impl Cgroups {
             .map_err(|error| refused("cpu", cpu.to_string(), error))?;
         }
         if let Some(memory) = limits.memory {
-            if memory.get() < 64 * 1024 {
-                return Err(refused(
-                    "memory",
-                    memory.to_string(),
-                    "no process fits into less than 64KiB",
-                ));
-            }
             let bytes = memory.get().to_string();
             self.write(
                 group,
@@ -124,9 +176,6 @@ impl Cgroups {
         }
         if let Some(pids) = limits.pids {
             let count = pids.to_string();
-            if pids == 0 {
-                return Err(refused("pids", count, "a run is at least one process"));
-            }
             self.write(group, Controller::Pids, ("pids.max", &count), ("pids.max", &count))
                 .map_err(|error| refused("pids", count, error))?;
         }
@@ -155,21 +204,33 @@ impl Cgroups {
 
 impl Group {
     /// What somebody has left.
-    pub(super) fn left(two: Option<PathBuf>, one: Vec<(Controller, PathBuf)>) -> Self {
-        Self { hold: two.map_or(Hold::Tree, Hold::Cgroup2), one, has_memory: false }
+    pub(super) fn left(
+        two: Option<PathBuf>,
+        one: Vec<(Controller, PathBuf)>,
+        others: Vec<PathBuf>,
+    ) -> Self {
+        let hold = two.map_or(Hold::Tree, Hold::Cgroup2);
+        Self { hold, one, has_memory: false, leaf: None, others }
     }
 
     pub(crate) const fn hold(&self) -> &Hold {
         &self.hold
     }
 
-    /// Files of version 1 to which a process id is written before the go byte.
-    pub(crate) fn doors(&self) -> Vec<PathBuf> {
+    /// The group of version 2 in which the runtime of an image is.
+    pub(crate) fn leaf(&self) -> Option<&Path> {
+        self.leaf.as_deref()
+    }
+
+    /// Files of version 1 to which a process id is written before the go byte. A runtime does that for
+    /// what it makes, and is held itself, but not limited.
+    pub(crate) fn doors(&self, kind: Kind) -> Vec<PathBuf> {
         let held = match &self.hold {
-            Hold::Freezer(path) => Some(path.join("cgroup.procs")),
+            Hold::Freezer(path) => Some(path),
             Hold::Cgroup2(_) | Hold::Tree => None,
         };
-        held.into_iter().chain(self.one.iter().map(|(_, path)| path.join("cgroup.procs"))).collect()
+        let limiting = self.one.iter().map(|(_, path)| path).filter(|_| kind == Kind::Process);
+        held.into_iter().chain(limiting).map(|path| path.join("cgroup.procs")).collect()
     }
 
     fn paths(&self) -> impl Iterator<Item = &Path> {
@@ -180,8 +241,13 @@ impl Group {
         held.into_iter().chain(self.one.iter().map(|(_, path)| path.as_path()))
     }
 
-    fn make(&self) -> Result<(), GroupError> {
-        for path in self.paths() {
+    fn make(&self, kind: Kind) -> Result<(), GroupError> {
+        let made = self.paths().take(match kind {
+            Kind::Process => usize::MAX,
+            // What is below is made by the runtime.
+            Kind::Image => 1,
+        });
+        for path in made.chain(self.leaf()) {
             match fs::create_dir(path) {
                 Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
                     return Err(GroupError::Make { path: path.to_owned(), error });
@@ -197,7 +263,7 @@ impl Group {
     /// # Errors
     /// One is still in use: the kernel takes a moment to let go of what has ended. Try again.
     pub(crate) fn remove(&self) -> io::Result<()> {
-        self.paths().try_for_each(remove_tree)
+        self.paths().chain(self.others.iter().map(PathBuf::as_path)).try_for_each(remove_tree)
     }
 }
 
@@ -215,6 +281,26 @@ fn remove_tree(path: &Path) -> io::Result<()> {
         }
     }
     fs::remove_dir(path)
+}
+
+/// Refuses what no machine can do.
+fn check(limits: &Limits) -> Result<(), GroupError> {
+    let Limits { cpu, memory, pids, disk: _ } = limits;
+    if let Some(cpu) = cpu
+        && cpu.get().saturating_mul(PERIOD_US) / 1_000 < QUOTA_MIN_US
+    {
+        return Err(refused("cpu", cpu.to_string(), "the least that can be had is 0.01"));
+    }
+    if let Some(memory) = memory
+        && memory.get() < 64 * 1024
+    {
+        let why = "no process fits into less than 64KiB";
+        return Err(refused("memory", memory.to_string(), why));
+    }
+    if *pids == Some(0) {
+        return Err(refused("pids", "0".to_owned(), "a run is at least one process"));
+    }
+    Ok(())
 }
 
 fn refused(what: &'static str, asked: String, why: impl std::fmt::Display) -> GroupError {

@@ -6,7 +6,8 @@
 //! ```
 //!
 //! A machine may have version 2 whole, version 1 whole, or (hybrid) both, with each controller in one
-//! of them. Without version 2 a run is told apart by a group of the freezer; without either, by its
+//! of them. A run with an image has its runtime in `<run>/main` and what that makes in `<run>/oci`, in
+//! every hierarchy. Without version 2 a run is told apart by a group of the freezer; without either, by its
 //! process tree.
 //!
 //! Invariant: nothing outside of our own groups is written to, except to enable controllers for them.
@@ -20,8 +21,8 @@ mod usage;
 
 pub(crate) use self::{
     bounds::{Bounds, Texts},
-    discover::Cgroups,
-    group::{Group, Hold},
+    discover::{Cgroups, Versions, versions},
+    group::{Group, Hold, Kind},
 };
 pub use self::{discover::Isolation, usage::Usage};
 

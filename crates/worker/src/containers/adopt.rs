@@ -4,6 +4,7 @@ use std::{collections::BTreeMap, io};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use sterna_executor::{
+    container::How,
     guardian::{Part, Phase},
     ward::{Input, Ward},
 };
@@ -13,7 +14,7 @@ use super::{
     Event,
     driver::Driver,
     live::{Live, spec},
-    prepare::Prepared,
+    prepare::{Ground, Prepared},
     stored::{self, Begun},
     sweeper::Chore,
 };
@@ -41,7 +42,12 @@ impl Driver {
             self.channel.push(&Ask::Stop { run: *run, grace_ms: 0 }, Vec::new());
         }
         for name in self.cgroups.names() {
-            let is_held = name.parse::<RunId>().is_ok_and(|run| held.contains_key(&run));
+            // Of a run whose end was told nothing is left; its worker may have been killed before it
+            // had removed its groups.
+            let is_told =
+                |run: RunId| self.lives.get(&run).is_some_and(|live| live.report.is_some());
+            let is_held =
+                name.parse::<RunId>().is_ok_and(|run| held.contains_key(&run) && !is_told(run));
             if !is_held {
                 let group = self.cgroups.end(&name);
                 self.sweeper.tell(Chore::Groups(Some(group)));
@@ -66,7 +72,8 @@ impl Driver {
         loop {
             if let Some((say, _)) = self.channel.next::<Say>()? {
                 match say {
-                    Say::Adopted { held } => {
+                    Say::Adopted { held, has_images } => {
+                        self.has_images = has_images;
                         let held = held.into_iter();
                         return Ok(held
                             .map(|held| (held.run, (held.phase.phase(), held.part.map(Part::new))))
@@ -103,8 +110,9 @@ impl Driver {
         let Some(begun) = Begun::read(&directory).filter(|begun| begun.boot == self.at.boot) else {
             return;
         };
-        let layout = &self.at.layout;
-        let described = Prepared::describe(layout, &self.cgroups, run, &begun.work, &begun.ports);
+        let (layout, cgroups) = (&self.at.layout, &self.cgroups);
+        let ground = Ground { layout, cgroups, options: &self.options };
+        let described = Prepared::describe(ground, run, &begun.work, &begun.ports);
         let Ok(prepared) = described else { return };
         let now = boot_time();
         let begun_at = BootTime::from_millis(begun.begun_ms);
@@ -116,6 +124,10 @@ impl Driver {
         let state = live.ward.state();
         self.lives.insert(run, live);
         (self.listener)(Event::Became(run, state));
+        if let Some(cause) = stored::read_asked(&directory) {
+            // Asked again it ends no later, and its first cause is known.
+            self.step(run, Input::Stop(cause, How::Gracefully));
+        }
     }
 
     /// The guardian is gone. Its runs go on; another one takes them over (safety rule 14).

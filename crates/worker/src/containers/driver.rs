@@ -16,7 +16,7 @@ use super::{
     live::{Live, spec},
     output::{Order, Output},
     ports::Ports,
-    prepare::Prepared,
+    prepare::{Ground, Prepared},
     probe,
     stored::{self, Begun},
     sweeper::{Chore, Sweeper},
@@ -35,6 +35,10 @@ const GUARDIAN: u64 = 1;
 /// How often work directories with a limit are measured, in samples.
 const MEASURE_EVERY: u64 = 2;
 
+/// What a run with an image is told while its guardian is of an earlier version.
+const OLD_GUARDIAN: &str = "the guardian of this worker is of an earlier version, which knows no \
+     images: it is replaced when it holds nothing any more and its worker starts anew";
+
 /// Everything that the loop has.
 pub(super) struct Driver {
     pub(super) at: Place,
@@ -48,6 +52,8 @@ pub(super) struct Driver {
     pub(super) listener: Listener,
     pub(super) lives: BTreeMap<RunId, Live>,
     pub(super) confirmed: Option<BootTime>,
+    /// Whether the guardian knows what to do with images.
+    pub(super) has_images: bool,
     orders: Orders,
     epoll: OwnedFd,
     next_sample: BootTime,
@@ -109,6 +115,7 @@ impl Driver {
             listener,
             lives: BTreeMap::new(),
             confirmed: None,
+            has_images: false,
             orders,
             epoll,
             next_sample: boot_time(),
@@ -325,8 +332,12 @@ impl Driver {
                     self.step(run, Input::NotAsked(why));
                 }
             }
-            Effect::Stop(grace) => self.ask(&Ask::Stop { run, grace_ms: grace.as_millis() }),
+            Effect::Stop(grace) => {
+                self.keep_cause(run);
+                self.ask(&Ask::Stop { run, grace_ms: grace.as_millis() });
+            }
             Effect::Kill => {
+                self.keep_cause(run);
                 if let Some(live) = self.lives.get(&run) {
                     live.kill();
                 }
@@ -341,10 +352,24 @@ impl Driver {
         }
     }
 
+    fn keep_cause(&self, run: RunId) {
+        if let Some(cause) = self.lives.get(&run).and_then(|live| live.ward.cause()) {
+            // If it is not kept, the next worker says how it ended, and not why.
+            drop(stored::write_asked(&self.at.layout.run(run), cause));
+        }
+    }
+
     fn create(&mut self, run: RunId) -> Result<(), String> {
         let Some(live) = self.lives.get_mut(&run) else { return Ok(()) };
         let ports = self.ports.take(&live.work.ports)?;
-        let made = Prepared::make(&self.at.layout, &self.cgroups, run, &live.work, &ports);
+        let ground =
+            Ground { layout: &self.at.layout, cgroups: &self.cgroups, options: &self.options };
+        let made = match (&live.work.image, self.has_images) {
+            (Some(_), false) => Err(OLD_GUARDIAN.to_owned()),
+            (Some(_), true) | (None, true | false) => {
+                Prepared::make(ground, run, &live.work, &ports)
+            }
+        };
         let made = made.and_then(|prepared| {
             let begun = Begun {
                 boot: self.at.boot.clone(),
@@ -375,7 +400,7 @@ impl Driver {
         let Some(live) = self.lives.get_mut(&run) else { return Ok(()) };
         let Some(prepared) = &live.prepared else { return Ok(()) };
         let role = RoleWord::of(step.role());
-        let plan = Box::new(prepared.plan(&live.work, live.command(step), role)?);
+        let plan = Box::new(prepared.plan(&live.work, live.command(step), part.get(), role)?);
         let contract = live.contract();
         self.ask(&Ask::Spawn { run, part: part.get(), role, contract, plan });
         Ok(())
@@ -392,14 +417,14 @@ impl Driver {
         let answer = move |is_good| orders.send(Command::Probed(run, question, id, is_good));
         match &monitor.probe {
             Probe::Command(command) => {
+                let part = live.ward.probe_by_command(question, id).get();
                 let plan = live
                     .prepared
                     .as_ref()
-                    .map(|prepared| prepared.plan(&live.work, command, RoleWord::Probe));
+                    .map(|prepared| prepared.plan(&live.work, command, part, RoleWord::Probe));
                 let Some(Ok(plan)) = plan else {
                     return self.step(run, Input::Probed(question, id, false));
                 };
-                let part = live.ward.probe_by_command(question, id).get();
                 let (contract, role) = (live.contract(), RoleWord::of(Role::Probe));
                 self.ask(&Ask::Spawn { run, part, role, contract, plan: Box::new(plan) });
             }

@@ -18,6 +18,7 @@
 mod adopt;
 mod driver;
 mod fates;
+mod image;
 mod live;
 mod output;
 mod ports;
@@ -52,6 +53,8 @@ use crate::{
     cgroup::{Cgroups, Isolation, Usage},
     directory::Directory,
     guardian,
+    machine::Files,
+    oci::Runtime,
     sink::Sinks,
     work::{Signal, To, Work},
 };
@@ -67,6 +70,10 @@ pub struct Options {
     pub kill_wait: Span,
     /// Between two looks at what containers use.
     pub sample_every: Span,
+    /// What runs images.
+    pub runtime: Option<Runtime>,
+    /// How many files each process of a run may have open, if its work does not say.
+    pub files: Files,
 }
 
 impl Default for Options {
@@ -76,6 +83,8 @@ impl Default for Options {
             ports: 20_000..=29_999,
             kill_wait: Span::from_secs(5),
             sample_every: Span::from_secs(5),
+            runtime: None,
+            files: Files::own(),
         }
     }
 }

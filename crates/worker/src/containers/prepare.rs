@@ -6,45 +6,62 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use rustix::process::{Resource, getrlimit};
 use sterna_model::RunId;
 
-use super::{ports, users};
+use super::{Options, image::InImage, ports, users};
 use crate::{
-    cgroup::{Cgroups, Group},
+    cgroup::{Cgroups, Group, Kind},
     directory::Layout,
     guardian::{Plan, RoleWord, StreamWord},
+    machine::Files,
+    oci::WORK,
     work::{ProcessGroup, Work},
 };
 
-const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+pub(super) const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
+/// What runs are made from.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Ground<'a> {
+    pub(super) layout: &'a Layout,
+    pub(super) cgroups: &'a Cgroups,
+    pub(super) options: &'a Options,
+}
 
 /// Everything that was made for a run.
 #[derive(Debug)]
 pub(super) struct Prepared {
     pub(super) group: Group,
-    ids: Option<(u32, u32, Vec<u32>)>,
-    environment: Vec<(String, String)>,
+    pub(super) ids: Option<(u32, u32, Vec<u32>)>,
+    pub(super) environment: Vec<(String, String)>,
+    /// Where its commands begin, as they see it.
     directory: PathBuf,
-    rlimits: Vec<(u32, u64, u64)>,
+    /// Its fresh work directory, as the machine sees it.
+    pub(super) own: PathBuf,
+    pub(super) rlimits: Vec<(u32, u64, u64)>,
+    /// Its image, if it has one; or why that cannot be used.
+    image: Option<Result<InImage, String>>,
 }
 
 impl Prepared {
     /// Makes what the run needs. If something cannot be made, the reason says what, and what was made
     /// is removed again.
     pub(super) fn make(
-        data: &Layout,
-        cgroups: &Cgroups,
+        ground: Ground<'_>,
         run: RunId,
         work: &Work,
         ports: &[(String, u16)],
     ) -> Result<Self, String> {
-        let prepared = Self::describe(data, cgroups, run, work, ports)?;
-        let of_run = data.run(run);
+        let prepared = Self::describe(ground, run, work, ports)?;
+        if let Some(Err(why)) = &prepared.image {
+            return Err(why.clone());
+        }
+        let of_run = ground.layout.run(run);
         let made = fs::DirBuilder::new().mode(0o711).create(&of_run);
         made.map_err(|error| format!("cannot make {}: {error}", of_run.display()))?;
         let made = prepared.make_directory(work).and_then(|()| {
-            cgroups.create(&run.to_string(), &work.limits).map_err(|error| because(&error))
+            let made = ground.cgroups.create(&run.to_string(), &work.limits, kind(work));
+            made.map_err(|error| because(&error))
         });
         if made.is_err() {
             // The reason is what is told; a sweep finds what cannot be removed now.
@@ -55,38 +72,48 @@ impl Prepared {
 
     /// What the run has, if everything is as [`Prepared::make`] left it.
     pub(super) fn describe(
-        data: &Layout,
-        cgroups: &Cgroups,
+        ground: Ground<'_>,
         run: RunId,
         work: &Work,
         ports: &[(String, u16)],
     ) -> Result<Self, String> {
-        let who = users::find(work.user.as_deref(), work.group.as_deref())?;
-        let own = data.run(run).join("work");
-        let directory = work.directory.clone().unwrap_or(own);
+        let image = work.image.as_ref().map(|image| InImage::open(ground, run, work, image));
+        let (user, group) = (work.user.as_deref(), work.group.as_deref());
+        let who = match &image {
+            None => users::find(user, group, users::of_machine)?,
+            Some(Ok(image)) => users::find(user, group, |path| image.opened.text(path))?,
+            Some(Err(_)) => None,
+        };
+        let own = ground.layout.run(run).join("work");
+        let fresh = if image.is_some() { PathBuf::from(WORK) } else { own.clone() };
+        let directory = work.directory.clone().unwrap_or(fresh);
         let environment = environment(work, run, &directory, who.as_ref(), ports);
         Ok(Self {
-            group: cgroups.group(&run.to_string(), &work.limits),
+            group: ground.cgroups.group(&run.to_string(), &work.limits, kind(work)),
             ids: who.map(|who| (who.user, who.group, who.groups)),
             environment,
             directory,
-            rlimits: rlimits(work)?,
+            own,
+            rlimits: rlimits(work, ground.options.files)?,
+            image,
         })
     }
 
     fn make_directory(&self, work: &Work) -> Result<(), String> {
-        if let Some(given) = &work.directory {
-            return match fs::metadata(given) {
-                Ok(found) if found.is_dir() => Ok(()),
-                Ok(_) => Err(format!("the work directory {} is not a directory", given.display())),
-                Err(error) => {
-                    Err(format!("the work directory {} is missing: {error}", given.display()))
-                }
-            };
+        let image = self.image.as_ref().and_then(|image| image.as_ref().ok());
+        match (&work.directory, image) {
+            (Some(given), None) => return is_directory(given),
+            (Some(given), Some(image)) if !image.opened.has_directory(given) => {
+                let given = given.display();
+                return Err(format!("the work directory {given} is missing in the image"));
+            }
+            (Some(_) | None, Some(_)) | (None, None) => {}
         }
-        let fresh = &self.directory;
-        let made = fs::DirBuilder::new().mode(0o700).create(fresh).and_then(|()| match self.ids {
-            Some((user, group, _)) => chown(fresh, Some(user), Some(group)),
+        let fresh = &self.own;
+        let of_image = || image.and_then(|image| image.opened.user());
+        let owner = self.ids.as_ref().map(|(user, group, _)| (*user, *group)).or_else(of_image);
+        let made = fs::DirBuilder::new().mode(0o700).create(fresh).and_then(|()| match owner {
+            Some((user, group)) => chown(fresh, Some(user), Some(group)),
             None => Ok(()),
         });
         made.map_err(|error| format!("cannot make the work directory {}: {error}", fresh.display()))
@@ -100,14 +127,18 @@ impl Prepared {
         &self,
         work: &Work,
         command: &[String],
+        part: u32,
         role: RoleWord,
     ) -> Result<Plan, String> {
+        let image = self.image.as_ref().map(Result::as_ref).transpose().map_err(String::clone)?;
         let mut arguments: Vec<String> =
             command.iter().map(|word| expand(word, &self.environment)).collect();
+        if let (RoleWord::Main, [], Some(image)) = (role, command, image) {
+            arguments = image.opened.command();
+        }
         let Some(name) = arguments.first().cloned() else {
             return Err("the command is empty: say what to run".to_owned());
         };
-        let program = find(&name, &self.environment, &self.directory)?;
         let mut streams = vec![StreamWord::Stdout, StreamWord::Stderr];
         match role {
             RoleWord::Main => {
@@ -120,8 +151,11 @@ impl Prepared {
             RoleWord::Setup => {}
             RoleWord::Probe => streams.clear(),
         }
+        if let Some(image) = image {
+            return image.plan(self, work, &arguments, (part, role, streams));
+        }
         Ok(Plan {
-            program,
+            program: find(&name, &self.environment, &self.directory)?,
             arguments,
             environment: self.environment.clone(),
             directory: self.directory.to_string_lossy().into_owned(),
@@ -132,9 +166,24 @@ impl Prepared {
             no_new_privileges: true,
             streams,
             hold: self.group.hold().clone(),
-            doors: self.group.doors(),
+            doors: self.group.doors(Kind::Process),
             stop: work.signals.stop_signal(),
+            leaf: None,
+            runtime: None,
         })
+    }
+}
+
+/// Whether a run brings its own file system.
+const fn kind(work: &Work) -> Kind {
+    if work.image.is_some() { Kind::Image } else { Kind::Process }
+}
+
+fn is_directory(given: &Path) -> Result<(), String> {
+    match fs::metadata(given) {
+        Ok(found) if found.is_dir() => Ok(()),
+        Ok(_) => Err(format!("the work directory {} is not a directory", given.display())),
+        Err(error) => Err(format!("the work directory {} is missing: {error}", given.display())),
     }
 }
 
@@ -251,12 +300,9 @@ fn usable(path: &Path) -> Result<(), Unusable> {
     if is_executable { Ok(()) } else { Err(Unusable::NotExecutable) }
 }
 
-/// Of each process; what the work does not name is as it is for the worker.
-fn rlimits(work: &Work) -> Result<Vec<(u32, u64, u64)>, String> {
-    let own = getrlimit(Resource::Nofile);
-    let infinity = libc::RLIM_INFINITY;
-    let files = (own.current.unwrap_or(infinity), own.maximum.unwrap_or(infinity));
-    let mut all = vec![(libc::RLIMIT_NOFILE, files.0, files.1)];
+/// Of each process; what the work does not name is as it was for the worker when it started.
+fn rlimits(work: &Work, files: Files) -> Result<Vec<(u32, u64, u64)>, String> {
+    let mut all = vec![(libc::RLIMIT_NOFILE, files.soft, files.hard)];
     for (name, value) in &work.rlimits {
         let resource = match name.as_str() {
             "as" => libc::RLIMIT_AS,

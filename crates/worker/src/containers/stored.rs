@@ -13,6 +13,8 @@ use crate::{cgroup::Usage, guardian::ExitWord, work::Work};
 
 const WORK: &str = "work.json";
 const END: &str = "end.json";
+/// Why somebody has asked for its end, until that is known.
+const ASKED: &str = "asked.json";
 
 /// A run that was begun.
 #[derive(Debug, Serialize, Deserialize)]
@@ -48,6 +50,48 @@ enum CauseWord {
     WorkerExit,
 }
 
+impl CauseWord {
+    fn of(cause: &Cause) -> Self {
+        match cause {
+            Cause::Exited => Self::Exited,
+            Cause::SetupFailed(step) => Self::SetupFailed(*step),
+            Cause::FailedToStart(why) => Self::FailedToStart(why.clone()),
+            Cause::Timeout => Self::Timeout,
+            Cause::Monitor(Failure::NeverHealthy) => Self::NeverHealthy,
+            Cause::Monitor(Failure::Unhealthy) => Self::Unhealthy,
+            Cause::DiskLimit => Self::DiskLimit,
+            Cause::Request => Self::Request,
+            Cause::Deadline => Self::Deadline,
+            Cause::WorkerExit => Self::WorkerExit,
+        }
+    }
+
+    fn cause(self) -> Cause {
+        match self {
+            Self::Exited => Cause::Exited,
+            Self::SetupFailed(step) => Cause::SetupFailed(step),
+            Self::FailedToStart(why) => Cause::FailedToStart(why),
+            Self::Timeout => Cause::Timeout,
+            Self::NeverHealthy => Cause::Monitor(Failure::NeverHealthy),
+            Self::Unhealthy => Cause::Monitor(Failure::Unhealthy),
+            Self::DiskLimit => Cause::DiskLimit,
+            Self::Request => Cause::Request,
+            Self::Deadline => Cause::Deadline,
+            Self::WorkerExit => Cause::WorkerExit,
+        }
+    }
+}
+
+/// Keeps why the end of a run was asked for, before the guardian is asked: the next worker tells it.
+pub(super) fn write_asked(directory: &Path, cause: &Cause) -> io::Result<()> {
+    write(&directory.join(ASKED), &CauseWord::of(cause))
+}
+
+pub(super) fn read_asked(directory: &Path) -> Option<Cause> {
+    let word: CauseWord = serde_json::from_slice(&fs::read(directory.join(ASKED)).ok()?).ok()?;
+    Some(word.cause())
+}
+
 impl Begun {
     pub(super) fn write(&self, directory: &Path) -> io::Result<()> {
         write(&directory.join(WORK), self)
@@ -78,18 +122,7 @@ pub(super) fn write_end(directory: &Path, report: &Report) -> io::Result<()> {
 impl Ended {
     fn of(report: &Report) -> Self {
         let Report { end, usage, status } = report;
-        let cause = match &end.cause {
-            Cause::Exited => CauseWord::Exited,
-            Cause::SetupFailed(step) => CauseWord::SetupFailed(*step),
-            Cause::FailedToStart(why) => CauseWord::FailedToStart(why.clone()),
-            Cause::Timeout => CauseWord::Timeout,
-            Cause::Monitor(Failure::NeverHealthy) => CauseWord::NeverHealthy,
-            Cause::Monitor(Failure::Unhealthy) => CauseWord::Unhealthy,
-            Cause::DiskLimit => CauseWord::DiskLimit,
-            Cause::Request => CauseWord::Request,
-            Cause::Deadline => CauseWord::Deadline,
-            Cause::WorkerExit => CauseWord::WorkerExit,
-        };
+        let cause = CauseWord::of(&end.cause);
         let exit = end.exit.map(ExitWord::of);
         Self { cause, exit, usage: *usage, status: status.clone() }
     }
@@ -97,19 +130,7 @@ impl Ended {
 
 pub(super) fn read_end(directory: &Path) -> Option<Report> {
     let ended: Ended = serde_json::from_slice(&fs::read(directory.join(END)).ok()?).ok()?;
-    let cause = match ended.cause {
-        CauseWord::Exited => Cause::Exited,
-        CauseWord::SetupFailed(step) => Cause::SetupFailed(step),
-        CauseWord::FailedToStart(why) => Cause::FailedToStart(why),
-        CauseWord::Timeout => Cause::Timeout,
-        CauseWord::NeverHealthy => Cause::Monitor(Failure::NeverHealthy),
-        CauseWord::Unhealthy => Cause::Monitor(Failure::Unhealthy),
-        CauseWord::DiskLimit => Cause::DiskLimit,
-        CauseWord::Request => Cause::Request,
-        CauseWord::Deadline => Cause::Deadline,
-        CauseWord::WorkerExit => Cause::WorkerExit,
-    };
-    let end = End { cause, exit: ended.exit.map(ExitWord::exit) };
+    let end = End { cause: ended.cause.cause(), exit: ended.exit.map(ExitWord::exit) };
     Some(Report { end, usage: ended.usage, status: ended.status })
 }
 

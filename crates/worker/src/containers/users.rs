@@ -1,4 +1,4 @@
-//! Users and groups by name, as the machine's own files have them.
+//! Users and groups by name, as the files of the machine, or of an image, have them.
 
 use std::fs;
 
@@ -12,18 +12,26 @@ pub(super) struct Who {
     pub(super) home: Option<String>,
 }
 
-/// Finds a user and a group; `None` when neither is asked for.
+/// Finds a user and a group in the files that `read` gives; `None` when neither is asked for.
 ///
 /// # Errors
 /// One of them is not known here.
-pub(super) fn find(user: Option<&str>, group: Option<&str>) -> Result<Option<Who>, String> {
+pub(super) fn find(
+    user: Option<&str>,
+    group: Option<&str>,
+    read: impl Fn(&str) -> String,
+) -> Result<Option<Who>, String> {
     if user.is_none() && group.is_none() {
         return Ok(None);
     }
-    let users = fs::read_to_string("/etc/passwd").unwrap_or_default();
-    let groups = fs::read_to_string("/etc/group").unwrap_or_default();
+    let (users, groups) = (read("/etc/passwd"), read("/etc/group"));
     let own = rustix::process::getuid().as_raw().to_string();
     who(user.unwrap_or(&own), group, &users, &groups).map(Some)
+}
+
+/// The machine's own files.
+pub(super) fn of_machine(path: &str) -> String {
+    fs::read_to_string(path).unwrap_or_default()
 }
 
 fn who(user: &str, group: Option<&str>, users: &str, groups: &str) -> Result<Who, String> {

@@ -23,10 +23,10 @@ pub(crate) const RUNS: &str = "runs";
 const JOURNAL: &str = "journal";
 
 #[derive(Debug, Serialize, Deserialize)]
-struct StateLine {
-    boot: String,
-    confirmed_ms: Option<u64>,
-    process: Option<u64>,
+pub(super) struct StateLine {
+    pub(super) boot: String,
+    pub(super) confirmed_ms: Option<u64>,
+    pub(super) process: Option<u64>,
 }
 
 /// The file with the last confirmed stamp.
@@ -78,7 +78,16 @@ pub(super) enum Entry {
     /// The first line: what the run is to its guardian.
     Run { boot: String, contract: ContractWord, hold: Hold, stop: StopSignal },
     /// A process was made; it has this number, and began at this tick of the machine.
-    Part { part: u32, role: RoleWord, pid: i32 },
+    Part {
+        part: u32,
+        role: RoleWord,
+        pid: i32,
+        /// It is a runtime, which makes the command's process and ends.
+        #[serde(default)]
+        is_runtime: bool,
+    },
+    /// The runtime has made the command's process, which has this number.
+    Made { part: u32, pid: i32 },
     /// Its end has begun.
     Stopping,
     /// What became of it.
@@ -150,28 +159,41 @@ fn read(run: RunId, text: &str, boot: &str, journal: Journal) -> Option<Left> {
         return None;
     }
     let (mut processes, mut fates) = (Vec::new(), Vec::new());
-    let (mut is_stopping, mut newest) = (false, None);
+    let (mut is_stopping, mut newest, mut starting) = (false, None, None);
     // A line that is torn is the last one, and was not acted upon.
     for entry in lines.map_while(|entry| entry) {
         match entry {
             Entry::Run { .. } => {}
-            Entry::Part { part, role, pid } => {
+            Entry::Part { part, role, pid, is_runtime } => {
                 let part = Part::new(part);
                 processes.push((part, role, pid));
+                starting = is_runtime.then_some(part);
                 match role {
                     RoleWord::Setup | RoleWord::Main => newest = Some((part, role.role())),
                     RoleWord::Probe => {}
                 }
+            }
+            Entry::Made { part, pid } => {
+                let part = Part::new(part);
+                starting = None;
+                let of_part = processes.iter_mut().filter(|(known, ..)| *known == part);
+                of_part.for_each(|(.., of_runtime)| *of_runtime = pid);
             }
             Entry::Stopping => is_stopping = true,
             Entry::Fate(word) => {
                 let fate = word.fate();
                 if let Fate::Exited(part, _) | Fate::NotStarted(part, _) = &fate {
                     processes.retain(|(known, ..)| known != part);
+                    starting = starting.filter(|known| known != part);
                 }
                 fates.push(fate);
             }
         }
+    }
+    if let Some(part) = starting {
+        // Whose child its command would be, and how it would end, nobody would know.
+        is_stopping = true;
+        processes.retain(|(known, ..)| *known != part);
     }
     let found = if fates.contains(&Fate::Empty) {
         Found::Over(fates)

@@ -7,6 +7,7 @@
 //!     └── words, frames ──┘
 //!                         ├── serve, perform   the loop around the pure core
 //!                         ├── runs, hold, tree  processes, and all of them at once
+//!                         ├── started          what the runtime of an image has made
 //!                         └── kept             what the next guardian must know
 //! ```
 //!
@@ -17,12 +18,15 @@
 //! Invariant: it never waits for a worker, and never reads a run's output.
 
 mod frames;
+#[cfg(test)]
+mod golden;
 mod hold;
 mod kept;
 mod launch;
 mod perform;
 mod runs;
 mod serve;
+mod started;
 mod tree;
 mod words;
 
@@ -50,7 +54,7 @@ pub(crate) use self::{
     hold::Holding,
     kept::{RUNS, confirmed},
     launch::{Launched, connect},
-    words::{Ask, ContractWord, ExitWord, FateWord, Plan, RoleWord, Say, StreamWord},
+    words::{Ask, ContractWord, ExitWord, FateWord, Plan, RoleWord, RuntimeWord, Say, StreamWord},
 };
 use self::{
     kept::{Left, State},

@@ -70,7 +70,7 @@ impl Serving {
                     part: part.map(Part::get),
                 });
                 let held = held.collect();
-                self.say(socket, &Say::Adopted { held }, None);
+                self.say(socket, &Say::Adopted { held, has_images: true }, None);
             }
             Effect::Tell(socket, run, fate) => self.tell(socket, run, &fate),
             Effect::Pong(socket, number) => self.say(socket, &Say::Pong { number }, None),

@@ -9,6 +9,7 @@ use std::{
 };
 
 use rustix::{
+    fs::{Mode, OFlags, open},
     io::Errno,
     pipe::{PipeFlags, pipe_with},
     process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open, pidfd_send_signal},
@@ -19,7 +20,7 @@ use sterna_model::{BootTime, RunId};
 use super::{
     hold::Holding,
     kept::{Entry, Journal},
-    words::{ContractWord, Plan, RoleWord, StreamWord},
+    words::{ContractWord, Plan, RoleWord, RuntimeWord, StreamWord},
 };
 use crate::{
     cgroup::Hold,
@@ -58,6 +59,8 @@ pub(super) struct Proc {
     /// In a tree: the command itself, once the one in between has said who it is.
     pub(super) main: Option<OwnedFd>,
     pub(super) is_introduced: bool,
+    /// It is the runtime of an image, which makes the command's process and ends.
+    pub(super) starting: Option<RuntimeWord>,
     /// Kept open for as long as the run is, whoever reads them.
     pub(super) pipes: Vec<(StreamWord, Arc<OwnedFd>)>,
     pub(super) ended: Option<(Exit, u64, u64)>,
@@ -113,8 +116,11 @@ impl Driven {
             stderr: end(StreamWord::Stderr),
             status: end(StreamWord::Status),
         };
+        let leaf = plan.leaf.as_deref().map(open_group).transpose()?;
         let shape = match &self.holding {
-            Holding::Cgroup2 { directory, .. } => Shape::Cgroup(directory.as_fd()),
+            Holding::Cgroup2 { directory, .. } => {
+                Shape::Cgroup(leaf.as_ref().unwrap_or(directory).as_fd())
+            }
             Holding::Freezer { .. } => Shape::Plain,
             Holding::Tree { .. } => Shape::Tree,
         };
@@ -139,12 +145,14 @@ impl Driven {
             report: spawned.report,
             main: None,
             is_introduced: false,
+            starting: plan.runtime.clone(),
             pipes,
             ended: None,
             gone_since: None,
         };
         self.parts.insert(part, proc);
-        let entry = Entry::Part { part: part.get(), role, pid: spawned.pid };
+        let is_runtime = plan.runtime.is_some();
+        let entry = Entry::Part { part: part.get(), role, pid: spawned.pid, is_runtime };
         self.journal.add(&entry).map_err(|error| {
             // Without its go byte it ends by itself.
             self.parts.remove(&part);
@@ -172,6 +180,7 @@ impl Driven {
             report: None,
             main: None,
             is_introduced: false,
+            starting: None,
             pipes: Vec::new(),
             ended: None,
             gone_since: None,
@@ -231,6 +240,12 @@ impl Proc {
     pub(super) fn streams(&self) -> Vec<StreamWord> {
         self.pipes.iter().map(|(stream, _)| *stream).collect()
     }
+}
+
+fn open_group(path: &Path) -> Result<OwnedFd, String> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    open(path, flags, Mode::empty())
+        .map_err(|error| format!("cannot open the cgroup {}: {error}", path.display()))
 }
 
 /// Whether this is the process that we put above the command of a run.

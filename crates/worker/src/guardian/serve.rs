@@ -69,6 +69,8 @@ pub(super) struct Serving {
     pub(super) runs: BTreeMap<RunId, Driven>,
     pub(super) wanted: BTreeMap<(RunId, Part), Wanted>,
     pub(super) children: BTreeMap<i32, (RunId, Part)>,
+    /// Ends of those whom nobody knew, while runtimes are at work.
+    pub(super) strangers: Vec<(BootTime, sys::Ended)>,
     pub(super) inputs: VecDeque<Input>,
     pub(super) is_over: bool,
     listener: UnixListener,
@@ -98,6 +100,7 @@ impl Serving {
             runs: BTreeMap::new(),
             wanted: BTreeMap::new(),
             children: BTreeMap::new(),
+            strangers: Vec::new(),
             inputs: VecDeque::from([Input::Tick]),
             is_over: false,
             listener,
@@ -249,23 +252,33 @@ impl Serving {
     fn reap(&mut self) {
         while self.signals.take().is_some() {}
         while let Some(ended) = sys::ended() {
-            let Some((run, part)) = self.children.remove(&ended.pid) else { continue };
-            self.reported(0, run, part);
-            let Some(driven) = self.runs.get_mut(&run) else { continue };
-            driven.let_go(ended.pid);
-            let Some(proc) = driven.parts.get_mut(&part) else { continue };
-            if proc.ended.is_none() {
-                // In a tree this is the one in between, which was killed before it could say more.
-                let exit = if proc.report.is_some() { Exit::Unknown } else { ended.exit };
-                proc.ended = Some((exit, ended.cpu_us, ended.peak_bytes));
-                self.inputs.push_back(Input::Exited(run, part, exit));
+            if self.children.contains_key(&ended.pid) {
+                self.take(ended);
+            } else {
+                self.keep_stranger(ended);
             }
-            let is_ending = driven.is_dying || driven.is_stopping;
-            if is_ending {
-                // The other orders about it go first.
-                self.drive();
-                self.look(run);
-            }
+        }
+    }
+
+    pub(super) fn take(&mut self, ended: sys::Ended) {
+        let Some((run, part)) = self.children.remove(&ended.pid) else { return };
+        self.reported(0, run, part);
+        let Some(driven) = self.runs.get_mut(&run) else { return };
+        driven.let_go(ended.pid);
+        let Some(proc) = driven.parts.get_mut(&part) else { return };
+        if proc.starting.is_some() {
+            self.started(run, part, ended);
+        } else if proc.ended.is_none() {
+            // In a tree this is the one in between, which was killed before it could say more.
+            let exit = if proc.report.is_some() { Exit::Unknown } else { ended.exit };
+            proc.ended = Some((exit, ended.cpu_us, ended.peak_bytes));
+            self.inputs.push_back(Input::Exited(run, part, exit));
+        }
+        let is_ending = |driven: &Driven| driven.is_dying || driven.is_stopping;
+        if self.runs.get(&run).is_some_and(is_ending) {
+            // The other orders about it go first.
+            self.drive();
+            self.look(run);
         }
     }
 
@@ -284,8 +297,13 @@ impl Serving {
         };
         proc.sync = None;
         let input = match sys::Step::read(said.get(..length).unwrap_or_default()) {
+            // A runtime has begun, and no command yet.
+            None if proc.starting.is_some() => return,
             None => Input::Execed(run, part),
-            Some((step, error)) => Input::NotExeced(run, part, not_begun(step, &error)),
+            Some((step, error)) => {
+                proc.starting = None;
+                Input::NotExeced(run, part, not_begun(step, &error))
+            }
         };
         self.inputs.push_back(input);
     }

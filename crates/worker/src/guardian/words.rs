@@ -73,6 +73,9 @@ pub(crate) enum Ask {
 pub(crate) enum Say {
     Adopted {
         held: Vec<HeldWord>,
+        /// Whether it knows what to do with [`Plan::runtime`].
+        #[serde(default)]
+        has_images: bool,
     },
     /// With `started` come the read ends of the part's pipes.
     Fate {
@@ -116,6 +119,21 @@ pub(crate) struct Plan {
     /// Files that take the process's number before it is let go.
     pub(crate) doors: Vec<PathBuf>,
     pub(crate) stop: StopSignal,
+    /// The group of version 2 that the process begins in, if it is not the one that holds the run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) leaf: Option<PathBuf>,
+    /// If the file that is run is a runtime: it makes the command's process, and ends.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) runtime: Option<RuntimeWord>,
+}
+
+/// Where a runtime says what became of the command that it was to start.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct RuntimeWord {
+    /// The number of the command's first process.
+    pub(crate) pid_file: PathBuf,
+    /// What it complains of, a line of JSON for each.
+    pub(crate) log: PathBuf,
 }
 
 /// Which pipe.

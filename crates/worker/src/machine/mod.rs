@@ -6,20 +6,26 @@
 //! | memory | what the machine has, and the limit of our cgroups |
 //! | disk | what is free where the data directory is |
 //! | `gpu` | `nvidia-smi`, where there are such cards |
+//! | what runs images | `runc` or `crun`, where it is installed |
+//! | open files | the limit of this process |
 //! | other countables, places for containers | whoever sets up the worker |
 //!
 //! Invariant: what cannot be found out counts nothing, and is named; nothing is guessed.
 //!
 //! It does not know what of this is in use, nor what cgroups can do for runs.
 
+mod files;
 mod gpus;
 
 use std::{ffi::OsStr, fs, io, path::Path};
 
 use sterna_model::{Amounts, Bytes, Countables, Millicores, Name};
 
-pub use self::gpus::Gpu;
-use crate::cgroup::{Bounds, Texts};
+pub use self::{files::Files, gpus::Gpu};
+use crate::{
+    cgroup::{Bounds, Texts},
+    oci::{self, Runtime},
+};
 
 /// What whoever sets up a worker says of its machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,7 +49,9 @@ pub struct Machine {
     pub amounts: Amounts,
     /// Its graphics cards.
     pub gpus: Vec<Gpu>,
-    /// What could not be found out, each in a sentence.
+    /// What runs images.
+    pub runtime: Option<Runtime>,
+    /// What could not be found out, or is too little, each in a sentence.
     pub missing: Vec<String>,
 }
 
@@ -60,6 +68,10 @@ impl Machine {
             missing.push(format!("{why}: no gpu is counted"));
             Vec::new()
         });
+        missing.extend(Files::own().lack(given.containers));
+        let runtime = oci::discover(path)
+            .inspect_err(|why| missing.push(format!("{why}: no run can have an image")))
+            .ok();
         let found = gpu().map(|name| (name, gpus.len() as u64));
         let amounts = Amounts {
             cpu: bounds.cpu.map_or(cpu, |bound| bound.min(cpu)),
@@ -71,7 +83,7 @@ impl Machine {
                 .chain(given.countables.iter().map(|(name, count)| (name.clone(), count)))
                 .collect(),
         };
-        Self { amounts, gpus, missing }
+        Self { amounts, gpus, runtime, missing }
     }
 }
 

@@ -125,8 +125,8 @@ pub(super) fn go(image: &Image, words: &Words, sync: BorrowedFd<'_>, streams: St
     // SAFETY: one byte of this frame's own memory; the descriptor is ours.
     let read = unsafe { libc::read(sync, (&raw mut byte).cast(), 1) };
     if read != 1 {
-        // Whoever would have let it go is gone, or does not want it any more.
-        quit(0);
+        // Whoever would have let it go is gone, or does not want it any more. It has not succeeded.
+        quit(127);
     }
     if let Err(step) = after_go(image, streams.status.is_some()) {
         fail(sync, step);

@@ -21,7 +21,7 @@ pub(crate) use self::{
     bare::spawn_and_wait,
     child::{Image, Step, Streams},
     clone::{Shape, spawn},
-    exits::{ended, exit_of, reported},
+    exits::{Ended, ended, exit_of, reported},
     ready::readable,
     signals::{Signals, be_deaf, close_inherited, watch},
 };

@@ -2,17 +2,16 @@
 
 use serde_json::json;
 
-use crate::worker::{LONG, Place, Worker, run, wait_until};
+use crate::worker::{LONG, Place, Runtime, Worker, run, wait_until};
 
-#[test]
-fn every_end_is_told_apart() {
-    let place = Place::new();
+fn every_end_is_told_apart(runtime: Runtime) {
+    let place = Place::with(runtime);
     let mut worker = Worker::start(&place);
     let cases = [
         (1, "exit 0", json!({}), ("Exited", json!("Code(0)"))),
         (2, "exit 3", json!({}), ("Exited", json!("Code(3)"))),
         (3, "kill -9 $$", json!({}), ("Exited", json!("Signal(9)"))),
-        (4, "sleep 1000", json!({ "timeout": "300ms" }), ("Timeout", json!("Signal(15)"))),
+        (4, "sleep 1000", json!({ "timeout": "1500ms" }), ("Timeout", json!("Signal(15)"))),
         (5, "sleep 1000", json!({ "stop_after": "2s" }), ("Deadline", json!("Signal(15)"))),
         (
             6,
@@ -31,9 +30,8 @@ fn every_end_is_told_apart() {
     worker.end_by("TERM");
 }
 
-#[test]
-fn setup_steps_come_first_in_the_same_place() {
-    let place = Place::new();
+fn setup_steps_come_first_in_the_same_place(runtime: Runtime) {
+    let place = Place::with(runtime);
     let mut worker = Worker::start(&place);
     worker.start_run(
         &place,
@@ -44,18 +42,16 @@ fn setup_steps_come_first_in_the_same_place() {
         }),
     );
     assert_eq!(worker.end(1)["exit"], "Code(0)");
-    let at = std::fs::canonicalize(&place.path).unwrap();
-    let work = at.join("runs").join(run(1)).join("work");
-    let expected = format!("said\none\ntwo\n{}\nfile\n", work.display());
+    let expected = format!("said\none\ntwo\n{}\nfile\n", place.work(&run(1)).display());
     assert_eq!(place.output(&run(1), "stdout"), expected);
     worker.tell(&json!({ "acknowledge": { "run": run(1) } }));
-    wait_until("its directory is gone", LONG, || !work.exists());
+    let directory = place.path.join("runs").join(run(1));
+    wait_until("its directory is gone", LONG, || !directory.exists());
     worker.end_by("TERM");
 }
 
-#[test]
-fn scenario_32_a_batch_run_gets_its_arguments_and_reports_its_status() {
-    let place = Place::new();
+fn scenario_32_a_batch_run_gets_its_arguments_and_reports_its_status(runtime: Runtime) {
+    let place = Place::with(runtime);
     let mut worker = Worker::start(&place);
     let program = "echo \"$1|$3\"; echo incomplete > $2; echo done > $2";
     worker.start_run(
@@ -75,9 +71,8 @@ fn scenario_32_a_batch_run_gets_its_arguments_and_reports_its_status() {
     worker.end_by("TERM");
 }
 
-#[test]
-fn a_run_knows_who_it_is_and_inherits_nothing() {
-    let place = Place::new();
+fn a_run_knows_who_it_is_and_inherits_nothing(runtime: Runtime) {
+    let place = Place::with(runtime);
     let mut worker = Worker::start(&place);
     worker.start_run(&place, 1, &["sh", "-c", "env | sort; echo fds; ls /proc/self/fd; grep NoNewPrivs /proc/self/status; id -u; ulimit -n; echo port ${PORT_WEB_API} $1", "sh", "${PORT_WEB_API}"], json!({
         "about": { "key": "default/task/build", "fence": "1.2.3", "worker": "w1", "attempt": 2, "index": 4, "previous_status": "lost" },
@@ -109,10 +104,9 @@ fn a_run_knows_who_it_is_and_inherits_nothing() {
     worker.end_by("TERM");
 }
 
-#[test]
-fn scenario_35_a_pipe_in_other_hands_does_not_hold_up_the_end_for_ever() {
+fn scenario_35_a_pipe_in_other_hands_does_not_hold_up_the_end_for_ever(runtime: Runtime) {
     // Somebody else on this machine got the pipe from the run, and keeps it.
-    let place = Place::new();
+    let place = Place::with(runtime);
     let mut worker = Worker::start(&place);
     let ours = place.path.join("pipe");
     worker.start_run(
@@ -128,9 +122,8 @@ fn scenario_35_a_pipe_in_other_hands_does_not_hold_up_the_end_for_ever() {
     worker.end_by("TERM");
 }
 
-#[test]
-fn monitors_decide_when_it_is_up_and_when_it_has_failed() {
-    let place = Place::new();
+fn monitors_decide_when_it_is_up_and_when_it_has_failed(runtime: Runtime) {
+    let place = Place::with(runtime);
     let mut worker = Worker::start(&place);
     let monitor = |probe: serde_json::Value| {
         json!({
@@ -157,3 +150,12 @@ fn monitors_decide_when_it_is_up_and_when_it_has_failed() {
     assert_eq!(worker.end(2)["completed"], "Monitor(NeverHealthy)");
     worker.end_by("TERM");
 }
+
+for_each_runtime!(
+    every_end_is_told_apart,
+    setup_steps_come_first_in_the_same_place,
+    scenario_32_a_batch_run_gets_its_arguments_and_reports_its_status,
+    a_run_knows_who_it_is_and_inherits_nothing,
+    scenario_35_a_pipe_in_other_hands_does_not_hold_up_the_end_for_ever,
+    monitors_decide_when_it_is_up_and_when_it_has_failed,
+);

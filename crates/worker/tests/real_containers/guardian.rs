@@ -5,15 +5,14 @@ use std::time::Duration;
 use serde_json::json;
 
 use crate::worker::{
-    KILL_WAIT, LONG, Place, Worker, assert_gone, is_alive, run, signal, wait_until,
+    KILL_WAIT, LONG, Place, Runtime, Worker, assert_gone, is_alive, run, signal, wait_until,
 };
 
 const KEEP: &str = "keep";
 
-#[test]
-fn a_guardian_that_is_killed_is_replaced_and_its_runs_live_on_supervised() {
-    for isolation in ["cgroup2", "freezer", "tree"] {
-        let place = Place::new();
+fn a_guardian_that_is_killed_is_replaced_and_its_runs_live_on_supervised(runtime: Runtime) {
+    for isolation in runtime.isolations() {
+        let place = Place::with(runtime);
         let mut worker = Worker::start_with(&place, isolation);
         worker.start_run(
             &place,
@@ -23,7 +22,9 @@ fn a_guardian_that_is_killed_is_replaced_and_its_runs_live_on_supervised() {
         );
         worker.start_run(&place, 2, &["sleep", "1000"], json!({}));
         worker.start_run(&place, 3, &["sleep", "1000"], json!({ "stop_after": "4s" }));
-        worker.wait_for_state(3, "Running");
+        for number in 1..=3 {
+            worker.wait_for_state(number, "Running");
+        }
         wait_until("it is up", LONG, || place.output(&run(1), "stdout").contains("up"));
         let (before, alive) = (place.guardian().unwrap(), place.marked());
         signal(before, "KILL");
@@ -37,7 +38,7 @@ fn a_guardian_that_is_killed_is_replaced_and_its_runs_live_on_supervised() {
         let end = worker.end(1);
         assert_eq!(end["completed"], "Exited", "{isolation}");
         assert_eq!(place.output(&run(1), "stdout"), "up\nstill\n", "{isolation}");
-        if isolation != "tree" {
+        if *isolation != "tree" {
             assert_eq!(end["exit"], "Code(5)", "{isolation}: this kernel does not tell (6.15)");
         }
         // Deadlines go on, from what was kept; and so do orders.
@@ -52,10 +53,9 @@ fn a_guardian_that_is_killed_is_replaced_and_its_runs_live_on_supervised() {
     }
 }
 
-#[test]
-fn what_is_kept_outlives_its_worker_and_is_taken_over_by_the_next() {
-    for isolation in ["cgroup2", "freezer", "tree"] {
-        let place = Place::new();
+fn what_is_kept_outlives_its_worker_and_is_taken_over_by_the_next(runtime: Runtime) {
+    for isolation in runtime.isolations() {
+        let place = Place::with(runtime);
         let mut worker = Worker::start_with(&place, isolation);
         let kept = json!({ "when_worker_exits": KEEP });
         let go = place.path.join("go");
@@ -100,9 +100,25 @@ fn what_is_kept_outlives_its_worker_and_is_taken_over_by_the_next() {
     }
 }
 
-#[test]
-fn a_kept_run_goes_at_its_deadline_when_no_worker_comes() {
-    let place = Place::new();
+fn the_next_worker_tells_why_an_end_was_asked_for(runtime: Runtime) {
+    let place = Place::with(runtime);
+    let mut worker = Worker::start(&place);
+    let program = "trap 'echo heard' TERM; echo up; while :; do sleep 0.05; done";
+    let kept = json!({ "when_worker_exits": KEEP });
+    worker.start_run(&place, 1, &["sh", "-c", program], kept);
+    worker.wait_for_state(1, "Running");
+    wait_until("it is up", LONG, || place.output(&run(1), "stdout").contains("up"));
+    worker.tell(&json!({ "stop": { "run": run(1), "grace": "2s" } }));
+    wait_until("it was asked", LONG, || place.output(&run(1), "stdout").contains("heard"));
+    worker.kill();
+    let mut next = Worker::start(&place);
+    let end = next.end(1);
+    assert_eq!((&end["completed"], &end["exit"]), (&json!("Request"), &json!("Signal(9)")));
+    next.end_by("TERM");
+}
+
+fn a_kept_run_goes_at_its_deadline_when_no_worker_comes(runtime: Runtime) {
+    let place = Place::with(runtime);
     let mut worker = Worker::start(&place);
     let kept = json!({ "when_worker_exits": KEEP, "stop_after": "1500ms" });
     worker.start_run(&place, 1, &["sh", "-c", "trap '' TERM; sleep 1000"], kept);
@@ -114,10 +130,9 @@ fn a_kept_run_goes_at_its_deadline_when_no_worker_comes() {
     wait_until("the guardian has gone", LONG, || place.guardian().is_none());
 }
 
-#[test]
-fn the_next_worker_sweeps_what_was_left_when_both_were_killed() {
-    for isolation in ["cgroup2", "freezer", "tree"] {
-        let place = Place::new();
+fn the_next_worker_sweeps_what_was_left_when_both_were_killed(runtime: Runtime) {
+    for isolation in runtime.isolations() {
+        let place = Place::with(runtime);
         let mut worker = Worker::start_with(&place, isolation);
         worker.start_run(&place, 1, &["sh", "-c", "setsid sleep 1000 & sleep 1000"], json!({}));
         worker.wait_for_state(1, "Running");
@@ -145,9 +160,8 @@ fn a_second_worker_is_refused_while_the_first_lives() {
     worker.end_by("TERM");
 }
 
-#[test]
-fn a_rebirth_keeps_what_runs() {
-    let place = Place::new();
+fn a_rebirth_keeps_what_runs(runtime: Runtime) {
+    let place = Place::with(runtime);
     let mut worker = Worker::start(&place);
     worker.start_run(&place, 1, &["sleep", "1000"], json!({}));
     worker.wait_for_state(1, "Running");
@@ -158,3 +172,12 @@ fn a_rebirth_keeps_what_runs() {
     worker.end_by("TERM");
     assert_gone(&place, "after the end");
 }
+
+for_each_runtime!(
+    a_guardian_that_is_killed_is_replaced_and_its_runs_live_on_supervised,
+    what_is_kept_outlives_its_worker_and_is_taken_over_by_the_next,
+    the_next_worker_tells_why_an_end_was_asked_for,
+    a_kept_run_goes_at_its_deadline_when_no_worker_comes,
+    the_next_worker_sweeps_what_was_left_when_both_were_killed,
+    a_rebirth_keeps_what_runs,
+);

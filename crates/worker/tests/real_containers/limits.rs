@@ -4,11 +4,10 @@ use std::fs;
 
 use serde_json::json;
 
-use crate::worker::{LONG, Place, Worker, run, wait_until};
+use crate::worker::{LONG, Place, Runtime, Worker, run, wait_until};
 
-#[test]
-fn a_memory_limit_kills_and_says_so_and_the_worker_lives() {
-    let place = Place::new();
+fn a_memory_limit_kills_and_says_so_and_the_worker_lives(runtime: Runtime) {
+    let place = Place::with(runtime);
     let mut worker = Worker::start(&place);
     assert_eq!(worker.missing, [] as [String; 0], "this machine cannot limit everything");
     let hungry = "x=a; while :; do x=$x$x$x$x; done";
@@ -26,9 +25,8 @@ fn a_memory_limit_kills_and_says_so_and_the_worker_lives() {
     worker.end_by("TERM");
 }
 
-#[test]
-fn a_fork_bomb_is_held() {
-    let place = Place::new();
+fn a_fork_bomb_is_held(runtime: Runtime) {
+    let place = Place::with(runtime);
     let mut worker = Worker::start(&place);
     // A shell that may not fork any more gives up; what it has forked, and the first one, stay.
     let bomb = "sh -c 'while :; do sleep 1000 & done' 2>/dev/null & exec sleep 1000";
@@ -41,9 +39,8 @@ fn a_fork_bomb_is_held() {
     worker.end_by("TERM");
 }
 
-#[test]
-fn a_cpu_limit_holds_and_usage_is_told() {
-    let place = Place::new();
+fn a_cpu_limit_holds_and_usage_is_told(runtime: Runtime) {
+    let place = Place::with(runtime);
     let mut worker = Worker::start(&place);
     let busy = "end=$(($(date +%s) + 2)); while [ $(date +%s) -lt $end ]; do :; done";
     worker.start_run(&place, 1, &["sh", "-c", busy], json!({ "limits": { "cpu": "200m" } }));
@@ -54,9 +51,8 @@ fn a_cpu_limit_holds_and_usage_is_told() {
     worker.end_by("TERM");
 }
 
-#[test]
-fn a_work_directory_that_grows_too_large_ends_the_run() {
-    let place = Place::new();
+fn a_work_directory_that_grows_too_large_ends_the_run(runtime: Runtime) {
+    let place = Place::with(runtime);
     let mut worker = Worker::start(&place);
     let program = "dd if=/dev/zero of=big bs=1M count=8 2>/dev/null; sleep 1000";
     worker.start_run(&place, 1, &["sh", "-c", program], json!({ "limits": { "disk": "4MiB" } }));
@@ -95,3 +91,10 @@ fn a_thousand_sleeping_runs_cost_little_and_no_end_is_missed() {
     assert!(place.marked().is_empty());
     worker.end_by("TERM");
 }
+
+for_each_runtime!(
+    a_memory_limit_kills_and_says_so_and_the_worker_lives,
+    a_fork_bomb_is_held,
+    a_cpu_limit_holds_and_usage_is_told,
+    a_work_directory_that_grows_too_large_ends_the_run,
+);

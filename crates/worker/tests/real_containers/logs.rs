@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::{
     limits::own_memory,
-    worker::{LONG, Place, Worker, instant, run, wait_until},
+    worker::{LONG, Place, Runtime, Worker, instant, run, wait_until},
 };
 
 /// The numbered lines of an answer to `tail`.
@@ -68,9 +68,8 @@ fn a_gibibyte_of_lines_takes_no_memory_and_the_newest_are_read() {
     worker.end_by("TERM");
 }
 
-#[test]
-fn a_log_goes_on_under_the_next_worker_with_the_next_number() {
-    let place = Place::new();
+fn a_log_goes_on_under_the_next_worker_with_the_next_number(runtime: Runtime) {
+    let place = Place::with(runtime);
     let mut worker = Worker::start(&place);
     let go = place.path.join("go");
     let program = format!(
@@ -105,9 +104,8 @@ fn a_log_goes_on_under_the_next_worker_with_the_next_number() {
     worker.end_by("TERM");
 }
 
-#[test]
-fn a_run_may_wait_or_lose_lines_when_it_writes_too_fast() {
-    let place = Place::new();
+fn a_run_may_wait_or_lose_lines_when_it_writes_too_fast(runtime: Runtime) {
+    let place = Place::with(runtime);
     let mut worker = Worker::start(&place);
     let logs = |when_over: &str| json!({ "logs": { "rate": "20kB", "when_over": when_over } });
     let begun = instant();
@@ -133,9 +131,8 @@ fn a_run_may_wait_or_lose_lines_when_it_writes_too_fast() {
     worker.end_by("TERM");
 }
 
-#[test]
-fn what_was_said_of_a_run_is_kept_though_it_wrote_nothing() {
-    let place = Place::new();
+fn what_was_said_of_a_run_is_kept_though_it_wrote_nothing(runtime: Runtime) {
+    let place = Place::with(runtime);
     let mut worker = Worker::start(&place);
     worker.start_run(&place, 1, &["true"], json!({}));
     worker.start_run(&place, 2, &["/no/such/command"], json!({}));
@@ -149,3 +146,9 @@ fn what_was_said_of_a_run_is_kept_though_it_wrote_nothing() {
     assert!(said.contains("\"started\"") && said.contains("\"exited\""), "{said}");
     assert!(place.output(&run(2), "events").contains("not_started"));
 }
+
+for_each_runtime!(
+    a_log_goes_on_under_the_next_worker_with_the_next_number,
+    a_run_may_wait_or_lose_lines_when_it_writes_too_fast,
+    what_was_said_of_a_run_is_kept_though_it_wrote_nothing,
+);

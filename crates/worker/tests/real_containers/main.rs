@@ -6,8 +6,21 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on says where")]
 
+/// Makes two tests of each function: of plain processes, and of processes in an image.
+macro_rules! for_each_runtime {
+    ($($test:ident),+ $(,)?) => {
+        mod process {
+            $(#[test] fn $test() { super::$test($crate::worker::Runtime::Process); })+
+        }
+        mod oci {
+            $(#[test] fn $test() { super::$test($crate::worker::Runtime::Oci); })+
+        }
+    };
+}
+
 mod ends;
 mod guardian;
+mod images;
 mod limits;
 mod logs;
 mod orphans;

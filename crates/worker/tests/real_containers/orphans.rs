@@ -6,7 +6,9 @@ use serde_json::json;
 
 use crate::{
     program::{ESCAPES, that_ends},
-    worker::{KILL_WAIT, LONG, Place, Worker, assert_gone, is_alive, run, signal, wait_until},
+    worker::{
+        KILL_WAIT, LONG, Place, Runtime, Worker, assert_gone, is_alive, run, signal, wait_until,
+    },
 };
 
 /// Starts every program that tries to get away, and waits until each is what it is to be.
@@ -20,15 +22,14 @@ fn start_all(place: &Place, worker: &mut Worker, more: serde_json::Value) {
     assert!(place.marked().len() > 200, "they are not all there: {}", place.marked().len());
 }
 
-fn every_isolation(test: impl Fn(&Place, &str)) {
-    for isolation in ["cgroup2", "freezer", "tree"] {
-        test(&Place::new(), isolation);
+fn every_isolation(runtime: Runtime, test: impl Fn(&Place, &str)) {
+    for isolation in runtime.isolations() {
+        test(&Place::with(runtime), isolation);
     }
 }
 
-#[test]
-fn after_its_end_nothing_is_left_of_a_run() {
-    every_isolation(|place, isolation| {
+fn after_its_end_nothing_is_left_of_a_run(runtime: Runtime) {
+    every_isolation(runtime, |place, isolation| {
         let mut worker = Worker::start_with(place, isolation);
         for (number, (name, program)) in (1..).zip(ESCAPES) {
             let go = place.path.join(format!("go-{number}"));
@@ -51,9 +52,8 @@ fn after_its_end_nothing_is_left_of_a_run() {
     });
 }
 
-#[test]
-fn a_guardian_that_is_stopped_does_not_hold_up_an_end() {
-    every_isolation(|place, isolation| {
+fn a_guardian_that_is_stopped_does_not_hold_up_an_end(runtime: Runtime) {
+    every_isolation(runtime, |place, isolation| {
         let mut worker = Worker::start_with(place, isolation);
         start_all(place, &mut worker, json!({}));
         let guardian = place.guardian().unwrap();
@@ -72,9 +72,8 @@ fn a_guardian_that_is_stopped_does_not_hold_up_an_end() {
     });
 }
 
-#[test]
-fn after_a_kill_nothing_is_left() {
-    every_isolation(|place, isolation| {
+fn after_a_kill_nothing_is_left(runtime: Runtime) {
+    every_isolation(runtime, |place, isolation| {
         let mut worker = Worker::start_with(place, isolation);
         start_all(place, &mut worker, json!({}));
         for (number, _) in (1..).zip(ESCAPES) {
@@ -89,9 +88,8 @@ fn after_a_kill_nothing_is_left() {
     });
 }
 
-#[test]
-fn after_the_workers_term_nothing_is_left_and_its_guardian_goes_last() {
-    every_isolation(|place, isolation| {
+fn after_the_workers_term_nothing_is_left_and_its_guardian_goes_last(runtime: Runtime) {
+    every_isolation(runtime, |place, isolation| {
         let mut worker = Worker::start_with(place, isolation);
         start_all(place, &mut worker, json!({ "signals": { "grace": "1s" } }));
         let guardian = place.guardian().unwrap();
@@ -99,13 +97,12 @@ fn after_the_workers_term_nothing_is_left_and_its_guardian_goes_last() {
         assert!(status.success(), "{status}");
         assert!(place.marked().is_empty(), "{isolation}: {:?}", place.marked());
         wait_until("the guardian has gone", LONG, || !is_alive(guardian));
-        assert_eq!(place.groups(), [] as [std::path::PathBuf; 0]);
+        place.assert_no_groups();
     });
 }
 
-#[test]
-fn after_the_workers_kill_nothing_is_left_within_the_kill_wait_and_a_second() {
-    every_isolation(|place, isolation| {
+fn after_the_workers_kill_nothing_is_left_within_the_kill_wait_and_a_second(runtime: Runtime) {
+    every_isolation(runtime, |place, isolation| {
         let mut worker = Worker::start_with(place, isolation);
         start_all(place, &mut worker, json!({}));
         let guardian = place.guardian().unwrap();
@@ -115,9 +112,8 @@ fn after_the_workers_kill_nothing_is_left_within_the_kill_wait_and_a_second() {
     });
 }
 
-#[test]
-fn a_worker_that_is_stopped_past_the_deadline_leaves_nothing_running() {
-    every_isolation(|place, isolation| {
+fn a_worker_that_is_stopped_past_the_deadline_leaves_nothing_running(runtime: Runtime) {
+    every_isolation(runtime, |place, isolation| {
         let mut worker = Worker::start_with(place, isolation);
         start_all(place, &mut worker, json!({ "stop_after": "60s" }));
         // Two seconds after the last confirmation they begin to be stopped.
@@ -143,11 +139,10 @@ fn a_worker_that_is_stopped_past_the_deadline_leaves_nothing_running() {
     });
 }
 
-#[test]
-fn a_bystander_is_never_harmed() {
+fn a_bystander_is_never_harmed(runtime: Runtime) {
     // In our own process group and session, and as a sibling of everything.
     let mut bystander = std::process::Command::new("sleep").arg("1000").spawn().unwrap();
-    let place = Place::new();
+    let place = Place::with(runtime);
     let mut worker = Worker::start(&place);
     start_all(&place, &mut worker, json!({ "signals": { "to": "all" } }));
     worker.kill();
@@ -157,23 +152,29 @@ fn a_bystander_is_never_harmed() {
     bystander.wait().unwrap();
 }
 
-#[test]
-fn fifty_workers_are_killed_among_a_hundred_runs_and_nothing_is_left() {
-    let rounds = if std::env::var_os("STERNA_LONG").is_some() { 500 } else { 50 };
+fn many_workers_are_killed_among_many_runs_and_nothing_is_left(runtime: Runtime) {
+    let is_long = std::env::var_os("STERNA_LONG").is_some();
+    // A runtime takes a hundred times as long to begin as a process.
+    let (rounds, runs) = match (runtime, is_long) {
+        (Runtime::Process, false) => (50, 100),
+        (Runtime::Process, true) => (500, 100),
+        (Runtime::Oci, false) => (6, 20),
+        (Runtime::Oci, true) => (50, 100),
+    };
     let mut bystander = std::process::Command::new("sleep").arg("1000").spawn().unwrap();
-    let place = Place::new();
+    let place = Place::with(runtime);
     for round in 0..rounds {
         let mut worker = Worker::start(&place);
         worker.tell(&json!({ "kill_wait": { "span": "100ms" } }));
         worker.tell(&json!("acknowledge_all"));
-        for number in 1..=100 {
+        for number in 1..=runs {
             worker.start_run(&place, round * 100 + number, &["sleep", "1000"], json!({}));
         }
         // Sometimes all are up, sometimes they are on their way.
         if round % 2 == 0 {
-            worker.wait_for_state(round * 100 + 100, "Running");
+            worker.wait_for_state(round * 100 + runs, "Running");
         } else {
-            worker.wait_for_state(round * 100 + 50, "Created");
+            worker.wait_for_state(round * 100 + runs / 2, "Created");
         }
         worker.kill();
         if round % 5 == 0 {
@@ -188,5 +189,34 @@ fn fifty_workers_are_killed_among_a_hundred_runs_and_nothing_is_left() {
     // The next worker cleans up after all of them.
     let worker = Worker::start(&place);
     worker.end_by("TERM");
-    assert_eq!(place.groups(), [] as [std::path::PathBuf; 0]);
+    place.assert_no_groups();
 }
+
+fn groups_of_a_run_whose_end_was_told_are_removed_by_the_next_worker(runtime: Runtime) {
+    let place = Place::with(runtime);
+    let mut worker = Worker::start(&place);
+    worker.start_run(&place, 1, &["true"], json!({}));
+    worker.end(1);
+    let ours = place.groups();
+    worker.kill();
+    // As if it had been killed before it came to that.
+    for group in ours {
+        fs::create_dir_all(group.join(run(1)).join("oci")).unwrap();
+    }
+    let mut next = Worker::start(&place);
+    assert_eq!(next.end(1)["exit"], "Code(0)");
+    next.end_by("TERM");
+    place.assert_no_groups();
+}
+
+for_each_runtime!(
+    after_its_end_nothing_is_left_of_a_run,
+    a_guardian_that_is_stopped_does_not_hold_up_an_end,
+    after_a_kill_nothing_is_left,
+    after_the_workers_term_nothing_is_left_and_its_guardian_goes_last,
+    after_the_workers_kill_nothing_is_left_within_the_kill_wait_and_a_second,
+    a_worker_that_is_stopped_past_the_deadline_leaves_nothing_running,
+    a_bystander_is_never_harmed,
+    groups_of_a_run_whose_end_was_told_are_removed_by_the_next_worker,
+    many_workers_are_killed_among_many_runs_and_nothing_is_left,
+);

@@ -5,7 +5,7 @@ use std::fs;
 
 use serde_json::json;
 
-use crate::worker::{LONG, Place, Worker, is_alive, run, signal, wait_until};
+use crate::worker::{LONG, Place, Runtime, Worker, is_alive, run, signal, wait_until};
 
 /// A command that says who got a TERM: itself, a child in its group, a child in a session of its own.
 const WHO: &str = "trap 'echo main; exit 0' TERM
@@ -13,8 +13,8 @@ const WHO: &str = "trap 'echo main; exit 0' TERM
     setsid sh -c 'trap \"echo far; exit 0\" TERM; echo up; while :; do sleep 0.05; done' &
     while :; do sleep 0.05; done";
 
-fn who_is_told(to: &str) -> Vec<String> {
-    let place = Place::new();
+fn who_is_told(runtime: Runtime, to: &str) -> Vec<String> {
+    let place = Place::with(runtime);
     let mut worker = Worker::start(&place);
     // The main one waits until the others have spoken, or it would take them with it.
     let program = WHO.replace("echo main; exit 0", "echo main; sleep 0.5; exit 0");
@@ -30,16 +30,14 @@ fn who_is_told(to: &str) -> Vec<String> {
     told
 }
 
-#[test]
-fn d_a_stop_goes_to_whom_the_workload_says() {
-    assert_eq!(who_is_told("process"), ["main"]);
-    assert_eq!(who_is_told("group"), ["child", "main"]);
-    assert_eq!(who_is_told("all"), ["child", "far", "main"]);
+fn d_a_stop_goes_to_whom_the_workload_says(runtime: Runtime) {
+    assert_eq!(who_is_told(runtime, "process"), ["main"]);
+    assert_eq!(who_is_told(runtime, "group"), ["child", "main"]);
+    assert_eq!(who_is_told(runtime, "all"), ["child", "far", "main"]);
 }
 
-#[test]
-fn c_term_wait_kill() {
-    let place = Place::new();
+fn c_term_wait_kill(runtime: Runtime) {
+    let place = Place::with(runtime);
     let mut worker = Worker::start(&place);
     let stubborn = ["sh", "-c", "trap 'echo heard' TERM; echo up; while :; do sleep 0.05; done"];
     for (number, grace) in [(1, json!("300ms")), (2, json!("0s"))] {
@@ -100,10 +98,9 @@ fn a_and_b_the_death_signal_and_the_group_are_as_asked() {
     worker.end_by("TERM");
 }
 
-#[test]
-fn e_int_quit_and_hup_end_the_worker_as_term_does() {
+fn e_int_quit_and_hup_end_the_worker_as_term_does(runtime: Runtime) {
     for name in ["INT", "QUIT", "HUP"] {
-        let place = Place::new();
+        let place = Place::with(runtime);
         let mut worker = Worker::start(&place);
         let program = "trap 'echo bye; exit 0' TERM; echo up; while :; do sleep 0.05; done";
         worker.start_run(&place, 1, &["sh", "-c", program], json!({}));
@@ -114,10 +111,9 @@ fn e_int_quit_and_hup_end_the_worker_as_term_does() {
     }
 }
 
-#[test]
-fn ctrl_z_freezes_containers_and_the_foreground_thaws_them() {
-    for isolation in ["cgroup2", "freezer", "tree"] {
-        let place = Place::new();
+fn ctrl_z_freezes_containers_and_the_foreground_thaws_them(runtime: Runtime) {
+    for isolation in runtime.isolations() {
+        let place = Place::with(runtime);
         let mut worker = Worker::start_with(&place, isolation);
         let program = "i=0; while :; do i=$((i+1)); echo $i > count; sleep 0.02; done";
         worker.start_run(&place, 1, &["sh", "-c", program], json!({}));
@@ -140,9 +136,8 @@ fn ctrl_z_freezes_containers_and_the_foreground_thaws_them() {
     }
 }
 
-#[test]
-fn scenario_34_a_trap_may_still_say_how_it_went() {
-    let place = Place::new();
+fn scenario_34_a_trap_may_still_say_how_it_went(runtime: Runtime) {
+    let place = Place::with(runtime);
     let mut worker = Worker::start(&place);
     let program = "trap 'echo done > $2; exit 0' TERM; echo up; while :; do sleep 0.05; done";
     worker.start_run(
@@ -160,10 +155,9 @@ fn scenario_34_a_trap_may_still_say_how_it_went() {
     worker.end_by("TERM");
 }
 
-#[test]
-fn a_frozen_run_is_still_held_to_its_deadline() {
-    for isolation in ["cgroup2", "freezer", "tree"] {
-        let place = Place::new();
+fn a_frozen_run_is_still_held_to_its_deadline(runtime: Runtime) {
+    for isolation in runtime.isolations() {
+        let place = Place::with(runtime);
         let mut worker = Worker::start_with(&place, isolation);
         worker.start_run(&place, 1, &["sleep", "1000"], json!({ "stop_after": "1s" }));
         worker.wait_for_state(1, "Running");
@@ -173,3 +167,12 @@ fn a_frozen_run_is_still_held_to_its_deadline() {
         worker.end_by("TERM");
     }
 }
+
+for_each_runtime!(
+    d_a_stop_goes_to_whom_the_workload_says,
+    c_term_wait_kill,
+    e_int_quit_and_hup_end_the_worker_as_term_does,
+    ctrl_z_freezes_containers_and_the_foreground_thaws_them,
+    scenario_34_a_trap_may_still_say_how_it_went,
+    a_frozen_run_is_still_held_to_its_deadline,
+);

@@ -40,19 +40,64 @@ pub(crate) fn wait_until(what: &str, within: Duration, mut is_so: impl FnMut() -
     }
 }
 
+/// What runs are made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Runtime {
+    /// Processes of the guardian's own making.
+    Process,
+    /// Processes in an image, made by runc.
+    Oci,
+}
+
+impl Runtime {
+    /// Everything by which such runs can be held.
+    pub(crate) fn isolations(self) -> &'static [&'static str] {
+        match self {
+            Self::Process => &["cgroup2", "freezer", "tree"],
+            Self::Oci => &["cgroup2", "freezer"],
+        }
+    }
+}
+
 /// A data directory that is removed at the end, with whatever was started in it.
 pub(crate) struct Place {
     pub(crate) path: PathBuf,
+    pub(crate) runtime: Runtime,
 }
 
 impl Place {
     pub(crate) fn new() -> Self {
+        Self::with(Runtime::Process)
+    }
+
+    /// One whose runs are made of this.
+    pub(crate) fn with(runtime: Runtime) -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let name = format!("sterna-worker-{}-{number}", std::process::id());
         let path = std::env::temp_dir().join(name);
         fs::create_dir_all(&path).unwrap();
-        Self { path }
+        match runtime {
+            Runtime::Process => {}
+            Runtime::Oci => make_rootfs(&path.join("rootfs")),
+        }
+        Self { path, runtime }
+    }
+
+    /// An image, as work asks for it; it finds this place where it is.
+    pub(crate) fn image(&self) -> Value {
+        let mount = json!({ "source": self.path, "target": self.path });
+        json!({ "rootfs": self.path.join("rootfs"), "mounts": [mount] })
+    }
+
+    /// The work directory of a run, as that sees it.
+    pub(crate) fn work(&self, run: &str) -> PathBuf {
+        match self.runtime {
+            Runtime::Process => {
+                fs::canonicalize(&self.path).unwrap().join("runs").join(run).join("work")
+            }
+            Runtime::Oci => PathBuf::from("/sterna"),
+        }
     }
 
     /// The guardian of this place, if one lives.
@@ -108,6 +153,12 @@ impl Place {
         processes().into_iter().filter(is_marked).collect()
     }
 
+    /// Asserts that no group of this place is left.
+    pub(crate) fn assert_no_groups(&self) {
+        let left: Vec<_> = self.groups().iter().flat_map(|group| peopled(group)).collect();
+        assert!(left.is_empty(), "these groups are left: {left:#?}");
+    }
+
     /// The groups of this place that are there.
     pub(crate) fn groups(&self) -> Vec<PathBuf> {
         let id = fs::read_to_string(self.path.join("id")).unwrap();
@@ -115,6 +166,21 @@ impl Place {
         let tops = fs::read_dir("/sys/fs/cgroup").unwrap().flatten().map(|entry| entry.path());
         let ours = tops.chain([PathBuf::from("/sys/fs/cgroup")]).map(|top| top.join(&name));
         ours.filter(|path| path.is_dir()).collect()
+    }
+}
+
+/// A root file system with a shell and whatever else is in busybox.
+fn make_rootfs(root: &Path) {
+    let bin = root.join("bin");
+    fs::create_dir_all(&bin).unwrap();
+    fs::create_dir_all(root.join("etc")).unwrap();
+    fs::write(root.join("etc/passwd"), "nobody:x:65534:65534:nobody:/:/bin/sh\n").unwrap();
+    let listed = Command::new("busybox").arg("--list").output();
+    let listed = listed.expect("these tests need busybox-static");
+    let found = ["/bin/busybox", "/usr/bin/busybox"].into_iter().find(|at| Path::new(at).exists());
+    fs::copy(found.unwrap(), bin.join("busybox")).unwrap();
+    for name in String::from_utf8_lossy(&listed.stdout).lines().filter(|name| *name != "busybox") {
+        std::os::unix::fs::symlink("busybox", bin.join(name)).unwrap();
     }
 }
 
@@ -132,6 +198,14 @@ impl Drop for Place {
         }
         drop(fs::remove_dir_all(&self.path));
     }
+}
+
+/// A group and those below it, each with who is in it.
+fn peopled(group: &Path) -> Vec<(PathBuf, String)> {
+    let below = fs::read_dir(group).into_iter().flatten().flatten().map(|entry| entry.path());
+    let people = fs::read_to_string(group.join("cgroup.procs")).unwrap_or_default();
+    let all = below.filter(|path| path.is_dir()).flat_map(|path| peopled(&path));
+    all.chain([(group.to_owned(), people)]).collect()
 }
 
 /// Removes groups from the leaves up; the last processes in them may take a moment.
@@ -185,8 +259,14 @@ impl Worker {
     }
 
     pub(crate) fn start_with(place: &Place, isolation: &str) -> Self {
+        Self::start_so(place, isolation, &[])
+    }
+
+    /// `more` is what a worker can be told beside that when it starts.
+    pub(crate) fn start_so(place: &Place, isolation: &str, more: &[&str]) -> Self {
         let mut child = Command::new(env!("CARGO_BIN_EXE_worker-loop"))
             .args([place.path.as_os_str(), isolation.as_ref()])
+            .args(more)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
@@ -259,6 +339,10 @@ impl Worker {
             "run": command,
             "env": { "STERNA_TEST_MARK": place.path.to_str().unwrap() },
         });
+        match place.runtime {
+            Runtime::Process => {}
+            Runtime::Oci => work["image"] = place.image(),
+        }
         for (name, value) in more.as_object().unwrap() {
             work[name] = value.clone();
         }

@@ -240,7 +240,7 @@ impl Play {
 
     /// Commits everything that is to be committed.
     pub(super) fn store_all(&mut self) {
-        while let Some((bundle, writes)) = self.control.commit() {
+        while let Some((parcel, writes)) = self.control.commit() {
             for (key, record) in writes {
                 match record {
                     Some(record) => drop(self.store.insert(key, record)),
@@ -248,7 +248,7 @@ impl Play {
                 }
             }
             let mut effects = Vec::new();
-            self.control.step(self.now, Input::Committed(bundle), &mut effects);
+            self.control.step(self.now, Input::Committed(parcel), &mut effects);
             self.perform(effects);
         }
         let swept = self.control.sweep(self.now);

@@ -31,13 +31,13 @@ fn a_task_is_acknowledged_and_sent_only_when_it_stands() {
     play.is_storing = false;
     let id = play.call(create("build", 1));
     assert!(play.answers.is_empty() && play.starts.is_empty(), "nothing stands yet");
-    let (bundle, writes) = play.control.commit().unwrap();
+    let (parcel, writes) = play.control.commit().unwrap();
     assert_eq!(writes.len(), 1, "its record and its claim are one write");
     assert!(play.control.commit().is_none(), "one commit at a time");
     for (key, record) in writes {
         play.store.insert(key, record.unwrap());
     }
-    play.step(Input::Committed(bundle));
+    play.step(Input::Committed(parcel));
     assert_eq!(play.answers, [(id, Answer::Done)]);
     assert_eq!(play.starts, [task("build")]);
 }
