@@ -18,7 +18,7 @@ use sterna_protocol::{
 };
 
 use crate::control::{
-    self, Alarm, Answer, ParcelId, CallId, Control, Now, Record, RecordKey, Write,
+    self, Alarm, Answer, CallId, Control, Now, ParcelId, Record, RecordKey, Write,
 };
 
 /// A leader, from its election until its reign is over.
