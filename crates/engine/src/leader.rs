@@ -11,7 +11,7 @@
 
 use std::collections::VecDeque;
 
-use sterna_model::{BootTime, Revision};
+use sterna_model::{BootTime, Incarnation, Revision};
 use sterna_protocol::{
     message::{FromLeader, FromWorker, Mandate, StreamId},
     scheduler::{self, Fleet},
@@ -125,6 +125,19 @@ impl Leader {
         }
         while let Some(turn) = queue.pop_front() {
             match turn {
+                Turn::Fleet(scheduler::Input::Frame(stream, frame)) => {
+                    let life = frame.incarnation;
+                    let input = scheduler::Input::Frame(stream, frame);
+                    self.step_fleet(now, input, &mut queue, effects);
+                    queue.push_back(Turn::Look(life));
+                }
+                Turn::Fleet(scheduler::Input::DeclaredDead(lock)) => {
+                    // What the fleet said before it heard this is older, and must not undo it.
+                    let input = scheduler::Input::DeclaredDead(lock);
+                    queue.push_back(Turn::Control(control::Input::HeardDead(lock)));
+                    self.step_fleet(now, input, &mut queue, effects);
+                }
+                Turn::Look(life) => self.look(now, life, &mut queue, effects),
                 Turn::Fleet(input) => self.step_fleet(now, input, &mut queue, effects),
                 Turn::Control(input) => self.step_control(now, input, &mut queue, effects),
             }
@@ -168,6 +181,20 @@ impl Leader {
         }
     }
 
+    /// Whether a worker takes runs changes with what it says and what it is told.
+    fn look(
+        &mut self,
+        now: Now,
+        life: Incarnation,
+        queue: &mut VecDeque<Turn>,
+        effects: &mut Vec<Effect>,
+    ) {
+        let takes = self.fleet.worker_objection(life).is_none();
+        if takes != self.control.takes(life) {
+            self.step_control(now, control::Input::Takes(life, takes), queue, effects);
+        }
+    }
+
     fn step_control(
         &mut self,
         now: Now,
@@ -192,4 +219,6 @@ impl Leader {
 enum Turn {
     Fleet(scheduler::Input),
     Control(control::Input),
+    /// Look whether this life takes runs.
+    Look(Incarnation),
 }

@@ -83,6 +83,7 @@ impl Control {
 
     fn put_service(&mut self, now: Now, id: CallId, key: &ServiceKey, spec: ServiceSpec) {
         let instances = spec.instances;
+        self.allow_for(&key.instance(0), spec.contract);
         let record = match self.services.get(key).map(|known| &known.record) {
             None => ServiceRecord { spec, version: 0, highest: 0, before: None, crashes: 0 },
             Some(record) if record.spec == spec => return self.answer(id, Answer::Already),

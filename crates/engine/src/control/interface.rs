@@ -192,6 +192,11 @@ pub enum Input {
     Tick,
     /// What the fleet says.
     Fleet(scheduler::Effect),
+    /// A life of a worker takes runs from now on, or no longer. Healthy is not enough: it must have
+    /// been told so.
+    Takes(Incarnation, bool),
+    /// The fleet has heard that a machine was declared dead.
+    HeardDead(Lock),
     /// A client asks for something.
     Call(CallId, Call),
     /// A parcel stands in the store.

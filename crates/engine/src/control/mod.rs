@@ -17,6 +17,7 @@
 //! | `plan` | what another spec would change |
 //! | `why` | why something is not where it should be |
 //! | `placing` | the auction, and what waits for it |
+//! | `instances` | where the records of instances stand in memory |
 //! | `outbox` | what must stand in the store before anything follows from it |
 //! | `payload` | what workers say, read from their words |
 //!
@@ -31,6 +32,7 @@
 //! It does not know links, nor the store's engine, nor what a command is made of.
 
 mod calls;
+mod instances;
 mod interface;
 mod outbox;
 mod payload;
@@ -52,12 +54,16 @@ use std::{
 
 use sterna_model::{
     BootTime, Bytes, Constraints, Countables, Demand, Epoch, Lock, Millicores, Name, RunId, Span,
-    WallTime, Wants, WorkKey,
-    record::{Instance, Task},
-    spec::TaskSpec,
+    WallTime, Wants, WorkKey, record::Task, spec::TaskSpec,
 };
 use sterna_protocol::{limits::Limits, roster::Enrolled, scheduler};
 
+use self::{
+    instances::Instances,
+    outbox::Outbox,
+    services::Service,
+    workers::{Seat, Worker},
+};
 pub use self::{
     interface::{
         Alarm, Answer, Begin, Call, CallId, Callback, Called, Drain, Effect, Input, Now, Record,
@@ -67,11 +73,6 @@ pub use self::{
     payload::{Ended, ended, offer, progress},
     plan::{Change, Planned},
     why::{Next, Rule, Why},
-};
-use self::{
-    outbox::Outbox,
-    services::Service,
-    workers::{Seat, Worker},
 };
 use crate::auction::{self, Rules, Waiting};
 
@@ -118,7 +119,7 @@ pub struct Control {
     tasks: BTreeMap<WorkKey, (Task, Arc<TaskSpec>)>,
     tombstones: BTreeMap<WorkKey, Tombstone>,
     services: BTreeMap<ServiceKey, Service>,
-    instances: BTreeMap<WorkKey, Instance>,
+    instances: Instances,
     /// Instances that a worker turned down, and until when they wait.
     resting: BTreeMap<WorkKey, WallTime>,
     /// Runs whose worker is silent.
@@ -180,7 +181,7 @@ impl Control {
             tasks: BTreeMap::new(),
             tombstones: BTreeMap::new(),
             services: BTreeMap::new(),
-            instances: BTreeMap::new(),
+            instances: Instances::default(),
             timers: BTreeSet::new(),
             callbacks: BTreeMap::new(),
         };
@@ -198,7 +199,7 @@ impl Control {
                 self.services.insert(key, Service::new(record));
             }
             (RecordKey::Instance(key), Record::Instance(instance)) => {
-                self.instances.insert(key, instance);
+                self.instances.insert(&key, instance);
             }
             (RecordKey::Task(key), Record::Task(task, spec)) => {
                 self.tasks.insert(key, (task, spec));
@@ -247,7 +248,7 @@ impl Control {
         for service in services {
             self.converge(now, &service);
         }
-        let orphans: Vec<_> = self.instances.keys().cloned().collect();
+        let orphans = self.instances.keys();
         for key in orphans {
             self.converge_index(now, &key);
         }
@@ -260,7 +261,7 @@ impl Control {
     /// Everything that the store says may be running, for the fleet to begin with.
     pub fn claims(&self) -> impl Iterator<Item = scheduler::Claim> {
         let instances = self.instances.iter().flat_map(|(key, instance)| {
-            instance.copies().map(move |copy| claim(key, None, &copy.placed))
+            instance.copies().map(move |copy| claim(&key, None, &copy.placed))
         });
         let tasks = self.tasks.iter().filter_map(|(key, (task, _))| {
             Some(claim(key, Some(task.incarnation()), task.placed()?))
@@ -289,16 +290,13 @@ impl Control {
         match input {
             Input::Tick => self.pass_time(now),
             Input::Fleet(news) => self.hear(now, news),
+            Input::Takes(life, takes) => self.set_takes(life, takes),
+            Input::HeardDead(lock) => {
+                self.declaring.remove(&lock);
+            }
             Input::Call(id, call) => self.call(now, id, call),
             Input::Committed(parcel) => {
                 let released = self.outbox.committed(parcel);
-                for effect in &released {
-                    if let Effect::Fleet(input) = effect
-                        && let scheduler::Input::DeclaredDead(lock) = &**input
-                    {
-                        self.declaring.remove(lock);
-                    }
-                }
                 self.ready.extend(released);
             }
             Input::Called(key, incarnation, called) => {
@@ -306,7 +304,7 @@ impl Control {
             }
             Input::RosterIsComplete => {
                 self.is_recovered = false;
-                let keys: Vec<_> = self.instances.keys().cloned().collect();
+                let keys = self.instances.keys();
                 for key in keys {
                     self.converge_index(now, &key);
                 }
@@ -343,7 +341,7 @@ impl Control {
     /// something was to be done. Between events that is none: what is found is a mistake of ours.
     pub fn sweep(&mut self, now: Now) -> Vec<WorkKey> {
         let mut found = Vec::new();
-        let keys: Vec<_> = self.instances.keys().cloned().collect();
+        let keys = self.instances.keys();
         for key in keys {
             let before = (self.asks.len(), self.outbox.len());
             self.converge_index(now, &key);

@@ -90,8 +90,7 @@ impl Control {
 
     /// The instances of a service that there are, from this index on.
     pub(super) fn indices_from(&self, service: &ServiceKey, first: u32) -> Vec<WorkKey> {
-        let range = service.instance(first)..=service.instance(u32::MAX);
-        self.instances.range(range).map(|(key, _)| key.clone()).collect()
+        self.instances.keys_from(service, first)
     }
 
     /// Does what one index needs now; nothing, if it is as it should be.
@@ -101,8 +100,8 @@ impl Control {
             .services
             .get(&service)
             .is_some_and(|service| index < service.record.spec.instances);
-        if is_wanted && !self.instances.contains_key(key) {
-            self.instances.insert(key.clone(), Instance::new(now.wall));
+        if is_wanted && !self.instances.contains(key) {
+            self.instances.insert(key, Instance::new(now.wall));
             self.write_instance(key);
         }
         if is_wanted {
@@ -264,7 +263,10 @@ impl Control {
         let (run, on) = (placed.run, placed.on);
         let Some((service, _)) = index_of(key) else { return };
         let version = self.services.get(&service).map_or(0, |service| service.record.version);
-        let instance = self.instances.entry(key.clone()).or_insert_with(|| Instance::new(now.wall));
+        if !self.instances.contains(key) {
+            self.instances.insert(key, Instance::new(now.wall));
+        }
+        let Some(instance) = self.instances.get_mut(key) else { return };
         let rival = instance.copy().map(|copy| copy.placed.run);
         let has_room = rival.is_none() || instance.displace(TwinReason::Surplus, now.wall).is_ok();
         if !has_room || instance.adopt(placed, version, now.wall).is_err() {

@@ -47,6 +47,7 @@ impl Control {
         if let Some(at) = spec.latest_start {
             self.timers.insert((at, Timer::Task(key.clone())));
         }
+        self.allow_for(key, spec.contract);
         let task = Task::new(incarnation, self.epoch, now.wall);
         self.tasks.insert(key.clone(), (task, spec));
         self.write_task(key);

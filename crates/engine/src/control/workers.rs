@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use sterna_model::{
-    Incarnation, Lock, Name, RunId, Wants, WorkKey,
+    Contract, Incarnation, Lock, Name, RunId, Wants, WorkKey,
     record::{InstancePhase, StopReason, TaskEnd, TwinReason},
 };
 use sterna_protocol::{
@@ -26,6 +26,8 @@ pub(super) struct Worker {
     pub(super) name: Name,
     facts: Payload,
     pub(super) health: Health,
+    /// Whether the fleet would send it a run.
+    takes: bool,
     bidder: BidderId,
 }
 
@@ -44,11 +46,12 @@ impl Control {
     /// What a worker has is known, or is something else now.
     pub(super) fn set_facts(&mut self, life: Incarnation, name: Name, facts: Payload) {
         let lock = life.lock;
-        let known = self.workers.get(&lock).map(|worker| (worker.bidder, worker.health));
-        let (bidder, health) = known.unwrap_or_else(|| (self.free_bidder(), Health::New));
+        let known = self.workers.get(&lock).map(|it| (it.bidder, it.health, it.takes));
+        let (bidder, health, takes) =
+            known.unwrap_or_else(|| (self.free_bidder(), Health::New, false));
         let is_new = known.is_none();
         self.bidders.insert(bidder, lock);
-        self.workers.insert(lock, Worker { life, name, facts, health, bidder });
+        self.workers.insert(lock, Worker { life, name, facts, health, takes, bidder });
         self.offer(lock);
         if is_new {
             self.count_seats(lock, bidder);
@@ -70,10 +73,27 @@ impl Control {
     pub(super) fn set_health(&mut self, now: Now, life: Incarnation, health: Health) {
         let Some(worker) = self.workers.get_mut(&life.lock) else { return };
         worker.health = health;
-        worker.life = life;
+        if worker.life != life {
+            worker.life = life;
+            worker.takes = false;
+        }
         self.offer(life.lock);
         if health == Health::Healthy {
             self.worker_is_back(now, life.lock);
+        }
+    }
+
+    /// Whether this life of a worker is known to take runs.
+    pub fn takes(&self, life: Incarnation) -> bool {
+        self.workers.get(&life.lock).is_some_and(|worker| worker.life == life && worker.takes)
+    }
+
+    pub(super) fn set_takes(&mut self, life: Incarnation, takes: bool) {
+        if let Some(worker) = self.workers.get_mut(&life.lock)
+            && worker.life == life
+        {
+            worker.takes = takes;
+            self.offer(life.lock);
         }
     }
 
@@ -82,6 +102,7 @@ impl Control {
         let Some(worker) = self.workers.get(&lock) else { return };
         let is_declared_dead = self.roster.get(&lock).is_some_and(|entry| entry.is_declared_dead);
         let is_taking = worker.health == Health::Healthy
+            && worker.takes
             && !self.drains.contains_key(&lock)
             && !is_declared_dead;
         let standing = if is_taking { Standing::Taking } else { Standing::Withheld };
@@ -251,12 +272,32 @@ impl Control {
         self.outbox.write(RecordKey::Stage, Some(Record::Stage(stage)));
     }
 
-    /// Limits are to hold from now on, as the newest; older ones stay until nobody goes by them
-    /// (safety rule 11).
+    /// Limits are to hold from now on, as the newest, whatever version they name; older ones stay until
+    /// nobody goes by them, and marks never fall (safety rule 11).
     pub(super) fn set_limits(&mut self, limits: Limits) {
-        self.limits.push(limits);
+        let newest = self.newest_limits();
+        let next = limits.after(&newest);
+        if next.version <= newest.version && (Limits { version: newest.version, ..next }) == newest
+        {
+            // It holds already, or is on its way into the store; told again it does no harm.
+            return self.tell_fleet(scheduler::Input::Limits(newest));
+        }
+        let next = Limits { version: newest.version.saturating_add(1), ..next };
+        self.limits.push(next);
         self.write_limits();
-        self.tell_fleet(scheduler::Input::Limits(limits));
+        self.tell_fleet(scheduler::Input::Limits(next));
+    }
+
+    /// Sees to it that the limits allow for such a run, before it is claimed.
+    pub(super) fn allow_for(&mut self, key: &WorkKey, contract: Contract) {
+        if let Some(raised) = self.newest_limits().raised_for(key, contract) {
+            self.set_limits(raised);
+        }
+    }
+
+    /// The newest limits; the usual ones in a store that has none.
+    fn newest_limits(&self) -> Limits {
+        self.limits.last().copied().unwrap_or_default()
     }
 
     pub(super) fn write_limits(&mut self) {

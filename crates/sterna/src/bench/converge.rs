@@ -65,12 +65,12 @@ fn measure(workers: u32) -> anyhow::Result<Report> {
     let instances = workers * EACH;
     let before = resident_bytes()?;
     fleet.fill(instances / INSTANCES)?;
-    anyhow::ensure!(fleet.runs.len() == instances as usize, "not every instance was placed");
-    // What this bench notes of a run is counted with it.
+    let placed = fleet.control.claims().count();
+    anyhow::ensure!(placed == instances as usize, "only {placed} instances were placed");
     let bytes = (resident_bytes()? - before) / f64::from(instances);
     report.figures.insert("bytes_per_instance".to_owned(), rounded(bytes));
     progress.say("events");
-    let mut steps = fleet.crash_some(EVENTS)?;
+    let mut steps = fleet.crash_some(EVENTS);
     let each = floor_us(instances);
     report.floor.insert("map_us".to_owned(), rounded(each));
     let p99 = quantile(&mut steps, 0.99);
@@ -94,8 +94,6 @@ struct Fleet {
     control: Control,
     now: Now,
     lives: Vec<Incarnation>,
-    /// Where each run is.
-    runs: BTreeMap<RunId, Lock>,
     numbers: u64,
     effects: Vec<Effect>,
 }
@@ -106,8 +104,8 @@ impl Fleet {
         let begin =
             Begin { epoch: Epoch::new(1), stage: Stage::Used, records: Vec::new(), seed: [1; 16] };
         let control = Control::new(now, begin);
-        let (lives, runs, effects) = (Vec::new(), BTreeMap::new(), Vec::new());
-        let mut fleet = Self { control, now, lives, runs, numbers: 0, effects };
+        let (lives, effects) = (Vec::new(), Vec::new());
+        let mut fleet = Self { control, now, lives, numbers: 0, effects };
         let doors = Doors { unclaimed: true, stop_batches: true, keep_batches: true };
         fleet.hear(scheduler::Effect::Opened(doors));
         for number in 0..workers {
@@ -122,6 +120,7 @@ impl Fleet {
             fleet.lives.push(life);
             fleet.hear(scheduler::Effect::Facts(life, name, Payload::from(FACTS)));
             fleet.hear(scheduler::Effect::Health(life, Health::Healthy));
+            fleet.step(Input::Takes(life, true));
         }
         Ok(fleet)
     }
@@ -154,17 +153,22 @@ impl Fleet {
     }
 
     /// Ends that many runs, one after the other, and gives how long each step took, in µs.
-    fn crash_some(&mut self, events: usize) -> anyhow::Result<Vec<f64>> {
+    fn crash_some(&mut self, events: usize) -> Vec<f64> {
         let mut steps = Vec::with_capacity(events * 2);
-        let stride = (self.runs.len() / events).max(1);
-        let crashing: Vec<_> = self.runs.keys().step_by(stride).take(events).copied().collect();
-        for run in crashing {
-            let lock = self.runs.remove(&run).context("a run that was placed")?;
+        let runs: Vec<_> = self.runs().collect();
+        let stride = (runs.len() / events).max(1);
+        let crashing: Vec<_> = runs.into_iter().step_by(stride).take(events).collect();
+        for (run, lock) in crashing {
             let input = self.status(run, lock, News::Ended(Payload::from(CRASHED)));
             steps.push(self.timed(input));
             self.timed_settle(&mut steps);
         }
-        Ok(steps)
+        steps
+    }
+
+    /// Every run, and where it is.
+    fn runs(&self) -> impl Iterator<Item = (RunId, Lock)> {
+        self.control.claims().map(|claim| (claim.run, claim.holder.lock))
     }
 
     fn timed(&mut self, input: Input) -> f64 {
@@ -176,22 +180,22 @@ impl Fleet {
     /// Workers are lost, and their instances get others: how long that takes to decide.
     fn lose(&mut self, workers: u32) -> anyhow::Result<Duration> {
         let lost: Vec<_> = self.lives.iter().take(workers as usize).copied().collect();
-        let expected = self.runs.len();
+        let expected = self.control.claims().count();
         let mut by_lock: BTreeMap<Lock, Vec<RunId>> = BTreeMap::new();
-        for (run, lock) in &self.runs {
-            by_lock.entry(*lock).or_default().push(*run);
+        for (run, lock) in self.runs() {
+            by_lock.entry(lock).or_default().push(run);
         }
         let begun = clock::instant();
         for life in &lost {
             self.hear(scheduler::Effect::Health(*life, Health::MustDie));
             for run in by_lock.remove(&life.lock).unwrap_or_default() {
-                self.runs.remove(&run);
                 self.hear(scheduler::Effect::Settled(run, Settlement::Gone(GoneBy::Deadline)));
             }
         }
         self.settle();
         let seconds = begun.elapsed();
-        anyhow::ensure!(self.runs.len() == expected, "not every instance was placed anew");
+        let placed = self.control.claims().count();
+        anyhow::ensure!(placed == expected, "only {placed} of {expected} instances have a worker");
         Ok(seconds)
     }
 
@@ -237,7 +241,6 @@ impl Fleet {
                 && let scheduler::Input::Dispatch(all) = *input
             {
                 for dispatch in all {
-                    self.runs.insert(dispatch.run, dispatch.to.lock);
                     started.push((dispatch.run, dispatch.to.lock));
                 }
             }

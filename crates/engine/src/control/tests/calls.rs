@@ -2,8 +2,58 @@
 
 use std::sync::Arc;
 
+use sterna_model::{Contract, Span, spec::TaskSpec};
+use sterna_protocol::{limits::Limits, scheduler};
+
 use super::play::{Play, incarnation, service_spec, task, task_spec, web};
-use crate::control::{Answer, Call};
+use crate::control::{Answer, Call, Record, RecordKey};
+
+fn limits(play: &Play) -> Vec<Limits> {
+    match play.store.get(&RecordKey::Limits) {
+        Some(Record::Limits(limits)) => limits.clone(),
+        Some(_) | None => Vec::new(),
+    }
+}
+
+#[test]
+fn limits_are_raised_before_anything_is_claimed_that_they_do_not_allow_for() {
+    let mut play = Play::with(1);
+    let contract = Contract::Stop { after: Span::from_secs(7_200) };
+    let spec = Arc::new(TaskSpec { contract, ..task_spec() });
+    play.is_storing = false;
+    play.call(Call::CreateTask(task("long"), incarnation(1), Arc::clone(&spec)));
+    play.call(Call::CreateTask(task("longer"), incarnation(2), spec));
+    play.store_all();
+    assert_eq!(limits(&play).len(), 1, "once");
+    assert_eq!(limits(&play)[0].stop_after_max, Span::from_secs(7_200));
+    assert_eq!(play.starts.len(), 2);
+}
+
+#[test]
+fn marks_never_fall_and_versions_only_grow() {
+    let mut play = Play::with(1);
+    let raised = Limits { stop_after_max: Span::from_secs(9_000), ..Limits::default() };
+    play.ask(Call::SetLimits(raised));
+    let low = Limits { kill_wait: Span::from_secs(9), version: 0, ..Limits::default() };
+    assert_eq!(play.ask(Call::SetLimits(low)), Answer::Done);
+    let all = limits(&play);
+    assert_eq!(all.len(), 2);
+    assert!(all[1].version > all[0].version);
+    assert_eq!(all[1].stop_after_max, Span::from_secs(9_000));
+    assert_eq!(all[1].kill_wait, Span::from_secs(9));
+    let zero = Limits { judge_every: Span::ZERO, ..Limits::default() };
+    assert!(matches!(play.ask(Call::SetLimits(zero)), Answer::BadLimits(_)));
+}
+
+#[test]
+fn many_workers_that_have_the_same_long_run_raise_the_limits_once() {
+    let mut play = Play::with(1);
+    let raised = Limits { version: 2, stop_after_max: Span::from_secs(9_000), ..Limits::default() };
+    for _ in 0..100 {
+        play.news(scheduler::Effect::Raise(raised));
+    }
+    assert_eq!(limits(&play).len(), 1);
+}
 
 #[test]
 fn answers_come_in_the_order_of_the_calls() {

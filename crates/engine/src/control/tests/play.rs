@@ -203,6 +203,7 @@ impl Play {
 
     pub(super) fn health(&mut self, worker: u8, health: Health) {
         self.news(scheduler::Effect::Health(life(worker), health));
+        self.step(Input::Takes(life(worker), health == Health::Healthy));
     }
 
     pub(super) fn pass(&mut self, seconds: u64) {

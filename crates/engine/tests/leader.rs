@@ -1,0 +1,400 @@
+//! A leader with real workers' cores, over a link that loses nothing: tasks and services from the
+//! call to the end, workers that go and come back, and a change of leader.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on says where")]
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    sync::Arc,
+};
+
+use sterna_engine::{
+    Effect, Input, Leader,
+    control::{self, Answer, Call, CallId, Drain, Now, Record, RecordKey, ServiceKey, Stage},
+};
+use sterna_model::{
+    BootTime, Bytes, ClusterId, Constraints, Contract, Countables, Demand, DirectoryId, Epoch,
+    Incarnation, Lock, MachineId, Millicores, Name, Namespace, Nonce, Revision, RunId, Span,
+    TaskIncarnation, Term, WallTime, Wants, Work, WorkKey,
+    record::{CrashPolicy, InstancePhase, TaskEnd},
+    spec::{DEFAULT_DOMAIN, ServiceSpec, TaskSpec, UpdatePolicy, WhenFull},
+};
+use sterna_protocol::{
+    limits::{Book, Limits},
+    message::{FromWorker, Mandate, StreamId},
+    roster::Origin,
+    scheduler::{Begin, Bump},
+    worker::{self, Start, Worker},
+};
+
+const STEP: Span = Span::from_millis(100);
+
+struct Machine {
+    worker: Worker,
+    stream: StreamId,
+    running: BTreeMap<RunId, WorkKey>,
+    is_up: bool,
+}
+
+struct World {
+    now: Now,
+    leader: Leader,
+    store: BTreeMap<RecordKey, Record>,
+    machines: Vec<Machine>,
+    up: VecDeque<(StreamId, FromWorker)>,
+    answers: Vec<(u64, Answer)>,
+    starts: Vec<WorkKey>,
+    calls: u64,
+    term: u64,
+}
+
+fn name(text: &str) -> Name {
+    Name::new(text).unwrap()
+}
+
+fn task(text: &str) -> WorkKey {
+    WorkKey { namespace: Namespace::default(), work: Work::Task(name(text)) }
+}
+
+fn web() -> ServiceKey {
+    ServiceKey { namespace: Namespace::default(), name: name("web") }
+}
+
+fn wants() -> Arc<Wants> {
+    let demand =
+        Demand::new(Millicores::new(0), Bytes::new(10), Bytes::new(0), Countables::default());
+    Arc::new(Wants { demand, constraints: Constraints::default() })
+}
+
+fn create(text: &str) -> Call {
+    let spec = TaskSpec {
+        wants: wants(),
+        contract: Contract::Stop { after: Span::from_secs(120) },
+        work: Arc::from(*b"{}"),
+        when_full: WhenFull::Wait,
+        latest_start: None,
+        callback: None,
+    };
+    let incarnation = TaskIncarnation::from_parts(WallTime::EPOCH, [1; 10]);
+    Call::CreateTask(task(text), incarnation, Arc::new(spec))
+}
+
+fn service(instances: u32) -> Call {
+    let spec = ServiceSpec {
+        instances,
+        wants: wants(),
+        contract: Contract::Replace { after: Span::from_secs(15) },
+        work: Arc::from(*b"{}"),
+        crash: CrashPolicy::default(),
+        update: UpdatePolicy::default(),
+        domain: name(DEFAULT_DOMAIN),
+        notes: "".into(),
+    };
+    Call::PutService(web(), spec)
+}
+
+fn lock(number: usize) -> Lock {
+    let number = u8::try_from(number).unwrap();
+    let directory = DirectoryId::from_parts(WallTime::EPOCH, [number; 10]);
+    Lock { directory, machine: MachineId::from_bytes(*directory.as_bytes()).unwrap() }
+}
+
+fn leader(now: Now, term: u64, origin: Origin, store: &BTreeMap<RecordKey, Record>) -> Leader {
+    let roster = store.values().filter_map(|record| {
+        let Record::Roster(entry) = record else { return None };
+        Some(entry.clone())
+    });
+    let limits = Limits { stop_after_max: Span::from_secs(600), ..Limits::default() };
+    let fleet = Begin {
+        mandate: Mandate {
+            cluster: ClusterId::from_parts(WallTime::EPOCH, [1; 10]),
+            epoch: Epoch::new(1),
+            term: Term::new(term),
+            nonce: Nonce::new(term),
+        },
+        elected: now.boot,
+        lease_until: now.boot.plus(Span::from_secs(10)),
+        revision: Revision::new(term),
+        book: Book::new(limits, Vec::new()),
+        roster: roster.collect(),
+        claims: Vec::new(),
+        origin,
+        bump: Bump::Forbidden,
+    };
+    let stage = if origin == Origin::Virgin { Stage::Virgin } else { Stage::Used };
+    let records = store.clone().into_iter().collect();
+    let seed = [u8::try_from(term).unwrap(); 16];
+    Leader::new(now, fleet, control::Begin { epoch: Epoch::new(1), stage, records, seed })
+}
+
+impl World {
+    fn new(workers: usize) -> Self {
+        let now = Now { boot: BootTime::from_millis(1_000_000), wall: WallTime::EPOCH };
+        let store = BTreeMap::new();
+        let machines = (0..workers).map(Machine::new).collect();
+        let mut world = Self {
+            now,
+            leader: leader(now, 1, Origin::Virgin, &store),
+            store,
+            machines,
+            up: VecDeque::new(),
+            answers: Vec::new(),
+            starts: Vec::new(),
+            calls: 0,
+            term: 1,
+        };
+        world.connect();
+        world
+    }
+
+    fn connect(&mut self) {
+        for number in 0..self.machines.len() {
+            let stream = StreamId::new(self.term * 100 + number as u64);
+            self.machines[number].stream = stream;
+            self.tell(number, worker::Input::Opened(stream));
+        }
+        self.run(5);
+    }
+
+    /// Another leader takes over, with what stands in the store.
+    fn change_leader(&mut self) {
+        self.term += 1;
+        self.up.clear();
+        self.leader = leader(self.now, self.term, Origin::Continued, &self.store);
+        self.connect();
+    }
+
+    fn run(&mut self, seconds: u64) {
+        for _ in 0..seconds * 10 {
+            self.now = Now { boot: self.now.boot.plus(STEP), wall: self.now.wall.plus(STEP) };
+            self.step(Input::Lease(self.now.boot.plus(Span::from_secs(9))));
+            self.step(Input::Tick);
+            for number in 0..self.machines.len() {
+                if self.machines[number].is_up {
+                    self.tell(number, worker::Input::Checked(self.now.boot));
+                    self.tell(number, worker::Input::Tick);
+                }
+            }
+            while let Some((stream, frame)) = self.up.pop_front() {
+                self.step(Input::Frame(stream, frame));
+            }
+        }
+    }
+
+    fn step(&mut self, input: Input) {
+        let mut effects = Vec::new();
+        self.leader.step(self.now, input, &mut effects);
+        loop {
+            for effect in std::mem::take(&mut effects) {
+                self.perform(effect);
+            }
+            let Some((parcel, writes)) = self.leader.commit() else { return };
+            for (key, record) in writes {
+                match record {
+                    Some(record) => drop(self.store.insert(key, record)),
+                    None => drop(self.store.remove(&key)),
+                }
+            }
+            let committed = Input::Control(control::Input::Committed(parcel));
+            self.leader.step(self.now, committed, &mut effects);
+        }
+    }
+
+    fn perform(&mut self, effect: Effect) {
+        match effect {
+            Effect::Send(stream, frame) => {
+                let to = self.machines.iter().position(|machine| machine.stream == stream);
+                if let Some(number) = to.filter(|number| self.machines[*number].is_up) {
+                    self.tell(number, worker::Input::Frame(stream, frame));
+                }
+            }
+            Effect::Answer(id, answer) => self.answers.push((id.0, answer)),
+            Effect::Close(_) | Effect::Callback(_) | Effect::Alarm(_) => {}
+            Effect::StoreLags(..) => panic!("the store never went back"),
+        }
+    }
+
+    fn tell(&mut self, number: usize, input: worker::Input) {
+        let now = self.now.boot;
+        let mut inputs = VecDeque::from([input]);
+        while let Some(input) = inputs.pop_front() {
+            let mut effects = Vec::new();
+            self.machines[number].worker.step(now, input, &mut effects);
+            for effect in effects {
+                match effect {
+                    worker::Effect::AskGuardian(question) => {
+                        inputs.push_back(worker::Input::GuardianAnswered(question));
+                    }
+                    worker::Effect::Send(stream, frame) => self.up.push_back((stream, frame)),
+                    worker::Effect::Start(run) => {
+                        self.starts.push(run.key.clone());
+                        self.machines[number].running.insert(run.run, run.key);
+                        let said = Arc::from(&br#"{"state":"running"}"#[..]);
+                        inputs.push_back(worker::Input::Progress(run.run, said));
+                    }
+                    worker::Effect::Stop(run, _) => {
+                        if self.machines[number].running.remove(&run).is_some() {
+                            let said = Arc::from(&br#"{"cause":"request"}"#[..]);
+                            inputs.push_back(worker::Input::Ended(run, said));
+                        }
+                    }
+                    worker::Effect::Rebirth => {
+                        let life = Incarnation { lock: lock(number), life: 2 };
+                        inputs.push_back(worker::Input::Reborn(life));
+                    }
+                    worker::Effect::Check
+                    | worker::Effect::Close(_)
+                    | worker::Effect::Forget(_)
+                    | worker::Effect::Confirmed(_)
+                    | worker::Effect::Remember(..)
+                    | worker::Effect::Limits(_)
+                    | worker::Effect::Alarm(_) => {}
+                }
+            }
+        }
+    }
+
+    fn end(&mut self, key: &WorkKey, said: &'static [u8]) {
+        for number in 0..self.machines.len() {
+            let running = &self.machines[number].running;
+            let run = running.iter().find(|(_, of)| *of == key).map(|(run, _)| *run);
+            if let Some(run) = run {
+                self.machines[number].running.remove(&run);
+                self.tell(number, worker::Input::Ended(run, Arc::from(said)));
+                return;
+            }
+        }
+        panic!("{key} runs nowhere");
+    }
+
+    fn ask(&mut self, call: Call) -> Answer {
+        self.calls += 1;
+        let id = self.calls;
+        self.step(Input::Control(control::Input::Call(CallId(id), call)));
+        self.run(3);
+        self.answers.iter().find(|(told, _)| *told == id).unwrap().1.clone()
+    }
+
+    fn where_is(&self, key: &WorkKey) -> Vec<usize> {
+        let has = |machine: &Machine| machine.running.values().any(|of| of == key);
+        (0..self.machines.len()).filter(|number| has(&self.machines[*number])).collect()
+    }
+
+    fn task_end(&self, text: &str) -> Option<TaskEnd> {
+        let Record::Task(task, _) = self.store.get(&RecordKey::Task(task(text)))? else {
+            return None;
+        };
+        task.end().cloned()
+    }
+
+    fn phase(&self, index: u32) -> InstancePhase {
+        match self.store.get(&RecordKey::Instance(web().instance(index))) {
+            Some(Record::Instance(instance)) => instance.phase(),
+            other => panic!("not an instance: {other:?}"),
+        }
+    }
+}
+
+impl Machine {
+    fn new(number: usize) -> Self {
+        let start = Start {
+            incarnation: Incarnation { lock: lock(number), life: 1 },
+            name: name(&format!("w{number}")),
+            boot: 1,
+            facts: Arc::from(&br#"{"memory_bytes":100,"containers":100}"#[..]),
+            seen: None,
+            confirmed: None,
+            held: Vec::new(),
+            limits: Limits::default(),
+        };
+        let worker = Worker::new(BootTime::from_millis(1_000_000), start);
+        Self { worker, stream: StreamId::new(0), running: BTreeMap::new(), is_up: true }
+    }
+}
+
+#[test]
+fn a_task_runs_once_from_the_call_to_its_end() {
+    let mut world = World::new(2);
+    assert_eq!(world.ask(create("build")), Answer::Done);
+    assert_eq!(world.starts, [task("build")]);
+    world.end(&task("build"), br#"{"cause":"exited","exit":{"code":0}}"#);
+    world.run(3);
+    assert!(world.task_end("build").unwrap().is_success());
+}
+
+#[test]
+fn nothing_is_turned_down_because_a_worker_does_not_know_yet_that_it_is_healthy() {
+    let mut world = World::new(3);
+    for number in 0..9 {
+        world.ask(create(&format!("t{number}")));
+    }
+    let returns = world.store.values().filter_map(|record| {
+        let Record::Task(task, _) = record else { return None };
+        Some(task.returns())
+    });
+    assert_eq!((world.starts.len(), returns.sum::<u32>()), (9, 0));
+}
+
+#[test]
+fn the_instances_of_a_worker_that_falls_silent_run_elsewhere_and_once_again_when_it_is_back() {
+    let mut world = World::new(3);
+    assert_eq!(world.ask(service(3)), Answer::Done);
+    assert_eq!(world.starts.len(), 3);
+    let silent = world.where_is(&web().instance(0))[0];
+    world.machines[silent].is_up = false;
+    world.run(40);
+    let copies = world.where_is(&web().instance(0));
+    assert_eq!(copies.len(), 2, "a second copy beside the silent one");
+    world.machines[silent].is_up = true;
+    world.run(30);
+    for index in 0..3 {
+        assert_eq!(world.where_is(&web().instance(index)).len(), 1, "index {index}");
+        assert_eq!(world.phase(index), InstancePhase::Running);
+    }
+}
+
+#[test]
+fn a_task_on_a_worker_that_is_lost_ends_when_it_has_certainly_ended() {
+    let mut world = World::new(2);
+    world.ask(create("build"));
+    let lost = world.where_is(&task("build"))[0];
+    world.machines[lost].is_up = false;
+    world.run(100);
+    assert_eq!(world.task_end("build"), None, "it may still be running");
+    world.run(60);
+    assert_eq!(world.task_end("build"), Some(TaskEnd::Lost));
+    assert_eq!(world.starts.len(), 1, "and is not started again");
+}
+
+#[test]
+fn a_change_of_leader_starts_nothing_that_runs_and_goes_on_with_the_rest() {
+    let mut world = World::new(2);
+    world.ask(service(4));
+    world.ask(create("build"));
+    world.change_leader();
+    world.run(10);
+    assert_eq!(world.starts.len(), 5);
+    world.end(&task("build"), br#"{"cause":"exited","exit":{"code":1}}"#);
+    world.end(&web().instance(2), br#"{"cause":"exited","exit":{"code":1}}"#);
+    world.run(5);
+    assert!(!world.task_end("build").unwrap().is_success());
+    assert_eq!((world.starts.len(), world.phase(2)), (6, InstancePhase::Running));
+}
+
+#[test]
+fn a_drained_worker_is_emptied_and_stays_empty_under_the_next_leader() {
+    let mut world = World::new(2);
+    world.ask(service(4));
+    let deadline = world.now.wall.plus(Span::from_secs(600));
+    assert_eq!(world.ask(Call::Drain(lock(0), Drain { deadline })), Answer::Done);
+    world.run(5);
+    assert!(world.machines[0].running.is_empty());
+    assert_eq!(world.machines[1].running.len(), 4);
+    world.change_leader();
+    world.ask(create("build"));
+    assert_eq!(world.where_is(&task("build")), [1]);
+    assert_eq!(world.ask(Call::Undrain(lock(0))), Answer::Done);
+    world.run(3);
+    world.ask(create("next"));
+    assert_eq!(world.where_is(&task("next")), [0]);
+}
