@@ -29,29 +29,43 @@ const SIGNAL_CHOICES: [(&str, &[&str], &str); 4] = [
     ("group", &["own", "shared"], "own"),
 ];
 
+/// What words of a command may speak of.
+pub(super) struct Variables {
+    /// The names of the ports that the worker gives.
+    pub(super) ports: Vec<String>,
+    /// What the work brings itself.
+    own: Vec<String>,
+}
+
+impl Variables {
+    fn has(&self, variable: &str) -> bool {
+        let is_port = self.ports.iter().any(|port| self::variable(port) == variable);
+        is_port || self.own.iter().any(|own| own == variable)
+    }
+}
+
 /// The work, as far as it is read.
 pub(super) struct Command {
     work: Map<String, Json>,
-    ports: Vec<String>,
+    pub(super) known: Variables,
 }
 
 impl Command {
     pub(super) fn read(fields: &Fields<'_>, asked: &Asked, found: &mut Found<'_>) -> Self {
         let ports = ports(fields, found);
-        let mut command = Self { work: Map::new(), ports };
-        let env = env(fields, &command.ports, found);
-        let own: Vec<&str> = env.keys().map(String::as_str).collect();
+        let env = env(fields, &ports, found);
+        let own = env.keys().cloned().collect();
+        let mut command = Self { work: Map::new(), known: Variables { ports, own } };
         if let Some(said) = fields.need("run", found) {
-            let run = words(&said, &command.ports, &own, found);
+            let run = words(&said, &command.known, found);
             command.set("run", json!(run));
         }
         let steps = fields.get("setup").map(|said| said.items(found)).unwrap_or_default();
-        let steps: Vec<_> =
-            steps.iter().map(|step| words(step, &command.ports, &own, found)).collect();
+        let steps: Vec<_> = steps.iter().map(|step| words(step, &command.known, found)).collect();
         command.set_if(!steps.is_empty(), "setup", json!(steps));
         command.set_if(!env.is_empty(), "env", Json::Object(env));
-        let ports = json!(command.ports);
-        command.set_if(!command.ports.is_empty(), "ports", ports);
+        let ports = json!(command.known.ports);
+        command.set_if(!command.known.ports.is_empty(), "ports", ports);
         if let Some(directory) = fields.get("directory").and_then(|said| directory(&said, found)) {
             command.set("directory", json!(directory));
         }
@@ -97,11 +111,6 @@ impl Command {
         self.set_if(!rlimits.is_empty(), "rlimits", Json::Object(rlimits));
     }
 
-    /// The names of its ports.
-    pub(super) fn ports(&self) -> &[String] {
-        &self.ports
-    }
-
     pub(super) fn set(&mut self, name: &str, value: Json) {
         self.work.insert(name.to_owned(), value);
     }
@@ -124,13 +133,8 @@ impl Command {
     }
 }
 
-/// A command and its arguments. `own` are variables that the work brings itself.
-pub(super) fn words(
-    said: &Said<'_>,
-    ports: &[String],
-    own: &[&str],
-    found: &mut Found<'_>,
-) -> Vec<String> {
+/// A command and its arguments.
+pub(super) fn words(said: &Said<'_>, known: &Variables, found: &mut Found<'_>) -> Vec<String> {
     if let Value::Text(_) = said.node.value {
         let reason = "a command must be a list of words, and this is a text";
         let remedy = "write each word by itself, such as [\"make\", \"release\"], or [\"sh\", \"-c\", \"...\"]";
@@ -151,13 +155,11 @@ pub(super) fn words(
             item.refuse("the name of the command is empty", "say what to run", found);
         }
         for variable in port_variables(word) {
-            let is_known = ports.iter().any(|port| self::variable(port) == variable);
-            if !is_known && !own.contains(&variable) {
+            if !known.has(variable) {
                 let port = variable.trim_start_matches("PORT_").to_lowercase().replace('_', "-");
                 let reason = format!("no port is given as ${{{variable}}}");
-                let remedy = format!(
-                    "add ports = [\"{port}\"], or write $${{{variable}}} for the text itself"
-                );
+                let add = found.line("ports", &json!([port]));
+                let remedy = format!("add {add}, or write $${{{variable}}} for the text itself");
                 item.refuse(reason, remedy, found);
             }
         }

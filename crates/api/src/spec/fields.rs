@@ -5,6 +5,7 @@
 
 use std::{collections::BTreeMap, fmt::Display, ops::RangeInclusive, str::FromStr};
 
+use serde_json::Value as Json;
 use sterna_model::{Span, nearest_word, quoted};
 
 use super::{
@@ -104,9 +105,14 @@ impl<'a> Said<'a> {
             | Value::Moment
             | Value::Text(_)
             | Value::List(_)
-            | Value::Table(_) => format!("such as {}", example(self.field, found)),
+            | Value::Table(_) => self.example(found),
         };
         self.refuse(reason, remedy, found);
+    }
+
+    /// How the field is written, for a remedy.
+    pub(super) fn example(&self, found: &Found<'_>) -> String {
+        format!("such as {}", example(self.field, found))
     }
 
     fn part(&self, node: &'a Node, place: String) -> Self {
@@ -137,9 +143,10 @@ impl<'a> Said<'a> {
         };
         let number = text.parse().ok().filter(|number| range.contains(number));
         if number.is_none() {
-            let reason = format!("{text} is not a whole number in the range");
+            let is_whole = text.parse::<i128>().is_ok();
+            let what = if is_whole { "out of range" } else { "not a whole number" };
             let remedy = format!("write one from {} to {}", range.start(), range.end());
-            self.refuse(reason, remedy, found);
+            self.refuse(format!("{text} is {what}"), remedy, found);
         }
         number
     }
@@ -271,7 +278,13 @@ pub(super) fn below(place: &str, name: &str) -> String {
 /// What somebody meant who wrote `word`, or all that there is.
 pub(super) fn meant(word: &str, known: impl Iterator<Item = &'static str>) -> String {
     let known: Vec<_> = known.collect();
-    match nearest_word(word, known.iter().copied()) {
+    // Who shouts, and who writes SIGTERM for TERM, is near however many slips that is.
+    let is_end = |other: &&&str| {
+        let end = word.len().checked_sub(other.len()).and_then(|at| word.get(at..));
+        other.len() > 2 && end.is_some_and(|end| end.eq_ignore_ascii_case(other))
+    };
+    let near = known.iter().find(is_end).copied();
+    match near.or_else(|| nearest_word(word, known.iter().copied())) {
         Some(near) => format!("did you mean '{near}'?"),
         None => format!("write one of: {}", known.join(", ")),
     }
@@ -280,14 +293,10 @@ pub(super) fn meant(word: &str, known: impl Iterator<Item = &'static str>) -> St
 /// How a field is written in the file that is being read.
 fn example(field: &Field, found: &Found<'_>) -> String {
     let Field { name, example, .. } = field;
-    let as_toml = format!("{name} = {example}");
-    match found.source().map(|source| source.format()) {
-        Some(Format::Toml) | None => as_toml,
-        Some(Format::Json) => {
-            let (node, _) = toml::read(&as_toml);
-            let json = node.to_json().map(|json| json.to_string()).unwrap_or_default();
-            let inner = json.strip_prefix('{').and_then(|json| json.strip_suffix('}'));
-            inner.unwrap_or(&as_toml).to_owned()
-        }
+    let (node, _) = toml::read(&format!("{name} = {example}"));
+    let json = node.to_json().ok().and_then(|mut json| json.get_mut(name).map(Json::take));
+    match (found.format(), json) {
+        (Format::Json, Some(json)) => found.line(name, &json),
+        (Format::Json, None) | (Format::Toml, Some(_) | None) => format!("{name} = {example}"),
     }
 }

@@ -11,7 +11,7 @@ use super::{
     problem::Found,
     schema::{FILE, Kind, NOT_YET},
     service, task, toml,
-    tree::{Entry, Node, Spot, Value},
+    tree::{Entry, Node, Spot, Unreadable, Value},
 };
 
 /// A longer file was not written by a person, and its problems are not read by one.
@@ -38,23 +38,21 @@ fn parse(source: &Source<'_>, found: &mut Found<'_>) -> Option<Node> {
         found.add(&(0..0), "", reason, format!("split it into files of at most {BYTES_MAX}"));
         return None;
     }
-    match source.format() {
+    let (node, errors) = match source.format() {
         Format::Json => match json::read(source.text) {
-            Ok(node) => Some(node),
-            Err((spot, reason)) => {
-                found.add(&spot, "", format!("this is not JSON: {reason}"), "mend it here");
-                None
-            }
+            Ok(node) => (Some(node), Vec::new()),
+            Err(error) => (None, vec![error]),
         },
         Format::Toml => {
             let (node, errors) = toml::read(source.text);
-            for (spot, reason) in &errors {
-                found.add(spot, "", format!("this is not TOML: {reason}"), "mend it here");
-            }
-            // What stands behind a line that cannot be read may be read as a part of another table.
-            errors.is_empty().then_some(node)
+            (Some(node), errors)
         }
+    };
+    for Unreadable { spot, reason, remedy } in &errors {
+        found.add(spot, "", reason, *remedy);
     }
+    // What stands behind a line that cannot be read may be read as a part of another table.
+    node.filter(|_| errors.is_empty())
 }
 
 fn read_file(node: &Node, specs: &mut Specs, names: &mut Names, found: &mut Found<'_>) {
@@ -97,7 +95,9 @@ fn read_version(said: &Said<'_>, found: &mut Found<'_>) {
     };
     if number != "1" {
         let reason = format!("version {number} of the language is not known here");
-        said.refuse(reason, "write version = 1, or use a sterna that knows it", found);
+        let remedy =
+            format!("write {}, or use a sterna that knows it", found.line("version", &1.into()));
+        said.refuse(reason, remedy, found);
     }
 }
 
@@ -110,7 +110,7 @@ fn named<'a>(
 ) -> Vec<(Option<Name>, Fields<'a>)> {
     let Value::Table(entries) = &said.node.value else {
         let reason = format!("this must be tables by name, and is {}", said.node.value.kind());
-        said.refuse(reason, format!("write [{}.NAME]", kind.word()), found);
+        said.refuse(reason, format!("write {}", written(kind, found)), found);
         return Vec::new();
     };
     let mut tables = Vec::new();
@@ -119,7 +119,7 @@ fn named<'a>(
         let Value::Table(inner) = &node.value else {
             let what = kind.form().what;
             let reason = format!("{what} must be a table, and this is {}", node.value.kind());
-            let remedy = format!("write [{}.NAME], and what belongs to it below", kind.word());
+            let remedy = format!("write {}, with what belongs to it", written(kind, found));
             found.add(spot, &place, reason, remedy);
             continue;
         };
@@ -130,6 +130,14 @@ fn named<'a>(
         ));
     }
     tables
+}
+
+/// How a thing of this kind begins in the file that is being read.
+fn written(kind: Kind, found: &Found<'_>) -> String {
+    match found.format() {
+        Format::Toml => format!("[{}.NAME]", kind.word()),
+        Format::Json => format!("\"{}\": {{\"NAME\": {{...}}}}", kind.word()),
+    }
 }
 
 fn read_name(

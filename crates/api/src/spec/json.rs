@@ -5,13 +5,13 @@ use std::fmt;
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
-use super::tree::{Entry, Node, Spot, Value};
+use super::tree::{Entry, Node, Spot, Unreadable, Value};
 
 /// No spec needs more, and each level is read once more.
 const DEPTH_MAX: usize = 32;
 
-/// The tree, or what cannot be read: the place and the reason.
-pub(super) fn read(text: &str) -> Result<Node, (Spot, String)> {
+/// The tree, or the first thing that cannot be read.
+pub(super) fn read(text: &str) -> Result<Node, Unreadable> {
     let raw: &RawValue = serde_json::from_str(text).map_err(|error| told(text, 0, &error))?;
     Reader { text }.node(raw, 0)
 }
@@ -21,11 +21,14 @@ struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    fn node(&self, raw: &'a RawValue, depth: usize) -> Result<Node, (Spot, String)> {
+    fn node(&self, raw: &'a RawValue, depth: usize) -> Result<Node, Unreadable> {
         let spot = self.spot(raw);
         if depth > DEPTH_MAX {
-            let reason = format!("this is nested deeper than {DEPTH_MAX} levels");
-            return Err((spot.start..spot.start + 1, reason));
+            return Err(Unreadable {
+                spot: spot.start..spot.start + 1,
+                reason: format!("this is nested deeper than {DEPTH_MAX} levels"),
+                remedy: "write it flatter",
+            });
         }
         let value = match raw.get().as_bytes().first() {
             Some(b'{') => {
@@ -49,7 +52,7 @@ impl<'a> Reader<'a> {
         Ok(Node { spot, value })
     }
 
-    fn parse<T: Deserialize<'a>>(&self, raw: &'a RawValue) -> Result<T, (Spot, String)> {
+    fn parse<T: Deserialize<'a>>(&self, raw: &'a RawValue) -> Result<T, Unreadable> {
         let start = self.spot(raw).start;
         serde_json::from_str(raw.get()).map_err(|error| told(self.text, start, &error))
     }
@@ -63,7 +66,7 @@ impl<'a> Reader<'a> {
 }
 
 /// What the parser says of the part of `text` that begins at `start`, without its own count of lines.
-fn told(text: &str, start: usize, error: &serde_json::Error) -> (Spot, String) {
+fn told(text: &str, start: usize, error: &serde_json::Error) -> Unreadable {
     let part = text.get(start..).unwrap_or_default();
     let lines = part.split_inclusive('\n').take(error.line().saturating_sub(1));
     let before: usize = start + lines.map(str::len).sum::<usize>();
@@ -76,7 +79,12 @@ fn told(text: &str, start: usize, error: &serde_json::Error) -> (Spot, String) {
     let length = text.get(at..).and_then(|rest| rest.chars().next()).map_or(0, char::len_utf8);
     let reason = error.to_string();
     let counted = format!(" at line {} column {}", error.line(), error.column());
-    (at..at + length, reason.strip_suffix(&counted).unwrap_or(&reason).to_owned())
+    let reason = reason.strip_suffix(&counted).unwrap_or(&reason);
+    Unreadable {
+        spot: at..at + length,
+        reason: format!("this is not JSON: {reason}"),
+        remedy: "keys and texts stand in \"quotes\", a comma only between two",
+    }
 }
 
 /// The entries of an object, in their order, and twice what stands there twice.

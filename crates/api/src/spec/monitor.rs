@@ -2,10 +2,10 @@
 
 use serde_json::{Value as Json, json};
 use sterna_executor::monitor::Limits;
-use sterna_model::{Span, quoted};
+use sterna_model::{Span, nearest_word, quoted};
 
 use super::{
-    command,
+    command::{self, Variables},
     fields::{Fields, Said},
     problem::Found,
     schema::MONITOR,
@@ -15,8 +15,8 @@ const INTERVAL_MIN: Span = Span::from_millis(100);
 const TIMEOUT_MIN: Span = Span::from_millis(10);
 const FAILURES_MAX: u64 = 1_000;
 
-/// Reads a monitor of work that has these ports.
-pub(super) fn read(said: &Said<'_>, ports: &[String], found: &mut Found<'_>) -> Option<Json> {
+/// Reads a monitor of work that has these variables.
+pub(super) fn read(said: &Said<'_>, known: &Variables, found: &mut Found<'_>) -> Option<Json> {
     let fields = said.form(&MONITOR, found)?;
     let mut limits = Limits::default();
     if let Some(interval) = fields.get("interval").and_then(|said| said.span(INTERVAL_MIN, found)) {
@@ -32,7 +32,7 @@ pub(super) fn read(said: &Said<'_>, ports: &[String], found: &mut Found<'_>) -> 
     let failures = fields.get("failures").and_then(|said| said.whole(&(1..=FAILURES_MAX), found));
     let failures = failures.map_or(u64::from(limits.failures_max), |count| count);
     Some(json!({
-        "probe": probe(said, &fields, ports, found)?,
+        "probe": probe(said, &fields, known, found)?,
         "starting_every": limits.starting_every,
         "healthy_every": limits.healthy_every,
         "timeout": limits.timeout,
@@ -44,15 +44,16 @@ pub(super) fn read(said: &Said<'_>, ports: &[String], found: &mut Found<'_>) -> 
 fn probe(
     said: &Said<'_>,
     fields: &Fields<'_>,
-    ports: &[String],
+    known: &Variables,
     found: &mut Found<'_>,
 ) -> Option<Json> {
+    let ports = known.ports.as_slice();
     let port = fields.get("port");
     // tidy: not a table
     match (fields.get("http"), fields.get("tcp"), fields.get("run")) {
         (Some(path), None, None) => {
             let port = match &port {
-                Some(said) => known(said, ports, found),
+                Some(said) => asked(said, ports, found),
                 None => only(&path, ports, found),
             };
             let path = checked_path(&path, found);
@@ -60,15 +61,15 @@ fn probe(
         }
         (None, Some(tcp), None) => {
             refuse_port(port.as_ref(), found);
-            known(&tcp, ports, found).map(|port| json!({ "tcp": port }))
+            asked(&tcp, ports, found).map(|port| json!({ "tcp": port }))
         }
         (None, None, Some(run)) => {
             refuse_port(port.as_ref(), found);
-            Some(json!({ "command": command::words(&run, ports, &[], found) }))
+            Some(json!({ "command": command::words(&run, known, found) }))
         }
         _ => {
             let reason = "this must have exactly one of http, tcp and run";
-            said.refuse(reason, "such as { http = \"/\" }", found);
+            said.refuse(reason, said.example(found), found);
             None
         }
     }
@@ -81,15 +82,18 @@ fn refuse_port(port: Option<&Said<'_>>, found: &mut Found<'_>) {
 }
 
 /// The port that is said, if the work has it.
-fn known(said: &Said<'_>, ports: &[String], found: &mut Found<'_>) -> Option<String> {
+fn asked(said: &Said<'_>, ports: &[String], found: &mut Found<'_>) -> Option<String> {
     let text = said.text(found)?;
     if ports.iter().any(|port| port == text) {
         return Some(text.to_owned());
     }
     let reason = format!("no port is called {}", quoted(text));
     let remedy = match ports {
-        [] => format!("add ports = [\"{text}\"]"),
-        ports => format!("write one of: {}", ports.join(", ")),
+        [] => format!("add {}", found.line("ports", &json!([text]))),
+        ports => match nearest_word(text, ports.iter().map(String::as_str)) {
+            Some(near) => format!("did you mean '{near}'?"),
+            None => format!("write one of: {}", ports.join(", ")),
+        },
     };
     said.refuse(reason, remedy, found);
     None
@@ -100,12 +104,14 @@ fn only(said: &Said<'_>, ports: &[String], found: &mut Found<'_>) -> Option<Stri
     match ports {
         [port] => Some(port.clone()),
         [] => {
-            said.refuse("there is no port to ask", "add ports = [\"http\"]", found);
+            let remedy = format!("add {}", found.line("ports", &json!(["http"])));
+            said.refuse("there is no port to ask", remedy, found);
             None
         }
-        several => {
-            let reason = "which port to ask is not said, and there are several";
-            said.refuse(reason, format!("add port = one of: {}", several.join(", ")), found);
+        [first, ..] => {
+            let reason = format!("which port to ask is not said, and there are {}", ports.len());
+            let remedy = format!("add {}, or another of them", found.line("port", &json!(first)));
+            said.refuse(reason, remedy, found);
             None
         }
     }

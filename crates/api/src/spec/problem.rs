@@ -3,8 +3,9 @@
 use std::fmt;
 
 use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
+use serde_json::Value as Json;
 
-use super::{Source, tree::Spot};
+use super::{Format, Source, tree::Spot};
 
 /// So many are told; who has more has made one mistake many times.
 const TOLD_MAX: usize = 100;
@@ -111,9 +112,17 @@ impl<'a> Found<'a> {
         Self { sources, file: 0, list: Vec::new() }
     }
 
-    /// The file that is being read.
-    pub(super) fn source(&self) -> Option<&'a Source<'a>> {
-        self.sources.get(self.file)
+    /// What the file that is being read is in.
+    pub(super) fn format(&self) -> Format {
+        self.sources.get(self.file).map_or(Format::Toml, Source::format)
+    }
+
+    /// How an entry is written in that file; its value is a list, a text or a number in TOML.
+    pub(super) fn line(&self, name: &str, value: &Json) -> String {
+        match self.format() {
+            Format::Toml => format!("{name} = {value}"),
+            Format::Json => format!("\"{name}\": {value}"),
+        }
     }
 
     /// Notes that what stands at `spot` of the file cannot stay.

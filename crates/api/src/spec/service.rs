@@ -25,7 +25,7 @@ pub(super) fn read(fields: &Fields<'_>, found: &mut Found<'_>) -> Option<Service
     let mut command = Command::read(fields, &asked, found);
     for name in ["monitor", "readiness"] {
         if let Some(said) = fields.get(name)
-            && let Some(monitor) = monitor::read(&said, command.ports(), found)
+            && let Some(monitor) = monitor::read(&said, &command.known, found)
         {
             command.set(name, monitor);
         }

@@ -66,7 +66,7 @@ fn table(said: &Said<'_>, found: &mut Found<'_>) -> Option<Contract> {
         }
         (Some(_), Some(_)) | (None, None) => {
             let reason = "this must have exactly one of replace_after and stop_after";
-            said.refuse(reason, "such as { stop_after = \"5m\" }", found);
+            said.refuse(reason, "say only one of them, and after how long", found);
             None
         }
     }

@@ -5,18 +5,32 @@ use toml::{
     de::{DeTable, DeValue},
 };
 
-use super::tree::{Entry, Node, Spot, Value};
+use super::tree::{Entry, Node, Unreadable, Value};
 
-/// Everything that can be read, and what cannot: the place and the reason.
-pub(super) fn read(text: &str) -> (Node, Vec<(Spot, String)>) {
+/// Everything that can be read, and what cannot: the first thing of each line, for what is wrong
+/// behind that in the same line mostly follows from it.
+pub(super) fn read(text: &str) -> (Node, Vec<Unreadable>) {
     let (table, errors) = DeTable::parse_recoverable(text);
     let node = Node { spot: table.span(), value: Value::Table(entries(table.get_ref())) };
-    let whole = 0..text.len();
-    let told = errors.iter().map(|error| {
-        let spot = error.span().unwrap_or_else(|| whole.clone());
-        (spot, error.message().to_owned())
+    let mut told: Vec<_> = errors.iter().map(|error| unreadable(text, error)).collect();
+    told.sort_by_key(|error| error.spot.start);
+    told.dedup_by(|next, kept| {
+        let between = text.get(kept.spot.start..next.spot.start);
+        between.is_some_and(|between| !between.contains('\n'))
     });
-    (node, told.collect())
+    (node, told)
+}
+
+fn unreadable(text: &str, error: &toml::de::Error) -> Unreadable {
+    let spot = error.span().unwrap_or(0..text.len());
+    let (reason, remedy) = match error.message() {
+        "duplicate key" => ("this stands here a second time".to_owned(), "leave one of them out"),
+        other => (
+            format!("this is not TOML: {other}"),
+            "a line is key = value or [table]; texts stand in \"quotes\"",
+        ),
+    };
+    Unreadable { spot, reason, remedy }
 }
 
 fn entries(table: &DeTable<'_>) -> Vec<Entry> {

@@ -7,6 +7,14 @@ use serde_json::{Map, Number, Value as Json};
 /// Where something stands in the text of its file, in bytes.
 pub(super) type Spot = Range<usize>;
 
+/// Why a text is not a tree.
+#[derive(Clone, Debug)]
+pub(super) struct Unreadable {
+    pub(super) spot: Spot,
+    pub(super) reason: String,
+    pub(super) remedy: &'static str,
+}
+
 /// One value, and where it stands.
 #[derive(Clone, Debug)]
 pub(super) struct Node {
