@@ -51,5 +51,6 @@ pub use placement::{Constraints, Demand, Wants, Zones, ZonesError};
 pub use resources::{
     AmountError, Amounts, Bytes, Countables, Lack, Millicores, Pool, Resource, Shortage, Surplus,
 };
-pub use selector::{SelectError, Selector, Target};
+pub use selector::{SelectError, Selector, Target, nearest_word};
+pub use text::quoted;
 pub use time::{BootTime, Span, SpanError, WallTime, WallTimeError};

@@ -111,7 +111,7 @@ impl Display for Chain<'_> {
 
 /// Text from outside, quoted for a message: cut when long, and escaped, so that a pasted file or
 /// a terminal's control sequence does no harm in a log.
-pub(crate) fn quoted(text: &str) -> String {
+pub fn quoted(text: &str) -> String {
     const CHARACTERS_MAX: usize = 80;
     let mut quote = String::from("'");
     for (count, character) in text.chars().enumerate() {

@@ -21,6 +21,8 @@ mod near;
 #[cfg(test)]
 mod tests;
 
+pub use near::nearest_word;
+
 use crate::name::{Kind, Name, NameError, Namespace, NodeError, NodeName, Work, read_index};
 use crate::text::{alternatives, quoted};
 use std::fmt;

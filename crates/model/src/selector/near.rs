@@ -6,14 +6,30 @@ use crate::name::{Kind, Name};
 /// More suggestions than this are a list to read, not a hint.
 const SUGGESTIONS_MAX: usize = 3;
 
+/// Of the words that are known, the one that somebody meant who wrote `word`, if one is near enough.
+pub fn nearest_word<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    // Longer ones are nobody's slip, and comparing them costs their length squared.
+    const BYTES_MAX: usize = 64;
+    let near = |other: &&str| {
+        let slips = slips(word.as_bytes(), other.as_bytes());
+        (slips <= slips_max(word)).then_some(slips)
+    };
+    let known = known.into_iter().filter(|_| word.len() <= BYTES_MAX);
+    known.filter_map(|other| near(&other).map(|slips| (slips, other))).min().map(|(_, other)| other)
+}
+
+/// One slip in a short word, one more for every five characters.
+const fn slips_max(word: &str) -> usize {
+    1 + word.len() / 5
+}
+
 /// The candidates whose names are most like `name`, the nearest first.
 pub(super) fn nearest<'a>(
     name: &Name,
     candidates: impl Iterator<Item = (Kind, &'a Name)>,
 ) -> Vec<Target> {
     let name = name.as_str();
-    // One slip in a short name, one more for every five characters.
-    let slips_max = 1 + name.len() / 5;
+    let slips_max = slips_max(name);
     let slips_to = |other: &str| {
         // Every missing character is a slip; this spares the comparison of most names.
         if name.len().abs_diff(other.len()) <= slips_max {
@@ -57,6 +73,15 @@ fn slips(one: &[u8], other: &[u8]) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_nearest_word_is_found_or_none_that_is_far() {
+        let known = ["memory", "monitor", "ports"];
+        assert_eq!(nearest_word("memmory", known), Some("memory"));
+        assert_eq!(nearest_word("port", known), Some("ports"));
+        assert_eq!(nearest_word("image", known), None);
+        assert_eq!(nearest_word(&"x".repeat(65), [&*"x".repeat(64)]), None);
+    }
 
     #[test]
     fn slips_count_what_fingers_do() {
