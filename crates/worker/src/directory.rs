@@ -13,7 +13,7 @@
 use std::{
     fs::{self, DirBuilder, File, TryLockError},
     io::{self, Write},
-    os::unix::fs::DirBuilderExt,
+    os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt},
     path::{Path, PathBuf},
 };
 
@@ -57,6 +57,14 @@ pub enum DirectoryError {
     },
 }
 
+/// Makes a file that nobody else may open, or opens one that is there and makes it so.
+pub(crate) fn private(path: &Path) -> io::Result<File> {
+    let mut options = File::options();
+    let file = options.write(true).create(true).truncate(true).mode(0o600).open(path)?;
+    file.set_permissions(fs::Permissions::from_mode(0o600))?;
+    Ok(file)
+}
+
 impl Directory {
     /// Opens the directory, makes it if it is not there, and begins a new life in it.
     ///
@@ -71,7 +79,8 @@ impl Directory {
         builder.recursive(true).mode(0o711).create(path.join(RUNS)).map_err(of_io(path))?;
         let path = fs::canonicalize(path).map_err(of_io(path))?;
         let at = path.join("worker.lock");
-        let locked = File::create(&at).map_err(of_io(&at))?;
+        // For us alone: whoever may open it may lock it.
+        let locked = private(&at).map_err(of_io(&at))?;
         match locked.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => return Err(DirectoryError::InUse { path }),

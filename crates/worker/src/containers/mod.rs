@@ -24,6 +24,7 @@ mod output;
 mod ports;
 mod prepare;
 mod probe;
+mod remove;
 mod stored;
 mod sweeper;
 mod users;

@@ -1,14 +1,14 @@
 //! What a run needs before its first command, and how each command is made from the work.
 
 use std::{
-    fs, io,
+    fs,
     os::unix::fs::{DirBuilderExt, PermissionsExt, chown},
     path::{Path, PathBuf},
 };
 
 use sterna_model::RunId;
 
-use super::{Options, image::InImage, ports, users};
+use super::{Options, image::InImage, ports, remove::remove_directory, users};
 use crate::{
     cgroup::{Cgroups, Group, Kind},
     directory::Layout,
@@ -325,14 +325,6 @@ fn rlimits(work: &Work, files: Files) -> Result<Vec<(u32, u64, u64)>, String> {
         all.push((resource, *value, *value));
     }
     Ok(all)
-}
-
-/// Removes what is left of a run but its cgroups.
-pub(super) fn remove_directory(path: &Path) -> io::Result<()> {
-    match fs::remove_dir_all(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        removed => removed,
-    }
 }
 
 #[cfg(test)]

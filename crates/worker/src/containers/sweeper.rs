@@ -10,7 +10,7 @@ use std::{
 
 use sterna_model::RunId;
 
-use super::{Command, Orders, prepare::remove_directory};
+use super::{Command, Orders, remove::remove_directory};
 use crate::cgroup::Group;
 
 /// What the thread is told. There is at most one for each run at a time, so the channel needs no

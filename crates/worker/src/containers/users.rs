@@ -52,6 +52,10 @@ fn who(user: &str, group: Option<&str>, users: &str, groups: &str) -> Result<Who
         return Err(format!("user unknown: no '{user}' in /etc/passwd; make it, or give a number"));
     };
     let main = group.map_or(Ok(own_group), |group| group_id(group, groups))?;
+    if id == u32::MAX || main == u32::MAX {
+        // To the kernel it means: leave it as it is, which is root.
+        return Err(format!("no user and no group has the number {}: give another", u32::MAX));
+    }
     let member = name.as_deref().unwrap_or_default();
     let others = groups.lines().filter_map(|line| {
         let fields: Vec<&str> = line.split(':').collect();
@@ -95,5 +99,9 @@ mod tests {
         assert_eq!((nobody.user, nobody.group, nobody.groups), (4711, 4711, vec![4711]));
         assert!(who("nobody-here", None, USERS, GROUPS).unwrap_err().contains("user unknown"));
         assert!(who("web", Some("none"), USERS, GROUPS).unwrap_err().contains("group unknown"));
+        for (user, group) in [("4294967295", "0"), ("0", "4294967295")] {
+            let refused = who(user, Some(group), USERS, GROUPS).unwrap_err();
+            assert!(refused.contains("no user and no group has the number"), "{refused}");
+        }
     }
 }

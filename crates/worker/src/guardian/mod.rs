@@ -62,6 +62,7 @@ use self::{
 };
 use crate::{
     clock::{boot_id, boot_time},
+    directory::private,
     sys,
 };
 
@@ -101,7 +102,7 @@ fn guard() -> io::Result<()> {
     // Five descriptors for each run; what commands get is said with each of them.
     let _ = setrlimit(Resource::Nofile, Rlimit { current: own.maximum, maximum: own.maximum });
     let directory = env::current_dir()?;
-    let lock = fs::File::create(directory.join(LOCK))?;
+    let lock = private(&directory.join(LOCK))?;
     if lock.try_lock().is_err() {
         return Err(io::Error::other("there is a guardian already"));
     }

@@ -36,10 +36,8 @@ impl Image {
         directory: &str,
     ) -> io::Result<Self> {
         let arguments = arguments.iter().map(|word| zero_ended(word)).collect::<Result<_, _>>()?;
-        let environment = environment
-            .iter()
-            .map(|(name, value)| zero_ended(&format!("{name}={value}")))
-            .collect::<Result<_, _>>()?;
+        let environment =
+            environment.iter().map(|(name, value)| entry(name, value)).collect::<Result<_, _>>()?;
         Ok(Self {
             program: zero_ended(program)?,
             arguments,
@@ -64,6 +62,15 @@ impl Image {
     pub(super) fn words(&self) -> Words {
         Words { arguments: pointers(&self.arguments), environment: pointers(&self.environment) }
     }
+}
+
+/// Its value may be a secret: only the name is told.
+fn entry(name: &str, value: &str) -> io::Result<CString> {
+    let whole = format!("{name}={value}");
+    CString::new(whole).map_err(|_| {
+        let name = name.replace('\0', "\\0");
+        io::Error::other(format!("the environment's {name} has a zero byte in it: leave it out"))
+    })
 }
 
 fn zero_ended(word: &str) -> io::Result<CString> {
@@ -112,6 +119,26 @@ impl Step {
         let errno = i32::from_ne_bytes(errno.try_into().ok()?);
         Some((step, io::Error::from_raw_os_error(errno)))
     }
+}
+
+/// Closes every descriptor of this copy but its streams, `kept` and those below 3. While it waits for
+/// its go byte it must hold nothing of the guardian's: not the other end of its own socket, or that
+/// would never end; not the lock, or no other guardian could take over (safety rule 13).
+pub(super) fn let_go_of_all_but(streams: Streams<'_>, kept: &[BorrowedFd<'_>]) {
+    let streams = [streams.stdout, streams.stderr, streams.status].into_iter().flatten();
+    let mut open: Vec<c_int> =
+        streams.chain(kept.iter().copied()).map(|fd| fd.as_raw_fd()).collect();
+    open.sort_unstable();
+    let mut first = 3;
+    for fd in open {
+        if fd > first {
+            // SAFETY: nobody in this copy uses what is closed here.
+            unsafe { libc::syscall(libc::SYS_close_range, first, fd - 1, 0) };
+        }
+        first = first.max(fd + 1);
+    }
+    // SAFETY: as above.
+    unsafe { libc::syscall(libc::SYS_close_range, first, c_int::MAX, 0) };
 }
 
 /// Goes the whole way. Never comes back.

@@ -13,7 +13,7 @@ use rustix::{
 
 use super::{
     check,
-    child::{Image, Streams, go, keep_house},
+    child::{Image, Streams, go, keep_house, let_go_of_all_but},
 };
 
 /// How a run is told from everything else on the machine.
@@ -63,6 +63,8 @@ pub(crate) fn spawn(image: &Image, shape: Shape<'_>, streams: Streams<'_>) -> io
         }
         Forked::Child => {
             let report = pipe.as_ref().map(|(_, write)| write.as_fd());
+            let kept: Vec<_> = [Some(theirs.as_fd()), report].into_iter().flatten().collect();
+            let_go_of_all_but(streams, &kept);
             if let Some(report) = report {
                 let inner = fork(None);
                 if !matches!(inner, Ok(Forked::Child)) {

@@ -1,0 +1,203 @@
+//! Removes a directory with everything in it, whatever work has made there.
+//!
+//! Invariant: nothing is removed through a mount or a link. Work that may mount things can put any
+//! directory of the machine into its own.
+//!
+//! Invariant: it takes the same memory for a tree of any depth. Work may nest directories deeper than
+//! any stack, or any table of open files.
+
+use std::{
+    ffi::{CStr, CString},
+    io,
+    os::fd::{AsFd, OwnedFd},
+    path::Path,
+};
+
+use rustix::{
+    fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, ResolveFlags, fstat, openat2, unlinkat},
+    io::Errno,
+};
+
+/// Removes it. One that is not there is no error.
+///
+/// # Errors
+/// Something in it cannot be removed, or is mounted there; what came before it is gone.
+pub(super) fn remove_directory(path: &Path) -> io::Result<()> {
+    let mut current = match open(CWD, path, ResolveFlags::empty()) {
+        Err(Errno::NOENT) => return Ok(()),
+        opened => opened?,
+    };
+    // The way down: each name, and which directory it stands in.
+    let mut way: Vec<(CString, Place)> = Vec::new();
+    loop {
+        if let Some(name) = empty(&current)? {
+            let place = place(&current)?;
+            current = below(&current, &name).map_err(|error| refuse(error, &name))?;
+            way.push((name, place));
+            continue;
+        }
+        let Some((name, place_above)) = way.pop() else { break };
+        let above = below(&current, c"..")?;
+        if place(&above)? != place_above {
+            // Somebody has moved it: that is another tree.
+            return Err(io::Error::other(format!("{name:?} was moved while it was removed")));
+        }
+        unlinkat(&above, &*name, AtFlags::REMOVEDIR).map_err(|error| refuse(error, &name))?;
+        current = above;
+    }
+    Ok(unlinkat(CWD, path, AtFlags::REMOVEDIR)?)
+}
+
+/// Which directory it is, whatever it is called.
+type Place = (u64, u64);
+
+fn place(directory: &OwnedFd) -> io::Result<Place> {
+    let found = fstat(directory)?;
+    Ok((found.st_dev, found.st_ino))
+}
+
+fn open<P: rustix::path::Arg>(
+    at: impl AsFd,
+    name: P,
+    resolve: ResolveFlags,
+) -> rustix::io::Result<OwnedFd> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    openat2(at, name, flags, Mode::empty(), resolve)
+}
+
+/// Opens the directory of that name, which must be of the same mount.
+fn below(at: &OwnedFd, name: &CStr) -> rustix::io::Result<OwnedFd> {
+    open(at, name, ResolveFlags::NO_XDEV | ResolveFlags::NO_SYMLINKS)
+}
+
+/// Removes everything in it but directories that are not empty, and gives the first of those.
+fn empty(directory: &OwnedFd) -> io::Result<Option<CString>> {
+    for entry in Dir::read_from(directory)? {
+        let entry = entry?;
+        let name = entry.file_name();
+        if name == c"." || name == c".." {
+            continue;
+        }
+        let is_directory = match entry.file_type() {
+            FileType::Directory => true,
+            FileType::Unknown => is_directory(directory, name)?,
+            FileType::RegularFile
+            | FileType::Symlink
+            | FileType::Fifo
+            | FileType::Socket
+            | FileType::CharacterDevice
+            | FileType::BlockDevice => false,
+        };
+        let flags = if is_directory { AtFlags::REMOVEDIR } else { AtFlags::empty() };
+        match unlinkat(directory, name, flags) {
+            Ok(()) | Err(Errno::NOENT) => {}
+            Err(Errno::NOTEMPTY | Errno::EXIST) if is_directory => {
+                return Ok(Some(name.to_owned()));
+            }
+            Err(error) => return Err(refuse(error, name)),
+        }
+    }
+    Ok(None)
+}
+
+fn is_directory(directory: &OwnedFd, name: &CStr) -> io::Result<bool> {
+    let found = rustix::fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW)?;
+    Ok(FileType::from_raw_mode(found.st_mode).is_dir())
+}
+
+/// For people: a mount is told apart.
+fn refuse(error: Errno, name: &CStr) -> io::Error {
+    match error {
+        Errno::BUSY | Errno::XDEV => {
+            io::Error::other(format!("something is mounted at {name:?}: unmount it"))
+        }
+        other => io::Error::from(other),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{fs, os::unix::fs::symlink, path::PathBuf};
+
+    use super::*;
+
+    struct Scratch(PathBuf);
+
+    impl Scratch {
+        fn new(name: &str) -> Self {
+            let path =
+                std::env::temp_dir().join(format!("sterna-remove-{}-{name}", std::process::id()));
+            fs::create_dir_all(&path).unwrap();
+            Self(path)
+        }
+    }
+
+    impl Drop for Scratch {
+        fn drop(&mut self) {
+            drop(fs::remove_dir_all(&self.0));
+        }
+    }
+
+    #[test]
+    fn everything_goes_and_links_lead_nowhere() {
+        let scratch = Scratch::new("all");
+        let (kept, gone) = (scratch.0.join("kept"), scratch.0.join("gone"));
+        fs::create_dir_all(gone.join("a/b/c")).unwrap();
+        fs::create_dir_all(gone.join("d")).unwrap();
+        fs::create_dir(&kept).unwrap();
+        fs::write(kept.join("file"), "x").unwrap();
+        for number in 0..3_000 {
+            fs::write(gone.join(format!("a/b/{number}")), "x").unwrap();
+        }
+        symlink(&kept, gone.join("a/link")).unwrap();
+        symlink("/no/such", gone.join("dangling")).unwrap();
+        remove_directory(&gone).unwrap();
+        assert!(!gone.exists());
+        assert!(kept.join("file").exists());
+        remove_directory(&gone).unwrap();
+    }
+
+    #[test]
+    fn a_tree_that_is_deeper_than_a_stack_goes_too() {
+        let scratch = Scratch::new("deep");
+        let top = scratch.0.join("top");
+        fs::create_dir(&top).unwrap();
+        let mut current = open(CWD, &top, ResolveFlags::empty()).unwrap();
+        for _ in 0..30_000 {
+            rustix::fs::mkdirat(&current, c"d", Mode::from_raw_mode(0o755)).unwrap();
+            current = below(&current, c"d").unwrap();
+        }
+        drop(current);
+        remove_directory(&top).unwrap();
+        assert!(!top.exists());
+    }
+
+    #[test]
+    fn what_is_mounted_there_is_left_alone() {
+        if !rustix::process::geteuid().is_root() {
+            return;
+        }
+        let scratch = Scratch::new("mount");
+        let (precious, run) = (scratch.0.join("precious"), scratch.0.join("run"));
+        let inside = run.join("a/m");
+        fs::create_dir_all(&inside).unwrap();
+        fs::create_dir(&precious).unwrap();
+        fs::write(precious.join("file"), "x").unwrap();
+        let mount = |arguments: &[&std::ffi::OsStr]| {
+            std::process::Command::new("mount")
+                .args(arguments)
+                .status()
+                .is_ok_and(|it| it.success())
+        };
+        if !mount(&["--bind".as_ref(), precious.as_os_str(), inside.as_os_str()]) {
+            return;
+        }
+        let refused = remove_directory(&run).unwrap_err().to_string();
+        let unmounted = std::process::Command::new("umount").arg(&inside).status();
+        assert!(unmounted.is_ok_and(|it| it.success()));
+        assert!(refused.contains("something is mounted"), "{refused}");
+        assert!(precious.join("file").exists(), "nothing is removed through a mount");
+        remove_directory(&run).unwrap();
+        assert!(!run.exists());
+    }
+}
