@@ -119,3 +119,35 @@ fn fork(cgroup: Option<BorrowedFd<'_>>) -> io::Result<Forked> {
     let pid = i32::try_from(pid).map_err(|_| io::Error::other("a process id out of bounds"))?;
     Ok(Forked::Parent { pid, pidfd })
 }
+
+#[cfg(test)]
+mod tests {
+    use rustix::{
+        event::{PollFd, PollFlags, Timespec, poll},
+        process::{Pid, WaitOptions, waitpid},
+    };
+
+    use super::*;
+
+    /// Both ends of it, and of its neighbour's, must be gone with the guardian: a process that holds
+    /// one waits for ever, and holds the guardian's lock.
+    #[test]
+    fn who_waits_for_a_go_byte_ends_when_the_guardian_is_gone() {
+        let image = Image::new("/bin/true", &["true".to_owned()], &[], "/").unwrap();
+        for shape in [Shape::Plain, Shape::Tree] {
+            let spawned: Vec<Spawned> =
+                (0..3).map(|_| spawn(&image, shape, Streams::default()).unwrap()).collect();
+            // As when it is killed: all that it had is closed at once.
+            let waiting = spawned.into_iter().map(|spawned| (spawned.pid, spawned.pidfd));
+            for (pid, pidfd) in waiting.collect::<Vec<_>>() {
+                let mut fds = [PollFd::new(&pidfd, PollFlags::IN)];
+                let patience = Timespec { tv_sec: 10, tv_nsec: 0 };
+                let ended = poll(&mut fds, Some(&patience)).unwrap();
+                assert_eq!(ended, 1, "{shape:?}: process {pid} waits on");
+                let pid = Pid::from_raw(pid).unwrap();
+                let (_, status) = waitpid(Some(pid), WaitOptions::empty()).unwrap().unwrap();
+                assert_eq!(status.exit_status(), Some(127), "{shape:?}: it has not begun");
+            }
+        }
+    }
+}
