@@ -126,7 +126,7 @@ struct Run {
     gone_since: Option<BootTime>,
     /// What its sink holds back is to be settled then.
     settle_at: Option<BootTime>,
-    status: Vec<u8>,
+    status: LastLine,
 }
 
 struct Reader {
@@ -205,7 +205,7 @@ impl Reader {
             paused_until: None,
             gone_since: None,
             settle_at: None,
-            status: Vec::new(),
+            status: LastLine::default(),
         })
     }
 
@@ -247,7 +247,7 @@ impl Reader {
             StreamWord::Stdout => Stream::Stdout,
             StreamWord::Stderr => Stream::Stderr,
             StreamWord::Status => {
-                keep_last_line(&mut run.status, bytes);
+                run.status.take(bytes);
                 return Found::Bytes;
             }
         };
@@ -281,7 +281,7 @@ impl Reader {
             self.runs.get(&id).is_some_and(|run| run.gone_since.is_some() && run.pipes.is_empty());
         if is_over && let Some(run) = self.runs.remove(&id) {
             run.sink.end(wall_time());
-            (self.drained)(id, last_line(&run.status));
+            (self.drained)(id, run.status.line());
         }
     }
 
@@ -324,46 +324,74 @@ enum Found {
     Nothing,
 }
 
-/// Keeps what may be the last line.
-fn keep_last_line(kept: &mut Vec<u8>, bytes: &[u8]) {
-    kept.extend_from_slice(bytes);
-    // The last whole line, and what came after it.
-    let ends: Vec<usize> =
-        kept.iter().enumerate().filter(|(_, byte)| **byte == b'\n').map(|(at, _)| at).collect();
-    if let [.., before, _] = ends[..] {
-        kept.drain(..=before);
-    }
-    kept.truncate(STATUS_MAX);
+/// The last line of a status pipe that is not empty, with or without its end; of a longer one the
+/// beginning.
+#[derive(Debug, Default)]
+struct LastLine {
+    whole: Vec<u8>,
+    begun: Vec<u8>,
 }
 
-/// The last line that is not empty.
-fn last_line(kept: &[u8]) -> Option<String> {
-    let text = String::from_utf8_lossy(kept);
-    text.lines().rev().map(str::trim).find(|line| !line.is_empty()).map(str::to_owned)
+impl LastLine {
+    fn take(&mut self, bytes: &[u8]) {
+        for part in bytes.split_inclusive(|byte| *byte == b'\n') {
+            let (text, ends) = match part {
+                [text @ .., b'\n'] => (text, true),
+                text => (text, false),
+            };
+            let room = STATUS_MAX - self.begun.len();
+            self.begun.extend(text.iter().take(room));
+            if ends && !self.begun.trim_ascii().is_empty() {
+                self.whole = std::mem::take(&mut self.begun);
+            } else if ends {
+                self.begun.clear();
+            }
+        }
+    }
+
+    fn line(&self) -> Option<String> {
+        let lines = [self.begun.trim_ascii(), self.whole.trim_ascii()];
+        let last = lines.into_iter().find(|line| !line.is_empty())?;
+        Some(String::from_utf8_lossy(last).into_owned())
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn last(parts: &[&[u8]]) -> Option<String> {
+        let mut status = LastLine::default();
+        for part in parts {
+            status.take(part);
+        }
+        status.line()
+    }
+
     #[test]
     fn the_last_line_wins_however_it_comes() {
-        let mut kept = Vec::new();
-        for bytes in ["incom", "plete\ndo", "ne\n"] {
-            keep_last_line(&mut kept, bytes.as_bytes());
-        }
-        assert_eq!(last_line(&kept), Some("done".to_owned()));
-        keep_last_line(&mut kept, b"no end");
-        assert_eq!(last_line(&kept), Some("no end".to_owned()));
-        assert_eq!(last_line(b"\n\n"), None);
+        let done = Some("done".to_owned());
+        assert_eq!(last(&[b"incom", b"plete\ndo", b"ne\n"]), done);
+        assert_eq!(last(&[b"done\nno end"]), Some("no end".to_owned()));
+        assert_eq!(last(&[b"done\n", b"\n", b"  \n"]), done, "empty lines say nothing");
+        assert_eq!(last(&[b"\n\n"]), None);
+    }
+
+    #[test]
+    fn a_line_that_is_too_long_hides_no_later_one() {
+        let long = vec![b'x'; STATUS_MAX + 100];
+        assert_eq!(last(&[&long, b"\n", b"done\n"]), Some("done".to_owned()));
+        assert_eq!(last(&[&long, b"\ndo", b"ne"]), Some("done".to_owned()));
+        assert_eq!(last(&[&long, &long]).map(|line| line.len()), Some(STATUS_MAX));
     }
 
     #[test]
     fn a_flood_of_lines_is_not_kept() {
-        let mut kept = Vec::new();
+        let mut status = LastLine::default();
         for _ in 0..1000 {
-            keep_last_line(&mut kept, &b"some line\n".repeat(100));
+            status.take(&b"some line\n".repeat(100));
+            status.take(&[b'x'; 1000]);
         }
-        assert!(kept.len() < STATUS_MAX);
+        assert!(status.whole.len() + status.begun.len() <= 2 * STATUS_MAX);
     }
 }

@@ -9,7 +9,7 @@ use std::{
 };
 
 use rustix::{
-    fs::{Mode, OFlags, open},
+    fs::{Gid, Mode, OFlags, Uid, fchown, open},
     io::Errno,
     pipe::{PipeFlags, pipe_with},
     process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open, pidfd_send_signal},
@@ -108,6 +108,14 @@ impl Driven {
             .map(|stream| pipe_with(PipeFlags::CLOEXEC).map(|(read, write)| (*stream, read, write)))
             .collect::<Result<_, Errno>>()
             .map_err(|error| format!("cannot make a pipe: {error}"))?;
+        if let Some((user, group, _)) = &plan.ids {
+            // It may open them again by their path, as it does with the status pipe's.
+            for (_, _, write) in &pipes {
+                let (user, group) = (Uid::from_raw(*user), Gid::from_raw(*group));
+                fchown(write, Some(user), Some(group))
+                    .map_err(|error| format!("cannot give it a pipe: {error}"))?;
+            }
+        }
         let end = |wanted: StreamWord| {
             pipes.iter().find(|(stream, ..)| *stream == wanted).map(|(_, _, write)| write.as_fd())
         };

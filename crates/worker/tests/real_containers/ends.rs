@@ -68,6 +68,13 @@ fn scenario_32_a_batch_run_gets_its_arguments_and_reports_its_status(runtime: Ru
     // Nothing said is nothing known.
     worker.start_run(&place, 2, &["true"], json!({ "node": { "name": "n", "json": "{}" } }));
     assert_eq!(worker.end(2)["status"], json!(null));
+    if runtime == Runtime::Process {
+        // Another user may open the pipe, too.
+        let work = json!({ "user": "nobody", "node": { "name": "n", "json": "{}" } });
+        worker.start_run(&place, 3, &["sh", "-c", program, "sh"], work);
+        let end = worker.end(3);
+        assert_eq!((&end["status"], &end["exit"]), (&json!("done"), &json!("Code(0)")));
+    }
     worker.end_by("TERM");
 }
 
