@@ -88,7 +88,8 @@ impl View {
         match &self.source {
             Source::Own(_, segments) => segments.clone(),
             Source::Quiet(segment, spot) => {
-                vec![Segment { first: 1, bytes: spot.bytes, ..*segment }]
+                // It was kept when the run was over: its lines are older than the file may be.
+                vec![Segment { first: 1, first_at: WallTime::MIN, bytes: spot.bytes, ..*segment }]
             }
             Source::Pending { frames, .. } => {
                 let (first_at, last_at) = (WallTime::MIN, WallTime::MAX);
