@@ -24,9 +24,11 @@ fn a_store_on_etcd_is_measured_beside_bare_puts() {
         assert!(json["ratios"][key].as_f64().unwrap() > 0.0, "{json}");
     }
     assert!(json["floor"]["put_per_s_etcd"].as_f64().unwrap() > 0.0, "{json}");
-    // A process hands on its own commits as they are answered: to a watch that may be no time at all.
-    assert!(json["figures"]["watch_ms_p99"]["etcd"].as_f64().unwrap() >= 0.0, "{json}");
-    assert!(json["figures"]["watch_since_sent_ms_p99"]["etcd"].as_f64().unwrap() > 0.0, "{json}");
+    // A process hands on its own commits as they are answered, so that may be no time at all after the
+    // answer; after the sending it is some, and the longer of the two.
+    let late = |figure: &str| json["figures"][figure]["etcd"].as_f64().unwrap();
+    let (answered, sent) = (late("watch_ms_p99"), late("watch_since_sent_ms_p99"));
+    assert!(sent > 0.0 && (0.0..=sent).contains(&answered), "{json}");
     // What was put there is gone again, and so are the keys of the floor.
     for room in ["measured//k/", "measured//b/"] {
         let address = cluster.address(0);
