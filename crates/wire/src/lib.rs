@@ -27,12 +27,12 @@
 
 mod address;
 mod client;
-mod convert;
+pub mod convert;
 mod frame;
 mod heard;
 mod server;
 mod stream;
-mod words;
+pub mod words;
 
 pub use self::{
     address::{Address, AddressError, DEFAULT_PORT},

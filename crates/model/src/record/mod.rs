@@ -34,7 +34,7 @@ pub use instance::{
     Instance, InstanceAfter, InstanceCopy, InstanceEvent, InstancePhase, InstanceState, StopReason,
     Twin, TwinReason, instance_after,
 };
-pub use task::{Task, TaskAfter, TaskEnd, TaskEvent, TaskPhase, TaskState, task_after};
+pub use task::{Task, TaskAfter, TaskEnd, TaskEvent, TaskParts, TaskPhase, TaskState, task_after};
 
 /// A run, and who has it: what a claim commits before the run is sent (safety rule 6).
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -45,8 +45,14 @@ impl FieldError {
         Self { path: String::new(), problem, source: None }
     }
 
-    fn invalid(source: impl Error + Send + Sync + 'static) -> Self {
+    /// A field that is not valid, because of this.
+    pub fn invalid(source: impl Error + Send + Sync + 'static) -> Self {
         Self { source: Some(Box::new(source)), ..Self::new(Problem::Invalid) }
+    }
+
+    /// A field that must be there and is not.
+    pub const fn missing() -> Self {
+        Self::new(Problem::Missing)
     }
 
     /// The field, from the frame down.
@@ -65,7 +71,11 @@ impl FieldError {
 }
 
 /// Says of which field an error is.
-trait At<T> {
+pub trait At<T> {
+    /// The same, and an error is of this field.
+    ///
+    /// # Errors
+    /// The same.
     fn at(self, field: &str) -> Result<T, FieldError>;
 }
 
@@ -76,46 +86,68 @@ impl<T> At<T> for Result<T, FieldError> {
 }
 
 /// What stands on the wire for a message or a part of one.
-pub(crate) trait Word<T>: Sized {
+pub trait Word<T>: Sized {
     /// How the message is said.
     fn of(message: &T) -> Self;
 
     /// What was said.
+    ///
+    /// # Errors
+    /// A field is not what it must be.
     fn read(self) -> Result<T, FieldError>;
 }
 
 /// A field that must be there.
-fn given<T>(field: &str, word: Option<T>) -> Result<T, FieldError> {
+///
+/// # Errors
+/// It is not, or not what it must be.
+pub fn given<T>(field: &str, word: Option<T>) -> Result<T, FieldError> {
     word.ok_or(FieldError::new(Problem::Missing)).at(field)
 }
 
 /// A part that must be there, read.
-fn part<T, W: Word<T>>(field: &str, word: Option<W>) -> Result<T, FieldError> {
+///
+/// # Errors
+/// It is not, or not what it must be.
+pub fn part<T, W: Word<T>>(field: &str, word: Option<W>) -> Result<T, FieldError> {
     given(field, word)?.read().at(field)
 }
 
 /// A part that may be there, read.
-fn perhaps<T, W: Word<T>>(field: &str, word: Option<W>) -> Result<Option<T>, FieldError> {
+///
+/// # Errors
+/// It is not, or not what it must be.
+pub fn perhaps<T, W: Word<T>>(field: &str, word: Option<W>) -> Result<Option<T>, FieldError> {
     word.map(Word::read).transpose().at(field)
 }
 
 /// A list, read; an error names the place in it.
-fn list<T, W: Word<T>>(field: &str, words: Vec<W>) -> Result<Vec<T>, FieldError> {
+///
+/// # Errors
+/// It is not, or not what it must be.
+pub fn list<T, W: Word<T>>(field: &str, words: Vec<W>) -> Result<Vec<T>, FieldError> {
     let read = |(at, word): (usize, W)| word.read().at(&format!("[{at}]"));
     words.into_iter().enumerate().map(read).collect::<Result<_, _>>().at(field)
 }
 
-fn said<T, W: Word<T>>(messages: &[T]) -> Vec<W> {
+/// A list, said.
+pub fn said<T, W: Word<T>>(messages: &[T]) -> Vec<W> {
     messages.iter().map(W::of).collect()
 }
 
 /// A number of an enumeration.
-fn known<W: TryFrom<i32>>(field: &str, number: i32) -> Result<W, FieldError> {
+///
+/// # Errors
+/// It is not, or not what it must be.
+pub fn known<W: TryFrom<i32>>(field: &str, number: i32) -> Result<W, FieldError> {
     W::try_from(number).map_err(|_| FieldError::new(Problem::Unknown(number))).at(field)
 }
 
 /// An id of 16 bytes.
-fn id<T, E>(
+///
+/// # Errors
+/// It is not, or not what it must be.
+pub fn id<T, E>(
     field: &str,
     bytes: &[u8],
     read: impl FnOnce([u8; 16]) -> Result<T, E>,
@@ -128,7 +160,10 @@ where
 }
 
 /// A word of the model that is written as text.
-fn word<T, E>(
+///
+/// # Errors
+/// It is not, or not what it must be.
+pub fn word<T, E>(
     field: &str,
     text: &str,
     read: impl FnOnce(&str) -> Result<T, E>,
@@ -140,7 +175,10 @@ where
 }
 
 /// A number that has more room on the wire than here.
-fn small<T: TryFrom<u32>>(field: &str, number: u32) -> Result<T, FieldError> {
+///
+/// # Errors
+/// It is not, or not what it must be.
+pub fn small<T: TryFrom<u32>>(field: &str, number: u32) -> Result<T, FieldError> {
     let out = |_| FieldError::new(Problem::OutOfRange(u64::from(number)));
     T::try_from(number).map_err(out).at(field)
 }

@@ -26,11 +26,11 @@ pub(crate) use self::{
 
 /// Says only that it is there.
 #[derive(Clone, Copy, PartialEq, Message)]
-pub(crate) struct Nothing {}
+pub struct Nothing {}
 
 /// One life of a worker.
 #[derive(Clone, PartialEq, Message)]
-pub(crate) struct Incarnation {
+pub struct Incarnation {
     /// 16 bytes.
     #[prost(bytes = "vec", tag = "1")]
     pub(crate) directory: Vec<u8>,
@@ -74,7 +74,7 @@ pub(crate) struct SetId {
 
 /// The limits of a cluster; times in milliseconds.
 #[derive(Clone, Copy, PartialEq, Message)]
-pub(crate) struct Limits {
+pub struct Limits {
     #[prost(uint64, tag = "1")]
     pub(crate) version: u64,
     #[prost(uint64, tag = "2")]
@@ -101,7 +101,7 @@ pub(crate) struct Limits {
 
 /// What holds for a run when its link is silent.
 #[derive(Clone, Copy, PartialEq, Message)]
-pub(crate) struct Contract {
+pub struct Contract {
     #[prost(oneof = "ContractWord", tags = "1, 2, 3")]
     pub(crate) word: Option<ContractWord>,
 }

@@ -250,6 +250,11 @@ impl Instance {
         Self { state, twin: None, crashes: Crashes::default() }
     }
 
+    /// One that was kept, as it was.
+    pub fn from_parts(state: InstanceState, twin: Option<Twin>, crashes: Crashes) -> Self {
+        Self { state, twin: twin.map(Box::new), crashes }
+    }
+
     /// What it is doing.
     pub const fn state(&self) -> &InstanceState {
         &self.state
