@@ -123,6 +123,8 @@ fn a_kept_run_goes_at_its_deadline_when_no_worker_comes(runtime: Runtime) {
     let kept = json!({ "when_worker_exits": KEEP, "stop_after": "1500ms" });
     worker.start_run(&place, 1, &["sh", "-c", "trap '' TERM; sleep 1000"], kept);
     worker.wait_for_state(1, "Running");
+    // In an image a process shows its own environment only when the runtime has become its command.
+    wait_until("it is there", LONG, || !place.marked().is_empty());
     worker.kill();
     assert!(!place.marked().is_empty());
     let within = Duration::from_millis(1500) + KILL_WAIT + Duration::from_secs(1);
