@@ -101,6 +101,14 @@ impl Leader {
         self.control.commit()
     }
 
+    /// Looks at everything as if nothing were known to have changed; see [`Control::sweep`]. What is
+    /// found is told as an alarm, and mended.
+    pub fn sweep(&mut self, now: Now, effects: &mut Vec<Effect>) {
+        if !self.control.sweep(now).is_empty() {
+            self.step(now, Input::Tick, effects);
+        }
+    }
+
     /// Takes one input at `now` and adds to `effects` what the driver must do, in order.
     pub fn step(&mut self, now: Now, input: Input, effects: &mut Vec<Effect>) {
         let mut queue = VecDeque::new();

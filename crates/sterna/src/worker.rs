@@ -127,7 +127,8 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
             ..containers::Options::default()
         },
     };
-    link::run(directory, interrupts, Box::new(logs), options, &mut say)?;
+    let reader = logs.reader();
+    link::run(directory, interrupts, (Box::new(logs), reader), options, &mut say)?;
     Ok(())
 }
 

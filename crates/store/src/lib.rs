@@ -39,6 +39,7 @@ pub mod etcd;
 mod follow;
 pub mod leader;
 mod limits;
+pub mod machine;
 pub mod memory;
 #[cfg(any(feature = "postgres", feature = "etcd"))]
 mod own;

@@ -1,28 +1,38 @@
-//! This machine's clock and randomness, read here and nowhere else.
+//! This machine's clocks and randomness, for shells that drive cores. In this crate they are read here
+//! and nowhere else.
 
 use rustix::time::{ClockId, clock_gettime};
 use sterna_model::{BootTime, Nonce, WallTime, WriteId};
 
 /// Now, on the clock that runs through suspend and that nobody sets.
-pub(super) fn now() -> BootTime {
+pub fn boot_time() -> BootTime {
     let now = clock_gettime(ClockId::Boottime);
     let millis = now.tv_sec.saturating_mul(1_000).saturating_add(now.tv_nsec / 1_000_000);
     BootTime::from_millis(millis.unsigned_abs())
 }
 
+/// Now, for records and people. A clock that is out of all bounds counts as the epoch.
+pub fn wall_time() -> WallTime {
+    let now = clock_gettime(ClockId::Realtime);
+    let millis = now.tv_sec.saturating_mul(1_000).saturating_add(now.tv_nsec / 1_000_000);
+    WallTime::from_millis(millis).unwrap_or(WallTime::EPOCH)
+}
+
 /// A number that nobody else has.
-pub(super) fn nonce() -> Nonce {
+pub fn nonce() -> Nonce {
     Nonce::new(u64::from_le_bytes(random()))
 }
 
 /// An id that no commit had before.
-pub(super) fn write_id() -> WriteId {
-    let now = clock_gettime(ClockId::Realtime);
-    let millis = now.tv_sec.saturating_mul(1_000).saturating_add(now.tv_nsec / 1_000_000);
-    WriteId::from_parts(WallTime::from_millis(millis).unwrap_or(WallTime::EPOCH), random())
+pub fn write_id() -> WriteId {
+    WriteId::from_parts(wall_time(), random())
 }
 
-fn random<const N: usize>() -> [u8; N] {
+/// Bytes that nobody can guess.
+///
+/// # Panics
+/// The system gives none.
+pub fn random<const N: usize>() -> [u8; N] {
     use rustix::rand::{GetRandomFlags, getrandom};
     let mut bytes = [0; N];
     let mut filled = 0;

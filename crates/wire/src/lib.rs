@@ -12,6 +12,7 @@
 //! | `words` | the messages by field number; numbers are for ever |
 //! | `convert` | from messages to words and back, with the field that is wrong |
 //! | `frame` | one frame in bytes, how large it may be, and how many make a longer one |
+//! | `aside` | what is said beside the protocol |
 //! | `stream` | the two ends of a stream |
 //! | `address`, `client`, `heard` | how a worker comes to a leader |
 //! | `server` | how a leader comes to its workers |
@@ -26,6 +27,7 @@
 //! payloads to whoever made them. It has no TLS yet, so it dials this machine only.
 
 mod address;
+mod aside;
 mod client;
 pub mod convert;
 mod frame;
@@ -36,9 +38,10 @@ pub mod words;
 
 pub use self::{
     address::{Address, AddressError, DEFAULT_PORT},
+    aside::Aside,
     client::{DialError, dial},
     convert::FieldError,
     frame::{FRAME_BYTES_MAX, Frame, FrameError},
     server::{Leadership, Links, Opened, serve},
-    stream::{Receiver, SendError, Sender, StreamError},
+    stream::{Arrived, Receiver, SendError, Sender, StreamError},
 };

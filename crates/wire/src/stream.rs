@@ -16,7 +16,10 @@ use tonic::{
     codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder},
 };
 
-use crate::frame::{Frame, FrameError};
+use crate::{
+    aside::Aside,
+    frame::{Frame, FrameError},
+};
 
 /// Frames that may wait to be sent.
 const WAITING_MAX: usize = 8_192;
@@ -50,14 +53,24 @@ impl<F: Frame> Sender<F> {
     /// # Errors
     /// [`SendError`].
     pub fn send(&self, message: F) -> Result<(), SendError> {
-        for frame in message.encode_all()? {
-            let bytes = frame.len();
-            let before = self.waiting.fetch_add(bytes, Ordering::Relaxed);
-            // Full: who does not take what is sent will not take this either.
-            let has_room = before == 0 || before + bytes <= WAITING_BYTES_MAX;
-            if !has_room || self.queue.try_send(frame).is_err() {
-                return Err(SendError::Over);
-            }
+        message.encode_all()?.into_iter().try_for_each(|frame| self.put(frame))
+    }
+
+    /// Sends an aside, without waiting for anybody.
+    ///
+    /// # Errors
+    /// [`SendError`].
+    pub fn aside(&self, aside: &Aside) -> Result<(), SendError> {
+        self.put(aside.encode()?)
+    }
+
+    fn put(&self, frame: Bytes) -> Result<(), SendError> {
+        let bytes = frame.len();
+        let before = self.waiting.fetch_add(bytes, Ordering::Relaxed);
+        // Full: who does not take what is sent will not take this either.
+        let has_room = before == 0 || before + bytes <= WAITING_BYTES_MAX;
+        if !has_room || self.queue.try_send(frame).is_err() {
+            return Err(SendError::Over);
         }
         Ok(())
     }
@@ -85,6 +98,15 @@ pub struct Receiver<F> {
     kind: PhantomData<fn() -> F>,
 }
 
+/// What arrives on a stream.
+#[derive(Debug)]
+pub enum Arrived<F> {
+    /// A message of the protocol.
+    Message(F),
+    /// Something beside it.
+    Aside(Aside),
+}
+
 /// Why nothing more arrives.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -102,17 +124,33 @@ impl<F: Frame> Receiver<F> {
         Self { frames, connection, kind: PhantomData }
     }
 
-    /// The next message; `None` when the other side has ended the stream.
+    /// What arrives next; `None` when the other side has ended the stream.
     ///
     /// It may be dropped while it waits: nothing is lost.
     ///
     /// # Errors
     /// [`StreamError`]; nothing more arrives after it.
-    pub async fn next(&mut self) -> Result<Option<F>, StreamError> {
+    pub async fn arrive(&mut self) -> Result<Option<Arrived<F>>, StreamError> {
         let frame = self.frames.message().await;
         match frame.map_err(|status| StreamError::Broken(Box::new(status)))? {
-            Some(bytes) => Ok(Some(F::decode(&bytes)?)),
+            Some(bytes) if Aside::is_in(&bytes) => Ok(Some(Arrived::Aside(Aside::decode(bytes)?))),
+            Some(bytes) => Ok(Some(Arrived::Message(F::decode(&bytes)?))),
             None => Ok(None),
+        }
+    }
+
+    /// The next message, for those who hear no asides; `None` when the other side has ended the
+    /// stream.
+    ///
+    /// # Errors
+    /// [`StreamError`]; nothing more arrives after it.
+    pub async fn next(&mut self) -> Result<Option<F>, StreamError> {
+        loop {
+            match self.arrive().await? {
+                Some(Arrived::Message(message)) => return Ok(Some(message)),
+                Some(Arrived::Aside(_)) => {}
+                None => return Ok(None),
+            }
         }
     }
 }

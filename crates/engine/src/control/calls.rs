@@ -8,6 +8,8 @@ use sterna_model::{
     spec::ServiceSpec,
 };
 
+use sterna_protocol::message::Kill;
+
 use super::{
     Answer, Call, CallId, Control, Effect, Now, Record, RecordKey, ServiceKey, ServiceRecord,
     services::Service,
@@ -24,6 +26,7 @@ impl Control {
             Call::PutService(key, spec) => self.put_service(now, id, &key, spec),
             Call::DeleteService(key) => self.delete_service(now, id, &key),
             Call::StopInstance(key) => self.stop_instance(id, &key),
+            Call::Kill(key) => self.kill_work(id, &key),
             Call::Drain(lock, drain) => {
                 let answer = self.known_machine(lock);
                 if answer == Answer::Done {
@@ -41,6 +44,10 @@ impl Control {
             Call::DeclareDead(lock) => {
                 let is_known = self.declare_dead(lock);
                 self.answer(id, if is_known { Answer::Done } else { Answer::NotFound });
+            }
+            Call::Forget(lock) => {
+                let answer = self.forget(lock);
+                self.answer(id, answer);
             }
             Call::SetLimits(limits) => {
                 let answer = match limits.check() {
@@ -131,6 +138,22 @@ impl Control {
             self.converge_index(now, &instance);
         }
         self.answer(id, Answer::Done);
+    }
+
+    /// Ends whatever runs of it, at once. What follows from its end follows as from any other.
+    fn kill_work(&mut self, id: CallId, key: &WorkKey) {
+        let runs: Vec<_> = if let Some(instance) = self.instances.get(key) {
+            instance.copies().map(|copy| copy.placed.run).collect()
+        } else if let Some((task, _)) = self.tasks.get(key) {
+            task.placed().map(|placed| placed.run).into_iter().collect()
+        } else {
+            return self.answer(id, Answer::NotFound);
+        };
+        let answer = if runs.is_empty() { Answer::Already } else { Answer::Done };
+        for run in runs {
+            self.kill(run, Kill::Now);
+        }
+        self.answer(id, answer);
     }
 
     fn stop_instance(&mut self, id: CallId, key: &WorkKey) {

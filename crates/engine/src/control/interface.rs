@@ -8,7 +8,9 @@ use sterna_model::{
     record::{Instance, Task, TaskEnd},
     spec::{ServiceSpec, TaskSpec},
 };
-use sterna_protocol::{limits::Limits, message::Payload, roster::Enrolled, scheduler};
+use sterna_protocol::{
+    health::Health, limits::Limits, message::Payload, roster::Enrolled, scheduler,
+};
 
 /// Now, on both clocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -156,12 +158,16 @@ pub enum Call {
     DeleteService(ServiceKey),
     /// End this instance, gracefully; it comes back.
     StopInstance(WorkKey),
+    /// End whatever runs of this task or instance at once, without grace.
+    Kill(WorkKey),
     /// Give this machine no more work, and move what it has.
     Drain(Lock, Drain),
     /// Give it work again.
     Undrain(Lock),
     /// Somebody who must know says that nothing on this machine runs any more.
     DeclareDead(Lock),
+    /// Take a machine that is away, and has nothing, off the roster.
+    Forget(Lock),
     /// These limits, in place of those that hold.
     SetLimits(Limits),
     /// Until when a domain is fresh; `None` for always.
@@ -257,6 +263,27 @@ pub enum Alarm {
     Worker(Incarnation, scheduler::Alarm),
     /// A service's new version crashed too often, and was taken back.
     Reverted(ServiceKey),
+}
+
+/// A worker, for people.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WorkerSeen {
+    /// Which life of which machine.
+    pub life: Incarnation,
+    /// What it is called.
+    pub name: Name,
+    /// How it is; `None` if it was not heard in this reign.
+    pub health: Option<Health>,
+    /// Whether it is given work.
+    pub takes_work: bool,
+    /// Its drain.
+    pub drain: Option<Drain>,
+    /// Whether somebody said that nothing runs there any more.
+    pub is_declared_dead: bool,
+    /// How many runs it has, or may have.
+    pub runs: usize,
+    /// What it says of itself.
+    pub facts: Payload,
 }
 
 /// A run to be sent, without what the fleet says itself.

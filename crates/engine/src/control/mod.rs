@@ -67,7 +67,7 @@ use self::{
 pub use self::{
     interface::{
         Alarm, Answer, Begin, Call, CallId, Callback, Called, Drain, Effect, Input, Now, Record,
-        RecordKey, ServiceKey, ServiceRecord, Stage, Tombstone,
+        RecordKey, ServiceKey, ServiceRecord, Stage, Tombstone, WorkerSeen,
     },
     outbox::{ParcelId, Write},
     payload::{Ended, ended, offer, progress},

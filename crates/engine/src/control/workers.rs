@@ -1,10 +1,10 @@
 //! Who is there, what is on each, and who is drained.
 
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 use sterna_model::{
     Contract, Incarnation, Lock, Name, RunId, Wants, WorkKey,
-    record::{InstancePhase, StopReason, TaskEnd, TwinReason},
+    record::{Illegal, InstancePhase, StopReason, TaskEnd, TwinReason},
 };
 use sterna_protocol::{
     health::Health,
@@ -15,7 +15,8 @@ use sterna_protocol::{
 };
 
 use super::{
-    Control, Drain, Now, Record, RecordKey, Stage as StoreStage, payload, placing::Helped, services,
+    Answer, Control, Drain, Now, Record, RecordKey, Stage as StoreStage, WorkerSeen, payload,
+    placing::Helped, services,
 };
 use crate::auction::{BidderId, Occupant, Stage, Standing};
 
@@ -100,11 +101,7 @@ impl Control {
     /// Tells the auction what a worker offers now.
     fn offer(&mut self, lock: Lock) {
         let Some(worker) = self.workers.get(&lock) else { return };
-        let is_declared_dead = self.roster.get(&lock).is_some_and(|entry| entry.is_declared_dead);
-        let is_taking = worker.health == Health::Healthy
-            && worker.takes
-            && !self.drains.contains_key(&lock)
-            && !is_declared_dead;
+        let is_taking = self.is_taking(lock, worker);
         let standing = if is_taking { Standing::Taking } else { Standing::Withheld };
         let offer = payload::offer(&worker.name, &worker.facts, standing);
         let bidder = worker.bidder;
@@ -171,6 +168,40 @@ impl Control {
         if seat.is_counted && self.registry.vacate(bidder, occupant).is_ok() {
             self.helped.push(Helped::Worker(bidder));
         }
+    }
+
+    /// Everybody who is here or on the roster, for people.
+    pub fn workers(&self) -> Vec<WorkerSeen> {
+        let locks = self.workers.keys().chain(self.roster.keys());
+        let locks: BTreeSet<Lock> = locks.copied().collect();
+        let seen = locks.into_iter().filter_map(|lock| {
+            let (worker, entry) = (self.workers.get(&lock), self.roster.get(&lock));
+            let life = worker.map(|it| it.life).or(entry.map(|it| it.incarnation))?;
+            let name = worker.map(|it| &it.name).or(entry.map(|it| &it.name))?.clone();
+            let facts = worker.map_or_else(|| Payload::from([]), |it| Arc::clone(&it.facts));
+            let is_declared_dead = entry.is_some_and(|entry| entry.is_declared_dead);
+            let drain = self.drains.get(&lock).cloned();
+            Some(WorkerSeen {
+                life,
+                name,
+                health: worker.map(|worker| worker.health),
+                takes_work: worker.is_some_and(|worker| self.is_taking(lock, worker)),
+                drain,
+                is_declared_dead,
+                runs: self.seated.get(&lock).map_or(0, BTreeSet::len),
+                facts,
+            })
+        });
+        seen.collect()
+    }
+
+    /// Whether a worker is given work.
+    fn is_taking(&self, lock: Lock, worker: &Worker) -> bool {
+        let is_declared_dead = self.roster.get(&lock).is_some_and(|entry| entry.is_declared_dead);
+        worker.health == Health::Healthy
+            && worker.takes
+            && !self.drains.contains_key(&lock)
+            && !is_declared_dead
     }
 
     pub(super) fn runs_on(&self, lock: Lock) -> Vec<RunId> {
@@ -240,6 +271,33 @@ impl Control {
             self.registry.remove(worker.bidder);
             self.bidders.remove(&worker.bidder);
         }
+    }
+
+    /// Takes a machine off the roster that is away and has nothing. Who may have something stays there
+    /// until that is certainly gone (safety rule 19).
+    pub(super) fn forget(&mut self, lock: Lock) -> Answer {
+        let Some(entry) = self.roster.get(&lock) else { return Answer::NotFound };
+        let life = entry.incarnation;
+        let refuse = |phase| Answer::Conflict(Illegal { event: "forget", phase });
+        let is_here = self.workers.get(&lock).is_some_and(|worker| match worker.health {
+            Health::New | Health::Healthy | Health::Unhealthy => true,
+            Health::MustDie => false,
+        });
+        if is_here {
+            return refuse("a worker that is here");
+        }
+        if !self.runs_on(lock).is_empty() {
+            return refuse("a worker that may still run something");
+        }
+        if self.is_recovered {
+            return refuse("a worker of a store that was restored, and may have lost its claims");
+        }
+        if self.drains.contains_key(&lock) {
+            self.drains.remove(&lock);
+            self.outbox.write(RecordKey::Drain(lock), None);
+        }
+        self.strike(life);
+        Answer::Done
     }
 
     pub(super) fn revive(&mut self, life: Incarnation) {

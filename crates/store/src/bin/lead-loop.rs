@@ -29,6 +29,7 @@ fn main() -> Result<()> {
         lease,
         renew_every: Span::from_millis(lease.as_millis() / 10),
         retry_every: Span::from_millis(lease.as_millis() / 30),
+        is_alone: false,
     };
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
     runtime.worker_threads(2).enable_all().build()?.block_on(async {

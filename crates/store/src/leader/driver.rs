@@ -9,11 +9,11 @@ use tokio::{
     task::JoinHandle,
 };
 
-use super::{
-    Effect, Election, Ended, Input, LEASE_KEY, Lease, Reign, Timing,
-    machine::{nonce, now, write_id},
+use super::{Effect, Election, Ended, Input, LEASE_KEY, Lease, Reign, Timing};
+use crate::{
+    Commit, Outcome, Store, StoreError,
+    machine::{boot_time as now, nonce, write_id},
 };
-use crate::{Commit, Outcome, Store, StoreError};
 
 /// Commands that wait for the driver; it takes them at once, whatever the store does.
 const COMMANDS_WAITING: usize = 16;
@@ -38,6 +38,19 @@ pub struct Candidate {
     commands: mpsc::Sender<Command>,
     standing: watch::Receiver<Standing>,
     task: JoinHandle<Option<(Reign, BootTime)>>,
+}
+
+/// Waits for changes of a candidate, beside whoever has it.
+#[derive(Clone, Debug)]
+pub struct Follow {
+    standing: watch::Receiver<Standing>,
+}
+
+impl Follow {
+    /// Waits for the next change: elected, renewed or deposed. Gives whether there can be another.
+    pub async fn changed(&mut self) -> bool {
+        self.standing.changed().await.is_ok()
+    }
 }
 
 /// What is published.
@@ -97,6 +110,11 @@ impl Candidate {
                 std::future::pending::<()>().await;
             }
         }
+    }
+
+    /// Who waits for changes without having the candidate.
+    pub fn follow(&self) -> Follow {
+        Follow { standing: self.standing.clone() }
     }
 
     /// Waits for the next change: elected, renewed or deposed.

@@ -14,6 +14,9 @@ pub struct Timing {
     pub renew_every: Span,
     /// How long after a failure, or a look at the lease, the next one comes.
     pub retry_every: Span,
+    /// Whether no other process can be at the store as long as this one is: whoever held the lease is
+    /// gone then, and nobody waits for its end.
+    pub is_alone: bool,
 }
 
 impl Default for Timing {
@@ -22,6 +25,7 @@ impl Default for Timing {
             lease: Span::from_secs(10),
             renew_every: Span::from_secs(3),
             retry_every: Span::from_millis(500),
+            is_alone: false,
         }
     }
 }
@@ -287,7 +291,9 @@ impl Election {
                         *watched = Some((revision, since));
                         let is_free = match lease.state {
                             LeaseState::Resigned => true,
-                            LeaseState::Held => now.since(since) >= self.timing.lease,
+                            LeaseState::Held => {
+                                self.timing.is_alone || now.since(since) >= self.timing.lease
+                            }
                         };
                         if is_free {
                             self.claim(now, lease.term, nonce, Expect::At(revision), effects);

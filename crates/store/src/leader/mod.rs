@@ -23,14 +23,14 @@
 
 mod driver;
 mod election;
-mod machine;
+
 mod record;
 mod settle;
 #[cfg(test)]
 mod tests;
 
 pub use self::{
-    driver::Candidate,
+    driver::{Candidate, Follow},
     election::{Attempt, Effect, Election, Ended, Input, Timing},
     record::{LEASE_KEY, Lease, LeaseState, REIGN_KEY, RecordError, Reign, term_key},
     settle::{Fate, Settled, Unanswered, settle},

@@ -72,6 +72,16 @@ fn a_challenger_waits_a_whole_lease_from_its_first_sight() {
 }
 
 #[test]
+fn a_process_that_is_alone_at_its_store_waits_for_nobody() {
+    let timing = Timing { is_alone: true, ..Timing::default() };
+    let mut election = Election::new(timing, "me", at(0));
+    step(&mut election, 0, Input::Tick);
+    let effects = step(&mut election, 1_000, Input::Seen(Some(held(3))));
+    let [Effect::Commit { attempt, .. }] = &effects[..] else { panic!("{effects:?}") };
+    assert_eq!(*attempt, Attempt::Takeover(reign(4, NONCE), at(1_000)));
+}
+
+#[test]
 fn a_renewal_starts_the_wait_anew() {
     let mut election = Election::new(Timing::default(), "me", at(0));
     step(&mut election, 0, Input::Tick);

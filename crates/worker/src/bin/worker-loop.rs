@@ -204,6 +204,7 @@ fn tail(reader: &Reader, run: RunId, lines: usize) {
 fn tell(event: &Event) {
     say(&match event {
         Event::Became(run, state) => json!({ "run": run, "became": format!("{state:?}") }),
+        Event::Ports(run, ports) => json!({ "run": run, "ports": ports }),
         Event::Readiness(run, is_ready) => json!({ "run": run, "is_ready": is_ready }),
         Event::Completed(run, report) => json!({
             "run": run,

@@ -123,6 +123,9 @@ impl Driver {
         self.ports.adopt(&begun.ports);
         let state = live.ward.state();
         self.lives.insert(run, live);
+        if !begun.ports.is_empty() {
+            (self.listener)(Event::Ports(run, begun.ports));
+        }
         (self.listener)(Event::Became(run, state));
         if let Some(cause) = stored::read_asked(&directory) {
             // Asked again it ends no later, and its first cause is known.

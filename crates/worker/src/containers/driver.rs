@@ -386,6 +386,9 @@ impl Driver {
         match made {
             Ok(prepared) => {
                 live.prepared = Some(prepared);
+                if !ports.is_empty() {
+                    (self.listener)(Event::Ports(run, ports.clone()));
+                }
                 live.ports = ports;
                 Ok(())
             }

@@ -97,6 +97,8 @@ pub enum Event {
     Became(RunId, State),
     /// Whether it takes requests has changed.
     Readiness(RunId, bool),
+    /// It was given these ports, by their names.
+    Ports(RunId, Vec<(String, u16)>),
     /// It is over; to be acknowledged.
     Completed(RunId, Box<Report>),
     /// The guardian has answered.

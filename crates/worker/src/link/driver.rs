@@ -11,10 +11,14 @@ use std::{
 
 use sterna_model::{BootTime, Span};
 use sterna_protocol::message::{FromLeader, FromWorker, StreamId};
-use sterna_wire::{Address, DialError, FrameError, Receiver, SendError, Sender, StreamError, dial};
+use sterna_wire::{
+    Address, Arrived, DialError, FrameError, Receiver, SendError, Sender, StreamError, dial,
+};
 use tokio::{io::unix::AsyncFd, task::JoinSet, time::sleep};
 
-use super::{Broken, Effect, Input, Keeper, Say, check::check, mailbox::Mailbox, table::Table};
+use super::{
+    Broken, Effect, Input, Keeper, Say, asides::Asides, check::check, mailbox::Mailbox, table::Table,
+};
 use crate::{
     clock::{boot_time, wall_time},
     containers::Containers,
@@ -33,6 +37,7 @@ pub(super) struct Driver<'a> {
     containers: Containers,
     table: Table,
     mailbox: Mailbox,
+    asides: Asides,
     interrupts: Interrupts,
     interrupted: AsyncFd<OwnedFd>,
     /// At most one: an attempt to open a stream.
@@ -60,6 +65,7 @@ impl<'a> Driver<'a> {
         containers: Containers,
         table: Table,
         mailbox: Mailbox,
+        asides: Asides,
         interrupts: Interrupts,
         say: Say<'a>,
     ) -> io::Result<Self> {
@@ -69,6 +75,7 @@ impl<'a> Driver<'a> {
             containers,
             table,
             mailbox,
+            asides,
             interrupted: sys::readable(interrupts.as_fd().try_clone_to_owned()?)?,
             interrupts,
             dialling: JoinSet::new(),
@@ -109,6 +116,13 @@ impl<'a> Driver<'a> {
             Some(dialled) = self.dialling.join_next() => self.dialled(dialled.ok()),
             Some(checked) = self.checks.join_next() => checked.map_or(Input::Tick, |(began, how)| Input::Checked(began, how)),
             input = heard(&mut self.open) => self.heard(input),
+            (stream, answer) = self.asides.next() => {
+                if let Some(open) = self.open.as_ref().filter(|open| open.stream == stream) {
+                    // A stream that takes nothing is found out by who speaks on it.
+                    drop(open.sender.aside(&answer));
+                }
+                Input::Tick
+            }
             () = sleep(wait.as_duration()) => Input::Tick,
         }
     }
@@ -146,7 +160,11 @@ impl<'a> Driver<'a> {
 
     fn heard(&mut self, (stream, heard): (StreamId, Heard)) -> Input {
         let broken = match heard {
-            Ok(Some(frame)) => return Input::Frame(stream, frame),
+            Ok(Some(Arrived::Message(frame))) => return Input::Frame(stream, frame),
+            Ok(Some(Arrived::Aside(question))) => {
+                self.asides.ask(stream, question);
+                return Input::Tick;
+            }
             Ok(None) => Broken::Ended,
             Err(StreamError::Frame(FrameError::Version { theirs })) => Broken::Version(theirs),
             Err(error) => Broken::By(because(&error)),
@@ -229,12 +247,12 @@ impl<'a> Driver<'a> {
     }
 }
 
-type Heard = Result<Option<FromLeader>, StreamError>;
+type Heard = Result<Option<Arrived<FromLeader>>, StreamError>;
 
 /// What comes on the open stream; nothing if there is none.
 async fn heard(open: &mut Option<Open>) -> (StreamId, Heard) {
     match open {
-        Some(open) => (open.stream, open.receiver.next().await),
+        Some(open) => (open.stream, open.receiver.arrive().await),
         None => pending().await,
     }
 }

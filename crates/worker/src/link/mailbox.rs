@@ -19,6 +19,8 @@ pub struct RunNews {
     pub state: Option<State>,
     /// Whether it takes requests, if that is new.
     pub is_ready: Option<bool>,
+    /// The ports that it was given, if that is new.
+    pub ports: Option<Vec<(String, u16)>>,
     /// Its end.
     pub report: Option<Box<Report>>,
 }
@@ -37,7 +39,10 @@ pub struct Tidings {
 impl Tidings {
     pub(super) fn note(&mut self, event: Event) {
         let run = match &event {
-            Event::Became(run, _) | Event::Readiness(run, _) | Event::Completed(run, _) => *run,
+            Event::Became(run, _)
+            | Event::Readiness(run, _)
+            | Event::Ports(run, _)
+            | Event::Completed(run, _) => *run,
             Event::GuardianAnswered(number) => {
                 self.answered = Some(*number);
                 return;
@@ -47,11 +52,12 @@ impl Tidings {
                 return;
             }
         };
-        let nothing = RunNews { state: None, is_ready: None, report: None };
+        let nothing = RunNews { state: None, is_ready: None, ports: None, report: None };
         let news = self.runs.entry(run).or_insert(nothing);
         match event {
             Event::Became(_, state) => news.state = Some(state),
             Event::Readiness(_, is_ready) => news.is_ready = Some(is_ready),
+            Event::Ports(_, ports) => news.ports = Some(ports),
             Event::Completed(_, report) => news.report = Some(report),
             Event::GuardianAnswered(_) | Event::ShutDown => {}
         }
@@ -103,7 +109,12 @@ mod tests {
         mailbox.put(Event::Became(run, State::Running));
         let tidings = mailbox.take();
         assert_eq!(tidings.answered, Some(999));
-        let news = RunNews { state: Some(State::Running), is_ready: Some(false), report: None };
+        let news = RunNews {
+            state: Some(State::Running),
+            is_ready: Some(false),
+            ports: None,
+            report: None,
+        };
         assert_eq!(tidings.runs, BTreeMap::from([(run, news)]));
         assert_eq!(mailbox.take(), Tidings::default());
     }

@@ -15,12 +15,13 @@
 //! | `remark.rs` | what people are told, and how often |
 //! | `payload.rs` | work, ends, progress and facts, as they stand in messages |
 //! | `table.rs` | what the next life must know, on the disk |
-//! | `mailbox.rs`, `check.rs`, `driver.rs` | what acts |
+//! | `mailbox.rs`, `check.rs`, `asides.rs`, `driver.rs` | what acts |
 //!
 //! Invariant: the link's thread never makes the thread of the containers wait.
 //!
 //! It listens to nobody: it dials, and only this machine, since there is no TLS yet.
 
+mod asides;
 mod check;
 mod dial;
 mod driver;
@@ -35,7 +36,7 @@ use std::{io, path::PathBuf};
 use sterna_model::{Name, WallTime};
 use sterna_wire::Address;
 
-use self::driver::Driver;
+use self::{asides::Asides, driver::Driver};
 pub use self::{
     dial::{Dialer, pause},
     keeper::{Begin, Broken, Effect, Input, Keeper},
@@ -51,6 +52,7 @@ use crate::{
     directory::Directory,
     guardian,
     interrupts::Interrupts,
+    logs::Reader,
     sink::Sinks,
 };
 
@@ -93,14 +95,15 @@ pub enum LinkError {
 /// Tells people something.
 pub type Say<'a> = &'a mut dyn FnMut(WallTime, &str);
 
-/// Is a worker until it is told to end: joins, runs what it is given, and goes as it should.
+/// Is a worker until it is told to end: joins, runs what it is given, and goes as it should. What runs
+/// write goes to the sinks; asked for it, it is read by the reader.
 ///
 /// # Errors
 /// It cannot begin. Once it has begun, every trouble is told, and outlived.
 pub fn run(
     directory: Directory,
     interrupts: Interrupts,
-    sinks: Box<dyn Sinks>,
+    (sinks, reader): (Box<dyn Sinks>, Reader),
     options: Options,
     say: Say<'_>,
 ) -> Result<(), LinkError> {
@@ -136,7 +139,9 @@ pub fn run(
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(LinkError::System)?;
     runtime.block_on(async {
-        let driver = Driver::new(keeper, directory, containers, table, mailbox, interrupts, say);
+        let asides = Asides::new(reader);
+        let driver =
+            Driver::new(keeper, directory, containers, table, mailbox, asides, interrupts, say);
         driver.map_err(LinkError::System)?.work(effects).await;
         Ok(())
     })

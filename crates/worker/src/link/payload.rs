@@ -77,7 +77,7 @@ pub(super) fn work(run: &Run, worker: &Name, limits: &Limits) -> Result<Work, St
 }
 
 /// How far a run has come.
-pub(super) fn progress(state: State, is_ready: bool) -> Payload {
+pub(super) fn progress(state: State, is_ready: bool, ports: &[(String, u16)]) -> Payload {
     let state = match state {
         State::Reserved => "reserved",
         State::Initializing => "initializing",
@@ -86,7 +86,11 @@ pub(super) fn progress(state: State, is_ready: bool) -> Payload {
         State::Completed => "completed",
         State::Gone => "gone",
     };
-    bytes(&json!({ "state": state, "is_ready": is_ready }))
+    let ports: BTreeMap<&str, u16> =
+        ports.iter().map(|(name, port)| (name.as_str(), *port)).collect();
+    // As long as links stay on loopback, so does what is reached over it.
+    let address = "127.0.0.1";
+    bytes(&json!({ "state": state, "is_ready": is_ready, "address": address, "ports": ports }))
 }
 
 /// How a run ended.

@@ -3,7 +3,7 @@
 //! It has two slots for runs: the place that its state speaks of, and the twin's. A run leaves its
 //! slot only when it is certainly gone, and nothing starts without a free place (safety rule 22).
 
-use std::fmt;
+use std::{fmt, sync::Arc};
 
 use super::{Crash, CrashPolicy, Crashes, Illegal, Placed};
 use crate::{RunId, WallTime};
@@ -166,6 +166,8 @@ pub struct InstanceCopy {
     pub version: u64,
     /// Why it is being ended, if it is.
     pub stopping: Option<StopReason>,
+    /// What its worker said of it last, in the worker's words: where it takes requests, and whether.
+    pub told: Option<Arc<[u8]>>,
 }
 
 /// Why a copy is being ended.
@@ -332,7 +334,7 @@ impl Instance {
     /// When it does not wait for one.
     pub fn claim(&mut self, placed: Placed, version: u64, now: WallTime) -> Result<(), Illegal> {
         self.check(InstanceEvent::Claim)?;
-        let copy = InstanceCopy { placed, version, stopping: None };
+        let copy = InstanceCopy { placed, version, stopping: None, told: None };
         self.state = InstanceState::Claimed { copy, since: now };
         Ok(())
     }
@@ -434,7 +436,7 @@ impl Instance {
     /// When somebody has.
     pub fn adopt(&mut self, placed: Placed, version: u64, since: WallTime) -> Result<(), Illegal> {
         self.check(InstanceEvent::Adopt)?;
-        let copy = InstanceCopy { placed, version, stopping: None };
+        let copy = InstanceCopy { placed, version, stopping: None, told: None };
         self.state = InstanceState::Running { copy, since };
         Ok(())
     }
@@ -475,6 +477,21 @@ impl Instance {
         if let Some(twin) = &mut self.twin {
             twin.reason = reason;
         }
+    }
+
+    /// The worker of a copy says more of it; gives whether that is new.
+    pub fn tell(&mut self, run: RunId, told: &[u8]) -> bool {
+        let own = match &mut self.state {
+            InstanceState::Claimed { copy, .. } | InstanceState::Running { copy, .. } => Some(copy),
+            InstanceState::Unclaimed { .. } | InstanceState::Crashed { .. } => None,
+        };
+        let twins = self.twin.as_mut().map(|twin| &mut twin.copy);
+        let copy = own.into_iter().chain(twins).find(|copy| copy.placed.run == run);
+        let Some(copy) = copy.filter(|copy| copy.told.as_deref() != Some(told)) else {
+            return false;
+        };
+        copy.told = Some(told.into());
+        true
     }
 
     /// The twin's worker says that it runs.

@@ -39,7 +39,7 @@ fn in_phase(phase: InstancePhase) -> Instance {
 fn with_twin(phase: InstancePhase) -> Instance {
     let mut instance = in_phase(phase);
     let (reason, running_since) = (TwinReason::Silent, Some(NOW));
-    let copy = InstanceCopy { placed: placed(7), version: 1, stopping: None };
+    let copy = InstanceCopy { placed: placed(7), version: 1, stopping: None, told: None };
     instance.twin = Some(Box::new(Twin { copy, reason, running_since }));
     instance
 }
@@ -135,4 +135,14 @@ fn the_first_reason_to_stop_stays() {
     assert!(instance.stop(run(1), StopReason::Update));
     assert!(!instance.stop(run(1), StopReason::Unwanted));
     assert_eq!(instance.copy().unwrap().stopping, Some(StopReason::Update));
+}
+
+#[test]
+fn what_a_worker_says_of_a_copy_stays_with_that_copy() {
+    let mut instance = Instance::new(NOW);
+    instance.claim(placed(1), 0, NOW).unwrap();
+    assert!(instance.tell(run(1), b"ports"));
+    assert!(!instance.tell(run(1), b"ports"), "said again it is no news");
+    assert!(!instance.tell(run(2), b"ports"), "of another run it is none");
+    assert_eq!(instance.copy().unwrap().told.as_deref(), Some(&b"ports"[..]));
 }

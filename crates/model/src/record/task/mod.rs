@@ -6,7 +6,7 @@ mod tests;
 use std::fmt;
 
 use super::{Illegal, Placed};
-use crate::{Epoch, RunId, TaskIncarnation, WallTime};
+use crate::{Epoch, Incarnation, RunId, TaskIncarnation, WallTime};
 
 /// Where a task is in its life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -251,6 +251,8 @@ pub struct Task {
     left: Option<Placed>,
     /// The run that was called lost.
     lost: Option<RunId>,
+    /// The last run, and who had it; there its output is.
+    last: Option<(RunId, Incarnation)>,
     /// Whether whoever asked for it knows that it is over, or was tried often enough.
     is_told: bool,
 }
@@ -272,21 +274,23 @@ pub struct TaskParts {
     pub left: Option<Placed>,
     /// The run that was called lost.
     pub lost: Option<RunId>,
+    /// The last run, and who had it.
+    pub last: Option<(RunId, Incarnation)>,
     /// Whether whoever asked for it knows that it is over, or was tried often enough.
     pub is_told: bool,
 }
 
 impl From<Task> for TaskParts {
     fn from(task: Task) -> Self {
-        let Task { incarnation, epoch, made, state, returns, left, lost, is_told } = task;
-        Self { incarnation, epoch, made, state, returns, left, lost, is_told }
+        let Task { incarnation, epoch, made, state, returns, left, lost, last, is_told } = task;
+        Self { incarnation, epoch, made, state, returns, left, lost, last, is_told }
     }
 }
 
 impl From<TaskParts> for Task {
     fn from(parts: TaskParts) -> Self {
-        let TaskParts { incarnation, epoch, made, state, returns, left, lost, is_told } = parts;
-        Self { incarnation, epoch, made, state, returns, left, lost, is_told }
+        let TaskParts { incarnation, epoch, made, state, returns, left, lost, last, is_told } = parts;
+        Self { incarnation, epoch, made, state, returns, left, lost, last, is_told }
     }
 }
 
@@ -297,7 +301,8 @@ impl Task {
     /// A task that was just made.
     pub const fn new(incarnation: TaskIncarnation, epoch: Epoch, made: WallTime) -> Self {
         let (state, returns) = (TaskState::Pending, 0);
-        Self { incarnation, epoch, made, state, returns, left: None, lost: None, is_told: false }
+        let (left, lost, last, is_told) = (None, None, None, false);
+        Self { incarnation, epoch, made, state, returns, left, lost, last, is_told }
     }
 
     /// Tells it from an earlier or later one with its name.
@@ -323,6 +328,11 @@ impl Task {
     /// How often a worker turned it down.
     pub const fn returns(&self) -> u32 {
         self.returns
+    }
+
+    /// The last run, and who had it: there its output is.
+    pub const fn last(&self) -> Option<(RunId, Incarnation)> {
+        self.last
     }
 
     /// The run that was called lost, as long as it has not said how it ended.
@@ -388,6 +398,7 @@ impl Task {
     /// When it does not wait for one.
     pub fn claim(&mut self, placed: Placed, now: WallTime) -> Result<(), Illegal> {
         self.check(TaskEvent::Claim)?;
+        self.last = Some((placed.run, placed.on));
         self.state = TaskState::Running { placed, since: now };
         Ok(())
     }

@@ -10,7 +10,7 @@ use sterna_protocol::{
 };
 use sterna_wire::Address;
 
-use super::{Effect, Keeper, Told, ending::Phase};
+use super::{Effect, Keeper, Life, Told, ending::Phase};
 use crate::link::{
     dial::Dialer,
     mailbox::{RunNews, Tidings},
@@ -97,7 +97,7 @@ impl Keeper {
             match Fate::of(of == boot, Found::of(tidings.runs.get(&run))) {
                 Fate::Alive => {
                     effects.push(Effect::Say(Remark::Adopted(run, one.key.clone())));
-                    lives.insert(run, (State::Created, false));
+                    lives.insert(run, Life::new(State::Created));
                     held.push(one);
                 }
                 Fate::Ended(how) => {

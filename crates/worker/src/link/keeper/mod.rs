@@ -141,7 +141,7 @@ pub struct Keeper {
     /// What is running here that nobody knows any more.
     strays: BTreeSet<RunId>,
     /// How far the runs have come that go on.
-    lives: BTreeMap<RunId, (State, bool)>,
+    lives: BTreeMap<RunId, Life>,
     /// Ends that are not acknowledged.
     ends: BTreeSet<RunId>,
     /// What the core is to hear next.
@@ -149,6 +149,21 @@ pub struct Keeper {
     rebirth_at: Option<BootTime>,
     told: Told,
     muffle: Muffle,
+}
+
+/// A run that goes on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Life {
+    state: State,
+    is_ready: bool,
+    /// By their names.
+    ports: Vec<(String, u16)>,
+}
+
+impl Life {
+    const fn new(state: State) -> Self {
+        Self { state, is_ready: false, ports: Vec::new() }
+    }
 }
 
 /// What people were told last.

@@ -7,7 +7,7 @@ use sterna_protocol::{
     worker::{Input, Stop},
 };
 
-use super::{Effect, Keeper};
+use super::{Effect, Keeper, Life};
 use crate::{
     containers::Report,
     link::{
@@ -29,7 +29,7 @@ impl Keeper {
         }
         match work(run, &self.name, &self.limits()) {
             Ok(work) => {
-                self.lives.insert(id, (State::Reserved, false));
+                self.lives.insert(id, Life::new(State::Reserved));
                 effects.push(Effect::Start(held, Box::new(work)));
             }
             Err(why) => {
@@ -81,7 +81,7 @@ impl Keeper {
     }
 
     fn hear_run(&mut self, now: BootTime, run: RunId, news: RunNews, effects: &mut Vec<Effect>) {
-        let RunNews { state, is_ready, report } = news;
+        let RunNews { state, is_ready, ports, report } = news;
         if let Some(report) = report {
             if self.strays.remove(&run) {
                 return effects.push(Effect::Forget(run));
@@ -89,13 +89,17 @@ impl Keeper {
             return self.over(now, run, &report, effects);
         }
         let Some(life) = self.lives.get_mut(&run) else { return };
-        let before = *life;
-        *life = (state.unwrap_or(life.0), is_ready.unwrap_or(life.1));
-        let (state, is_ready) = *life;
+        let before = life.clone();
+        life.state = state.unwrap_or(life.state);
+        life.is_ready = is_ready.unwrap_or(life.is_ready);
+        if let Some(ports) = ports {
+            life.ports = ports;
+        }
         // On its way up there is nothing that anybody waits for.
-        let is_news = *life != before && is_told(state);
+        let is_news = *life != before && is_told(life.state);
         if is_news {
-            self.inputs.push_back(Input::Progress(run, progress(state, is_ready)));
+            let said = progress(life.state, life.is_ready, &life.ports);
+            self.inputs.push_back(Input::Progress(run, said));
         }
     }
 

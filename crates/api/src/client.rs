@@ -1,0 +1,221 @@
+//! Asks a server: one connection, one call after the other.
+
+use std::{io, time::Duration};
+
+use bytes::Bytes;
+use http::{Method, Request, Response, header};
+use http_body_util::{BodyExt, Full};
+use hyper::{
+    body::Incoming,
+    client::conn::http1::{self, SendRequest},
+};
+use hyper_util::rt::TokioIo;
+use serde::{Serialize, de::DeserializeOwned};
+use tokio::{net::TcpStream, time::timeout};
+
+use crate::rest::{Code, Refused};
+
+/// How long a connection may take.
+const CONNECT_WITHIN: Duration = Duration::from_secs(5);
+
+/// Why a call has no answer.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ClientError {
+    /// Nobody is there.
+    #[error("no server answers at {server}")]
+    Unreachable {
+        /// Where one was looked for.
+        server: String,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// The server says no.
+    #[error(transparent)]
+    Refused(#[from] Refused),
+    /// The connection broke: what was asked for may have been done.
+    #[error("the connection to {server} broke before the answer; what was asked for may have been done")]
+    Broken {
+        /// Who was asked.
+        server: String,
+        /// Why.
+        #[source]
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// Whoever is there is no server of ours, or much older or newer.
+    #[error("{server} answers, but not as a server of Sterna does: {said}")]
+    NoServer {
+        /// Who was asked.
+        server: String,
+        /// What it said.
+        said: String,
+    },
+}
+
+/// A connection to a server.
+#[derive(Debug)]
+pub struct Client {
+    server: String,
+    token: String,
+    connection: Option<SendRequest<Full<Bytes>>>,
+}
+
+/// Lines that a server says, one after the other.
+#[derive(Debug)]
+pub struct Lines {
+    server: String,
+    body: Incoming,
+    rest: Vec<u8>,
+}
+
+impl Client {
+    /// Will ask this server, as `HOST:PORT`, and show this token.
+    pub fn new(server: impl Into<String>, token: impl Into<String>) -> Self {
+        Self { server: server.into(), token: token.into(), connection: None }
+    }
+
+    /// Who is asked.
+    pub fn server(&self) -> &str {
+        &self.server
+    }
+
+    /// Reads something.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub async fn get<T: DeserializeOwned>(&mut self, path: &str) -> Result<T, ClientError> {
+        self.call(Method::GET, path, None::<&()>).await
+    }
+
+    /// Asks for something.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub async fn call<T: DeserializeOwned>(
+        &mut self,
+        method: Method,
+        path: &str,
+        body: Option<&impl Serialize>,
+    ) -> Result<T, ClientError> {
+        let answer = self.send(method, path, body).await?;
+        let status = answer.status();
+        let broken = |source: hyper::Error| self.broken(source.into());
+        let body = answer.into_body().collect().await.map_err(broken)?.to_bytes();
+        if status.is_success() {
+            return serde_json::from_slice(&body).map_err(|_| self.no_server(&body));
+        }
+        Err(self.refused(&body))
+    }
+
+    /// Asks for lines, which come until the server ends them.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub async fn lines(&mut self, path: &str) -> Result<Lines, ClientError> {
+        let answer = self.send(Method::GET, path, None::<&()>).await?;
+        let is_success = answer.status().is_success();
+        let body = answer.into_body();
+        if is_success {
+            return Ok(Lines { server: self.server.clone(), body, rest: Vec::new() });
+        }
+        let broken = |source: hyper::Error| self.broken(source.into());
+        let body = body.collect().await.map_err(broken)?.to_bytes();
+        Err(self.refused(&body))
+    }
+
+    async fn send(
+        &mut self,
+        method: Method,
+        path: &str,
+        body: Option<&impl Serialize>,
+    ) -> Result<Response<Incoming>, ClientError> {
+        let body = body.map(serde_json::to_vec).transpose().unwrap_or_default();
+        let mut request = Request::builder().method(method).uri(path);
+        if body.is_some() {
+            request = request.header(header::CONTENT_TYPE, "application/json");
+        }
+        let request = request
+            .header(header::HOST, &self.server)
+            .header(header::AUTHORIZATION, format!("Bearer {}", self.token))
+            .body(Full::new(body.unwrap_or_default().into()))
+            .map_err(|error| self.broken(error.into()))?;
+        let mut connection = match self.connection.take().filter(|it| !it.is_closed()) {
+            Some(connection) => connection,
+            None => self.connect().await?,
+        };
+        connection.ready().await.map_err(|error| self.broken(error.into()))?;
+        let answer = connection.send_request(request).await;
+        self.connection = Some(connection);
+        answer.map_err(|error| self.broken(error.into()))
+    }
+
+    async fn connect(&self) -> Result<SendRequest<Full<Bytes>>, ClientError> {
+        let server = self.server.clone();
+        let unreachable = |source| ClientError::Unreachable { server: server.clone(), source };
+        let late = |_| io::Error::new(io::ErrorKind::TimedOut, "it does not answer");
+        let socket = timeout(CONNECT_WITHIN, TcpStream::connect(&self.server)).await;
+        let socket = socket.map_err(late).and_then(|socket| socket).map_err(unreachable)?;
+        socket.set_nodelay(true).map_err(unreachable)?;
+        let handshake = http1::handshake(TokioIo::new(socket)).await;
+        let (send, connection) = handshake.map_err(|error| self.broken(error.into()))?;
+        // Its error reaches who waits for an answer.
+        tokio::spawn(async move { drop(connection.await) });
+        Ok(send)
+    }
+
+    fn broken(&self, source: Box<dyn std::error::Error + Send + Sync>) -> ClientError {
+        ClientError::Broken { server: self.server.clone(), source }
+    }
+
+    fn refused(&self, body: &[u8]) -> ClientError {
+        match serde_json::from_slice::<Refused>(body) {
+            Ok(refused) => refused.into(),
+            Err(_) => self.no_server(body),
+        }
+    }
+
+    fn no_server(&self, body: &[u8]) -> ClientError {
+        let said: String = String::from_utf8_lossy(body).chars().take(200).collect();
+        ClientError::NoServer { server: self.server.clone(), said }
+    }
+}
+
+impl ClientError {
+    /// The code of what was refused.
+    pub const fn code(&self) -> Option<Code> {
+        match self {
+            Self::Refused(refused) => Some(refused.code),
+            Self::Unreachable { .. } | Self::Broken { .. } | Self::NoServer { .. } => None,
+        }
+    }
+}
+
+impl Lines {
+    /// The next line, without its end; `None` when the server has ended them.
+    ///
+    /// # Errors
+    /// The connection broke.
+    pub async fn next(&mut self) -> Result<Option<Vec<u8>>, ClientError> {
+        loop {
+            if let Some(at) = self.rest.iter().position(|byte| *byte == b'\n') {
+                let mut line: Vec<u8> = self.rest.drain(..=at).collect();
+                line.pop();
+                return Ok(Some(line));
+            }
+            match self.body.frame().await {
+                Some(Ok(frame)) => {
+                    if let Ok(data) = frame.into_data() {
+                        self.rest.extend_from_slice(&data);
+                    }
+                }
+                Some(Err(error)) => {
+                    let (server, source) = (self.server.clone(), error.into());
+                    return Err(ClientError::Broken { server, source });
+                }
+                None if self.rest.is_empty() => return Ok(None),
+                None => return Ok(Some(std::mem::take(&mut self.rest))),
+            }
+        }
+    }
+}

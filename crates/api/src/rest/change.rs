@@ -1,0 +1,101 @@
+//! What is applied, planned and explained.
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+/// Files of specs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Apply {
+    /// The files, in the order in which their problems are told.
+    pub files: Vec<File>,
+}
+
+/// A file of specs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct File {
+    /// What it is called; `.json` and `.toml` at its end say what it is in.
+    pub name: String,
+    /// What it says.
+    pub text: String,
+}
+
+/// What would change.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Plan {
+    /// Service by service.
+    pub services: Vec<PlannedService>,
+    /// Task by task.
+    pub tasks: Vec<PlannedTask>,
+}
+
+/// What would become of a service.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct PlannedService {
+    /// Its name.
+    pub name: String,
+    /// In the order in which it would be done; none if all is as it is wanted.
+    pub changes: Vec<ChangeView>,
+}
+
+/// One change.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ChangeView {
+    /// `create`, `delete`, `in-place`, `start`, `stop` or `restart`.
+    pub kind: String,
+    /// The same in words.
+    pub text: String,
+}
+
+/// What would become of a task of a spec.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct PlannedTask {
+    /// Its name in the spec.
+    pub name: String,
+    /// What the task of this version is called.
+    pub task: String,
+    /// Whether it would be started: it is asked for, and this version was not started yet.
+    pub starts: bool,
+}
+
+/// What was done.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Applied {
+    /// What was to be done of services, as it was planned.
+    pub services: Vec<PlannedService>,
+    /// Tasks.
+    pub tasks: Vec<AppliedTask>,
+}
+
+/// A task that was asked for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct AppliedTask {
+    /// Its name in the spec.
+    pub name: String,
+    /// What the task of this version is called.
+    pub task: String,
+    /// Whether it was made now.
+    pub started: bool,
+}
+
+/// Why something is not where its spec wants it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Explained {
+    /// What.
+    pub key: String,
+    /// Whether it is as it is wanted; then nothing more is said.
+    pub is_well: bool,
+    /// The rule that keeps it, in a word.
+    pub rule: String,
+    /// The same in words, with the smallest change that would help.
+    pub text: String,
+    /// Since when.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub since: Option<String>,
+    /// What happens next, in words.
+    pub next: String,
+    /// When, if that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at: Option<String>,
+}

@@ -1,0 +1,113 @@
+//! Workers, and the cluster as a whole.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use utoipa::ToSchema;
+
+/// A worker.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct WorkerView {
+    /// Its name.
+    pub name: String,
+    /// Names its machine and its data directory.
+    pub lock: String,
+    /// Which of its lives.
+    pub life: u64,
+    /// `new`, `healthy`, `unhealthy`, `lost` or `absent`.
+    pub health: String,
+    /// Whether it is given work.
+    pub takes_work: bool,
+    /// When its drain ends at the latest, if it is drained.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub draining_until: Option<String>,
+    /// Whether somebody said that nothing runs there any more.
+    pub is_declared_dead: bool,
+    /// Runs that it has, or may have.
+    pub runs: usize,
+    /// What it says of itself: what it has, its zone, its tags.
+    #[serde(default, skip_serializing_if = "Value::is_null")]
+    #[schema(value_type = Object)]
+    pub facts: Value,
+}
+
+/// How long a drain may take.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct DrainAsk {
+    /// In seconds; ten minutes if nothing is said.
+    pub within_s: Option<u64>,
+}
+
+/// A domain.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct DomainView {
+    /// Its name.
+    pub name: String,
+    /// Whether it is fresh.
+    pub is_fresh: bool,
+    /// Until when; absent for always.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub until: Option<String>,
+}
+
+/// How long a domain is fresh.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct SetDomain {
+    /// In seconds from now; for always if nothing is said.
+    pub for_s: Option<u64>,
+}
+
+/// The cluster as a whole.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Status {
+    /// Its id.
+    pub cluster: String,
+    /// Which life of its store.
+    pub epoch: u64,
+    /// Which reign.
+    pub term: u64,
+    /// The server that leads.
+    pub leader: String,
+    /// Its version.
+    pub version: String,
+    /// How far the store has come.
+    pub revision: u64,
+    /// What the store stands on.
+    pub store: String,
+    /// Workers by health.
+    pub workers: BTreeMap<String, usize>,
+    /// Whether a worker takes work.
+    pub takes_work: bool,
+    /// Tasks by phase.
+    pub tasks: BTreeMap<String, usize>,
+    /// Services, and their instances.
+    pub services: Counts,
+    /// For whom this leader waits before it starts everything.
+    pub waits_for: Vec<Awaiting>,
+    /// Promises that do not hold as the store is set up, each with its remedy.
+    pub warnings: Vec<String>,
+}
+
+/// How many.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Counts {
+    /// Services.
+    pub services: usize,
+    /// Instances that are wanted.
+    pub wanted: usize,
+    /// Instances that run.
+    pub running: usize,
+}
+
+/// A worker that is waited for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Awaiting {
+    /// Its name.
+    pub worker: String,
+    /// How much longer, in seconds; absent if only the worker or a person can end it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seconds: Option<u64>,
+}

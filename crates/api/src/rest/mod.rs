@@ -1,0 +1,51 @@
+//! What clients ask over HTTP and are told, as JSON.
+//!
+//! | file | words |
+//! | --- | --- |
+//! | `error` | everything that can be refused: one catalogue, with status, exit code and remedy |
+//! | `event` | what happened, in order |
+//! | `work` | services, instances and tasks |
+//! | `fleet` | workers, and the cluster as a whole |
+//! | `change` | what is applied, planned and explained |
+//!
+//! Invariant: times are RFC 3339 in UTC, amounts are numbers in the unit that their names end with.
+//! Fields are added, never changed; who reads passes over what it does not know.
+
+mod change;
+mod error;
+mod event;
+mod fleet;
+mod work;
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+pub use self::{
+    change::{
+        Apply, Applied, AppliedTask, ChangeView, Explained, File, PlannedService, PlannedTask, Plan,
+    },
+    error::{Code, Refused, SpecProblem},
+    event::{EventKind, EventView},
+    fleet::{Awaiting, Counts, DomainView, DrainAsk, SetDomain, Status, WorkerView},
+    work::{
+        CreateTask, EndView, EndpointView, InstanceView, LogLine, LogPage, ServiceView, TaskView,
+        TwinView,
+    },
+};
+
+/// One page of a list.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Page<T> {
+    /// In order.
+    pub items: Vec<T>,
+    /// What to give as `after` for the next page; absent on the last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next: Option<String>,
+}
+
+/// It is done.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Done {
+    /// Whether anything was to be done.
+    pub changed: bool,
+}

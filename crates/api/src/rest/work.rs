@@ -1,0 +1,198 @@
+//! Services, instances and tasks.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use utoipa::ToSchema;
+
+/// A task that is to be made.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CreateTask {
+    /// Its name. Asked for again with the same name and the same spec, it is the same task.
+    pub name: String,
+    /// What it is, as under `[task.NAME]` of a spec.
+    #[schema(value_type = Object)]
+    pub spec: Value,
+    /// Drawn by the client: with it, the same call may be made again if its answer was lost.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub incarnation: Option<String>,
+}
+
+/// A task.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct TaskView {
+    /// `NAMESPACE/task/NAME`.
+    pub key: String,
+    /// Its name.
+    pub name: String,
+    /// Where the name holds.
+    pub namespace: String,
+    /// Tells it from an earlier or later one with its name.
+    pub incarnation: String,
+    /// `pending`, `running`, `completed` or `resolving`.
+    pub phase: String,
+    /// When it was made.
+    pub made: String,
+    /// Its command.
+    pub run: Vec<String>,
+    /// The worker that has it, or had it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub worker: Option<String>,
+    /// Its start.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run_id: Option<String>,
+    /// Since when it runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub started: Option<String>,
+    /// When it ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ended: Option<String>,
+    /// How.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub end: Option<EndView>,
+    /// How often a worker turned it down.
+    pub returns: u32,
+}
+
+/// How a task ended.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct EndView {
+    /// Whether it did what it was to do.
+    pub is_success: bool,
+    /// Why it is over: `ran`, `cancelled`, `lost`, `drained`, `never-taken`, `no-room`, `too-late` or
+    /// `unknown-after-restore`.
+    pub why: String,
+    /// The same in words.
+    pub text: String,
+    /// Its exit code, if it exited.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exit_code: Option<i64>,
+    /// The signal that ended it, if one did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub signal: Option<i64>,
+    /// What its worker says of it.
+    #[serde(default, skip_serializing_if = "Value::is_null")]
+    #[schema(value_type = Object)]
+    pub report: Value,
+}
+
+/// A service.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct ServiceView {
+    /// `NAMESPACE/service/NAME`.
+    pub key: String,
+    /// Its name.
+    pub name: String,
+    /// Where the name holds.
+    pub namespace: String,
+    /// How many instances are wanted.
+    pub instances: u32,
+    /// How many run.
+    pub running: u32,
+    /// Its command.
+    pub run: Vec<String>,
+    /// Names the spec, as far as it needs restarts.
+    pub version: u64,
+    /// Whether a new version comes about.
+    pub is_updating: bool,
+    /// The domain that must be fresh.
+    pub domain: String,
+}
+
+/// One index of a service.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct InstanceView {
+    /// `NAMESPACE/service/NAME/INDEX`.
+    pub key: String,
+    /// Its index.
+    pub index: u32,
+    /// `unclaimed`, `claimed`, `running` or `crashed`.
+    pub phase: String,
+    /// Since when, or until when it waits after a crash.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub since: Option<String>,
+    /// Until when it waits after a crash.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub again_at: Option<String>,
+    /// The worker that has it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub worker: Option<String>,
+    /// Its start.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run_id: Option<String>,
+    /// Of which version of its service.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<u64>,
+    /// Whether it is being ended, and why.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stopping: Option<String>,
+    /// Crashes in a row.
+    pub crashes: u32,
+    /// A second copy beside it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub twin: Option<TwinView>,
+}
+
+/// A second copy of an instance.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct TwinView {
+    /// `silent`, `evacuating` or `surplus`.
+    pub reason: String,
+    /// Where.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub worker: Option<String>,
+    /// Its start.
+    pub run_id: String,
+}
+
+/// Where an instance takes requests.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct EndpointView {
+    /// Of which instance.
+    pub index: u32,
+    /// On which worker.
+    pub worker: String,
+    /// The address of that worker.
+    pub address: String,
+    /// Ports by name.
+    pub ports: BTreeMap<String, u16>,
+    /// Of which start.
+    pub run_id: String,
+}
+
+/// One line that a run wrote, or that is told of it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct LogLine {
+    /// By which run.
+    pub run: String,
+    /// Its number in that run.
+    pub line: u64,
+    /// When.
+    pub at: String,
+    /// `stdout`, `stderr` or `events`.
+    pub stream: String,
+    /// What, as far as it is text.
+    pub text: String,
+    /// The bytes in hexadecimal digits, if they are no text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bytes: Option<String>,
+    /// Whether the line goes on in the next one.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_cut: bool,
+    /// How many lines before this one are no longer there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub missing: Option<u64>,
+}
+
+/// One page of a log.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct LogPage {
+    /// In order.
+    pub lines: Vec<LogLine>,
+    /// What to give as `after` to read on.
+    pub next: String,
+    /// `now`, `later` or `never`: whether there is more.
+    pub more: String,
+}

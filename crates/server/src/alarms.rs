@@ -1,0 +1,57 @@
+//! What must not be, as people are told. Pure.
+
+use sterna_api::rest::EventKind;
+use sterna_engine::control::Alarm;
+use sterna_protocol::scheduler;
+
+use crate::events::Told;
+
+/// An alarm as an event.
+pub(crate) fn told(alarm: &Alarm) -> Told {
+    let about = |key: String, reason: String| Told {
+        reason: Some(reason),
+        ..Told::new(EventKind::Alarm, key)
+    };
+    match alarm {
+        Alarm::AdoptedPending(key, run) => {
+            let reason = "it runs already, though its record says that it waits: it was taken over";
+            Told { run: Some(*run), ..about(key.to_string(), reason.to_owned()) }
+        }
+        Alarm::RunsElsewhere(key, run) => {
+            let reason = "a second run of it was found, and is being ended";
+            Told { run: Some(*run), ..about(key.to_string(), reason.to_owned()) }
+        }
+        Alarm::Stray(life, run) => {
+            let reason = format!("a run of which nothing is known has ended on {}", life.lock);
+            Told { run: Some(*run), ..about("worker".to_owned(), reason) }
+        }
+        Alarm::Swept(key) => {
+            let reason = "a sweep found something to do that no event had led to: tell us";
+            about(key.to_string(), reason.to_owned())
+        }
+        Alarm::Worker(life, why) => {
+            let reason = match why {
+                scheduler::Alarm::NameTaken(name) => format!(
+                    "the worker {name} of {} is refused: another machine has its name; give it another \
+                     one, or `sterna declare-dead` the other",
+                    life.lock
+                ),
+                scheduler::Alarm::Foreign(cluster) => format!(
+                    "a worker of {} belongs to another cluster than {cluster}; give it this one's \
+                     server, or an empty data directory",
+                    life.lock
+                ),
+                scheduler::Alarm::WentBack(newest) => format!(
+                    "the data directory of {} was restored or copied: life {newest} is known of it; \
+                     begin with an empty one",
+                    life.lock
+                ),
+            };
+            about("worker".to_owned(), reason)
+        }
+        Alarm::Reverted(key) => {
+            let name = format!("{}/service/{}", key.namespace, key.name);
+            about(name, "its new version crashed too often, and was taken back".to_owned())
+        }
+    }
+}

@@ -1,0 +1,218 @@
+//! What a commit tells people: one event for each record that became something else. Pure.
+
+use serde_json::{Map, Value, json};
+use sterna_api::rest::EventKind as Kind;
+use sterna_engine::control::{Record, RecordKey};
+use sterna_model::{
+    RunId,
+    record::{Instance, InstanceState, Task, TaskState, TwinReason},
+};
+
+use crate::mirror::{Mirror, Write};
+
+/// An event that has no number yet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Told {
+    pub(crate) kind: Kind,
+    /// What it is about.
+    pub(crate) key: String,
+    pub(crate) run: Option<RunId>,
+    /// Why, in words.
+    pub(crate) reason: Option<String>,
+    pub(crate) data: Map<String, Value>,
+}
+
+impl Told {
+    pub(crate) fn new(kind: Kind, key: impl Into<String>) -> Self {
+        Self { kind, key: key.into(), run: None, reason: None, data: Map::new() }
+    }
+
+    fn of_run(self, run: RunId) -> Self {
+        Self { run: Some(run), ..self }
+    }
+
+    fn because(self, reason: impl Into<String>) -> Self {
+        Self { reason: Some(reason.into()), ..self }
+    }
+
+    fn with(mut self, name: &str, value: Value) -> Self {
+        self.data.insert(name.to_owned(), value);
+        self
+    }
+}
+
+/// What these writes tell, to those who know what stood before.
+pub(crate) fn told(before: &Mirror, writes: &[Write]) -> Vec<Told> {
+    writes.iter().filter_map(|write| one(before, write)).collect()
+}
+
+fn one(before: &Mirror, (key, record): &Write) -> Option<Told> {
+    match key {
+        RecordKey::Task(key) => {
+            let was = before.tasks.get(key).map(|(task, _)| task);
+            let name = key.to_string();
+            let Some(Record::Task(task, _)) = record else {
+                return was.map(|_| Told::new(Kind::TaskDeleted, name));
+            };
+            task_told(before, name, was, task)
+        }
+        RecordKey::Instance(key) => {
+            let was = before.instances.get(key);
+            let name = key.to_string();
+            let Some(Record::Instance(instance)) = record else {
+                return was.map(|_| Told::new(Kind::InstanceGone, name));
+            };
+            instance_told(before, name, was, instance)
+        }
+        RecordKey::Service(key) => {
+            let was = before.services.get(key);
+            let name = format!("{}/service/{}", key.namespace, key.name);
+            let Some(Record::Service(service)) = record else {
+                return was.map(|_| Told::new(Kind::ServiceDeleted, name));
+            };
+            let kind = match was {
+                None => Kind::ServiceCreated,
+                Some(was) if was.version > service.version => Kind::ServiceReverted,
+                Some(was) if was.spec != service.spec => Kind::ServiceChanged,
+                // Counts of an update that goes on.
+                Some(_) => return None,
+            };
+            let told = Told::new(kind, name).with("instances", json!(service.spec.instances));
+            Some(told.with("version", json!(service.version)))
+        }
+        RecordKey::Roster(lock) => {
+            let was = before.roster.get(lock);
+            let Some(Record::Roster(entry)) = record else {
+                return was.map(|was| Told::new(Kind::WorkerLeft, worker(was.name.as_str())));
+            };
+            let told = |kind| Told::new(kind, worker(entry.name.as_str()));
+            let life = json!(entry.incarnation.life);
+            match was {
+                None => Some(told(Kind::WorkerJoined).with("life", life)),
+                Some(was) if entry.is_declared_dead && !was.is_declared_dead => {
+                    Some(told(Kind::WorkerDeclaredDead))
+                }
+                Some(was) if was.incarnation != entry.incarnation => {
+                    Some(told(Kind::WorkerReturned).with("life", life))
+                }
+                Some(_) => None,
+            }
+        }
+        RecordKey::Drain(lock) => {
+            let name = before.worker(*lock).map_or_else(|| lock.to_string(), ToString::to_string);
+            let Some(Record::Drain(drain)) = record else {
+                return Some(Told::new(Kind::WorkerUndrained, worker(&name)));
+            };
+            let told = Told::new(Kind::WorkerDraining, worker(&name));
+            Some(told.with("deadline", json!(drain.deadline.to_string())))
+        }
+        RecordKey::Domain(name) => {
+            let Some(Record::Domain(until)) = record else { return None };
+            let until = until.map(|until| until.to_string());
+            Some(Told::new(Kind::DomainSet, format!("domain/{name}")).with("until", json!(until)))
+        }
+        RecordKey::Limits => Some(Told::new(Kind::LimitsChanged, "limits")),
+        RecordKey::Tombstone(_) | RecordKey::Stage => None,
+    }
+}
+
+fn worker(name: &str) -> String {
+    format!("worker/{name}")
+}
+
+fn task_told(before: &Mirror, name: String, was: Option<&Task>, task: &Task) -> Option<Told> {
+    let on = |lock| json!(before.worker(lock).map(ToString::to_string));
+    let is_new = was.is_none_or(|was| was.incarnation() != task.incarnation());
+    match task.state() {
+        TaskState::Pending if is_new => Some(Told::new(Kind::TaskCreated, name)),
+        TaskState::Pending => match was.map(Task::state) {
+            Some(TaskState::Running { placed, .. }) => {
+                let told = Told::new(Kind::TaskReturned, name).of_run(placed.run);
+                Some(told.because("its worker did not start it"))
+            }
+            Some(TaskState::Pending | TaskState::Completed { .. } | TaskState::Resolving { .. })
+            | None => None,
+        },
+        TaskState::Running { placed, .. } => {
+            let is_same = was.is_some_and(|was| match was.state() {
+                TaskState::Running { placed: before, .. } => before.run == placed.run,
+                TaskState::Pending | TaskState::Completed { .. } | TaskState::Resolving { .. } => {
+                    false
+                }
+            });
+            if is_same && !is_new {
+                return None;
+            }
+            let told = Told::new(Kind::TaskRunning, name).of_run(placed.run);
+            Some(told.with("worker", on(placed.on.lock)))
+        }
+        TaskState::Completed { end, .. } | TaskState::Resolving { end, .. } => {
+            let kind = match was.filter(|_| !is_new).and_then(Task::end) {
+                None => Kind::TaskCompleted,
+                Some(told) if told != end => Kind::TaskAmended,
+                Some(_) => return None,
+            };
+            let told = Told::new(kind, name).because(crate::views::end_text(end));
+            let told = told.with("is_success", json!(end.is_success()));
+            Some(Told { run: task.last().map(|(run, _)| run), ..told })
+        }
+    }
+}
+
+fn instance_told(
+    before: &Mirror,
+    name: String,
+    was: Option<&Instance>,
+    instance: &Instance,
+) -> Option<Told> {
+    let on = |lock| json!(before.worker(lock).map(ToString::to_string));
+    let had_twin = was.and_then(Instance::twin);
+    if let Some(twin) = instance.twin()
+        && had_twin.is_none_or(|had| had.reason != twin.reason)
+        && twin.reason != TwinReason::Surplus
+    {
+        let kind = match twin.reason {
+            TwinReason::Silent => Kind::InstanceSilent,
+            TwinReason::Evacuating | TwinReason::Surplus => Kind::InstanceEvacuating,
+        };
+        let placed = &twin.copy.placed;
+        let told = Told::new(kind, name).of_run(placed.run);
+        return Some(told.with("worker", on(placed.on.lock)));
+    }
+    let is_as_before = was.is_some_and(|was| {
+        was.phase() == instance.phase()
+            && was.copy().map(|copy| copy.placed.run) == instance.copy().map(|copy| copy.placed.run)
+    });
+    match instance.state() {
+        InstanceState::Unclaimed { .. } | InstanceState::Crashed { .. }
+            if was.is_some_and(|was| was.crashes() != instance.crashes()) =>
+        {
+            let crashes = instance.crashes();
+            let told = Told::new(Kind::InstanceCrashed, name).with("crashes", json!(crashes.count));
+            let run = was.and_then(Instance::copy).map(|copy| copy.placed.run);
+            let told = Told { run, ..told };
+            Some(match instance.state() {
+                InstanceState::Crashed { until: Some(until) } => {
+                    told.with("again_at", json!(until.to_string()))
+                }
+                InstanceState::Crashed { until: None } => {
+                    told.because("it crashed too often, and was given up")
+                }
+                InstanceState::Unclaimed { .. }
+                | InstanceState::Claimed { .. }
+                | InstanceState::Running { .. } => told,
+            })
+        }
+        _ if is_as_before => None,
+        InstanceState::Unclaimed { .. } => Some(Told::new(Kind::InstanceUnclaimed, name)),
+        InstanceState::Crashed { .. } => None,
+        InstanceState::Claimed { copy, .. } => {
+            let told = Told::new(Kind::InstanceClaimed, name).of_run(copy.placed.run);
+            Some(told.with("worker", on(copy.placed.on.lock)))
+        }
+        InstanceState::Running { copy, .. } => {
+            let told = Told::new(Kind::InstanceRunning, name).of_run(copy.placed.run);
+            Some(told.with("worker", on(copy.placed.on.lock)))
+        }
+    }
+}

@@ -1,0 +1,190 @@
+//! What is planned, applied and explained.
+
+use std::{
+    collections::BTreeMap,
+    hash::{Hash, Hasher},
+    sync::Arc,
+};
+
+use axum::{
+    Json,
+    extract::{Path, State, rejection::JsonRejection},
+};
+use sterna_api::{
+    rest::{
+        Applied, AppliedTask, Apply, Explained, Plan, PlannedService, PlannedTask, Refused,
+    },
+    spec::{Source, Specs, TaskDefinition, read},
+};
+use sterna_engine::control::{self, Call, ServiceKey};
+use sterna_model::{Name, Namespace, TaskIncarnation, Work, WorkKey};
+use sterna_store::machine::{random, wall_time};
+
+use super::{
+    Answer, Api, bad, namespace, not_found,
+    refusal::{Refusal, changed},
+    services::instance_key,
+    task_key,
+};
+use crate::views;
+
+/// The longest name from which the name of a task can be made.
+const NAME_MAX: usize = 63 - 1 - 8;
+
+fn specs(asked: &Apply) -> Answer<Specs> {
+    let sources: Vec<_> =
+        asked.files.iter().map(|file| Source { name: &file.name, text: &file.text }).collect();
+    if sources.is_empty() {
+        return Err(bad("files: there is none; send at least one"));
+    }
+    read(&sources).map_err(|problems| Refusal::from(&problems))
+}
+
+/// What the task of this version of a definition is called: the same as long as nothing in it changes.
+fn versioned(name: &Name, task: &TaskDefinition) -> Answer<Name> {
+    let mut hash = Fnv(0xcbf2_9ce4_8422_2325);
+    task.spec.work.hash(&mut hash);
+    format!("{:?}", (&task.spec.wants, task.spec.contract, task.spec.when_full)).hash(&mut hash);
+    (&task.spec.callback, task.latest_start_after.map(sterna_model::Span::as_millis)).hash(&mut hash);
+    let digest = hash.finish();
+    if name.as_str().len() > NAME_MAX {
+        let message = format!("task.{name}: its name is longer than {NAME_MAX} bytes; shorten it");
+        return Err(bad(message));
+    }
+    let text = format!("{name}.{:08x}", digest ^ (digest >> 32) & 0xffff_ffff);
+    let short = text.get(..name.as_str().len() + 9).unwrap_or(&text);
+    Name::new(short).map_err(|error| bad(crate::because(&error)))
+}
+
+/// FNV-1a: the same on every machine and in every build.
+struct Fnv(u64);
+
+impl Hasher for Fnv {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
+        }
+    }
+}
+
+async fn planned(shared: &Api, space: &Namespace, specs: &Specs) -> Answer<Vec<PlannedService>> {
+    let wanted: BTreeMap<_, _> = specs.services.clone();
+    let space = space.clone();
+    let plans = shared.desk.ask(move |leader, _| {
+        let plan = |(name, spec): (Name, sterna_model::spec::ServiceSpec)| {
+            let key = ServiceKey { namespace: space.clone(), name };
+            leader.control().plan(&key, Some(&spec))
+        };
+        wanted.into_iter().map(plan).collect::<Vec<control::Planned>>()
+    });
+    let view = |planned: &control::Planned| PlannedService {
+        name: planned.service.name.to_string(),
+        changes: planned.changes.iter().map(views::change).collect(),
+    };
+    Ok(plans.await?.iter().map(view).collect())
+}
+
+/// What applying these files would change. Nothing is done.
+#[utoipa::path(post, path = "/v1/namespaces/{namespace}/plan", tag = "specs",
+    params(("namespace" = String, Path)), request_body = Apply,
+    responses((status = 200, body = Plan), (status = "4XX", body = Refused), (status = "5XX", body = Refused)))]
+pub(super) async fn plan(
+    State(shared): State<Api>,
+    Path(space): Path<String>,
+    asked: Result<Json<Apply>, JsonRejection>,
+) -> Answer<Json<Plan>> {
+    let Json(asked) = asked?;
+    let space = namespace(&space)?;
+    let specs = specs(&asked)?;
+    shared.lead()?;
+    let services = planned(&shared, &space, &specs).await?;
+    let mut tasks = Vec::new();
+    for (name, task) in &specs.tasks {
+        let version = versioned(name, task)?;
+        let key = WorkKey { namespace: space.clone(), work: Work::Task(version.clone()) };
+        let starts = task.start && !shared.mirror().tasks.contains_key(&key);
+        tasks.push(PlannedTask { name: name.to_string(), task: version.to_string(), starts });
+    }
+    Ok(Json(Plan { services, tasks }))
+}
+
+/// Makes what is like what these files want: services are made or changed, and tasks that are to start
+/// are started, once for each version. What the files do not name stays as it is.
+#[utoipa::path(post, path = "/v1/namespaces/{namespace}/apply", tag = "specs",
+    params(("namespace" = String, Path)), request_body = Apply,
+    responses((status = 200, body = Applied), (status = "4XX", body = Refused), (status = "5XX", body = Refused)))]
+pub(super) async fn apply(
+    State(shared): State<Api>,
+    Path(space): Path<String>,
+    asked: Result<Json<Apply>, JsonRejection>,
+) -> Answer<Json<Applied>> {
+    let Json(asked) = asked?;
+    let space = namespace(&space)?;
+    let specs = specs(&asked)?;
+    shared.lead()?;
+    let versions: Vec<_> =
+        specs.tasks.iter().map(|(name, task)| versioned(name, task)).collect::<Result<_, _>>()?;
+    let services = planned(&shared, &space, &specs).await?;
+    for (name, spec) in specs.services {
+        let key = ServiceKey { namespace: space.clone(), name: name.clone() };
+        let answer = shared.desk.call(Call::PutService(key, spec)).await?;
+        changed(answer, &format!("service {name}"))?;
+    }
+    let mut tasks = Vec::new();
+    for ((name, task), version) in specs.tasks.into_iter().zip(versions) {
+        let key = WorkKey { namespace: space.clone(), work: Work::Task(version.clone()) };
+        let is_there = shared.mirror().tasks.contains_key(&key);
+        let mut started = false;
+        if task.start && !is_there {
+            let incarnation = TaskIncarnation::from_parts(wall_time(), random());
+            let spec = Arc::new(task.made_at(wall_time()));
+            let answer = shared.desk.call(Call::CreateTask(key, incarnation, spec)).await?;
+            // A version that was started and deleted since was started.
+            started = !matches!(answer, control::Answer::Taken(_))
+                && changed(answer, &format!("task {version}"))?;
+        }
+        tasks.push(AppliedTask { name: name.to_string(), task: version.to_string(), started });
+    }
+    Ok(Json(Applied { services, tasks }))
+}
+
+async fn why(shared: &Api, key: WorkKey, what: &str) -> Answer<Json<Explained>> {
+    shared.lead()?;
+    let is_there = {
+        let mirror = shared.mirror();
+        mirror.tasks.contains_key(&key) || mirror.instances.contains_key(&key)
+    };
+    if !is_there {
+        return Err(not_found(what));
+    }
+    let asked = key.clone();
+    let why = shared.desk.ask(move |leader, now| leader.control().why(now, &asked)).await?;
+    Ok(Json(views::explained(&key, why.as_ref())))
+}
+
+/// Why a task is not where it should be.
+#[utoipa::path(get, path = "/v1/namespaces/{namespace}/tasks/{name}/why", tag = "tasks",
+    params(("namespace" = String, Path), ("name" = String, Path)),
+    responses((status = 200, body = Explained), (status = "4XX", body = Refused), (status = "5XX", body = Refused)))]
+pub(super) async fn why_task(
+    State(shared): State<Api>,
+    Path((space, name)): Path<(String, String)>,
+) -> Answer<Json<Explained>> {
+    why(&shared, task_key(&space, &name)?, &format!("task {name}")).await
+}
+
+/// Why an instance is not where it should be.
+#[utoipa::path(get, path = "/v1/namespaces/{namespace}/services/{name}/instances/{index}/why", tag = "services",
+    params(("namespace" = String, Path), ("name" = String, Path), ("index" = u32, Path)),
+    responses((status = 200, body = Explained), (status = "4XX", body = Refused), (status = "5XX", body = Refused)))]
+pub(super) async fn why_instance(
+    State(shared): State<Api>,
+    Path((space, service, index)): Path<(String, String, String)>,
+) -> Answer<Json<Explained>> {
+    let key = instance_key(&space, &service, &index)?;
+    why(&shared, key, &format!("instance {service}/{index}")).await
+}

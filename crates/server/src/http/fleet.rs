@@ -1,0 +1,167 @@
+//! Workers and domains.
+
+use axum::{
+    Json,
+    extract::{Path, Query, State, rejection::{JsonRejection, QueryRejection}},
+};
+use sterna_api::rest::{
+    Code, Done, DomainView, DrainAsk, Page, Refused, SetDomain, WorkerView,
+};
+use sterna_engine::control::{Call, Drain, WorkerSeen};
+use sterna_model::{Lock, Span};
+use sterna_protocol::health::Health;
+use sterna_store::machine::wall_time;
+
+use super::{
+    Answer, Api, Listing, name, not_found, page,
+    refusal::{Refusal, changed},
+};
+
+/// How long a drain may take if nobody says otherwise.
+const DRAIN: u64 = 600;
+
+pub(super) fn health(seen: &WorkerSeen) -> &'static str {
+    match seen.health {
+        Some(Health::New) => "new",
+        Some(Health::Healthy) => "healthy",
+        Some(Health::Unhealthy) => "unhealthy",
+        Some(Health::MustDie) => "lost",
+        None => "absent",
+    }
+}
+
+fn view(seen: &WorkerSeen) -> WorkerView {
+    WorkerView {
+        name: seen.name.to_string(),
+        lock: seen.life.lock.to_string(),
+        life: seen.life.life,
+        health: health(seen).to_owned(),
+        takes_work: seen.takes_work,
+        draining_until: seen.drain.as_ref().map(|drain| drain.deadline.to_string()),
+        is_declared_dead: seen.is_declared_dead,
+        runs: seen.runs,
+        facts: serde_json::from_slice(&seen.facts).unwrap_or_default(),
+    }
+}
+
+pub(super) async fn workers(shared: &Api) -> Answer<Vec<WorkerSeen>> {
+    shared.lead()?;
+    let mut workers = shared.desk.ask(|leader, _| leader.control().workers()).await?;
+    workers.sort_by(|one, two| one.name.cmp(&two.name));
+    Ok(workers)
+}
+
+/// The worker of this name, or of this machine.
+async fn find(shared: &Api, given: &str) -> Answer<WorkerSeen> {
+    let lock = given.parse::<Lock>().ok();
+    let is_it = |seen: &WorkerSeen| {
+        lock.map_or_else(|| seen.name.as_str() == given, |lock| seen.life.lock == lock)
+    };
+    let mut found: Vec<_> = workers(shared).await?.into_iter().filter(is_it).collect();
+    match (found.pop(), found.is_empty()) {
+        (Some(one), true) => Ok(one),
+        (Some(_), false) => Err(Refusal(Refused::new(
+            Code::BadRequest,
+            format!("several machines are called {given}: name one by its lock"),
+        ))),
+        (None, _) => Err(not_found(&format!("worker {given}"))),
+    }
+}
+
+/// All workers, in the order of their names.
+#[utoipa::path(get, path = "/v1/workers", tag = "workers", params(Listing),
+    responses((status = 200, body = Page<WorkerView>), (status = "4XX", body = Refused), (status = "5XX", body = Refused)))]
+pub(super) async fn list(
+    State(shared): State<Api>,
+    listing: Result<Query<Listing>, QueryRejection>,
+) -> Answer<Json<Page<WorkerView>>> {
+    let Query(listing) = listing?;
+    let workers = workers(&shared).await?;
+    let is_in = |seen: &&WorkerSeen| listing.phase.as_ref().is_none_or(|it| health(seen) == it);
+    let views = workers.iter().filter(is_in).map(|seen| (seen.name.to_string(), view(seen)));
+    Ok(Json(page(&listing, views)))
+}
+
+/// A worker.
+#[utoipa::path(get, path = "/v1/workers/{name}", tag = "workers", params(("name" = String, Path)),
+    responses((status = 200, body = WorkerView), (status = "4XX", body = Refused), (status = "5XX", body = Refused)))]
+pub(super) async fn get(State(shared): State<Api>, Path(name): Path<String>) -> Answer<Json<WorkerView>> {
+    Ok(Json(view(&find(&shared, &name).await?)))
+}
+
+/// Gives a worker no more work, and moves what it has.
+#[utoipa::path(post, path = "/v1/workers/{name}/drain", tag = "workers", params(("name" = String, Path)),
+    request_body = DrainAsk,
+    responses((status = 200, body = Done), (status = "4XX", body = Refused), (status = "5XX", body = Refused)))]
+pub(super) async fn drain(
+    State(shared): State<Api>,
+    Path(name): Path<String>,
+    asked: Result<Json<DrainAsk>, JsonRejection>,
+) -> Answer<Json<Done>> {
+    let Json(DrainAsk { within_s }) = asked?;
+    let lock = find(&shared, &name).await?.life.lock;
+    let deadline = wall_time().plus(Span::from_secs(within_s.unwrap_or(DRAIN).min(30 * 86_400)));
+    let answer = shared.desk.call(Call::Drain(lock, Drain { deadline })).await?;
+    Ok(Json(Done { changed: changed(answer, &format!("worker {name}"))? }))
+}
+
+/// Gives a worker work again.
+#[utoipa::path(post, path = "/v1/workers/{name}/undrain", tag = "workers", params(("name" = String, Path)),
+    responses((status = 200, body = Done), (status = "4XX", body = Refused), (status = "5XX", body = Refused)))]
+pub(super) async fn undrain(State(shared): State<Api>, Path(name): Path<String>) -> Answer<Json<Done>> {
+    let lock = find(&shared, &name).await?.life.lock;
+    let answer = shared.desk.call(Call::Undrain(lock)).await?;
+    Ok(Json(Done { changed: changed(answer, &format!("worker {name}"))? }))
+}
+
+/// Says that nothing runs any more on the machine of a worker, by somebody who must know. Said wrongly,
+/// work may run twice.
+#[utoipa::path(post, path = "/v1/workers/{name}/declare-dead", tag = "workers", params(("name" = String, Path)),
+    responses((status = 200, body = Done), (status = "4XX", body = Refused), (status = "5XX", body = Refused)))]
+pub(super) async fn declare_dead(
+    State(shared): State<Api>,
+    Path(name): Path<String>,
+) -> Answer<Json<Done>> {
+    let lock = find(&shared, &name).await?.life.lock;
+    let answer = shared.desk.call(Call::DeclareDead(lock)).await?;
+    Ok(Json(Done { changed: changed(answer, &format!("worker {name}"))? }))
+}
+
+/// Takes a worker that is gone, and may run nothing any more, off the list.
+#[utoipa::path(delete, path = "/v1/workers/{name}", tag = "workers", params(("name" = String, Path)),
+    responses((status = 200, body = Done), (status = "4XX", body = Refused), (status = "5XX", body = Refused)))]
+pub(super) async fn forget(State(shared): State<Api>, Path(name): Path<String>) -> Answer<Json<Done>> {
+    let seen = find(&shared, &name).await?;
+    let answer = shared.desk.call(Call::Forget(seen.life.lock)).await?;
+    Ok(Json(Done { changed: changed(answer, &format!("worker {name}"))? }))
+}
+
+/// All domains.
+#[utoipa::path(get, path = "/v1/domains", tag = "domains",
+    responses((status = 200, body = Page<DomainView>), (status = "4XX", body = Refused), (status = "5XX", body = Refused)))]
+pub(super) async fn domains(State(shared): State<Api>) -> Answer<Json<Page<DomainView>>> {
+    shared.lead()?;
+    let (mirror, now) = (shared.mirror(), wall_time());
+    let items = mirror.domains.iter().map(|(name, until)| DomainView {
+        name: name.to_string(),
+        is_fresh: until.is_none_or(|until| until > now),
+        until: until.map(|until| until.to_string()),
+    });
+    Ok(Json(Page { items: items.collect(), next: None }))
+}
+
+/// Says that a domain is fresh: what its services no longer want may be ended.
+#[utoipa::path(put, path = "/v1/domains/{name}", tag = "domains", params(("name" = String, Path)),
+    request_body = SetDomain,
+    responses((status = 200, body = Done), (status = "4XX", body = Refused), (status = "5XX", body = Refused)))]
+pub(super) async fn set_domain(
+    State(shared): State<Api>,
+    Path(domain): Path<String>,
+    asked: Result<Json<SetDomain>, JsonRejection>,
+) -> Answer<Json<Done>> {
+    let Json(SetDomain { for_s }) = asked?;
+    let domain = name(&domain)?;
+    let until = for_s.map(|seconds| wall_time().plus(Span::from_secs(seconds)));
+    let answer = shared.desk.call(Call::SetDomain(domain.clone(), until)).await?;
+    Ok(Json(Done { changed: changed(answer, &format!("domain {domain}"))? }))
+}

@@ -1,0 +1,232 @@
+//! REST and events over HTTP, and the links of workers, on one port.
+//!
+//! | file | calls |
+//! | --- | --- |
+//! | `tasks` | create, get, list, cancel, kill, delete |
+//! | `services` | get, list, delete; instances; endpoints |
+//! | `change` | plan, apply, why |
+//! | `logs` | what runs wrote, by pages or as it comes |
+//! | `fleet` | workers, domains |
+//! | `status` | the cluster as a whole, health, metrics |
+//! | `stream` | events as they come |
+//!
+//! Invariant: every answer that refuses is of one catalogue, [`Code`], and says what to do.
+//!
+//! Invariant: what was acknowledged stands in the store; what is shown does too.
+
+mod change;
+mod fleet;
+mod logs;
+mod refusal;
+mod services;
+mod status;
+mod stream;
+mod tasks;
+
+use std::sync::{Arc, atomic::Ordering};
+
+use axum::{
+    Router,
+    extract::{DefaultBodyLimit, Request, State},
+    middleware::{Next, from_fn_with_state},
+    response::{IntoResponse, Response},
+    routing::get,
+};
+use sterna_api::rest::{Code, Refused};
+use sterna_model::{Name, Namespace, Work, WorkKey};
+use sterna_wire::Links;
+use utoipa::OpenApi;
+use utoipa_axum::{router::OpenApiRouter, routes};
+
+use self::refusal::Refusal;
+use crate::shared::{Counters, Shared};
+
+/// What one request may carry at most.
+const BODY_MAX: usize = 4 << 20;
+/// Requests at a time, beyond which the next is refused.
+const REQUESTS_MAX: u64 = 8_192;
+
+type Api = Arc<Shared>;
+type Answer<T> = Result<T, Refusal>;
+
+/// What is said of all calls.
+#[derive(OpenApi)]
+#[openapi(
+    info(
+        title = "Sterna",
+        description = "Services and tasks on a fleet of machines: nothing runs twice, and nothing is forgotten."
+    ),
+    components(schemas(Refused, sterna_api::rest::EventView, sterna_api::rest::LogLine)),
+    modifiers(&Token)
+)]
+struct Described;
+
+/// Every call asks for a token.
+struct Token;
+
+impl utoipa::Modify for Token {
+    fn modify(&self, described: &mut utoipa::openapi::OpenApi) {
+        use utoipa::openapi::security::{
+            Http, HttpAuthScheme, SecurityRequirement, SecurityScheme,
+        };
+        let components = described.components.get_or_insert_default();
+        let scheme = SecurityScheme::Http(Http::new(HttpAuthScheme::Bearer));
+        components.add_security_scheme("token", scheme);
+        described.security = Some(vec![SecurityRequirement::new("token", Vec::<String>::new())]);
+    }
+}
+
+fn calls() -> OpenApiRouter<Api> {
+    OpenApiRouter::with_openapi(Described::openapi())
+        .routes(routes!(status::status))
+        .routes(routes!(status::metrics))
+        .routes(routes!(stream::events))
+        .routes(routes!(tasks::list, tasks::create))
+        .routes(routes!(tasks::get, tasks::delete))
+        .routes(routes!(tasks::cancel))
+        .routes(routes!(tasks::kill))
+        .routes(routes!(change::why_task))
+        .routes(routes!(logs::of_task))
+        .routes(routes!(services::list))
+        .routes(routes!(services::get, services::delete))
+        .routes(routes!(services::instances))
+        .routes(routes!(services::instance))
+        .routes(routes!(services::stop))
+        .routes(routes!(services::kill))
+        .routes(routes!(services::endpoints))
+        .routes(routes!(change::why_instance))
+        .routes(routes!(logs::of_instance))
+        .routes(routes!(change::plan))
+        .routes(routes!(change::apply))
+        .routes(routes!(fleet::list))
+        .routes(routes!(fleet::get, fleet::forget))
+        .routes(routes!(fleet::drain))
+        .routes(routes!(fleet::undrain))
+        .routes(routes!(fleet::declare_dead))
+        .routes(routes!(fleet::domains))
+        .routes(routes!(fleet::set_domain))
+}
+
+/// The description of all calls, as JSON.
+pub fn description() -> String {
+    let (_, described) = calls().split_for_parts();
+    described.to_pretty_json().unwrap_or_default() + "\n"
+}
+
+/// Everything that is served on the port.
+pub(crate) fn router(shared: &Api, links: Links) -> Router {
+    let (calls, described) = calls().split_for_parts();
+    let described: Arc<str> = described.to_json().unwrap_or_default().into();
+    let described = move || async move {
+        ([(http::header::CONTENT_TYPE, "application/json")], described.to_string())
+    };
+    calls
+        .route("/openapi.json", get(described))
+        .layer(from_fn_with_state(Arc::clone(shared), admit))
+        .route("/healthz", get(status::healthz))
+        .route("/readyz", get(status::readyz))
+        .route_service("/sterna.link.v1.Link/{call}", links)
+        .fallback(no_such_call)
+        .method_not_allowed_fallback(no_such_call)
+        .layer(DefaultBodyLimit::max(BODY_MAX))
+        .with_state(Arc::clone(shared))
+}
+
+async fn no_such_call(request: Request) -> Refusal {
+    let (method, path) = (request.method(), request.uri().path());
+    Refusal(Refused::new(Code::NoSuchCall, format!("there is no call {method} {path}")))
+}
+
+/// Lets in who has the token, as long as there is room.
+async fn admit(State(shared): State<Api>, request: Request, next: Next) -> Response {
+    let given = request.headers().get(http::header::AUTHORIZATION);
+    let given = given.and_then(|given| given.to_str().ok()).and_then(|it| it.strip_prefix("Bearer "));
+    if !given.is_some_and(|given| is_same(given.trim().as_bytes(), shared.token.as_bytes())) {
+        let what = if given.is_some() { "this token is not the right one" } else { "no token" };
+        return Refusal(Refused::new(Code::Unauthorized, what)).into_response();
+    }
+    let Some(_place) = Place::take(&shared) else {
+        let message = format!("{REQUESTS_MAX} requests are being answered already");
+        return Refusal(Refused::new(Code::TooMuch, message)).into_response();
+    };
+    next.run(request).await
+}
+
+/// A request that is being answered.
+struct Place<'a>(&'a Counters);
+
+impl<'a> Place<'a> {
+    fn take(shared: &'a Shared) -> Option<Self> {
+        let counters = &shared.counters;
+        let place = Self(counters);
+        let before = counters.requests.fetch_add(1, Ordering::Relaxed);
+        (before < REQUESTS_MAX).then_some(place)
+    }
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        self.0.requests.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Compares without telling by time how much of it is right.
+fn is_same(given: &[u8], wanted: &[u8]) -> bool {
+    let differences = given.iter().zip(wanted).fold(0, |all, (a, b)| all | (a ^ b));
+    given.len() == wanted.len() && differences == 0
+}
+
+/// A namespace that was given in a path.
+fn namespace(text: &str) -> Answer<Namespace> {
+    Namespace::new(text).map_err(|error| bad(crate::because(&error)))
+}
+
+/// A name that was given in a path.
+fn name(text: &str) -> Answer<Name> {
+    Name::new(text).map_err(|error| bad(crate::because(&error)))
+}
+
+fn task_key(namespace: &str, task: &str) -> Answer<WorkKey> {
+    let (namespace, task) = (self::namespace(namespace)?, name(task)?);
+    Ok(WorkKey { namespace, work: Work::Task(task) })
+}
+
+fn bad(message: impl Into<String>) -> Refusal {
+    Refusal(Refused::new(Code::BadRequest, message))
+}
+
+fn not_found(what: &str) -> Refusal {
+    Refusal(Refused::new(Code::NotFound, format!("there is no {what}")))
+}
+
+/// How a list is read.
+#[derive(Clone, Debug, Default, serde::Deserialize, utoipa::IntoParams)]
+#[serde(default)]
+#[into_params(parameter_in = Query)]
+struct Listing {
+    /// So many at most; 100 if nothing is said, and 1,000 at most.
+    limit: Option<u32>,
+    /// Only those after this one: what the page before gave as `next`.
+    after: Option<String>,
+    /// Only those in this phase.
+    phase: Option<String>,
+}
+
+/// One page of what is there, in the order of names.
+fn page<T>(
+    listing: &Listing,
+    all: impl Iterator<Item = (String, T)>,
+) -> sterna_api::rest::Page<T> {
+    let limit = usize::try_from(listing.limit.unwrap_or(100).clamp(1, 1_000)).unwrap_or(100);
+    let after = listing.after.as_deref().unwrap_or_default();
+    let mut rest = all.filter(|(name, _)| after.is_empty() || name.as_str() > after).peekable();
+    let (mut items, mut last) = (Vec::new(), None);
+    while items.len() < limit
+        && let Some((name, item)) = rest.next()
+    {
+        items.push(item);
+        last = Some(name);
+    }
+    let next = if rest.peek().is_some() { last } else { None };
+    sterna_api::rest::Page { items, next }
+}

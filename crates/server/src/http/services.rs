@@ -1,0 +1,152 @@
+//! Services, their instances, and where those take requests.
+
+use axum::{
+    Json,
+    extract::{Path, Query, State, rejection::QueryRejection},
+};
+use sterna_api::rest::{Done, EndpointView, InstanceView, Page, Refused, ServiceView};
+use sterna_engine::control::{Call, ServiceKey};
+use sterna_model::WorkKey;
+
+use super::{Answer, Api, Listing, bad, name, namespace, not_found, page, refusal::changed};
+use crate::{shared::Shared, views};
+
+fn service_key(space: &str, service: &str) -> Answer<ServiceKey> {
+    Ok(ServiceKey { namespace: namespace(space)?, name: name(service)? })
+}
+
+pub(super) fn instance_key(space: &str, service: &str, index: &str) -> Answer<WorkKey> {
+    let index = index.parse().map_err(|_| bad(format!("{index:?} is no index: write a number")))?;
+    Ok(service_key(space, service)?.instance(index))
+}
+
+/// All services of a namespace, in the order of their names.
+#[utoipa::path(get, path = "/v1/namespaces/{namespace}/services", tag = "services",
+    params(("namespace" = String, Path), Listing),
+    responses((status = 200, body = Page<ServiceView>), (status = "4XX", body = Refused), (status = "5XX", body = Refused)))]
+pub(super) async fn list(
+    State(shared): State<Api>,
+    Path(space): Path<String>,
+    listing: Result<Query<Listing>, QueryRejection>,
+) -> Answer<Json<Page<ServiceView>>> {
+    let Query(listing) = listing?;
+    let space = namespace(&space)?;
+    shared.lead()?;
+    let mirror = shared.mirror();
+    let services = mirror.services.keys().filter(|key| key.namespace == space);
+    let views = services.filter_map(|key| {
+        let view = views::service(&mirror, key)?;
+        Some((view.name.clone(), view))
+    });
+    Ok(Json(page(&listing, views)))
+}
+
+/// A service.
+#[utoipa::path(get, path = "/v1/namespaces/{namespace}/services/{name}", tag = "services",
+    params(("namespace" = String, Path), ("name" = String, Path)),
+    responses((status = 200, body = ServiceView), (status = "4XX", body = Refused), (status = "5XX", body = Refused)))]
+pub(super) async fn get(
+    State(shared): State<Api>,
+    Path((space, service)): Path<(String, String)>,
+) -> Answer<Json<ServiceView>> {
+    let key = service_key(&space, &service)?;
+    shared.lead()?;
+    let view = views::service(&shared.mirror(), &key);
+    view.map(Json).ok_or_else(|| not_found(&format!("service {service}")))
+}
+
+/// Ends a service and all its instances.
+#[utoipa::path(delete, path = "/v1/namespaces/{namespace}/services/{name}", tag = "services",
+    params(("namespace" = String, Path), ("name" = String, Path)),
+    responses((status = 200, body = Done), (status = "4XX", body = Refused), (status = "5XX", body = Refused)))]
+pub(super) async fn delete(
+    State(shared): State<Api>,
+    Path((space, service)): Path<(String, String)>,
+) -> Answer<Json<Done>> {
+    let answer = shared.desk.call(Call::DeleteService(service_key(&space, &service)?)).await?;
+    Ok(Json(Done { changed: changed(answer, &format!("service {service}"))? }))
+}
+
+/// The instances of a service, in the order of their indices.
+#[utoipa::path(get, path = "/v1/namespaces/{namespace}/services/{name}/instances", tag = "services",
+    params(("namespace" = String, Path), ("name" = String, Path)),
+    responses((status = 200, body = Page<InstanceView>), (status = "4XX", body = Refused), (status = "5XX", body = Refused)))]
+pub(super) async fn instances(
+    State(shared): State<Api>,
+    Path((space, service)): Path<(String, String)>,
+) -> Answer<Json<Page<InstanceView>>> {
+    let key = service_key(&space, &service)?;
+    shared.lead()?;
+    let mirror = shared.mirror();
+    let items: Vec<_> = views::instances(&mirror, &key)
+        .map(|(key, instance)| views::instance(&mirror, key, instance))
+        .collect();
+    if items.is_empty() && !mirror.services.contains_key(&key) {
+        return Err(not_found(&format!("service {service}")));
+    }
+    Ok(Json(Page { items, next: None }))
+}
+
+/// One instance.
+#[utoipa::path(get, path = "/v1/namespaces/{namespace}/services/{name}/instances/{index}", tag = "services",
+    params(("namespace" = String, Path), ("name" = String, Path), ("index" = u32, Path)),
+    responses((status = 200, body = InstanceView), (status = "4XX", body = Refused), (status = "5XX", body = Refused)))]
+pub(super) async fn instance(
+    State(shared): State<Api>,
+    Path((space, service, index)): Path<(String, String, String)>,
+) -> Answer<Json<InstanceView>> {
+    let key = instance_key(&space, &service, &index)?;
+    shared.lead()?;
+    let mirror = shared.mirror();
+    let instance = mirror.instances.get(&key);
+    let view = instance.map(|instance| views::instance(&mirror, &key, instance));
+    view.map(Json).ok_or_else(|| not_found(&format!("instance {service}/{index}")))
+}
+
+/// Ends an instance gracefully; it comes back.
+#[utoipa::path(post, path = "/v1/namespaces/{namespace}/services/{name}/instances/{index}/stop", tag = "services",
+    params(("namespace" = String, Path), ("name" = String, Path), ("index" = u32, Path)),
+    responses((status = 200, body = Done), (status = "4XX", body = Refused), (status = "5XX", body = Refused)))]
+pub(super) async fn stop(
+    State(shared): State<Api>,
+    Path((space, service, index)): Path<(String, String, String)>,
+) -> Answer<Json<Done>> {
+    let key = instance_key(&space, &service, &index)?;
+    let answer = shared.desk.call(Call::StopInstance(key)).await?;
+    Ok(Json(Done { changed: changed(answer, &format!("instance {service}/{index}"))? }))
+}
+
+/// Kills an instance at once; that counts as a crash.
+#[utoipa::path(post, path = "/v1/namespaces/{namespace}/services/{name}/instances/{index}/kill", tag = "services",
+    params(("namespace" = String, Path), ("name" = String, Path), ("index" = u32, Path)),
+    responses((status = 200, body = Done), (status = "4XX", body = Refused), (status = "5XX", body = Refused)))]
+pub(super) async fn kill(
+    State(shared): State<Api>,
+    Path((space, service, index)): Path<(String, String, String)>,
+) -> Answer<Json<Done>> {
+    let key = instance_key(&space, &service, &index)?;
+    let answer = shared.desk.call(Call::Kill(key)).await?;
+    Ok(Json(Done { changed: changed(answer, &format!("instance {service}/{index}"))? }))
+}
+
+/// Where the instances of a service take requests now.
+#[utoipa::path(get, path = "/v1/namespaces/{namespace}/services/{name}/endpoints", tag = "services",
+    params(("namespace" = String, Path), ("name" = String, Path)),
+    responses((status = 200, body = Page<EndpointView>), (status = "4XX", body = Refused), (status = "5XX", body = Refused)))]
+pub(super) async fn endpoints(
+    State(shared): State<Api>,
+    Path((space, service)): Path<(String, String)>,
+) -> Answer<Json<Page<EndpointView>>> {
+    let key = service_key(&space, &service)?;
+    shared.lead()?;
+    if !shared.mirror().services.contains_key(&key) {
+        return Err(not_found(&format!("service {service}")));
+    }
+    Ok(Json(Page { items: ready(&shared, &key), next: None }))
+}
+
+fn ready(shared: &Shared, key: &ServiceKey) -> Vec<EndpointView> {
+    let mirror = shared.mirror();
+    let instances = views::instances(&mirror, key);
+    instances.flat_map(|(key, instance)| views::endpoints(&mirror, key, instance)).collect()
+}

@@ -1,0 +1,102 @@
+//! The cluster as a whole.
+
+use std::{
+    collections::BTreeMap,
+    fmt::Write as _,
+    sync::atomic::{AtomicU64, Ordering},
+};
+
+use axum::{Json, extract::State, response::IntoResponse};
+use http::{StatusCode, header};
+use sterna_api::rest::{Awaiting, Counts, Refused, Status};
+use sterna_model::record::InstancePhase;
+use sterna_store::machine::boot_time;
+
+use super::{Answer, Api, fleet};
+
+/// The cluster as a whole.
+#[utoipa::path(get, path = "/v1/status", tag = "cluster",
+    responses((status = 200, body = Status), (status = "4XX", body = Refused), (status = "5XX", body = Refused)))]
+pub(super) async fn status(State(shared): State<Api>) -> Answer<Json<Status>> {
+    let lead = shared.lead()?;
+    let workers = fleet::workers(&shared).await?;
+    let waits_for = shared.desk.ask(|leader, now| leader.fleet().awaited(now.boot)).await?;
+    let now = boot_time();
+    let waits_for = waits_for.into_iter().map(|awaited| Awaiting {
+        worker: awaited.name.to_string(),
+        seconds: Some(awaited.until.since(now).as_millis() / 1_000),
+    });
+    let mut by_health = BTreeMap::new();
+    for worker in &workers {
+        *by_health.entry(fleet::health(worker).to_owned()).or_insert(0) += 1;
+    }
+    let mirror = shared.mirror();
+    let mut tasks = BTreeMap::new();
+    for (task, _) in mirror.tasks.values() {
+        *tasks.entry(task.phase().as_str().to_owned()).or_insert(0) += 1;
+    }
+    let wanted = mirror.services.values().map(|service| service.spec.instances as usize).sum();
+    let running = mirror.instances.values().filter(|it| it.phase() == InstancePhase::Running);
+    Ok(Json(Status {
+        cluster: lead.cluster,
+        epoch: lead.epoch.get(),
+        term: lead.term.get(),
+        leader: shared.name.clone(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        revision: mirror.revision.get(),
+        store: shared.store.about().engine,
+        takes_work: workers.iter().any(|worker| worker.takes_work),
+        workers: by_health,
+        tasks,
+        services: Counts { services: mirror.services.len(), wanted, running: running.count() },
+        waits_for: waits_for.collect(),
+        warnings: shared.store.warnings(),
+    }))
+}
+
+/// Whether this process is alive.
+pub(super) async fn healthz() -> &'static str {
+    "alive\n"
+}
+
+/// Whether this server leads, and can be asked for anything.
+pub(super) async fn readyz(State(shared): State<Api>) -> impl IntoResponse {
+    match shared.lead() {
+        Ok(_) => (StatusCode::OK, "ready\n".to_owned()),
+        Err(refused) => (StatusCode::SERVICE_UNAVAILABLE, refused.message + "\n"),
+    }
+}
+
+/// What is counted, in Prometheus' own words.
+#[utoipa::path(get, path = "/metrics", tag = "cluster",
+    responses((status = 200, body = String, content_type = "text/plain"), (status = "4XX", body = Refused)))]
+pub(super) async fn metrics(State(shared): State<Api>) -> impl IntoResponse {
+    let counters = &shared.counters;
+    let mut text = String::new();
+    let mut counted = |name: &str, kind: &str, help: &str, value: u64| {
+        // Writing to a string does not fail.
+        let _: Result<(), std::fmt::Error> = write!(
+            text,
+            "# HELP sterna_{name} {help}\n# TYPE sterna_{name} {kind}\nsterna_{name} {value}\n"
+        );
+    };
+    let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+    let is_leading = u64::from(shared.lead().is_ok());
+    counted("leading", "gauge", "Whether this server leads.", is_leading);
+    counted("commits_total", "counter", "Commits that stand.", read(&counters.commits));
+    counted("commit_microseconds_total", "counter", "Time until they stood.", read(&counters.commit_micros));
+    counted("writes_total", "counter", "Records written.", read(&counters.writes));
+    counted("decide_microseconds_total", "counter", "Time the leader took to decide.", read(&counters.busy_micros));
+    counted("requests", "gauge", "Requests being answered.", read(&counters.requests));
+    counted("refused_total", "counter", "Requests refused.", read(&counters.refused));
+    counted("event_readers", "gauge", "Readers of events.", read(&counters.readers));
+    counted("streams_total", "counter", "Streams opened by workers.", read(&counters.streams));
+    counted("alarms_total", "counter", "Alarms.", read(&counters.alarms));
+    counted("callbacks_total", "counter", "Callbacks tried.", read(&counters.callbacks));
+    let mirror = shared.mirror();
+    counted("tasks", "gauge", "Tasks with a record.", mirror.tasks.len() as u64);
+    counted("services", "gauge", "Services.", mirror.services.len() as u64);
+    counted("instances", "gauge", "Instances with a record.", mirror.instances.len() as u64);
+    counted("workers", "gauge", "Workers on the roster.", mirror.roster.len() as u64);
+    ([(header::CONTENT_TYPE, "text/plain; version=0.0.4")], text)
+}

@@ -1,0 +1,175 @@
+//! Events as they come.
+
+use std::sync::{Arc, atomic::Ordering};
+
+use axum::{
+    body::Body,
+    extract::{Query, State, rejection::QueryRejection},
+    response::{IntoResponse, Response},
+};
+use bytes::{BufMut, Bytes, BytesMut};
+use futures_util::stream;
+use http::{HeaderMap, header};
+use sterna_api::rest::{Code, EventView, Refused};
+use tokio::{sync::watch, time::{Duration, timeout}};
+
+use super::{Answer, Api, bad, refusal::Refusal};
+use crate::{
+    events::{EventId, Read},
+    shared::Shared,
+};
+
+/// So many events are written at once.
+const AT_ONCE: usize = 256;
+/// A reader that hears nothing for so long hears that.
+const BEAT: Duration = Duration::from_secs(15);
+
+/// Which events.
+#[derive(Clone, Debug, Default, serde::Deserialize, utoipa::IntoParams)]
+#[serde(default)]
+#[into_params(parameter_in = Query)]
+pub(super) struct Which {
+    /// Only those after this one; from now on if nothing is said here or in `Last-Event-ID`.
+    after: Option<String>,
+    /// Only of keys that begin so.
+    key: Option<String>,
+    /// Only of these kinds, with commas between them.
+    kind: Option<String>,
+    /// Ends when it has come to the newest.
+    until_now: Option<bool>,
+}
+
+struct Reader {
+    shared: Arc<Shared>,
+    next: u64,
+    changes: watch::Receiver<u64>,
+    which: Which,
+    is_over: bool,
+}
+
+/// Events in their order, as server-sent events. Who reads too slowly is told where to go on, and hung up
+/// on.
+#[utoipa::path(get, path = "/v1/events", tag = "events", params(Which,
+    ("Last-Event-ID" = Option<String>, Header, description = "the last event that was seen")),
+    responses((status = 200, body = EventView, content_type = "text/event-stream"),
+        (status = 410, body = Refused, description = "they are no longer kept"),
+        (status = "4XX", body = Refused), (status = "5XX", body = Refused)))]
+pub(super) async fn events(
+    State(shared): State<Api>,
+    which: Result<Query<Which>, QueryRejection>,
+    headers: HeaderMap,
+) -> Answer<Response> {
+    let Query(which) = which?;
+    let lead = shared.lead()?;
+    let changes = shared.log.changes();
+    let last = headers.get("last-event-id").and_then(|last| last.to_str().ok());
+    let next = match last.or(which.after.as_deref()).filter(|text| !text.is_empty()) {
+        None => shared.log.next(),
+        // From the first that is kept.
+        Some("0") => first(&shared),
+        Some(text) => {
+            let id: EventId = text
+                .parse()
+                .map_err(|()| bad(format!("{text:?} names no event: write EPOCH.TERM.NUMBER, or 0")))?;
+            if id.epoch > lead.epoch || id.number >= shared.log.next() {
+                return Err(gone(&shared, text));
+            }
+            id.number.saturating_add(1)
+        }
+    };
+    if let Read::Gone(_) = shared.log.read(next, 0) {
+        return Err(gone(&shared, last.unwrap_or_default()));
+    }
+    shared.counters.readers.fetch_add(1, Ordering::Relaxed);
+    let reader = Reader { shared, next, changes, which, is_over: false };
+    let body = Body::from_stream(stream::unfold(reader, |mut reader| async move {
+        let chunk = reader.chunk().await?;
+        Some((Ok::<_, std::convert::Infallible>(chunk), reader))
+    }));
+    let headers = [(header::CONTENT_TYPE, "text/event-stream"), (header::CACHE_CONTROL, "no-store")];
+    Ok((headers, body).into_response())
+}
+
+/// The number of the first event that is kept.
+fn first(shared: &Shared) -> u64 {
+    let (mut low, mut high) = (1, shared.log.next());
+    while low < high {
+        let middle = low + (high - low) / 2;
+        match shared.log.read(middle, 0) {
+            Read::Gone(_) => low = middle + 1,
+            Read::Events(..) => high = middle,
+        }
+    }
+    low
+}
+
+fn gone(shared: &Shared, asked: &str) -> Refusal {
+    let resume = shared.log.newest().map(|id| id.to_string());
+    let message = format!("what came after event {asked:?} is not known here, or no longer kept");
+    Refusal(Refused { resume, ..Refused::new(Code::EventsGone, message) })
+}
+
+impl Drop for Reader {
+    fn drop(&mut self) {
+        self.shared.counters.readers.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Reader {
+    /// What is written next; `None` when it is over.
+    async fn chunk(&mut self) -> Option<Bytes> {
+        if self.is_over {
+            return None;
+        }
+        loop {
+            let mut chunk = BytesMut::new();
+            self.changes.mark_unchanged();
+            match self.shared.log.read(self.next, AT_ONCE) {
+                Read::Events(events, next) => {
+                    let has_more = next > self.next;
+                    self.next = next;
+                    for event in &events {
+                        if self.which.wants(event) {
+                            chunk.put_slice(b"id: ");
+                            chunk.put_slice(event.id.to_string().as_bytes());
+                            chunk.put_slice(b"\nevent: ");
+                            chunk.put_slice(event.kind.as_str().as_bytes());
+                            chunk.put_slice(b"\ndata: ");
+                            chunk.put_slice(&event.json);
+                            chunk.put_slice(b"\n\n");
+                        }
+                    }
+                    if !chunk.is_empty() {
+                        return Some(chunk.freeze());
+                    }
+                    if has_more {
+                        continue;
+                    }
+                    if self.which.until_now == Some(true) {
+                        return None;
+                    }
+                }
+                Read::Gone(newest) => {
+                    self.is_over = true;
+                    let resume = newest.map(|id| id.to_string()).unwrap_or_default();
+                    let text = format!("event: behind\ndata: {{\"resume\":\"{resume}\"}}\n\n");
+                    return Some(text.into());
+                }
+            }
+            match timeout(BEAT, self.changes.changed()).await {
+                Ok(Ok(())) => {}
+                Ok(Err(_)) => return None,
+                Err(_) => return Some(Bytes::from_static(b": still here\n\n")),
+            }
+        }
+    }
+}
+
+impl Which {
+    fn wants(&self, event: &crate::events::Event) -> bool {
+        let is_kind = self.kind.as_ref().is_none_or(|kinds| {
+            kinds.split(',').any(|kind| kind.trim() == event.kind.as_str())
+        });
+        is_kind && self.key.as_ref().is_none_or(|key| event.key.starts_with(key.as_str()))
+    }
+}

@@ -1,0 +1,165 @@
+//! Tasks.
+
+use std::{sync::Arc, time::Duration};
+
+use axum::{
+    Json,
+    extract::{
+        Path, Query, State,
+        rejection::{JsonRejection, QueryRejection},
+    },
+    response::{IntoResponse, Response},
+};
+use http::StatusCode;
+use serde_json::json;
+use sterna_api::{
+    rest::{Code, CreateTask, Done, Page, Refused, TaskView},
+    spec::{Source, read},
+};
+use sterna_engine::control::Call;
+use sterna_model::{TaskIncarnation, WorkKey, record::TaskPhase};
+use sterna_store::machine::{random, wall_time};
+use tokio::time::{Instant, timeout_at};
+
+use super::{
+    Answer, Api, Listing, bad, namespace, not_found, page,
+    refusal::{Refusal, changed},
+    task_key,
+};
+use crate::views;
+
+/// All tasks of a namespace, in the order of their names.
+#[utoipa::path(get, path = "/v1/namespaces/{namespace}/tasks", tag = "tasks",
+    params(("namespace" = String, Path), Listing),
+    responses((status = 200, body = Page<TaskView>), (status = "4XX", body = Refused), (status = "5XX", body = Refused)))]
+pub(super) async fn list(
+    State(shared): State<Api>,
+    Path(space): Path<String>,
+    listing: Result<Query<Listing>, QueryRejection>,
+) -> Answer<Json<Page<TaskView>>> {
+    let Query(listing) = listing?;
+    let space = namespace(&space)?;
+    if let Some(phase) = &listing.phase
+        && !TaskPhase::ALL.iter().any(|known| known.as_str() == phase)
+    {
+        let words = TaskPhase::ALL.map(TaskPhase::as_str).join(", ");
+        return Err(bad(format!("phase: {phase:?} is none of {words}")));
+    }
+    shared.lead()?;
+    let mirror = shared.mirror();
+    let tasks = mirror.tasks.iter().filter(|(key, (task, _))| {
+        let is_in = listing.phase.as_ref().is_none_or(|phase| task.phase().as_str() == phase);
+        key.namespace == space && is_in
+    });
+    let views = tasks.map(|(key, (task, spec))| {
+        let view = views::task(&mirror, key, task, spec);
+        (view.name.clone(), view)
+    });
+    Ok(Json(page(&listing, views)))
+}
+
+/// Makes a task. Asked for again with the same incarnation, it is the same one.
+#[utoipa::path(post, path = "/v1/namespaces/{namespace}/tasks", tag = "tasks",
+    params(("namespace" = String, Path)), request_body = CreateTask,
+    responses((status = 201, body = TaskView), (status = 200, body = TaskView, description = "it was there already"),
+        (status = "4XX", body = Refused), (status = "5XX", body = Refused)))]
+pub(super) async fn create(
+    State(shared): State<Api>,
+    Path(space): Path<String>,
+    asked: Result<Json<CreateTask>, JsonRejection>,
+) -> Answer<Response> {
+    let Json(CreateTask { name, spec, incarnation }) = asked?;
+    let key = task_key(&space, &name)?;
+    let incarnation = match incarnation {
+        Some(text) => text.parse().map_err(|error| {
+            bad(format!("incarnation: {}", crate::because(&error as &dyn std::error::Error)))
+        })?,
+        None => TaskIncarnation::from_parts(wall_time(), random()),
+    };
+    let text = json!({ "version": 1, "task": { name.as_str(): spec } }).to_string();
+    let specs = read(&[Source { name: "request.json", text: &text }]);
+    let specs = specs.map_err(|problems| Refusal::from(&problems))?;
+    let task = specs.tasks.into_values().next().ok_or_else(|| bad("the spec holds no task"))?;
+    let spec = Arc::new(task.made_at(wall_time()));
+    let answer = shared.desk.call(Call::CreateTask(key.clone(), incarnation, spec)).await?;
+    let is_new = changed(answer, &format!("task {name}"))?;
+    let status = if is_new { StatusCode::CREATED } else { StatusCode::OK };
+    let view = view(&shared, &key).ok_or_else(|| not_found(&format!("task {name}")))?;
+    Ok((status, Json(view)).into_response())
+}
+
+fn view(shared: &Api, key: &WorkKey) -> Option<TaskView> {
+    let mirror = shared.mirror();
+    let (task, spec) = mirror.tasks.get(key)?;
+    Some(views::task(&mirror, key, task, spec))
+}
+
+/// How long to wait for an end.
+#[derive(Clone, Debug, Default, serde::Deserialize, utoipa::IntoParams)]
+#[serde(default)]
+#[into_params(parameter_in = Query)]
+pub(super) struct Waiting {
+    /// Wait until the task is over, for so many seconds at most; 60 at most.
+    wait_s: Option<u64>,
+}
+
+/// A task; waits for its end if that is asked for.
+#[utoipa::path(get, path = "/v1/namespaces/{namespace}/tasks/{name}", tag = "tasks",
+    params(("namespace" = String, Path), ("name" = String, Path), Waiting),
+    responses((status = 200, body = TaskView), (status = "4XX", body = Refused), (status = "5XX", body = Refused)))]
+pub(super) async fn get(
+    State(shared): State<Api>,
+    Path((space, name)): Path<(String, String)>,
+    waiting: Result<Query<Waiting>, QueryRejection>,
+) -> Answer<Json<TaskView>> {
+    let Query(Waiting { wait_s }) = waiting?;
+    let key = task_key(&space, &name)?;
+    shared.lead()?;
+    let until = wait_s.map(|seconds| Instant::now() + Duration::from_secs(seconds.min(60)));
+    loop {
+        let change = shared.changed(&key);
+        let view = view(&shared, &key).ok_or_else(|| not_found(&format!("task {name}")))?;
+        let Some(until) = until.filter(|_| view.end.is_none()) else { return Ok(Json(view)) };
+        match timeout_at(until, change).await {
+            Ok(Ok(())) => {}
+            Ok(Err(_)) => return Err(Refusal(Refused::new(Code::NotReady, "this server is ending"))),
+            Err(_) => return Ok(Json(view)),
+        }
+    }
+}
+
+/// Ends a task: it will not run, or not go on.
+#[utoipa::path(post, path = "/v1/namespaces/{namespace}/tasks/{name}/cancel", tag = "tasks",
+    params(("namespace" = String, Path), ("name" = String, Path)),
+    responses((status = 200, body = Done), (status = "4XX", body = Refused), (status = "5XX", body = Refused)))]
+pub(super) async fn cancel(
+    State(shared): State<Api>,
+    Path((space, name)): Path<(String, String)>,
+) -> Answer<Json<Done>> {
+    let answer = shared.desk.call(Call::CancelTask(task_key(&space, &name)?)).await?;
+    Ok(Json(Done { changed: changed(answer, &format!("task {name}"))? }))
+}
+
+/// Kills whatever runs of a task, at once.
+#[utoipa::path(post, path = "/v1/namespaces/{namespace}/tasks/{name}/kill", tag = "tasks",
+    params(("namespace" = String, Path), ("name" = String, Path)),
+    responses((status = 200, body = Done), (status = "4XX", body = Refused), (status = "5XX", body = Refused)))]
+pub(super) async fn kill(
+    State(shared): State<Api>,
+    Path((space, name)): Path<(String, String)>,
+) -> Answer<Json<Done>> {
+    let answer = shared.desk.call(Call::Kill(task_key(&space, &name)?)).await?;
+    Ok(Json(Done { changed: changed(answer, &format!("task {name}"))? }))
+}
+
+/// Forgets a task that is over. Its name stays taken for 7 days.
+#[utoipa::path(delete, path = "/v1/namespaces/{namespace}/tasks/{name}", tag = "tasks",
+    params(("namespace" = String, Path), ("name" = String, Path)),
+    responses((status = 200, body = Done), (status = "4XX", body = Refused), (status = "5XX", body = Refused)))]
+pub(super) async fn delete(
+    State(shared): State<Api>,
+    Path((space, name)): Path<(String, String)>,
+) -> Answer<Json<Done>> {
+    let answer = shared.desk.call(Call::DeleteTask(task_key(&space, &name)?)).await?;
+    Ok(Json(Done { changed: changed(answer, &format!("task {name}"))? }))
+}

@@ -1,0 +1,54 @@
+//! The shell of the control plane: it reads clocks, stores, sockets and streams, and does what the engine
+//! decides.
+//!
+//! ```text
+//!   clients ── http ──▶ desk ──▶ ┌───────────────┐ ── one commit at a time ──▶ store
+//!   workers ── links ─▶ desk ──▶ │ reign: Leader │ ── frames ──▶ workers
+//!                                └───────┬───────┘ ── callbacks
+//!                      what stands ──▶ mirror, events ──▶ http ──▶ clients
+//! ```
+//!
+//! | room | what it does |
+//! | --- | --- |
+//! | `server` | listens, takes part in the election, leads again and again |
+//! | `reign` | one reign: reads the store, drives the leader, commits |
+//! | `desk` | where everybody puts what they want of the leader |
+//! | `records` | records in bytes, and where they stand |
+//! | `mirror`, `events`, `views`, `alarms` | what stands, what happened, and how it is shown; pure |
+//! | `http` | REST, events and logs |
+//! | `links`, `callbacks` | the streams of workers; who is told that a task is over |
+//! | `seen`, `token` | two small files |
+//!
+//! Invariant: it decides nothing. What is to be done comes out of the leader; what is shown stands in the
+//! store.
+
+mod alarms;
+mod callbacks;
+mod clock;
+mod desk;
+mod events;
+mod http;
+mod links;
+mod mirror;
+mod records;
+mod reign;
+mod seen;
+mod server;
+mod shared;
+mod token;
+mod views;
+
+pub use self::{
+    http::description,
+    records::RecordError,
+    reign::ReignError,
+    seen::SeenError,
+    server::{Config, Say, Server, ServerError},
+    token::{TOKEN_FILE, TokenError},
+};
+
+/// Everything that an error says, cause after cause.
+fn because(error: &dyn std::error::Error) -> String {
+    let causes = std::iter::successors(Some(error), |error| error.source());
+    causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
+}

@@ -1,0 +1,378 @@
+//! The loop of a reign: waits, lets the leader decide, and does what it says.
+
+use std::{collections::BTreeMap, pin::Pin, sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use sterna_api::rest::EventKind;
+use sterna_engine::{
+    Effect, Input, Leader,
+    control::{self, Answer, CallId, Called, Callback, ParcelId},
+};
+use sterna_model::{Epoch, Incarnation, Lock, Position, Revision, Term};
+use sterna_protocol::message::{FromLeader, Mandate, StreamId};
+use sterna_store::{
+    cluster::{Cluster, Seen},
+    leader::{Candidate, Follow, Reign},
+    machine::boot_time,
+};
+use sterna_wire::{Aside, Sender};
+use tokio::{
+    sync::{mpsc, oneshot},
+    time::sleep,
+};
+
+use super::{
+    Begun,
+    commit::{Over, Stands, Writes, commit},
+    now, put,
+};
+use crate::{
+    callbacks,
+    desk::{Inbox, News, Post},
+    events::{self, Block, Told},
+    mirror::Write,
+    shared::{Counters, Lead, Shared, Standing},
+};
+
+/// So much is taken from a queue before anything else has its turn.
+const TURN: usize = 256;
+/// How often the leader looks at everything, and must find nothing.
+const SWEEP_EVERY: Duration = Duration::from_secs(30);
+
+/// How a reign ended.
+#[derive(Debug)]
+pub(crate) enum Ended {
+    /// Another server leads, or this one's lease ran out unrenewed.
+    Deposed(String),
+    /// A worker has seen more of the store than there is: the next reign must recover.
+    Lags(Mandate, Revision),
+    /// Somebody wants this server to end.
+    Told,
+}
+
+type Committing = Pin<Box<dyn Future<Output = Result<Stands, Over>> + Send>>;
+
+/// A commit on its way, and what follows from it.
+struct UnderWay {
+    answer: Committing,
+    parcel: Option<ParcelId>,
+    writes: Vec<Write>,
+    block: Block,
+    sent: std::time::Instant,
+}
+
+struct Reigning<'a> {
+    shared: &'a Arc<Shared>,
+    candidate: &'a Candidate,
+    reign: Reign,
+    cluster: Cluster,
+    leader: Leader,
+    revision: Revision,
+    streams: BTreeMap<StreamId, Sender<FromLeader>>,
+    /// Where each machine was heard last.
+    heard: BTreeMap<Lock, (StreamId, Incarnation)>,
+    calls: BTreeMap<CallId, oneshot::Sender<Answer>>,
+    calls_made: u64,
+    asides: BTreeMap<u64, oneshot::Sender<Bytes>>,
+    asides_made: u64,
+    /// What is to be told with the next commit.
+    told: Vec<Told>,
+    under_way: Option<UnderWay>,
+    effects: Vec<Effect>,
+    ended: Option<Ended>,
+    seen: &'a mut (dyn FnMut(Seen) + Send),
+}
+
+/// Leads until the reign is over. `stop` is answered when somebody wants this server to end.
+pub(crate) async fn drive(
+    shared: &Arc<Shared>,
+    candidate: &Candidate,
+    inbox: &mut Inbox,
+    begun: Begun,
+    stop: &mut mpsc::Receiver<()>,
+    seen: &mut (dyn FnMut(Seen) + Send),
+) -> Ended {
+    let Begun { reign, cluster, leader, mirror, events, revision } = begun;
+    shared.log.load(events.into_iter());
+    shared.reset(mirror);
+    let lead = Lead { cluster: cluster.id.to_string(), epoch: cluster.epoch, term: reign.term };
+    let mut follows = candidate.follow();
+    let mut reigning = Reigning {
+        shared,
+        candidate,
+        reign,
+        cluster,
+        leader,
+        revision,
+        streams: BTreeMap::new(),
+        heard: BTreeMap::new(),
+        calls: BTreeMap::new(),
+        calls_made: 0,
+        asides: BTreeMap::new(),
+        asides_made: 0,
+        told: vec![elected(&shared.name, cluster.epoch, reign.term)],
+        under_way: None,
+        effects: Vec::new(),
+        ended: None,
+        seen,
+    };
+    shared.stand(Standing::Leads(lead));
+    let ended = reigning.work(inbox, stop, &mut follows).await;
+    shared.stand(Standing::NotReady("the reign of this server has just ended".to_owned()));
+    // What still waits is of this reign: it gets no answer, and asks again.
+    while inbox.posts.try_recv().is_ok() {}
+    while inbox.news.try_recv().is_ok() {}
+    ended
+}
+
+fn elected(name: &str, epoch: Epoch, term: Term) -> Told {
+    let mut told = Told::new(EventKind::LeaderChanged, "leader");
+    told.data.insert("leader".to_owned(), name.into());
+    told.data.insert("epoch".to_owned(), epoch.get().into());
+    told.data.insert("term".to_owned(), term.get().into());
+    told
+}
+
+impl Reigning<'_> {
+    async fn work(
+        &mut self,
+        inbox: &mut Inbox,
+        stop: &mut mpsc::Receiver<()>,
+        follows: &mut Follow,
+    ) -> Ended {
+        let (mut posts, mut news) = (Vec::with_capacity(TURN), Vec::with_capacity(TURN));
+        let mut sweep = tokio::time::interval(SWEEP_EVERY);
+        sweep.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        loop {
+            self.send_commit();
+            if let Some(ended) = self.ended.take() {
+                return ended;
+            }
+            let due = self.leader.deadline(now()).since(boot_time()).as_duration();
+            tokio::select! {
+                biased;
+                _ = stop.recv() => return Ended::Told,
+                can_change = follows.changed() => {
+                    if !can_change {
+                        return Ended::Deposed("the election has ended".to_owned());
+                    }
+                    self.renew();
+                }
+                answer = answered(&mut self.under_way) => self.committed(answer).await,
+                count = inbox.news.recv_many(&mut news, TURN) => {
+                    if count == 0 {
+                        return Ended::Told;
+                    }
+                    news.drain(..).for_each(|news| self.hear(news));
+                }
+                count = inbox.posts.recv_many(&mut posts, TURN) => {
+                    if count == 0 {
+                        return Ended::Told;
+                    }
+                    posts.drain(..).for_each(|post| self.take(post));
+                }
+                _ = sweep.tick() => self.sweep(),
+                // A millisecond more, so that it is over and not just before.
+                () = sleep(due + Duration::from_millis(1)) => self.step(Input::Tick),
+            }
+        }
+    }
+
+    /// The lease was renewed, or lost.
+    fn renew(&mut self) {
+        match self.candidate.until() {
+            Some((reign, until)) if (reign.term, reign.nonce) == (self.reign.term, self.reign.nonce) => {
+                self.step(Input::Lease(until));
+            }
+            Some(_) | None => {
+                let why = "another server leads, or the lease was lost".to_owned();
+                self.ended = Some(Ended::Deposed(why));
+            }
+        }
+    }
+
+    fn step(&mut self, input: Input) {
+        let began = crate::clock::instant();
+        let mut effects = std::mem::take(&mut self.effects);
+        self.leader.step(now(), input, &mut effects);
+        for effect in effects.drain(..) {
+            self.perform(effect);
+        }
+        self.effects = effects;
+        let micros = u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX);
+        Counters::add(&self.shared.counters.busy_micros, micros);
+    }
+
+    fn perform(&mut self, effect: Effect) {
+        match effect {
+            Effect::Send(stream, frame) => {
+                let broken = self.streams.get(&stream).is_some_and(|it| it.send(frame).is_err());
+                // It takes nothing any more: its reader notices, and says so.
+                if broken {
+                    self.streams.remove(&stream);
+                }
+            }
+            Effect::Close(stream) => drop(self.streams.remove(&stream)),
+            Effect::Answer(id, answer) => {
+                if let Some(reply) = self.calls.remove(&id) {
+                    // Who no longer waits needs no answer.
+                    drop(reply.send(answer));
+                }
+            }
+            Effect::Callback(callback) => self.call_back(callback),
+            Effect::Alarm(alarm) => self.alarm(&alarm),
+            Effect::StoreLags(mandate, revision) => {
+                self.ended = Some(Ended::Lags(mandate, revision));
+            }
+        }
+    }
+
+    fn alarm(&mut self, alarm: &control::Alarm) {
+        Counters::add(&self.shared.counters.alarms, 1);
+        self.told.push(crate::alarms::told(alarm));
+    }
+
+    fn call_back(&self, callback: Callback) {
+        Counters::add(&self.shared.counters.callbacks, 1);
+        let desk = self.shared.desk.clone();
+        tokio::spawn(async move {
+            let (key, incarnation) = (callback.key.clone(), callback.incarnation);
+            let called = if callbacks::call(&callback).await {
+                Called::Taken
+            } else {
+                Called::NotTaken
+            };
+            desk.tell(News::Called(key, incarnation, called)).await;
+        });
+    }
+
+    fn hear(&mut self, news: News) {
+        match news {
+            News::Opened(stream, sender) => {
+                Counters::add(&self.shared.counters.streams, 1);
+                self.streams.insert(stream, sender);
+            }
+            News::Frame(stream, frame) => {
+                // What still comes from a stream that was closed is not heard (safety rule 4).
+                if self.streams.contains_key(&stream) {
+                    let life = frame.incarnation;
+                    self.heard.insert(life.lock, (stream, life));
+                    self.step(Input::Frame(stream, frame));
+                }
+            }
+            News::Aside(Aside { number, payload }) => {
+                if let Some(reply) = self.asides.remove(&number) {
+                    drop(reply.send(payload));
+                }
+            }
+            News::Closed(stream) => {
+                if self.streams.remove(&stream).is_some() {
+                    self.step(Input::Closed(stream));
+                }
+                self.heard.retain(|_, (at, _)| *at != stream);
+            }
+            News::Called(key, incarnation, called) => {
+                self.step(Input::Control(control::Input::Called(key, incarnation, called)));
+            }
+        }
+    }
+
+    fn take(&mut self, post: Post) {
+        match post {
+            Post::Call(call, reply) => {
+                self.calls_made += 1;
+                let id = CallId(self.calls_made);
+                self.calls.insert(id, reply);
+                self.step(Input::Control(control::Input::Call(id, call)));
+            }
+            Post::Ask(ask) => ask(&self.leader, now()),
+            Post::Aside(lock, payload, reply) => {
+                let stream = self.heard.get(&lock).and_then(|(at, _)| self.streams.get(at));
+                let Some(stream) = stream else { return };
+                self.asides_made += 1;
+                let aside = Aside { number: self.asides_made, payload };
+                if stream.aside(&aside).is_ok() {
+                    self.asides.retain(|_, reply| !reply.is_closed());
+                    self.asides.insert(self.asides_made, reply);
+                }
+            }
+        }
+    }
+
+    fn sweep(&mut self) {
+        let mut effects = std::mem::take(&mut self.effects);
+        self.leader.sweep(now(), &mut effects);
+        for effect in effects.drain(..) {
+            self.perform(effect);
+        }
+        self.effects = effects;
+    }
+
+    /// Sends the next commit, if there is something to write and nothing is on its way.
+    fn send_commit(&mut self) {
+        if self.under_way.is_some() || self.ended.is_some() {
+            return;
+        }
+        let parcel = self.leader.commit();
+        if parcel.is_none() && self.told.is_empty() {
+            return;
+        }
+        let (parcel, writes) = parcel.map_or((None, Vec::new()), |(id, all)| (Some(id), all));
+        let mut told = std::mem::take(&mut self.told);
+        told.extend(events::told(&self.shared.mirror(), &writes));
+        let log = &self.shared.log;
+        let block = log.block(self.cluster.epoch, self.reign.term, now().wall, told);
+        let mut all = Writes::default();
+        for (key, record) in &writes {
+            put(&mut all, key, record.as_ref(), &self.cluster);
+        }
+        if let Some(first) = block.first() {
+            all.puts.push((events::block_key(first).into(), block.bytes()));
+        }
+        all.removes.extend(block.out.iter().map(|first| events::block_key(*first).into()));
+        let store = Arc::clone(&self.shared.store);
+        let answer = Box::pin(commit(store, self.reign, self.revision, all));
+        let sent = crate::clock::instant();
+        self.under_way = Some(UnderWay { answer, parcel, writes, block, sent });
+    }
+
+    async fn committed(&mut self, answer: Result<Stands, Over>) {
+        let Some(UnderWay { parcel, writes, block, sent, .. }) = self.under_way.take() else {
+            return;
+        };
+        let Stands { revision, reign } = match answer {
+            Ok(stands) => stands,
+            Err(over) => {
+                self.ended = Some(Ended::Deposed(crate::because(&over)));
+                return;
+            }
+        };
+        let counters = &self.shared.counters;
+        Counters::add(&counters.commits, 1);
+        Counters::add(&counters.writes, writes.len() as u64);
+        let micros = u64::try_from(sent.elapsed().as_micros()).unwrap_or(u64::MAX);
+        Counters::add(&counters.commit_micros, micros);
+        if reign != self.reign {
+            self.reign = reign;
+            self.candidate.raised(reign).await;
+        }
+        self.revision = revision;
+        let position = Position { epoch: self.cluster.epoch, revision };
+        let followed = Some((reign.term, reign.nonce));
+        (self.seen)(Seen { cluster: self.cluster.id, position, reign: followed });
+        self.shared.apply(revision, writes);
+        self.shared.log.publish(block);
+        self.step(Input::Revision(revision));
+        if let Some(parcel) = parcel {
+            self.step(Input::Control(control::Input::Committed(parcel)));
+        }
+    }
+}
+
+async fn answered(under_way: &mut Option<UnderWay>) -> Result<Stands, Over> {
+    match under_way {
+        Some(under_way) => under_way.answer.as_mut().await,
+        None => std::future::pending().await,
+    }
+}
+

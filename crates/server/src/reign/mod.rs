@@ -1,0 +1,181 @@
+//! One reign: from what the store says, through everything that is decided, to its end.
+//!
+//! ```text
+//!   elected ──▶ read the store ──▶ Leader ──▶ drive: inputs in, effects out ──▶ over
+//!                    │ lags behind what was seen                │ one commit at a time
+//!                    ▼                                          ▼
+//!              a recovered epoch                              commit
+//! ```
+//!
+//! Invariant: nothing is sent and nobody is told before the commit stands that it follows from; what
+//! stands is shown.
+//!
+//! Invariant: a reign that is over says nothing more, to anybody.
+
+mod commit;
+mod drive;
+
+use std::sync::Arc;
+
+use sterna_engine::{
+    Leader,
+    control::{self, Now, Record, RecordKey},
+};
+use sterna_model::{BootTime, Revision};
+use sterna_protocol::{
+    limits::{Book, Limits},
+    message::Mandate,
+    roster::Origin,
+    scheduler::{self, Bump},
+};
+use sterna_store::{
+    Store, StoreError,
+    cluster::{self, Cluster, ClusterError, Seen, Verdict},
+    leader::Reign,
+    machine::{boot_time, random, wall_time, write_id},
+    scan_all,
+};
+
+pub(crate) use self::drive::{Ended, drive};
+use crate::{
+    mirror::Mirror,
+    records::{self, RecordError},
+};
+
+/// Why a server cannot lead with this store.
+#[derive(Debug, thiserror::Error)]
+pub enum ReignError {
+    /// The store does not answer.
+    #[error("the store cannot be read")]
+    Store(#[from] StoreError),
+    /// Whose it is cannot be told, or somebody was faster.
+    #[error(transparent)]
+    Cluster(#[from] ClusterError),
+    /// What stands in it cannot be read.
+    #[error(transparent)]
+    Record(#[from] RecordError),
+    /// It belongs to another cluster.
+    #[error(
+        "the store belongs to cluster {found}, and this server to another: give it the right store, or \
+         another data directory"
+    )]
+    Foreign {
+        /// Whose it is.
+        found: sterna_model::ClusterId,
+    },
+    /// Its cluster goes on elsewhere.
+    #[error("the cluster of this store goes on in another one: give the server that one's URL")]
+    Moved,
+    /// There is nothing in it.
+    #[error("the store is empty: make a cluster in it first, with `sterna dev` or `sterna server --make`")]
+    Blank,
+    /// No epoch is left.
+    #[error("the store has been restored too often to be counted: begin with an empty one")]
+    Exhausted,
+}
+
+/// Everything that a reign begins with.
+#[derive(Debug)]
+pub(crate) struct Begun {
+    pub(crate) reign: Reign,
+    pub(crate) cluster: Cluster,
+    pub(crate) leader: Leader,
+    pub(crate) mirror: Mirror,
+    pub(crate) events: Vec<bytes::Bytes>,
+    pub(crate) revision: Revision,
+}
+
+/// Now, on both clocks.
+pub(crate) fn now() -> Now {
+    Now { boot: boot_time(), wall: wall_time() }
+}
+
+/// Reads everything, and begins. A store that lags behind what this server has seen gets a recovered
+/// epoch first (safety rule 25).
+pub(crate) async fn begin(
+    store: &Arc<dyn Store>,
+    (reign, lease_until): (Reign, BootTime),
+    elected: BootTime,
+    seen: Option<&Seen>,
+) -> Result<Begun, ReignError> {
+    let cluster = open(&**store, reign, seen).await?;
+    let (items, revision) = scan_all(&**store, records::ALL).await?;
+    let (mut mirror, mut all, mut events) = (Mirror::new(revision), Vec::new(), Vec::new());
+    let (mut roster, mut limits) = (Vec::new(), Vec::new());
+    for item in items {
+        if item.key.starts_with(records::EVENTS) {
+            events.push(item.value);
+            continue;
+        }
+        let Some((key, record)) = records::decode(&item.key, &item.value)? else { continue };
+        match &record {
+            Record::Roster(entry) => roster.push(entry.clone()),
+            Record::Limits(stored) => limits.clone_from(stored),
+            Record::Service(_)
+            | Record::Instance(_)
+            | Record::Task(..)
+            | Record::Tombstone(_)
+            | Record::Drain(_)
+            | Record::Domain(_)
+            | Record::Stage(_) => {}
+        }
+        mirror.apply(revision, vec![(key.clone(), Some(record.clone()))]);
+        all.push((key, record));
+    }
+    let (stage, origin) = match cluster.stage {
+        cluster::Stage::Virgin => (control::Stage::Virgin, Origin::Virgin),
+        cluster::Stage::Used | cluster::Stage::Moved => (control::Stage::Used, Origin::Continued),
+        cluster::Stage::Recovered => (control::Stage::Recovered, Origin::Recovered),
+    };
+    let newest: Limits = limits.pop().unwrap_or_default();
+    let mandate = Mandate {
+        cluster: cluster.id,
+        epoch: cluster.epoch,
+        term: reign.term,
+        nonce: reign.nonce,
+    };
+    let fleet = scheduler::Begin {
+        mandate,
+        elected,
+        lease_until,
+        revision,
+        book: Book::new(newest, limits),
+        roster,
+        claims: Vec::new(),
+        origin,
+        bump: Bump::Forbidden,
+    };
+    let records = control::Begin { epoch: cluster.epoch, stage, records: all, seed: random() };
+    let leader = Leader::new(now(), fleet, records);
+    Ok(Begun { reign, cluster, leader, mirror, events, revision })
+}
+
+/// Whose store it is; a recovered epoch is opened if it must be.
+async fn open(store: &dyn Store, reign: Reign, seen: Option<&Seen>) -> Result<Cluster, ReignError> {
+    let found = cluster::read(store, seen).await?;
+    match (cluster::judge(&found, seen), found.cluster) {
+        (Verdict::Whole, Some(cluster)) => Ok(cluster),
+        (Verdict::Lags(epoch), stored) => {
+            let id = seen.map(|seen| seen.cluster).or(stored.map(|stored| stored.id));
+            let id = id.ok_or(ReignError::Blank)?;
+            let recovered = Cluster { id, epoch, stage: cluster::Stage::Recovered };
+            let id = write_id();
+            Ok(cluster::recover(store, reign, stored.as_ref(), recovered, id).await?)
+        }
+        (Verdict::Blank | Verdict::Whole, _) => Err(ReignError::Blank),
+        (Verdict::Moved, _) => Err(ReignError::Moved),
+        (Verdict::Foreign(found), _) => Err(ReignError::Foreign { found }),
+        (Verdict::Exhausted, _) => Err(ReignError::Exhausted),
+    }
+}
+
+/// What is written of one record.
+fn put(writes: &mut commit::Writes, key: &RecordKey, record: Option<&Record>, cluster: &Cluster) {
+    let path = records::path(key);
+    match record {
+        Some(record) => {
+            writes.puts.push((path.into(), records::encode(record, cluster).into()));
+        }
+        None => writes.removes.push(path.into()),
+    }
+}

@@ -1,0 +1,354 @@
+//! A server, from its start to its end.
+
+use std::{
+    io,
+    net::{SocketAddr, TcpListener as Listener},
+    path::PathBuf,
+    sync::Arc,
+    time::Duration,
+};
+
+use axum::Router;
+use hyper_util::{
+    rt::{TokioExecutor, TokioIo, TokioTimer},
+    server::conn::auto::Builder,
+    service::TowerToHyperService,
+};
+use sterna_model::{ClusterId, Position};
+use sterna_store::{
+    Store,
+    cluster::{self, Seen},
+    leader::{Candidate, LEASE_KEY, Lease, Timing},
+    machine::{boot_time, random, wall_time, write_id},
+};
+use tokio::{
+    net::TcpListener,
+    sync::{mpsc, watch},
+    task::{JoinHandle, JoinSet},
+    time::sleep,
+};
+
+use crate::{
+    because,
+    desk::{Inbox, desk},
+    http, links,
+    reign::{self, Ended, ReignError},
+    seen::{self, SeenError},
+    shared::{Shared, Standing},
+    token::{TokenError, token},
+};
+
+/// How long a quiet connection of HTTP/2 is left alone.
+const PING_AFTER: Duration = Duration::from_secs(10);
+/// How often a follower looks who leads, and a leader that could not begin tries again.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// What a server is started with.
+pub struct Config {
+    /// Where everything is kept.
+    pub store: Arc<dyn Store>,
+    /// Where to listen; on this machine only.
+    pub listen: SocketAddr,
+    /// Where this server keeps its token, and what it has seen of the store.
+    pub data: PathBuf,
+    /// Whether a cluster is made if the store is empty and none was seen.
+    pub makes_cluster: bool,
+}
+
+impl std::fmt::Debug for Config {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Config").field("listen", &self.listen).finish_non_exhaustive()
+    }
+}
+
+/// Why a server does not run.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ServerError {
+    /// It would be heard by others.
+    #[error(
+        "{address} is not on this machine: there is no TLS yet, so a server listens on loopback only; \
+         use 127.0.0.1 or [::1]"
+    )]
+    Remote {
+        /// Where it was to listen.
+        address: SocketAddr,
+    },
+    /// It cannot listen there.
+    #[error("cannot listen on {address}: choose another port, or end what listens there")]
+    Listen {
+        /// Where.
+        address: SocketAddr,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// Its own files.
+    #[error(transparent)]
+    Seen(#[from] SeenError),
+    /// Its own files.
+    #[error(transparent)]
+    Token(#[from] TokenError),
+    /// The store, or what stands in it.
+    #[error(transparent)]
+    Reign(#[from] ReignError),
+    /// Its own directory.
+    #[error("cannot make the directory {}", path.display())]
+    Data {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+}
+
+/// A server that runs. Dropped, it is ended without resigning.
+#[derive(Debug)]
+pub struct Server {
+    address: SocketAddr,
+    stop: mpsc::Sender<()>,
+    ruling: JoinHandle<Result<(), ServerError>>,
+    /// The listener and all its connections.
+    serving: JoinHandle<()>,
+    standing: watch::Receiver<Standing>,
+}
+
+/// Tells people what a server does.
+pub type Say = Arc<dyn Fn(&str) + Send + Sync>;
+
+impl Server {
+    /// Listens, and takes part in the election.
+    ///
+    /// # Errors
+    /// [`ServerError`].
+    pub async fn start(config: Config, say: Say) -> Result<Self, ServerError> {
+        let Config { store, listen, data, makes_cluster } = config;
+        if !listen.ip().is_loopback() {
+            return Err(ServerError::Remote { address: listen });
+        }
+        let failed = |source| ServerError::Data { path: data.clone(), source };
+        std::fs::create_dir_all(&data).map_err(failed)?;
+        let token = token(&data)?;
+        let before = seen::read(&data)?;
+        let (listener, address) = bind(listen)?;
+        let (desk, inbox) = desk();
+        let shared = Arc::new(Shared::new(store, desk, token, address.to_string()));
+        let router = http::router(&shared, links::serve(&shared));
+        let serving = tokio::spawn(serve(listener, router));
+        let (stop, stopped) = mpsc::channel(1);
+        let standing = shared.standings();
+        let rule = Rule { shared, inbox, stopped, data, before, makes_cluster, say };
+        Ok(Self { address, stop, ruling: tokio::spawn(rule.run()), serving, standing })
+    }
+
+    /// Where it listens.
+    pub const fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Waits until it can be asked for anything.
+    pub async fn ready(&mut self) {
+        let is_ready = |standing: &Standing| matches!(standing, Standing::Leads(_));
+        // Only its end can be the reason not to be; who waits for that is told.
+        drop(self.standing.wait_for(is_ready).await);
+    }
+
+    /// Ends it: it resigns first, so that another may lead at once.
+    ///
+    /// # Errors
+    /// What had ended it before.
+    pub async fn stop(self) -> Result<(), ServerError> {
+        // It may have ended by itself.
+        let _: Result<(), _> = self.stop.send(()).await;
+        let ended = joined(self.ruling.await);
+        self.serving.abort();
+        ended
+    }
+
+    /// Waits until it ends by itself, which it does only when it cannot go on.
+    ///
+    /// # Errors
+    /// Why.
+    pub async fn ended(&mut self) -> Result<(), ServerError> {
+        joined((&mut self.ruling).await)
+    }
+}
+
+fn joined(
+    ended: Result<Result<(), ServerError>, tokio::task::JoinError>,
+) -> Result<(), ServerError> {
+    match ended {
+        Ok(ended) => ended,
+        Err(error) => match error.try_into_panic() {
+            Ok(panic) => std::panic::resume_unwind(panic),
+            // Only its runtime's end cancels it.
+            Err(_) => Ok(()),
+        },
+    }
+}
+
+fn bind(listen: SocketAddr) -> Result<(TcpListener, SocketAddr), ServerError> {
+    let bound = || {
+        let listener = Listener::bind(listen)?;
+        listener.set_nonblocking(true)?;
+        let address = listener.local_addr()?;
+        Ok((TcpListener::from_std(listener)?, address))
+    };
+    bound().map_err(|source| ServerError::Listen { address: listen, source })
+}
+
+/// Takes connections, each of which is answered by a task of its own.
+async fn serve(listener: TcpListener, router: Router) {
+    let mut connections = JoinSet::new();
+    loop {
+        tokio::select! {
+            accepted = listener.accept() => match accepted {
+                Ok((socket, _)) => {
+                    // Without it answers wait for more to come.
+                    drop(socket.set_nodelay(true));
+                    let service = TowerToHyperService::new(router.clone());
+                    connections.spawn(async move {
+                        let mut builder = Builder::new(TokioExecutor::new());
+                        builder.http1().timer(TokioTimer::new()).header_read_timeout(PING_AFTER);
+                        builder
+                            .http2()
+                            .timer(TokioTimer::new())
+                            .keep_alive_interval(PING_AFTER)
+                            .keep_alive_timeout(PING_AFTER);
+                        // Who hangs up is gone; there is nobody to tell.
+                        drop(builder.serve_connection(TokioIo::new(socket), service).await);
+                    });
+                }
+                // Too many files are open, perhaps: those that are will close.
+                Err(_) => sleep(Duration::from_millis(50)).await,
+            },
+            Some(_) = connections.join_next() => {}
+        }
+    }
+}
+
+/// Everything that it takes to lead, again and again.
+struct Rule {
+    shared: Arc<Shared>,
+    inbox: Inbox,
+    stopped: mpsc::Receiver<()>,
+    data: PathBuf,
+    before: Option<Seen>,
+    makes_cluster: bool,
+    say: Say,
+}
+
+impl Rule {
+    async fn run(mut self) -> Result<(), ServerError> {
+        if self.makes_cluster {
+            self.make_cluster().await?;
+        }
+        let (seen, keeper) = seen::keep(self.data.clone());
+        let ended = self.lead_on(&seen).await;
+        drop(seen);
+        // What it has not written yet is written now.
+        keeper.abort();
+        if let Some(before) = self.before {
+            seen::write(&self.data, &before)?;
+        }
+        ended
+    }
+
+    /// An empty store, of which nothing was seen, becomes that of a new cluster.
+    async fn make_cluster(&self) -> Result<(), ServerError> {
+        let store = &*self.shared.store;
+        let found = cluster::read(store, self.before.as_ref()).await.map_err(ReignError::from)?;
+        if found.cluster.is_none() && self.before.is_none() {
+            let id = ClusterId::from_parts(wall_time(), random());
+            match cluster::make(store, id, write_id()).await {
+                // Somebody else was faster: it is theirs, and ours.
+                Ok(_) | Err(cluster::ClusterError::NotEmpty { .. }) => {}
+                Err(error) => return Err(ReignError::from(error).into()),
+            }
+        }
+        Ok(())
+    }
+
+    async fn lead_on(&mut self, seen: &watch::Sender<Option<Seen>>) -> Result<(), ServerError> {
+        let is_alone = !self.shared.store.about().is_shared;
+        let timing = Timing { is_alone, ..Timing::default() };
+        loop {
+            let store = Arc::clone(&self.shared.store);
+            let name = self.shared.name.clone();
+            let mut candidate = Candidate::start(store, timing, name);
+            if !self.elected(&mut candidate).await {
+                candidate.resign().await;
+                return Ok(());
+            }
+            let Some(held) = candidate.until() else { continue };
+            // Not before the election was committed.
+            let elected = boot_time();
+            let store = &self.shared.store;
+            let begun = reign::begin(store, held, elected, self.before.as_ref()).await;
+            let begun = match begun {
+                Ok(begun) => begun,
+                Err(ReignError::Store(error)) => {
+                    let why = because(&error);
+                    (self.say)(&format!("cannot begin to lead: {why}; trying again"));
+                    self.shared.stand(Standing::NotReady(why));
+                    candidate.resign().await;
+                    sleep(LOOK_EVERY).await;
+                    continue;
+                }
+                Err(error) => {
+                    candidate.resign().await;
+                    return Err(error.into());
+                }
+            };
+            let lead = (begun.cluster.epoch.get(), begun.reign.term.get());
+            (self.say)(&format!("leads, in term {} of epoch {}", lead.1, lead.0));
+            let before = &mut self.before;
+            let mut note = |newest: Seen| {
+                *before = Some(newest);
+                seen.send_replace(Some(newest));
+            };
+            let ended = reign::drive(
+                &self.shared,
+                &candidate,
+                &mut self.inbox,
+                begun,
+                &mut self.stopped,
+                &mut note,
+            )
+            .await;
+            candidate.resign().await;
+            match ended {
+                Ended::Told => return Ok(()),
+                Ended::Deposed(why) => (self.say)(&format!("leads no more: {why}")),
+                Ended::Lags(mandate, revision) => {
+                    (self.say)("a worker has seen more of the store than there is: it was restored");
+                    let position = Position { epoch: mandate.epoch, revision };
+                    let reign = Some((mandate.term, mandate.nonce));
+                    self.before = Some(Seen { cluster: mandate.cluster, position, reign });
+                }
+            }
+        }
+    }
+
+    /// Waits for its election; gives whether it was elected and not told to end.
+    async fn elected(&mut self, candidate: &mut Candidate) -> bool {
+        loop {
+            tokio::select! {
+                _ = candidate.elected() => return true,
+                _ = self.stopped.recv() => return false,
+                () = sleep(LOOK_EVERY) => {}
+            }
+            let store = &self.shared.store;
+            let holder = match candidate.trouble() {
+                Some(trouble) => {
+                    self.shared.stand(Standing::NotReady(trouble.to_string()));
+                    continue;
+                }
+                None => store.get(LEASE_KEY).await.ok().and_then(|reading| reading.item),
+            };
+            let lease = holder.and_then(|item| Lease::from_bytes(&item.value).ok());
+            self.shared.stand(Standing::Follows(lease.map(|lease| lease.holder)));
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! What all parts of a server share.
+
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc, Mutex, PoisonError, RwLock, RwLockReadGuard,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use sterna_api::rest::{Code, Refused};
+use sterna_engine::control::RecordKey;
+use sterna_model::{Epoch, Revision, Term, WorkKey};
+use sterna_store::Store;
+use tokio::sync::{oneshot, watch};
+
+use crate::{
+    desk::Desk,
+    events::Log,
+    mirror::{Mirror, Write},
+};
+
+/// What all parts of a server share.
+pub(crate) struct Shared {
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) desk: Desk,
+    pub(crate) log: Log,
+    /// What clients must show.
+    pub(crate) token: String,
+    /// What this server is called, and where it is reached.
+    pub(crate) name: String,
+    pub(crate) counters: Counters,
+    mirror: RwLock<Mirror>,
+    /// Who waits for a key to change.
+    waiting: Mutex<BTreeMap<WorkKey, Vec<oneshot::Sender<()>>>>,
+    standing: watch::Sender<Standing>,
+}
+
+/// What this server is to its clients.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Standing {
+    /// It has not found out yet, or something is wrong that it says.
+    NotReady(String),
+    /// It leads.
+    Leads(Lead),
+    /// Another one does, as far as is known.
+    Follows(Option<String>),
+}
+
+/// One reign, for those who ask.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Lead {
+    pub(crate) cluster: String,
+    pub(crate) epoch: Epoch,
+    pub(crate) term: Term,
+}
+
+/// What is counted, for `/metrics`.
+#[derive(Debug, Default)]
+pub(crate) struct Counters {
+    pub(crate) commits: AtomicU64,
+    pub(crate) commit_micros: AtomicU64,
+    pub(crate) writes: AtomicU64,
+    pub(crate) requests: AtomicU64,
+    pub(crate) refused: AtomicU64,
+    pub(crate) readers: AtomicU64,
+    pub(crate) streams: AtomicU64,
+    pub(crate) alarms: AtomicU64,
+    pub(crate) callbacks: AtomicU64,
+    pub(crate) busy_micros: AtomicU64,
+}
+
+impl Counters {
+    pub(crate) fn add(counter: &AtomicU64, count: u64) {
+        counter.fetch_add(count, Ordering::Relaxed);
+    }
+}
+
+impl Shared {
+    pub(crate) fn new(store: Arc<dyn Store>, desk: Desk, token: String, name: String) -> Self {
+        let begins = Standing::NotReady("this server has just begun".to_owned());
+        Self {
+            store,
+            desk,
+            log: Log::new(),
+            token,
+            name,
+            counters: Counters::default(),
+            mirror: RwLock::new(Mirror::new(Revision::new(0))),
+            waiting: Mutex::default(),
+            standing: watch::Sender::new(begins),
+        }
+    }
+
+    /// What stands in the store. Not to be held while anything is awaited.
+    pub(crate) fn mirror(&self) -> RwLockReadGuard<'_, Mirror> {
+        self.mirror.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A reign begins with what it has read.
+    pub(crate) fn reset(&self, mirror: Mirror) {
+        *self.mirror.write().unwrap_or_else(PoisonError::into_inner) = mirror;
+    }
+
+    /// A commit stands: it is shown, and who waits for its keys is woken.
+    pub(crate) fn apply(&self, revision: Revision, writes: Vec<Write>) {
+        let keys: Vec<WorkKey> = writes.iter().filter_map(|(key, _)| work_of(key)).collect();
+        self.mirror.write().unwrap_or_else(PoisonError::into_inner).apply(revision, writes);
+        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        if waiting.is_empty() {
+            return;
+        }
+        for key in keys {
+            for waiter in waiting.remove(&key).into_iter().flatten() {
+                // Who no longer waits needs not be woken.
+                let _: Result<(), ()> = waiter.send(());
+            }
+        }
+    }
+
+    /// Waits for the next change of a key. To be called before the key is looked at.
+    pub(crate) fn changed(&self, key: &WorkKey) -> oneshot::Receiver<()> {
+        let (waiter, woken) = oneshot::channel();
+        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        let waiters = waiting.entry(key.clone()).or_default();
+        waiters.retain(|waiter| !waiter.is_closed());
+        waiters.push(waiter);
+        woken
+    }
+
+    pub(crate) fn stand(&self, standing: Standing) {
+        self.standing.send_replace(standing);
+    }
+
+    pub(crate) fn standing(&self) -> Standing {
+        self.standing.borrow().clone()
+    }
+
+    /// Who watches what this server is.
+    pub(crate) fn standings(&self) -> watch::Receiver<Standing> {
+        self.standing.subscribe()
+    }
+
+    /// The reign, if this server leads.
+    ///
+    /// # Errors
+    /// It does not.
+    pub(crate) fn lead(&self) -> Result<Lead, Refused> {
+        match self.standing() {
+            Standing::Leads(lead) => Ok(lead),
+            Standing::NotReady(why) => Err(Refused::new(Code::NotReady, why)),
+            Standing::Follows(leader) => {
+                let message = match &leader {
+                    Some(leader) => format!("this server does not lead, {leader} does"),
+                    None => "this server does not lead, and does not know who does".to_owned(),
+                };
+                Err(Refused { leader, ..Refused::new(Code::NotLeading, message) })
+            }
+        }
+    }
+}
+
+fn work_of(key: &RecordKey) -> Option<WorkKey> {
+    match key {
+        RecordKey::Task(key) | RecordKey::Instance(key) => Some(key.clone()),
+        RecordKey::Service(_)
+        | RecordKey::Tombstone(_)
+        | RecordKey::Roster(_)
+        | RecordKey::Drain(_)
+        | RecordKey::Domain(_)
+        | RecordKey::Limits
+        | RecordKey::Stage => None,
+    }
+}

@@ -1,0 +1,284 @@
+//! Records as clients are shown them. Pure.
+
+use serde_json::Value;
+use sterna_api::rest::{
+    ChangeView, EndView, EndpointView, Explained, InstanceView, ServiceView, TaskView, TwinView,
+};
+use sterna_engine::control::{Change, Next, Rule, ServiceKey, Why};
+use sterna_model::{
+    WallTime, WorkKey,
+    record::{Instance, InstanceCopy, InstancePhase, InstanceState, StopReason, Task, TaskEnd, TaskState, TwinReason},
+    spec::TaskSpec,
+};
+
+use crate::mirror::Mirror;
+
+fn time(at: WallTime) -> String {
+    at.to_string()
+}
+
+/// The command of work, in its worker's words.
+fn command(work: &[u8]) -> Vec<String> {
+    let work: Value = serde_json::from_slice(work).unwrap_or_default();
+    let words = work["run"].as_array().into_iter().flatten();
+    words.filter_map(|word| word.as_str().map(str::to_owned)).collect()
+}
+
+/// How a task ended, in words.
+pub(crate) fn end_text(end: &TaskEnd) -> String {
+    let TaskEnd::Ran { report, .. } = end else { return end.to_string() };
+    let report: Value = serde_json::from_str(report).unwrap_or_default();
+    let exit = || {
+        if let Some(code) = report["exit"]["code"].as_i64() {
+            format!("exited with {code}")
+        } else if let Some(signal) = report["exit"]["signal"].as_i64() {
+            format!("ended by signal {signal}")
+        } else if report["exit"].as_str() == Some("out_of_memory") {
+            "killed, it used more memory than its limit".to_owned()
+        } else {
+            "ended, nobody knows how".to_owned()
+        }
+    };
+    match &report["cause"] {
+        Value::String(cause) => match cause.as_str() {
+            "exited" => exit(),
+            "timeout" => "ended, its timeout was over".to_owned(),
+            "never_healthy" => "ended, its monitor never found it up".to_owned(),
+            "unhealthy" => "ended, its monitor found it down".to_owned(),
+            "disk_limit" => "ended, its directory held more than its limit".to_owned(),
+            "request" => "ended on request".to_owned(),
+            "deadline" => "ended, its worker was out of contact for too long".to_owned(),
+            "worker_exit" => "ended with its worker".to_owned(),
+            other => other.to_owned(),
+        },
+        cause => {
+            if let Some(why) = cause["failed_to_start"].as_str() {
+                format!("failed to start: {why}")
+            } else if let Some(step) = cause["setup_failed"].as_u64() {
+                format!("setup step {step} failed")
+            } else {
+                end.to_string()
+            }
+        }
+    }
+}
+
+pub(crate) fn end_view(end: &TaskEnd) -> EndView {
+    let (why, report) = match end {
+        TaskEnd::Ran { report, .. } => ("ran", serde_json::from_str(report).unwrap_or_default()),
+        TaskEnd::Cancelled => ("cancelled", Value::Null),
+        TaskEnd::Lost => ("lost", Value::Null),
+        TaskEnd::Drained => ("drained", Value::Null),
+        TaskEnd::NeverTaken => ("never-taken", Value::Null),
+        TaskEnd::NoRoom { .. } => ("no-room", Value::Null),
+        TaskEnd::TooLate => ("too-late", Value::Null),
+        TaskEnd::UnknownAfterRestore => ("unknown-after-restore", Value::Null),
+    };
+    EndView {
+        is_success: end.is_success(),
+        why: why.to_owned(),
+        text: end_text(end),
+        exit_code: report["exit"]["code"].as_i64(),
+        signal: report["exit"]["signal"].as_i64(),
+        report,
+    }
+}
+
+pub(crate) fn task(mirror: &Mirror, key: &WorkKey, task: &Task, spec: &TaskSpec) -> TaskView {
+    let last = task.last();
+    let (started, ended, end) = match task.state() {
+        TaskState::Pending => (None, None, None),
+        TaskState::Running { since, .. } => (Some(time(*since)), None, None),
+        TaskState::Completed { end, at } | TaskState::Resolving { end, at, .. } => {
+            (None, Some(time(*at)), Some(end_view(end)))
+        }
+    };
+    let worker = last.and_then(|(_, on)| mirror.worker(on.lock)).map(ToString::to_string);
+    TaskView {
+        key: key.to_string(),
+        name: key.to_string().rsplit('/').next().unwrap_or_default().to_owned(),
+        namespace: key.namespace.to_string(),
+        incarnation: task.incarnation().to_string(),
+        phase: task.phase().to_string(),
+        made: time(task.made()),
+        run: command(&spec.work),
+        worker,
+        run_id: last.map(|(run, _)| run.to_string()),
+        started,
+        ended,
+        end,
+        returns: task.returns(),
+    }
+}
+
+pub(crate) fn service(mirror: &Mirror, key: &ServiceKey) -> Option<ServiceView> {
+    let record = mirror.services.get(key)?;
+    let running = instances(mirror, key)
+        .filter(|(_, instance)| instance.phase() == InstancePhase::Running)
+        .count();
+    Some(ServiceView {
+        key: format!("{}/service/{}", key.namespace, key.name),
+        name: key.name.to_string(),
+        namespace: key.namespace.to_string(),
+        instances: record.spec.instances,
+        running: u32::try_from(running).unwrap_or(u32::MAX),
+        run: command(&record.spec.work),
+        version: record.version,
+        is_updating: record.before.is_some(),
+        domain: record.spec.domain.to_string(),
+    })
+}
+
+/// The instances of a service, in the order of their indices.
+pub(crate) fn instances<'a>(
+    mirror: &'a Mirror,
+    key: &ServiceKey,
+) -> impl Iterator<Item = (&'a WorkKey, &'a Instance)> {
+    mirror.instances.range(key.instance(0)..=key.instance(u32::MAX))
+}
+
+pub(crate) fn instance(mirror: &Mirror, key: &WorkKey, instance: &Instance) -> InstanceView {
+    let copy = instance.copy();
+    let name = |lock| mirror.worker(lock).map(ToString::to_string);
+    let (since, again_at) = match instance.state() {
+        InstanceState::Unclaimed { since }
+        | InstanceState::Claimed { since, .. }
+        | InstanceState::Running { since, .. } => (Some(time(*since)), None),
+        InstanceState::Crashed { until } => {
+            (instance.crashes().last.map(time), until.map(time))
+        }
+    };
+    let twin = instance.twin().map(|twin| {
+        let reason = match twin.reason {
+            TwinReason::Silent => "silent",
+            TwinReason::Evacuating => "evacuating",
+            TwinReason::Surplus => "surplus",
+        };
+        let placed = &twin.copy.placed;
+        let worker = name(placed.on.lock);
+        TwinView { reason: reason.to_owned(), worker, run_id: placed.run.to_string() }
+    });
+    let stopping = copy.and_then(|copy| copy.stopping).map(|reason| match reason {
+        StopReason::Unwanted => "unwanted",
+        StopReason::Asked => "asked",
+        StopReason::Update => "update",
+        StopReason::Elsewhere => "elsewhere",
+        StopReason::Drain => "drain",
+    });
+    let index = match &key.work {
+        sterna_model::Work::Instance { index, .. } => *index,
+        sterna_model::Work::Task(_) | sterna_model::Work::Node { .. } => 0,
+    };
+    InstanceView {
+        key: key.to_string(),
+        index,
+        phase: instance.phase().to_string(),
+        since,
+        again_at,
+        worker: copy.and_then(|copy| name(copy.placed.on.lock)),
+        run_id: copy.map(|copy| copy.placed.run.to_string()),
+        version: copy.map(|copy| copy.version),
+        stopping: stopping.map(str::to_owned),
+        crashes: instance.crashes().count,
+        twin,
+    }
+}
+
+pub(crate) fn change(change: &Change) -> ChangeView {
+    let kind = match change {
+        Change::Create { .. } => "create",
+        Change::Delete { .. } => "delete",
+        Change::InPlace { .. } => "in-place",
+        Change::Start { .. } => "start",
+        Change::Stop { .. } => "stop",
+        Change::Restart { .. } => "restart",
+    };
+    ChangeView { kind: kind.to_owned(), text: change.to_string() }
+}
+
+/// Why something is not where it should be, or that it is.
+pub(crate) fn explained(key: &WorkKey, why: Option<&Why>) -> Explained {
+    let key = key.to_string();
+    let Some(why) = why else {
+        let text = "it is where its spec wants it".to_owned();
+        let next = "nothing: it stays so".to_owned();
+        let (since, at) = (None, None);
+        return Explained { key, is_well: true, rule: "well".to_owned(), text, since, next, at };
+    };
+    let rule = match &why.rule {
+        Rule::Waiting => "waiting",
+        Rule::Unplaced(_) => "unplaced",
+        Rule::TurnedDown => "turned-down",
+        Rule::Starting { .. } => "starting",
+        Rule::Stopping { .. } => "stopping",
+        Rule::Crashed { .. } => "crashed",
+        Rule::GivenUp { .. } => "given-up",
+        Rule::SlotTaken { .. } => "slot-taken",
+        Rule::Outdated { .. } => "outdated",
+        Rule::HasTwin { .. } => "has-twin",
+        Rule::Over { .. } => "over",
+    };
+    let (next, at) = match &why.next {
+        Next::At(at) => ("it is tried at that moment", Some(time(*at))),
+        Next::WhenTold => ("it goes on when its worker says more", None),
+        Next::WhenThereIsRoom => ("it is tried when a worker has more room, or another comes", None),
+        Next::WhenGone => ("it goes on when that copy is certainly gone", None),
+        Next::WhenChanged => ("nothing, until somebody changes a worker or its spec", None),
+        Next::Nothing => ("nothing: it stays so", None),
+    };
+    let text = match &why.rule {
+        Rule::Over { end } => format!("it is over: {}", over_text(end)),
+        rule => rule.to_string(),
+    };
+    Explained {
+        key,
+        is_well: false,
+        rule: rule.to_owned(),
+        text,
+        since: why.since.map(time),
+        next: next.to_owned(),
+        at,
+    }
+}
+
+/// An end that may be a worker's report.
+fn over_text(end: &str) -> String {
+    let report = TaskEnd::Ran { is_success: false, report: end.into() };
+    match serde_json::from_str::<Value>(end) {
+        Ok(Value::Object(_)) => end_text(&report),
+        Ok(_) | Err(_) => end.to_owned(),
+    }
+}
+
+/// Where an instance takes requests, by its own copy and by one that is being moved.
+pub(crate) fn endpoints(mirror: &Mirror, key: &WorkKey, instance: &Instance) -> Vec<EndpointView> {
+    let sterna_model::Work::Instance { index, .. } = &key.work else { return Vec::new() };
+    let runs = match instance.state() {
+        InstanceState::Running { copy, .. } => Some(copy),
+        InstanceState::Unclaimed { .. }
+        | InstanceState::Claimed { .. }
+        | InstanceState::Crashed { .. } => None,
+    };
+    // What is being moved takes requests until another copy runs.
+    let twin = instance.twin().filter(|twin| {
+        twin.reason == TwinReason::Evacuating && twin.running_since.is_some() && runs.is_none()
+    });
+    let copies = runs.into_iter().chain(twin.map(|twin| &twin.copy));
+    let endpoint = |copy: &InstanceCopy| {
+        let told: Value = serde_json::from_slice(copy.told.as_deref()?).ok()?;
+        if told["is_ready"] == false || copy.stopping.is_some() {
+            return None;
+        }
+        let ports = told["ports"].as_object()?.iter().filter_map(|(name, port)| {
+            Some((name.clone(), u16::try_from(port.as_u64()?).ok()?))
+        });
+        Some(EndpointView {
+            index: *index,
+            worker: mirror.worker(copy.placed.on.lock)?.to_string(),
+            address: told["address"].as_str()?.to_owned(),
+            ports: ports.collect(),
+            run_id: copy.placed.run.to_string(),
+        })
+    };
+    copies.filter_map(endpoint).collect()
+}
