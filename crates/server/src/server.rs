@@ -148,10 +148,13 @@ impl Server {
     }
 
     /// Waits until it can be asked for anything.
-    pub async fn ready(&mut self) {
-        let is_ready = |standing: &Standing| matches!(standing, Standing::Leads(_));
-        // Only its end can be the reason not to be; who waits for that is told.
-        drop(self.standing.wait_for(is_ready).await);
+    pub fn ready(&self) -> impl Future<Output = ()> + Send + use<> {
+        let mut standing = self.standing.clone();
+        async move {
+            let is_ready = |standing: &Standing| matches!(standing, Standing::Leads(_));
+            // Only its end can be the reason not to be; who waits for that is told.
+            drop(standing.wait_for(is_ready).await);
+        }
     }
 
     /// Ends it: it resigns first, so that another may lead at once.

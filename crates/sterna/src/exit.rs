@@ -10,6 +10,8 @@ pub(crate) const USAGE: u8 = 64;
 /// A pattern or a spec that is refused.
 pub(crate) const SPEC: u8 = 65;
 
+/// Nobody is there.
+pub(crate) const UNREACHABLE: u8 = 69;
 /// Somebody else is at it now.
 pub(crate) const TRY_AGAIN: u8 = 75;
 /// Not allowed.
@@ -42,6 +44,16 @@ pub(crate) fn coded(code: u8) -> impl FnOnce(anyhow::Error) -> anyhow::Error {
     }
 }
 
+/// An exit code about which there is nothing to say.
+pub(crate) fn silent(code: u8) -> anyhow::Error {
+    coded(code)(anyhow::anyhow!(""))
+}
+
+/// An error that was drawn already.
+pub(crate) fn drawn(code: u8, text: String) -> anyhow::Error {
+    coded(code)(anyhow::anyhow!(text))
+}
+
 /// The exit code of an error.
 pub(crate) fn code(error: &anyhow::Error) -> u8 {
     if let Some(coded) = error.downcast_ref::<Coded>() {
@@ -49,7 +61,7 @@ pub(crate) fn code(error: &anyhow::Error) -> u8 {
     }
     match error.downcast_ref::<OpenError>() {
         Some(OpenError::Url { .. }) => USAGE,
-        Some(OpenError::Unreachable { .. } | OpenError::NoDatabase { .. }) => 69,
+        Some(OpenError::Unreachable { .. } | OpenError::NoDatabase { .. }) => UNREACHABLE,
         Some(OpenError::InUse { .. } | OpenError::NoLeader { .. } | OpenError::NotReady { .. }) => {
             TRY_AGAIN
         }

@@ -3,18 +3,29 @@
 //! A command's doc comment is its help. What a command answers goes to stdout, what it says about
 //! its work to stderr; `--json` makes the answer parseable. `exit` has the exit codes.
 
+mod apply;
 mod bench;
 mod clock;
 mod cron;
+mod dev;
 mod exit;
 mod out;
+mod remote;
+mod run;
+mod server;
+mod show;
 mod sim;
 mod store;
+mod table;
+mod until_eof;
+mod verbs;
 mod worker;
 
-use std::process::ExitCode;
+use std::{io, process::ExitCode};
 
-use clap::{Parser, error::ErrorKind};
+use clap::{CommandFactory, Parser, error::ErrorKind};
+
+use self::verbs::{Verb, WorkerVerb};
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -29,11 +40,44 @@ struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum Command {
-    Bench(bench::Args),
-    Cron(cron::Args),
-    Sim(sim::Args),
-    Store(store::Args),
+    Dev(dev::Args),
+    Run(run::Args),
+    Apply(apply::Args),
+    Plan(apply::PlanArgs),
+    Ls(show::LsArgs),
+    Status(show::StatusArgs),
+    Why(show::WhyArgs),
+    Logs(show::LogsArgs),
+    Events(show::EventsArgs),
+    /// End a task: it will not run, or not go on
+    Cancel(verbs::Args),
+    /// End one instance of a service gracefully; it comes back
+    Stop(verbs::Args),
+    /// Kill a task or one instance at once
+    Kill(verbs::Args),
+    /// Forget a task that is over, or end a service and all its instances
+    Delete(verbs::Args),
+    Drain(verbs::DrainArgs),
+    /// Give a worker work again
+    Undrain(verbs::WorkerArgs),
+    /// Say that nothing runs any more on the machine of a worker; said wrongly, work may run twice
+    DeclareDead(verbs::WorkerArgs),
+    /// Take a worker that is gone, and has nothing, off the list
+    Forget(verbs::WorkerArgs),
+    Server(server::Args),
     Worker(worker::Args),
+    Cron(cron::Args),
+    Store(store::Args),
+    Sim(sim::Args),
+    Bench(bench::Args),
+    Completions(CompletionsArgs),
+}
+
+/// Print a script that completes commands, for a shell to read
+#[derive(Debug, clap::Args)]
+struct CompletionsArgs {
+    /// For which shell
+    shell: clap_complete::Shell,
 }
 
 fn main() -> ExitCode {
@@ -46,11 +90,33 @@ fn main() -> ExitCode {
         Err(error) => return usage(&error),
     };
     let result = match args.command {
-        Command::Bench(args) => bench::run(args),
-        Command::Cron(args) => cron::run(args),
-        Command::Sim(args) => sim::run(args),
-        Command::Store(args) => store::run(args),
+        Command::Dev(args) => dev::run(args),
+        Command::Run(args) => run::run(args),
+        Command::Apply(args) => apply::run(args),
+        Command::Plan(args) => apply::plan(args),
+        Command::Ls(args) => show::ls(args),
+        Command::Status(args) => show::status(args),
+        Command::Why(args) => show::why(args),
+        Command::Logs(args) => show::logs(args),
+        Command::Events(args) => show::events(args),
+        Command::Cancel(args) => verbs::run(args, Verb::Cancel),
+        Command::Stop(args) => verbs::run(args, Verb::Stop),
+        Command::Kill(args) => verbs::run(args, Verb::Kill),
+        Command::Delete(args) => verbs::run(args, Verb::Delete),
+        Command::Drain(args) => verbs::drain(args),
+        Command::Undrain(args) => verbs::of_worker(args, WorkerVerb::Undrain),
+        Command::DeclareDead(args) => verbs::of_worker(args, WorkerVerb::DeclareDead),
+        Command::Forget(args) => verbs::of_worker(args, WorkerVerb::Forget),
+        Command::Server(args) => server::run(args),
         Command::Worker(args) => worker::run(args),
+        Command::Cron(args) => cron::run(args),
+        Command::Store(args) => store::run(args),
+        Command::Sim(args) => sim::run(args),
+        Command::Bench(args) => bench::run(args),
+        Command::Completions(args) => {
+            clap_complete::generate(args.shell, &mut Args::command(), "sterna", &mut io::stdout());
+            Ok(())
+        }
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -26,11 +26,25 @@ pub(crate) fn answer(text: &str) -> anyhow::Result<Heard> {
 
 /// Says why the command failed: what happened first, then each cause.
 pub(crate) fn error(error: &anyhow::Error) {
-    let mut text = format!("error: {error}");
+    let text = error.to_string();
+    if text.is_empty() {
+        return;
+    }
+    let mut text = if text.starts_with("error") || text.starts_with('\u{1b}') {
+        text
+    } else {
+        format!("error: {text}")
+    };
     for cause in error.chain().skip(1) {
         text += &format!("\n  because: {cause}");
     }
     // Nothing is left to do if even this cannot be written.
+    drop(writeln!(io::stderr(), "{text}"));
+}
+
+/// Says something to people, beside the answer.
+pub(crate) fn note(text: &str) {
+    // Nothing is left to do if it cannot be written.
     drop(writeln!(io::stderr(), "{text}"));
 }
 

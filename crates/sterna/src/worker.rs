@@ -62,6 +62,9 @@ pub(crate) struct Args {
     /// Ask the leader for no new work (yes), or for work again (no)
     #[arg(long, value_name = "YES|NO", value_parser = yes_or_no)]
     drain: Option<bool>,
+    /// End when standard input ends
+    #[arg(long, hide = true)]
+    until_eof: bool,
 }
 
 fn name(text: &str) -> Result<Name, String> {
@@ -87,6 +90,9 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
     let files = Files::raise();
     // Before any thread is made.
     let interrupts = Interrupts::watch().context("cannot take signals")?;
+    if args.until_eof {
+        crate::until_eof::watch()?;
+    }
     let name = match args.name {
         Some(name) => name,
         None => host_name()?,

@@ -14,7 +14,10 @@ use http::header;
 use serde_json::{Value, json};
 use sterna_api::rest::{Code, LogPage, Refused};
 use sterna_model::{Lock, RunId, WorkKey};
-use tokio::{sync::oneshot, time::timeout};
+use tokio::{
+    sync::oneshot,
+    time::{sleep, timeout},
+};
 
 use super::{Answer, Api, bad, not_found, refusal::Refusal, services::instance_key, task_key};
 use crate::shared::Shared;
@@ -23,6 +26,9 @@ use crate::shared::Shared;
 const WITHIN: Duration = Duration::from_secs(10);
 /// How long a worker waits for something new before it says that there is nothing.
 const WAIT: Duration = Duration::from_secs(20);
+
+/// When to look again for a log that is not there yet.
+const SOON: Duration = Duration::from_millis(20);
 
 /// Which lines.
 #[derive(Clone, Debug, Default, serde::Deserialize, utoipa::IntoParams)]
@@ -208,6 +214,14 @@ impl Following {
             let page = self.next(&place, look.is_over, change).await;
             let page = match page {
                 Some(Ok(page)) => page,
+                // Its worker has not begun it, or keeps nothing of it.
+                Some(Err(refused)) if refused.code == Code::NotFound => {
+                    if look.is_over {
+                        return None;
+                    }
+                    sleep(SOON).await;
+                    continue;
+                }
                 Some(Err(refused)) => {
                     self.is_over = true;
                     let text = json!({ "error": refused });

@@ -1,0 +1,121 @@
+//! `sterna apply` and `sterna plan`.
+
+use std::{fs, io::IsTerminal, path::PathBuf};
+
+use anyhow::Context;
+use sterna_api::{
+    rest::{self, Applied, File, Plan},
+    spec::{Look, Source, read},
+};
+
+use crate::{
+    exit, out,
+    remote::{Remote, failed, wait},
+    run::pretty,
+};
+
+/// Make what runs be like what these files want
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Specs in TOML or JSON; - for standard input
+    #[arg(required = true, value_name = "SPEC")]
+    files: Vec<PathBuf>,
+    /// Print the answer as JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    remote: Remote,
+}
+
+/// Show exactly what applying these files would change, and change nothing
+#[derive(Debug, clap::Args)]
+pub(crate) struct PlanArgs {
+    #[command(flatten)]
+    args: Args,
+}
+
+/// Reads files, and says everything that is wrong with them before anybody is asked.
+pub(crate) fn files(paths: &[PathBuf]) -> anyhow::Result<rest::Apply> {
+    let mut files = Vec::new();
+    for path in paths {
+        let is_input = path.as_os_str() == "-";
+        let text = if is_input {
+            std::io::read_to_string(std::io::stdin())
+        } else {
+            fs::read_to_string(path)
+        };
+        let text = text.with_context(|| format!("cannot read {}", path.display()));
+        let text = text.map_err(exit::coded(exit::SPEC))?;
+        let name = if is_input { "stdin".to_owned() } else { path.display().to_string() };
+        files.push(File { name, text });
+    }
+    let sources: Vec<_> =
+        files.iter().map(|file| Source { name: &file.name, text: &file.text }).collect();
+    if let Err(problems) = read(&sources) {
+        let is_terminal = std::io::stderr().is_terminal();
+        let look = if is_terminal { Look::Coloured } else { Look::Plain };
+        return Err(exit::drawn(exit::SPEC, problems.draw(look)));
+    }
+    Ok(rest::Apply { files })
+}
+
+pub(crate) fn run(args: Args) -> anyhow::Result<()> {
+    let asked = files(&args.files)?;
+    wait(async {
+        let mut client = args.remote.client()?;
+        let path = args.remote.path("apply");
+        let applied: Applied =
+            client.call(http::Method::POST, &path, Some(&asked)).await.map_err(failed)?;
+        let text = if args.json { pretty(&applied)? } else { told(&applied) };
+        out::answer(&text)?;
+        Ok(())
+    })
+}
+
+/// What was done, line by line.
+pub(crate) fn told(applied: &Applied) -> String {
+    let mut lines = Vec::new();
+    for service in &applied.services {
+        lines.extend(changes(&service.name, service));
+    }
+    for task in &applied.tasks {
+        let what = if task.started {
+            format!("started as {}", task.task)
+        } else {
+            "as it was: this version was started, or is not to start".to_owned()
+        };
+        lines.push(format!("task {}: {what}", task.name));
+    }
+    lines.join("\n")
+}
+
+fn changes(name: &str, service: &rest::PlannedService) -> Vec<String> {
+    if service.changes.is_empty() {
+        return vec![format!("service {name}: as it was")];
+    }
+    service.changes.iter().map(|change| format!("service {name}: {}", change.text)).collect()
+}
+
+pub(crate) fn plan(PlanArgs { args }: PlanArgs) -> anyhow::Result<()> {
+    let asked = files(&args.files)?;
+    wait(async {
+        let mut client = args.remote.client()?;
+        let path = args.remote.path("plan");
+        let plan: Plan =
+            client.call(http::Method::POST, &path, Some(&asked)).await.map_err(failed)?;
+        if args.json {
+            out::answer(&pretty(&plan)?)?;
+            return Ok(());
+        }
+        let mut lines = Vec::new();
+        for service in &plan.services {
+            lines.extend(changes(&service.name, service));
+        }
+        for task in &plan.tasks {
+            let what = if task.starts { format!("starts as {}", task.task) } else { "as it is".to_owned() };
+            lines.push(format!("task {}: {what}", task.name));
+        }
+        out::answer(&lines.join("\n"))?;
+        Ok(())
+    })
+}

@@ -1,0 +1,287 @@
+//! `sterna dev`: a whole cluster in one command.
+//!
+//! ```text
+//!   dev ──stdin──▶ server      each is a process of its own; whatever becomes of dev, its end closes
+//!    └───stdin──▶ worker-1…   their standard input, and they end as TERM ends them
+//! ```
+
+use std::{
+    fs,
+    net::SocketAddr,
+    path::PathBuf,
+    process::Stdio,
+    time::Duration,
+};
+
+use anyhow::Context;
+use sterna_api::{
+    client::Client,
+    rest::{Applied, Apply, Status},
+};
+use tokio::{
+    io::{AsyncBufReadExt, BufReader},
+    process::{Child, Command},
+    signal::unix::{SignalKind, signal},
+    time::{Instant, sleep, timeout},
+};
+
+use crate::{
+    apply, exit, out,
+    remote::{self, failed},
+};
+
+/// How long a child may take to end by itself.
+const END_WITHIN: Duration = Duration::from_secs(15);
+/// How long everything may take to be there.
+const READY_WITHIN: Duration = Duration::from_secs(30);
+
+/// Run a whole cluster here: a server and workers, on this machine only, until Ctrl-C
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Where the API listens; port 0 is any that is free
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:7411")]
+    listen: SocketAddr,
+    /// Where everything is kept
+    #[arg(long, value_name = "DIR", default_value = remote::DEV)]
+    data: PathBuf,
+    /// How many workers
+    #[arg(long, value_name = "COUNT", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
+    workers: u32,
+    /// Specs to apply when everything is there
+    #[arg(value_name = "SPEC")]
+    specs: Vec<PathBuf>,
+}
+
+pub(crate) fn run(args: Args) -> anyhow::Result<()> {
+    let specs = if args.specs.is_empty() { None } else { Some(apply::files(&args.specs)?) };
+    remote::wait(Dev::run(args, specs))
+}
+
+/// Which child.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Role {
+    Server,
+    Worker(u32),
+}
+
+impl std::fmt::Display for Role {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Server => f.write_str("the server"),
+            Self::Worker(number) => write!(f, "worker-{number}"),
+        }
+    }
+}
+
+struct Dev {
+    data: PathBuf,
+    /// Where the server listens, or is to listen.
+    address: SocketAddr,
+    children: Vec<(Role, Child)>,
+}
+
+impl Dev {
+    async fn run(args: Args, specs: Option<Apply>) -> anyhow::Result<()> {
+        let began = Instant::now();
+        let mut interrupted = signal(SignalKind::interrupt()).context("cannot take signals")?;
+        let mut ended = signal(SignalKind::terminate()).context("cannot take signals")?;
+        remote::directory(&args.data)?;
+        let data = fs::canonicalize(&args.data).context("the data directory cannot be found")?;
+        let mut dev = Self { data, address: args.listen, children: Vec::new() };
+        let started = tokio::select! {
+            started = dev.start(args.workers, specs, began) => started,
+            _ = interrupted.recv() => Ok(()),
+            _ = ended.recv() => Ok(()),
+        };
+        let worked = match started {
+            Ok(()) => tokio::select! {
+                worked = dev.watch() => worked,
+                _ = interrupted.recv() => Ok(()),
+                _ = ended.recv() => Ok(()),
+            },
+            Err(error) => Err(error),
+        };
+        dev.end().await;
+        worked
+    }
+
+    async fn start(
+        &mut self,
+        workers: u32,
+        specs: Option<Apply>,
+        began: Instant,
+    ) -> anyhow::Result<()> {
+        self.start_server().await?;
+        for number in 1..=workers {
+            let worker = self.start_worker(number)?;
+            self.children.push((Role::Worker(number), worker));
+        }
+        let mut client = self.client();
+        self.ready(&mut client, workers).await?;
+        self.welcome(began.elapsed());
+        if let Some(specs) = specs {
+            let path = "/v1/namespaces/default/apply";
+            let applied: Applied =
+                client.call(http::Method::POST, path, Some(&specs)).await.map_err(failed)?;
+            out::note(&apply::told(&applied));
+        }
+        Ok(())
+    }
+
+    fn client(&self) -> Client {
+        let token = fs::read_to_string(self.data.join(sterna_server::TOKEN_FILE));
+        Client::new(self.address.to_string(), token.unwrap_or_default().trim())
+    }
+
+    /// Waits until all workers take work.
+    async fn ready(&mut self, client: &mut Client, workers: u32) -> anyhow::Result<()> {
+        let until = Instant::now() + READY_WITHIN;
+        loop {
+            if let Ok(status) = client.get::<Status>("/v1/status").await {
+                let healthy = status.workers.get("healthy").copied().unwrap_or(0);
+                if status.takes_work && healthy >= workers as usize {
+                    return Ok(());
+                }
+            }
+            if Instant::now() > until {
+                let log = self.data.join("worker-1.log");
+                anyhow::bail!("no worker came within 30 s; see {}", log.display());
+            }
+            sleep(Duration::from_millis(5)).await;
+        }
+    }
+
+    fn welcome(&self, took: Duration) {
+        let data = self.data.display();
+        out::note(&format!(
+            "sterna is here after {} ms\n\
+             \n\
+             \x20 API    http://{}/v1\n\
+             \x20 data   {data}\n\
+             \x20 token  {data}/{}\n\
+             \n\
+             Try, in another terminal in this directory:\n\
+             \n\
+             \x20 sterna run -- echo hello\n\
+             \x20 sterna ls\n\
+             \x20 sterna events --follow\n\
+             \n\
+             Ctrl-C ends everything that runs here.\n",
+            took.as_millis(),
+            self.address,
+            sterna_server::TOKEN_FILE,
+        ));
+    }
+
+    async fn start_server(&mut self) -> anyhow::Result<()> {
+        let mut command = self.command("server.log")?;
+        command.arg("server").arg("--make").arg("--data").arg(&self.data);
+        command.arg("--listen").arg(self.address.to_string()).arg("--until-eof");
+        command.stdout(Stdio::piped());
+        let mut server = command.spawn().context("cannot start the server")?;
+        let stdout = server.stdout.take().context("the server has no output")?;
+        let mut said = String::new();
+        let mut stdout = BufReader::new(stdout);
+        let read = timeout(READY_WITHIN, stdout.read_line(&mut said)).await;
+        if !matches!(read, Ok(Ok(1..))) {
+            let log = self.data.join("server.log");
+            // It says why, and that is all there is to say.
+            let why = fs::read_to_string(&log).unwrap_or_default();
+            let why = why.lines().rev().take(4).collect::<Vec<_>>();
+            let why = why.into_iter().rev().collect::<Vec<_>>().join("\n  ");
+            drop(server.kill().await);
+            let error = anyhow::anyhow!("the server did not start; {} ends with\n  {why}", log.display());
+            return Err(exit::coded(exit::TRY_AGAIN)(error));
+        }
+        self.address = said.trim().parse().context("the server does not say where it listens")?;
+        self.children.push((Role::Server, server));
+        Ok(())
+    }
+
+    fn start_worker(&self, number: u32) -> anyhow::Result<Child> {
+        let name = format!("worker-{number}");
+        let mut command = self.command(&format!("{name}.log"))?;
+        command.arg("worker").arg("--join").arg(self.address.to_string());
+        command.arg("--name").arg(&name).arg("--data").arg(self.data.join(&name));
+        command.arg("--until-eof").stdout(Stdio::null());
+        command.spawn().with_context(|| format!("cannot start {name}"))
+    }
+
+    /// This same program, in a process group of its own: Ctrl-C is for `dev` alone.
+    fn command(&self, log: &str) -> anyhow::Result<Command> {
+        let program = std::env::current_exe().context("this program cannot be found")?;
+        let path = self.data.join(log);
+        let log = fs::OpenOptions::new().create(true).append(true).open(&path);
+        let log = log.with_context(|| format!("cannot write to {}", path.display()))?;
+        let mut command = Command::new(program);
+        command.stdin(Stdio::piped()).stderr(log).process_group(0);
+        Ok(command)
+    }
+
+    /// Starts again what dies.
+    async fn watch(&mut self) -> anyhow::Result<()> {
+        let mut pause = Duration::from_millis(100);
+        loop {
+            let (role, how, lived) = self.death().await;
+            out::warning(&format!("{role} {how}; it is started again"));
+            pause = if lived > Duration::from_secs(30) {
+                Duration::from_millis(100)
+            } else {
+                (pause * 2).min(Duration::from_secs(5))
+            };
+            sleep(pause).await;
+            match role {
+                Role::Server => {
+                    if let Err(error) = self.start_server().await {
+                        out::error(&error);
+                    }
+                }
+                Role::Worker(number) => {
+                    let worker = self.start_worker(number)?;
+                    self.children.push((role, worker));
+                }
+            }
+        }
+    }
+
+    /// Waits for the death of a child.
+    async fn death(&mut self) -> (Role, String, Duration) {
+        let began = Instant::now();
+        loop {
+            let dead = self.children.iter_mut().enumerate().find_map(|(at, (_, child))| {
+                let how = child.try_wait().ok().flatten()?;
+                Some((at, format!("died ({how})")))
+            });
+            if let Some((at, how)) = dead {
+                let (role, _) = self.children.remove(at);
+                return (role, how, began.elapsed());
+            }
+            // A server that could not be started again is tried again.
+            if !self.children.iter().any(|(role, _)| *role == Role::Server) {
+                return (Role::Server, "is not there".to_owned(), began.elapsed());
+            }
+            sleep(Duration::from_millis(50)).await;
+        }
+    }
+
+    /// Ends everything: workers first, so that what they run is recorded, then the server.
+    async fn end(&mut self) {
+        let (servers, workers): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut self.children).into_iter().partition(|(role, _)| *role == Role::Server);
+        for children in [workers, servers] {
+            let mut ending = Vec::new();
+            for (role, mut child) in children {
+                drop(child.stdin.take());
+                ending.push((role, child));
+            }
+            for (role, mut child) in ending {
+                if timeout(END_WITHIN, child.wait()).await.is_err() {
+                    out::warning(&format!("{role} does not end by itself, and is killed"));
+                    drop(child.kill().await);
+                }
+            }
+        }
+        drop(fs::remove_file(self.data.join(remote::ADDRESS)));
+    }
+}
+

@@ -1,0 +1,167 @@
+//! How a command finds its server, and asks it.
+//!
+//! | what | first of these |
+//! | --- | --- |
+//! | server | `--server`, `STERNA_SERVER`, the `dev` of this directory or one above it |
+//! | token | `STERNA_TOKEN`, `STERNA_TOKEN_FILE`, the same `dev`'s `admin.token` |
+
+use std::{
+    env, fs,
+    path::{Path, PathBuf},
+};
+
+use anyhow::Context;
+use sterna_api::{
+    client::{Client, ClientError},
+    rest::{Page, Refused, ServiceView, TaskView},
+};
+use sterna_model::{Kind, Name, Namespace, SelectError, Selector, Target};
+
+use crate::exit;
+
+/// Where `dev` keeps everything, unless it is told otherwise.
+pub(crate) const DEV: &str = ".sterna";
+/// The file in which a server says where it listens.
+pub(crate) const ADDRESS: &str = "address";
+
+/// Whom to ask.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct Remote {
+    /// The server, as HOST:PORT; the `dev` of this directory if none is named
+    #[arg(long, value_name = "HOST:PORT", env = "STERNA_SERVER", global = true)]
+    server: Option<String>,
+    /// Where names hold
+    #[arg(long, value_name = "NAME", default_value = "default", global = true)]
+    namespace: String,
+}
+
+impl Remote {
+    /// A connection to the server.
+    pub(crate) fn client(&self) -> anyhow::Result<Client> {
+        let dev = dev();
+        let of_dev = |file: &str| {
+            let text = fs::read_to_string(dev.as_ref()?.join(file)).ok()?;
+            Some(text.trim().to_owned())
+        };
+        let server = self.server.clone().or_else(|| of_dev(ADDRESS)).context(
+            "no server is named, and no `sterna dev` has run here: use --server HOST:PORT or \
+             STERNA_SERVER, or start `sterna dev`",
+        );
+        let server = server.map_err(exit::coded(exit::USAGE))?;
+        let token = token().or_else(|| of_dev(sterna_server::TOKEN_FILE)).unwrap_or_default();
+        Ok(Client::new(server, token))
+    }
+
+    /// Where names hold.
+    pub(crate) fn namespace(&self) -> anyhow::Result<Namespace> {
+        let namespace = Namespace::new(&self.namespace).context("--namespace");
+        namespace.map_err(exit::coded(exit::USAGE))
+    }
+
+    /// The path of something in the namespace.
+    pub(crate) fn path(&self, rest: &str) -> String {
+        format!("/v1/namespaces/{}/{rest}", self.namespace)
+    }
+}
+
+fn token() -> Option<String> {
+    if let Ok(token) = env::var("STERNA_TOKEN") {
+        return Some(token);
+    }
+    let text = fs::read_to_string(env::var_os("STERNA_TOKEN_FILE")?).ok()?;
+    Some(text.trim().to_owned())
+}
+
+/// The directory of the `dev` that runs, or ran, here or above.
+fn dev() -> Option<PathBuf> {
+    let here = env::current_dir().ok()?;
+    here.ancestors().map(|above| above.join(DEV)).find(|path| path.join(ADDRESS).is_file())
+}
+
+/// An error of the client with its exit code, and what to do.
+pub(crate) fn failed(error: ClientError) -> anyhow::Error {
+    let code = match &error {
+        ClientError::Refused(refused) => refused.code.exit_code(),
+        ClientError::Unreachable { .. } | ClientError::NoServer { .. } => exit::UNREACHABLE,
+        _ => exit::TRY_AGAIN,
+    };
+    let error = match error {
+        ClientError::Refused(refused) => refusal(&refused),
+        ClientError::Unreachable { .. } => {
+            let remedy = "start one with `sterna dev`, or name another by --server";
+            anyhow::Error::new(error).context(format!("no server to ask; {remedy}"))
+        }
+        other => other.into(),
+    };
+    exit::coded(code)(error)
+}
+
+fn refusal(refused: &Refused) -> anyhow::Error {
+    let mut text = refused.message.clone();
+    for problem in &refused.problems {
+        text += &format!(
+            "\n  {}:{}:{}: {}: {}; {}",
+            problem.file, problem.line, problem.column, problem.place, problem.reason, problem.remedy
+        );
+    }
+    anyhow::anyhow!("{text}\n  remedy: {}", refused.remedy)
+}
+
+/// The one thing that a selector means, by what there is.
+pub(crate) async fn resolve(
+    client: &mut Client,
+    remote: &Remote,
+    text: &str,
+    kinds: &[Kind],
+) -> anyhow::Result<Target> {
+    let selector: Selector = text
+        .parse()
+        .map_err(|error: SelectError| exit::coded(exit::USAGE)(error.into()))?;
+    let (mut names, mut last): (Vec<(Kind, Name)>, Option<(String, Kind, Name)>) = (Vec::new(), None);
+    if kinds.contains(&Kind::Task) {
+        for task in all::<TaskView>(client, &remote.path("tasks")).await? {
+            let name = Name::new(&task.name)?;
+            if last.as_ref().is_none_or(|(made, ..)| *made < task.made) {
+                last = Some((task.made, Kind::Task, name.clone()));
+            }
+            names.push((Kind::Task, name));
+        }
+    }
+    if kinds.contains(&Kind::Service) {
+        for service in all::<ServiceView>(client, &remote.path("services")).await? {
+            names.push((Kind::Service, Name::new(&service.name)?));
+        }
+    }
+    let last = last.as_ref().map(|(_, kind, name)| (*kind, name));
+    let known = names.iter().map(|(kind, name)| (*kind, name));
+    Ok(selector.resolve(&remote.namespace()?, last, known)?)
+}
+
+/// Everything in a list, page by page.
+pub(crate) async fn all<T: serde::de::DeserializeOwned>(
+    client: &mut Client,
+    path: &str,
+) -> anyhow::Result<Vec<T>> {
+    let (mut items, mut after) = (Vec::new(), String::new());
+    loop {
+        let between = if path.contains('?') { '&' } else { '?' };
+        let page: Page<T> =
+            client.get(&format!("{path}{between}limit=1000&after={after}")).await.map_err(failed)?;
+        items.extend(page.items);
+        match page.next {
+            Some(next) => after = next,
+            None => return Ok(items),
+        }
+    }
+}
+
+/// Runs something that waits for a server.
+pub(crate) fn wait<T>(future: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    runtime.context("cannot wait for anything")?.block_on(future)
+}
+
+/// A directory that is made if it is not there.
+pub(crate) fn directory(path: &Path) -> anyhow::Result<()> {
+    fs::create_dir_all(path).with_context(|| format!("cannot make {}", path.display()))
+}

@@ -1,0 +1,87 @@
+//! `sterna server`.
+
+use std::{
+    fs,
+    io::{self, Write},
+    net::SocketAddr,
+    path::PathBuf,
+    sync::Arc,
+};
+
+use anyhow::Context;
+use sterna_server::{Config, Server};
+use tokio::signal::unix::{SignalKind, signal};
+
+use crate::{clock, exit, remote, until_eof};
+
+/// Serve the API, lead workers, and keep everything in a store; on this machine only, until there is TLS
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Where to listen; port 0 is any that is free
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:7411")]
+    listen: SocketAddr,
+    /// Where this server keeps its token and what it has seen of the store
+    #[arg(long, value_name = "DIR")]
+    data: PathBuf,
+    /// Where everything is kept: file:DIR, postgres://... or etcd://...; file:DATA/store if none
+    #[arg(long, value_name = "URL")]
+    store: Option<String>,
+    /// Make a new cluster if the store is empty and none was seen here
+    #[arg(long)]
+    make: bool,
+    /// End when standard input ends, and say on standard output when it can be asked
+    #[arg(long, hide = true)]
+    until_eof: bool,
+}
+
+pub(crate) fn run(args: Args) -> anyhow::Result<()> {
+    if args.until_eof {
+        until_eof::watch()?;
+    }
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    runtime.context("cannot wait for anything")?.block_on(serve(args))
+}
+
+async fn serve(args: Args) -> anyhow::Result<()> {
+    let mut ended = signal(SignalKind::terminate()).context("cannot take signals")?;
+    let mut interrupted = signal(SignalKind::interrupt()).context("cannot take signals")?;
+    remote::directory(&args.data)?;
+    let url = args.store.unwrap_or_else(|| format!("file:{}", args.data.join("store").display()));
+    let store = sterna_store::open(&url).await?;
+    for warning in store.warnings() {
+        say(&format!("warning: {warning}"));
+    }
+    let data = args.data.clone();
+    let config = Config { store, listen: args.listen, data, makes_cluster: args.make };
+    let server = Server::start(config, Arc::new(say)).await;
+    let mut server = server.map_err(|error| exit::coded(1)(error.into()))?;
+    let address = server.address();
+    let file = args.data.join(remote::ADDRESS);
+    let told = fs::write(&file, format!("{address}\n"));
+    told.with_context(|| format!("cannot write {}", file.display()))?;
+    say(&format!("listens on {address}"));
+    let mut is_told = false;
+    loop {
+        tokio::select! {
+            _ = ended.recv() => break,
+            _ = interrupted.recv() => break,
+            () = server.ready(), if !is_told => {
+                is_told = true;
+                if args.until_eof {
+                    // Nobody listens, perhaps; it goes on.
+                    drop(writeln!(io::stdout(), "{address}"));
+                    drop(io::stdout().flush());
+                }
+            }
+            ended = server.ended() => return Ok(ended?),
+        }
+    }
+    say("ends");
+    Ok(server.stop().await?)
+}
+
+/// A line about what the server does.
+fn say(text: &str) {
+    // Nobody listens, perhaps; it goes on.
+    drop(writeln!(io::stderr(), "{} server {text}", clock::wall_time()));
+}

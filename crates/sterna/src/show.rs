@@ -1,0 +1,414 @@
+//! `sterna ls`, `status`, `why`, `logs` and `events`.
+
+use std::io::{self, Write};
+
+use anyhow::Context;
+use sterna_api::rest::{
+    EventView, Explained, InstanceView, LogLine, Page, ServiceView, Status, TaskView, WorkerView,
+};
+use sterna_model::{Kind, Target, Work};
+
+use crate::{
+    out,
+    remote::{Remote, all, failed, resolve, wait},
+    run::{age, pretty, unhex},
+    table::Table,
+};
+
+/// List what there is: services and tasks, or one kind of thing
+#[derive(Debug, clap::Args)]
+pub(crate) struct LsArgs {
+    /// What to list
+    #[arg(value_enum)]
+    what: Option<What>,
+    /// Print everything that is known as JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    remote: Remote,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum What {
+    Services,
+    Instances,
+    Tasks,
+    Workers,
+}
+
+pub(crate) fn ls(args: LsArgs) -> anyhow::Result<()> {
+    wait(async {
+        let mut client = args.remote.client()?;
+        let remote = &args.remote;
+        let (mut json, mut tables) = (serde_json::Map::new(), Vec::new());
+        let wants = |what| args.what.is_none_or(|asked| asked == what);
+        if wants(What::Services) {
+            let services: Vec<ServiceView> = all(&mut client, &remote.path("services")).await?;
+            json.insert("services".to_owned(), serde_json::to_value(&services)?);
+            let mut table = Table::new(&["SERVICE", "RUNNING", "VERSION", "COMMAND"]);
+            for it in &services {
+                let running = format!("{}/{}", it.running, it.instances);
+                let version = if it.is_updating {
+                    format!("{} (updating)", it.version)
+                } else {
+                    it.version.to_string()
+                };
+                table.row([it.name.clone(), running, version, it.run.join(" ")]);
+            }
+            tables.push((services.is_empty(), table));
+        }
+        if args.what == Some(What::Instances) {
+            let mut instances = Vec::new();
+            for service in all::<ServiceView>(&mut client, &remote.path("services")).await? {
+                let path = remote.path(&format!("services/{}/instances", service.name));
+                instances.extend(client.get::<Page<InstanceView>>(&path).await.map_err(failed)?.items);
+            }
+            json.insert("instances".to_owned(), serde_json::to_value(&instances)?);
+            let mut table = Table::new(&["INSTANCE", "PHASE", "SINCE", "CRASHES", "WORKER"]);
+            for it in &instances {
+                let name = it.key.rsplitn(3, '/').take(2).collect::<Vec<_>>();
+                let name = name.into_iter().rev().collect::<Vec<_>>().join("/");
+                let since = it.since.as_deref().map(age).unwrap_or_default();
+                let worker = it.worker.clone().unwrap_or_default();
+                table.row([name, it.phase.clone(), since, it.crashes.to_string(), worker]);
+            }
+            tables.push((instances.is_empty(), table));
+        }
+        if wants(What::Tasks) {
+            let tasks: Vec<TaskView> = all(&mut client, &remote.path("tasks")).await?;
+            json.insert("tasks".to_owned(), serde_json::to_value(&tasks)?);
+            tables.push((tasks.is_empty(), task_table(&tasks)));
+        }
+        if args.what == Some(What::Workers) {
+            let workers: Vec<WorkerView> = all(&mut client, "/v1/workers").await?;
+            json.insert("workers".to_owned(), serde_json::to_value(&workers)?);
+            tables.push((workers.is_empty(), worker_table(&workers)));
+        }
+        if args.json {
+            out::answer(&pretty(&json)?)?;
+            return Ok(());
+        }
+        let drawn: Vec<_> =
+            tables.iter().filter(|(is_empty, _)| !is_empty).map(|(_, table)| table.draw()).collect();
+        if drawn.is_empty() {
+            out::note("nothing is here yet; try `sterna run -- echo hello`");
+            return Ok(());
+        }
+        out::answer(&drawn.join("\n\n"))?;
+        Ok(())
+    })
+}
+
+fn task_table(tasks: &[TaskView]) -> Table {
+    let mut table = Table::new(&["TASK", "PHASE", "AGE", "WORKER", "END", "COMMAND"]);
+    for it in tasks {
+        let end = it.end.as_ref().map(|end| end.text.clone()).unwrap_or_default();
+        let worker = it.worker.clone().unwrap_or_default();
+        let command = it.run.join(" ").replace('\n', " ");
+        table.row([it.name.clone(), it.phase.clone(), age(&it.made), worker, end, command]);
+    }
+    table
+}
+
+fn worker_table(workers: &[WorkerView]) -> Table {
+    let mut table = Table::new(&["WORKER", "HEALTH", "WORK", "RUNS", "CORES", "MEMORY", "ZONE"]);
+    for it in workers {
+        let work = match (&it.draining_until, it.is_declared_dead, it.takes_work) {
+            (_, true, _) => "declared dead".to_owned(),
+            (Some(until), ..) => format!("drained by {until}"),
+            (None, false, true) => "takes".to_owned(),
+            (None, false, false) => "takes none".to_owned(),
+        };
+        let number = |field: &str| it.facts[field].as_u64().unwrap_or(0);
+        let cores = format!("{:.1}", number("cpu_millicores") as f64 / 1_000.0);
+        let memory = format!("{:.1} GiB", number("memory_bytes") as f64 / f64::from(1 << 30));
+        let zone = it.facts["zone"].as_str().unwrap_or_default().to_owned();
+        let runs = it.runs.to_string();
+        table.row([it.name.clone(), it.health.clone(), work, runs, cores, memory, zone]);
+    }
+    table
+}
+
+/// Say how the cluster is; succeeds as soon as work can be given
+#[derive(Debug, clap::Args)]
+pub(crate) struct StatusArgs {
+    /// Print it as JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    remote: Remote,
+}
+
+pub(crate) fn status(args: StatusArgs) -> anyhow::Result<()> {
+    wait(async {
+        let mut client = args.remote.client()?;
+        let status: Status = client.get("/v1/status").await.map_err(failed)?;
+        if args.json {
+            out::answer(&pretty(&status)?)?;
+        } else {
+            out::answer(&status_text(&status))?;
+        }
+        if status.takes_work {
+            return Ok(());
+        }
+        let error = anyhow::anyhow!("no worker takes work yet; see `sterna ls workers`");
+        Err(crate::exit::coded(crate::exit::TRY_AGAIN)(error))
+    })
+}
+
+fn status_text(status: &Status) -> String {
+    let counts = |all: &std::collections::BTreeMap<String, usize>| {
+        let all: Vec<_> = all.iter().map(|(word, count)| format!("{count} {word}")).collect();
+        if all.is_empty() { "none".to_owned() } else { all.join(", ") }
+    };
+    let services = status.services;
+    let mut lines = vec![
+        format!("cluster   {} (epoch {}, term {})", status.cluster, status.epoch, status.term),
+        format!("leader    {}, sterna {}", status.leader, status.version),
+        format!("store     {}, revision {}", status.store, status.revision),
+        format!("workers   {}", counts(&status.workers)),
+        format!(
+            "services  {}, {} of {} instances running",
+            services.services, services.running, services.wanted
+        ),
+        format!("tasks     {}", counts(&status.tasks)),
+    ];
+    for awaited in &status.waits_for {
+        let long = match awaited.seconds {
+            Some(seconds) => format!("for {seconds} s at most"),
+            None => "until it is back, or `sterna declare-dead` says that it is gone".to_owned(),
+        };
+        lines.push(format!("waits     for worker {}, {long}", awaited.worker));
+    }
+    lines.extend(status.warnings.iter().map(|warning| format!("warning   {warning}")));
+    lines.join("\n")
+}
+
+/// Say why something is not where it should be, and what happens next
+#[derive(Debug, clap::Args)]
+pub(crate) struct WhyArgs {
+    /// [KIND/]NAME[/INDEX], or last
+    selector: String,
+    /// Print it as JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    remote: Remote,
+}
+
+/// The path of one task or instance.
+pub(crate) fn path_of(remote: &Remote, target: &Target, rest: &str) -> anyhow::Result<String> {
+    Ok(match target {
+        Target::Whole { kind: Kind::Task, name } => remote.path(&format!("tasks/{name}{rest}")),
+        Target::Part(Work::Instance { service, index }) => {
+            remote.path(&format!("services/{service}/instances/{index}{rest}"))
+        }
+        Target::Whole { kind: Kind::Service, name } => {
+            remote.path(&format!("services/{name}/instances/0{rest}"))
+        }
+        other => anyhow::bail!("{other} is neither a task nor an instance of a service"),
+    })
+}
+
+pub(crate) fn why(args: WhyArgs) -> anyhow::Result<()> {
+    wait(async {
+        let mut client = args.remote.client()?;
+        let kinds = [Kind::Task, Kind::Service];
+        let target = resolve(&mut client, &args.remote, &args.selector, &kinds).await?;
+        let path = path_of(&args.remote, &target, "/why")?;
+        let why: Explained = client.get(&path).await.map_err(failed)?;
+        if args.json {
+            out::answer(&pretty(&why)?)?;
+            return Ok(());
+        }
+        let mut lines = vec![format!("{}: {}", why.key, why.text)];
+        if let Some(since) = &why.since {
+            lines.push(format!("  since  {since}, {} ago", age(since)));
+        }
+        let at = why.at.as_ref().map(|at| format!(": {at}")).unwrap_or_default();
+        lines.push(format!("  next   {}{at}", why.next));
+        out::answer(&lines.join("\n"))?;
+        Ok(())
+    })
+}
+
+/// Show what a task or an instance wrote
+#[derive(Debug, clap::Args)]
+pub(crate) struct LogsArgs {
+    /// [KIND/]NAME[/INDEX], or last
+    selector: String,
+    /// Go on as more comes, until the run is over
+    #[arg(long, short)]
+    follow: bool,
+    /// Only the last so many lines
+    #[arg(long, short = 'n', value_name = "COUNT")]
+    last: Option<usize>,
+    /// Only lines that match this regular expression
+    #[arg(long, value_name = "REGEX")]
+    matching: Option<String>,
+    /// Only what was written to one stream
+    #[arg(long, value_name = "STREAM", value_parser = ["stdout", "stderr", "events"])]
+    stream: Option<String>,
+    /// Show the time before each line
+    #[arg(long, short)]
+    times: bool,
+    /// Print each line as JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    remote: Remote,
+}
+
+pub(crate) fn logs(args: LogsArgs) -> anyhow::Result<()> {
+    wait(async {
+        let mut client = args.remote.client()?;
+        let kinds = [Kind::Task, Kind::Service];
+        let target = resolve(&mut client, &args.remote, &args.selector, &kinds).await?;
+        let mut query = String::new();
+        for (name, value) in [("matching", &args.matching), ("stream", &args.stream)] {
+            if let Some(value) = value {
+                query += &format!("&{name}={}", escaped(value));
+            }
+        }
+        let path = path_of(&args.remote, &target, "/logs")?;
+        let mut after = String::new();
+        if let Some(count) = args.last {
+            let page: sterna_api::rest::LogPage = client
+                .get(&format!("{path}?direction=backward&limit={}{query}", count.clamp(1, 1_000)))
+                .await
+                .map_err(failed)?;
+            for line in page.lines.iter().rev() {
+                print(&args, line)?;
+            }
+            if !args.follow {
+                return Ok(());
+            }
+            // From there on, forward.
+            if let Some(line) = page.lines.first() {
+                after = format!("{}:{}", line.run, line.line + 1);
+            }
+        }
+        if args.follow {
+            let path = format!("{path}?follow=true&after={after}{query}");
+            let mut lines = client.lines(&path).await.map_err(failed)?;
+            while let Some(line) = lines.next().await.map_err(failed)? {
+                match serde_json::from_slice(&line) {
+                    Ok(line) => print(&args, &line)?,
+                    Err(_) => out::warning(&String::from_utf8_lossy(&line)),
+                }
+            }
+            return Ok(());
+        }
+        loop {
+            let path = format!("{path}?after={after}{query}");
+            let page: sterna_api::rest::LogPage = client.get(&path).await.map_err(failed)?;
+            for line in &page.lines {
+                print(&args, line)?;
+            }
+            after = page.next;
+            if page.more != "now" {
+                return Ok(());
+            }
+        }
+    })
+}
+
+fn print(args: &LogsArgs, line: &LogLine) -> anyhow::Result<()> {
+    let mut text = if args.json {
+        serde_json::to_vec(line)?
+    } else if let Some(count) = line.missing {
+        format!("… {count} lines are missing here").into_bytes()
+    } else {
+        let mut text = if args.times { format!("{} ", line.at) } else { String::new() }.into_bytes();
+        match &line.bytes {
+            Some(digits) => text.extend(unhex(digits)),
+            None => text.extend_from_slice(line.text.as_bytes()),
+        }
+        text
+    };
+    text.push(b'\n');
+    let mut stdout = io::stdout().lock();
+    match stdout.write_all(&text).and_then(|()| stdout.flush()) {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {
+            Err(crate::exit::silent(0))
+        }
+        written => written.context("cannot write to standard output"),
+    }
+}
+
+/// A value in a query.
+pub(crate) fn escaped(text: &str) -> String {
+    let byte = |byte: u8| match byte {
+        b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => {
+            char::from(byte).to_string()
+        }
+        other => format!("%{other:02X}"),
+    };
+    text.bytes().map(byte).collect()
+}
+
+/// Show what happened, in order
+#[derive(Debug, clap::Args)]
+pub(crate) struct EventsArgs {
+    /// Go on as more happens
+    #[arg(long, short)]
+    follow: bool,
+    /// Only after this event, such as 1.3.42; from the first that is kept if none is named
+    #[arg(long, value_name = "ID")]
+    after: Option<String>,
+    /// Only of keys that begin so, such as default/task/
+    #[arg(long, value_name = "PREFIX")]
+    key: Option<String>,
+    /// Only of this kind, such as task-completed; may be a list with commas
+    #[arg(long, value_name = "KIND")]
+    kind: Option<String>,
+    /// Print each as JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    remote: Remote,
+}
+
+pub(crate) fn events(args: EventsArgs) -> anyhow::Result<()> {
+    wait(async {
+        let mut client = args.remote.client()?;
+        let mut path = format!("/v1/events?after={}", args.after.as_deref().unwrap_or("0"));
+        for (name, value) in [("key", &args.key), ("kind", &args.kind)] {
+            if let Some(value) = value {
+                path += &format!("&{name}={}", escaped(value));
+            }
+        }
+        if !args.follow {
+            path += "&until_now=true";
+        }
+        let mut lines = client.lines(&path).await.map_err(failed)?;
+        while let Some(line) = lines.next().await.map_err(failed)? {
+            let Some(data) = line.strip_prefix(b"data: ") else { continue };
+            let text = match serde_json::from_slice::<EventView>(data) {
+                Ok(_) if args.json => String::from_utf8_lossy(data).into_owned(),
+                Ok(event) => event_text(&event),
+                Err(_) => {
+                    let said = String::from_utf8_lossy(data);
+                    out::warning(&format!("this reader was too slow; go on from {said}"));
+                    continue;
+                }
+            };
+            if out::answer(&text)? == out::Heard::NoMore {
+                return Ok(());
+            }
+        }
+        Ok(())
+    })
+}
+
+fn event_text(event: &EventView) -> String {
+    let mut text = format!("{}  {:<20} {}", event.at, event.kind.as_str(), event.key);
+    for (name, value) in &event.data {
+        let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        text += &format!("  {name}={value}");
+    }
+    if let Some(reason) = &event.reason {
+        text += &format!("  ({reason})");
+    }
+    text
+}
