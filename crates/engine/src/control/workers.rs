@@ -28,6 +28,8 @@ pub(super) struct Worker {
     pub(super) health: Health,
     /// Whether the fleet would send it a run.
     takes: bool,
+    /// Whether it has said in this reign what it runs, under this or an earlier life.
+    is_back: bool,
     bidder: BidderId,
 }
 
@@ -46,12 +48,12 @@ impl Control {
     /// What a worker has is known, or is something else now.
     pub(super) fn set_facts(&mut self, life: Incarnation, name: Name, facts: Payload) {
         let lock = life.lock;
-        let known = self.workers.get(&lock).map(|it| (it.bidder, it.health, it.takes));
-        let (bidder, health, takes) =
-            known.unwrap_or_else(|| (self.free_bidder(), Health::New, false));
+        let known = self.workers.get(&lock).map(|it| (it.bidder, it.health, it.takes, it.is_back));
+        let (bidder, health, takes, is_back) =
+            known.unwrap_or_else(|| (self.free_bidder(), Health::New, false, false));
         let is_new = known.is_none();
         self.bidders.insert(bidder, lock);
-        self.workers.insert(lock, Worker { life, name, facts, health, takes, bidder });
+        self.workers.insert(lock, Worker { life, name, facts, health, takes, is_back, bidder });
         self.offer(lock);
         if is_new {
             self.count_seats(lock, bidder);
@@ -73,6 +75,8 @@ impl Control {
     pub(super) fn set_health(&mut self, now: Now, life: Incarnation, health: Health) {
         let Some(worker) = self.workers.get_mut(&life.lock) else { return };
         worker.health = health;
+        // It is new until then, and may be given up before.
+        worker.is_back |= matches!(health, Health::Unhealthy | Health::Healthy);
         if worker.life != life {
             worker.life = life;
             worker.takes = false;
@@ -81,6 +85,14 @@ impl Control {
         if health == Health::Healthy {
             self.worker_is_back(now, life.lock);
         }
+    }
+
+    /// Who is on the roster, and has neither come back in this reign nor been declared dead.
+    pub(super) fn missing(&self) -> Vec<Name> {
+        let is_back = |lock: &Lock| self.workers.get(lock).is_some_and(|worker| worker.is_back);
+        let missing =
+            self.roster.iter().filter(|(lock, entry)| !entry.is_declared_dead && !is_back(lock));
+        missing.map(|(_, entry)| entry.name.clone()).collect()
     }
 
     /// Whether this life of a worker is known to take runs.

@@ -236,9 +236,8 @@ impl Fleet {
         let is_open = match (is_batch, contract) {
             (true, Contract::Stop { .. }) => self.doors.stop_batches,
             (true, Contract::Keep | Contract::Replace { .. }) => self.doors.keep_batches,
-            (false, Contract::Stop { .. } | Contract::Keep | Contract::Replace { .. }) => {
-                self.doors.unclaimed
-            }
+            (false, Contract::Stop { .. } | Contract::Replace { .. }) => self.doors.unclaimed,
+            (false, Contract::Keep) => self.doors.unclaimed_kept,
         };
         let is_above = limits.raised_for(key, contract).is_some();
         let shortest = self.book.largest(Limits::stop_after_min);

@@ -81,7 +81,8 @@ impl Fleet {
             | consensus::Agreement::Split(_)
             | consensus::Agreement::Others { .. } => Agreement::Lacking,
         };
-        let keep_batches = roster::keep_batches(self.origin, presence(Self::is_gone_for_keep));
+        let kept = presence(Self::is_gone_for_keep);
+        let keep_batches = roster::keep_batches(self.origin, kept);
         let stop_batches = roster::stop_batches(
             self.origin,
             presence(Self::is_gone_for_stop),
@@ -90,6 +91,7 @@ impl Fleet {
         );
         let may = Doors {
             unclaimed: roster::unclaimed(self.origin, patience),
+            unclaimed_kept: roster::unclaimed_kept(self.origin, kept, patience),
             // Nothing says under which contract a batch was started: one that is to stop now may be
             // kept where it runs.
             stop_batches: stop_batches && (keep_batches || !self.may_be_kept()),

@@ -357,7 +357,8 @@ fn show_health(health: Health) -> String {
 
 fn show_doors(doors: Doors) -> String {
     let doors = [
-        (doors.unclaimed, "unclaimed"),
+        (doors.unclaimed && doors.unclaimed_kept, "unclaimed"),
+        (doors.unclaimed && !doors.unclaimed_kept, "unclaimed-but-kept"),
         (doors.stop_batches, "stop-batches"),
         (doors.keep_batches, "keep-batches"),
     ];
