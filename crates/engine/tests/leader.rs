@@ -119,6 +119,7 @@ fn leader(now: Now, term: u64, origin: Origin, store: &BTreeMap<RecordKey, Recor
         elected: now.boot,
         lease_until: now.boot.plus(Span::from_secs(10)),
         revision: Revision::new(term),
+        marks: sterna_model::Marks::NONE,
         book: Book::new(limits, Vec::new()),
         roster: roster.collect(),
         claims: Vec::new(),

@@ -13,7 +13,7 @@
 
 use std::{error::Error, fmt};
 
-use sterna_model::{Contract, Span, Work, WorkKey};
+use sterna_model::{Contract, Marks, Span, Work, WorkKey};
 
 use crate::{
     message::Held,
@@ -125,12 +125,23 @@ impl Limits {
         if is_planted(Mistake::LetsMarksFall) {
             return self;
         }
-        Self {
-            batch_stop_after_max: self.batch_stop_after_max.max(before.batch_stop_after_max),
-            stop_after_max: self.stop_after_max.max(before.stop_after_max),
-            has_kept_batches: self.has_kept_batches || before.has_kept_batches,
-            ..self
+        self.with(before.marks())
+    }
+
+    /// What was ever started under these.
+    pub const fn marks(&self) -> Marks {
+        Marks {
+            batch_stop_after_max: self.batch_stop_after_max,
+            stop_after_max: self.stop_after_max,
+            has_kept_batches: self.has_kept_batches,
         }
+    }
+
+    /// These, with marks that allow for those as well.
+    fn with(self, marks: Marks) -> Self {
+        let Marks { batch_stop_after_max, stop_after_max, has_kept_batches } =
+            self.marks().max(marks);
+        Self { batch_stop_after_max, stop_after_max, has_kept_batches, ..self }
     }
 
     /// These, with marks that allow for such a run, if they do not yet (safety rule 11).
@@ -232,9 +243,23 @@ impl Book {
         };
         let has_not_ended =
             |held: &&Held| held.status.as_ref().is_none_or(|status| !status.news.is_end());
-        let raised = held.iter().filter(has_not_ended).fold(self.newest, raise);
+        self.next(held.iter().filter(has_not_ended).fold(self.newest, raise))
+    }
+
+    /// The same for marks that somebody has seen.
+    pub fn raised_to(&self, marks: Marks) -> Option<Limits> {
+        self.next(self.newest.with(marks))
+    }
+
+    /// These as the limits after the newest, if they are others.
+    fn next(&self, raised: Limits) -> Option<Limits> {
         (raised != self.newest)
             .then(|| Limits { version: self.newest.version.saturating_add(1), ..raised })
+    }
+
+    /// What was ever started under those that may be in use.
+    pub fn marks(&self) -> Marks {
+        self.older.iter().map(Limits::marks).fold(self.newest.marks(), Marks::max)
     }
 
     /// Whether somebody may go by other limits than the newest.
@@ -257,11 +282,6 @@ impl Book {
     /// The largest of a limit among those that may be in use.
     pub fn largest(&self, limit: impl Fn(&Limits) -> Span) -> Span {
         self.older.iter().map(&limit).fold(limit(&self.newest), Span::max)
-    }
-
-    /// Whether something holds under any of those that may be in use.
-    pub fn any(&self, limit: impl Fn(&Limits) -> bool) -> bool {
-        limit(&self.newest) || self.older.iter().any(limit)
     }
 
     /// How the leader judges: by the most patient of the limits that may be in use.
@@ -348,9 +368,8 @@ mod tests {
         let mut book = Book::new(old, Vec::new());
         book.committed(Limits { version: 2, ..Limits::default() });
         book.retire([2].into_iter());
-        assert_eq!(book.largest(|limits| limits.batch_stop_after_max), minutes(10));
-        assert_eq!(book.largest(|limits| limits.stop_after_max), minutes(20));
-        assert!(book.any(|limits| limits.has_kept_batches));
+        assert_eq!(book.marks(), old.marks());
+        assert_eq!(book.newest().marks(), old.marks());
         assert_eq!(book.newest().version, 2);
     }
 

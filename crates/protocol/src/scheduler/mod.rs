@@ -40,7 +40,7 @@ mod wait;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use sterna_model::{BootTime, Incarnation, Lock, Name, Revision, RunId};
+use sterna_model::{BootTime, Incarnation, Lock, Marks, Name, Revision, RunId};
 
 use self::{
     given_up::GivenUp,
@@ -70,6 +70,8 @@ pub struct Fleet {
     lease_until: BootTime,
     revision: Revision,
     book: Book,
+    /// The highest marks that this server had seen when its reign began.
+    seen: Marks,
     bump: Bump,
     origin: Origin,
     /// How everybody is judged, as the book has it.
@@ -107,6 +109,7 @@ impl Fleet {
             tick_at: now.plus(begin.book.newest().judge_every),
             terms: begin.book.terms(),
             book: begin.book,
+            seen: begin.marks,
             bump: begin.bump,
             origin: begin.origin,
             peers: Peers::EMPTY,
@@ -267,6 +270,12 @@ impl Fleet {
     /// The limits in force.
     pub const fn limits(&self) -> &Limits {
         self.book.newest()
+    }
+
+    /// The highest marks that this server has seen: to be written down beside the highest position of
+    /// the store, and given to its next reign (safety rule 25).
+    pub fn marks(&self) -> Marks {
+        self.seen.max(self.book.marks())
     }
 
     /// What it holds on the heap, at most.

@@ -32,11 +32,9 @@ impl Fleet {
     pub fn safe_at(&self) -> BootTime {
         let wait = match self.origin {
             Origin::Virgin => Span::ZERO,
-            Origin::Continued => self.book.largest(|limits| limits.batch_stop_after_max),
+            Origin::Continued => self.marks().batch_stop_after_max,
             // What was claimed since may be lost with the store.
-            Origin::Recovered | Origin::Rebuilt => {
-                self.book.largest(|limits| limits.stop_after_max)
-            }
+            Origin::Recovered | Origin::Rebuilt => self.marks().stop_after_max,
         };
         self.elected.plus(wait)
     }
@@ -115,12 +113,8 @@ impl Fleet {
     /// When nothing under `stop` can run there any more without a new confirmation.
     fn gone_at(&self, peer: &Peer) -> BootTime {
         let wait = match self.origin {
-            Origin::Virgin | Origin::Continued => {
-                self.book.largest(|limits| limits.batch_stop_after_max)
-            }
-            Origin::Recovered | Origin::Rebuilt => {
-                self.book.largest(|limits| limits.stop_after_max)
-            }
+            Origin::Virgin | Origin::Continued => self.marks().batch_stop_after_max,
+            Origin::Recovered | Origin::Rebuilt => self.marks().stop_after_max,
         };
         self.counted_from(peer).plus(wait)
     }
@@ -152,7 +146,7 @@ impl Fleet {
     /// Whether somebody may have a batch under `keep`.
     fn may_be_kept(&self) -> bool {
         match self.origin {
-            Origin::Virgin | Origin::Continued => self.book.any(|limits| limits.has_kept_batches),
+            Origin::Virgin | Origin::Continued => self.marks().has_kept_batches,
             // Whatever says so may be lost with the store.
             Origin::Recovered | Origin::Rebuilt => true,
         }

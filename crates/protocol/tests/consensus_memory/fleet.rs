@@ -27,6 +27,7 @@ fn leader() -> Fleet {
         elected: NOW,
         lease_until: BootTime::from_millis(u64::MAX),
         revision: Revision::ZERO,
+        marks: sterna_model::Marks::NONE,
         book: Book::new(Limits::default(), Vec::new()),
         roster: Vec::new(),
         claims: Vec::new(),

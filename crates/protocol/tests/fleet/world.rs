@@ -52,6 +52,7 @@ impl World {
             elected: now,
             lease_until: now.plus(Span::from_secs(1_000_000)),
             revision: Revision::new(1),
+            marks: sterna_model::Marks::NONE,
             book: Book::new(Limits::default(), Vec::new()),
             roster: roster.clone(),
             claims: Vec::new(),

@@ -138,6 +138,7 @@ impl Pair {
             elected: now,
             lease_until: now.plus(Span::from_secs(10)),
             revision: Revision::new(1),
+            marks: sterna_model::Marks::NONE,
             book: Book::new(limits(), Vec::new()),
             roster: Vec::new(),
             claims: Vec::new(),

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use sterna_model::{BootTime, Name, NotifySequence, Revision, Span};
+use sterna_model::{BootTime, Marks, Name, NotifySequence, Revision, Span};
 use sterna_protocol::{
     consensus::{SetId, Version},
     health::Health,
@@ -303,7 +303,14 @@ fn of(words: &[&str], usual: Limits) -> Limits {
     }
 }
 
-/// `begin ORIGIN [term t1] [elected S] [lease S] [bump] [LIMITS] [roster w1.1[=NAME]]...
+/// `120/600` or `120/600/kept`: of batches and of any run.
+fn marks(word: &str) -> Marks {
+    let parts: Vec<&str> = word.split('/').collect();
+    let (batch_stop_after_max, stop_after_max) = (seconds(parts[0]), seconds(parts[1]));
+    Marks { batch_stop_after_max, stop_after_max, has_kept_batches: parts.len() > 2 }
+}
+
+/// `begin ORIGIN [term t1] [elected S] [lease S] [bump] [LIMITS] [seen MARKS] [roster w1.1[=NAME]]...
 /// [dead w1.1]... [claim r1/k1/w1.1/stop:600]...`; says what is open from the first moment.
 fn begin(now: u64, words: &[&str]) -> Fleet {
     let origin = match words[1] {
@@ -342,6 +349,7 @@ fn begin(now: u64, words: &[&str]) -> Fleet {
             elected: option(words, "elected").map_or(at(now), |word| at(seconds(word).as_millis())),
             lease_until: at(lease.as_millis()),
             revision: Revision::new(100),
+            marks: option(words, "seen").map_or(Marks::NONE, marks),
             book: Book::new(limits, Vec::new()),
             roster: roster.collect(),
             claims: claims.collect(),

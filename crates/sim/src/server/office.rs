@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use sterna_model::{Incarnation, Lock, Position, Revision, RunId, WorkKey, WriteId};
+use sterna_model::{Incarnation, Lock, Marks, Position, Revision, RunId, WorkKey, WriteId};
 use sterna_protocol::{
     limits::Book,
     message::Mandate,
@@ -186,6 +186,7 @@ impl World {
             elected,
             lease_until,
             revision,
+            marks: self.servers[server].seen.map_or(Marks::NONE, |seen| seen.marks),
             book: book(&records, &self.pace.limits),
             roster: records.values().filter_map(enrolled).collect(),
             claims: records.values().flat_map(claims).collect(),

@@ -362,6 +362,7 @@ impl Serving {
             elected: now,
             lease_until: now.plus(Span::from_secs(3_600)),
             revision: Revision::new(term * 100),
+            marks: sterna_model::Marks::NONE,
             book: Book::new(LIMITS, Vec::new()),
             roster,
             claims,

@@ -343,6 +343,7 @@ fn reign(now: u64, term: u64, stored: &Stored) -> Leader {
         elected: now,
         lease_until: now.plus(LEASE),
         revision: Revision::new(term),
+        marks: sterna_model::Marks::NONE,
         book: Book::new(limits(), Vec::new()),
         roster: stored.roster.values().cloned().collect(),
         claims: claim.into_iter().collect(),

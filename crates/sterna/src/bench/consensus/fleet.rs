@@ -41,6 +41,7 @@ impl Played {
             elected: now,
             lease_until: BootTime::from_millis(u64::MAX),
             revision: sterna_model::Revision::ZERO,
+            marks: sterna_model::Marks::NONE,
             book: Book::new(Limits::default(), Vec::new()),
             roster: Vec::new(),
             claims: Vec::new(),
