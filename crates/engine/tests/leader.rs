@@ -324,6 +324,7 @@ impl Machine {
             facts: Arc::from(&br#"{"memory_bytes":100,"containers":100}"#[..]),
             seen: None,
             confirmed: None,
+            birth: 1,
             held: Vec::new(),
             limits: Limits::default(),
         };

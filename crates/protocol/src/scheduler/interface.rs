@@ -162,7 +162,8 @@ pub enum Effect {
     /// The store lags behind what a worker has seen: this reign is over, and the next one must open
     /// a recovered epoch (safety rule 25).
     StoreLags(Mandate, Revision),
-    /// Tell people of this worker, which was refused; said again with each of its heartbeats.
+    /// Tell people of this worker. It was refused, and this is said again with each of its heartbeats; or
+    /// it has what it should not have.
     Alarm(Incarnation, Alarm),
 }
 
@@ -173,9 +174,12 @@ pub enum Alarm {
     NameTaken(Name),
     /// It belongs to another cluster, this one.
     Foreign(ClusterId),
-    /// This later life is known under its lock: its data directory was restored from an older state, or
-    /// copied. It must begin with an empty one.
+    /// This life is known under its lock, and is a later one or another process: its data directory was
+    /// restored from an older state, or copied. It must begin with an empty one.
     WentBack(u64),
+    /// It has a run that another machine has, or may have: one data directory is a copy of the other.
+    /// Both are believed, and the run's key is free when neither has it; only one of them should live.
+    RunIsElsewhere(RunId, Lock),
 }
 
 /// A status, and whether this leader knows of its run.

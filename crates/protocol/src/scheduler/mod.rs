@@ -15,8 +15,9 @@
 //!
 //! The worker's side, in `worker`, has the first three files too.
 //!
-//! Invariant: a run is in the table of exactly one machine from before it is sent until it is
-//! settled; MUST_DIE takes nothing out (safety rule 9).
+//! Invariant: a run is in the table of a machine from before it is sent until it is settled; MUST_DIE
+//! takes nothing out (safety rule 9). Should two machines say that they have it, both are believed, and
+//! it is settled when neither has it.
 //!
 //! Invariant: nothing is sent, confirmed or concluded after the lease has ended (safety rule 16).
 //!
@@ -82,9 +83,9 @@ pub struct Fleet {
     /// Machines that get no new work and are not among the peers.
     draining: BTreeSet<Lock>,
     given_up: GivenUp,
-    /// Where each run is.
-    places: BTreeMap<RunId, Slot>,
-    /// Which runs a key has: as many as there are places.
+    /// Where each run is; nearly always in one place.
+    places: BTreeSet<(RunId, Slot)>,
+    /// Which runs a key has.
     keys: Keys,
     consensus: Consensus,
     doors: Doors,
@@ -116,7 +117,7 @@ impl Fleet {
             names: BTreeMap::new(),
             draining: BTreeSet::new(),
             given_up: GivenUp::EMPTY,
-            places: BTreeMap::new(),
+            places: BTreeSet::new(),
             keys: Keys::EMPTY,
             consensus: Consensus::new(mandate.term, mandate.nonce),
             doors: Doors::default(),
@@ -249,12 +250,15 @@ impl Fleet {
         (peer.incarnation == worker).then(|| peer.vitals.health())
     }
 
-    /// Where a run may be running.
+    /// Where a run may be running; the first of several, should more than one machine say so.
     pub fn place(&self, run: RunId) -> Option<Lock> {
-        self.places
-            .get(&run)
-            .and_then(|slot| self.peers.at(*slot))
-            .map(|peer| peer.incarnation.lock)
+        self.holders(run).find_map(|slot| Some(self.peers.at(slot)?.incarnation.lock))
+    }
+
+    /// Every machine that may have a run.
+    fn holders(&self, run: RunId) -> impl Iterator<Item = Slot> {
+        let places = self.places.range((run, Slot::FIRST)..);
+        places.take_while(move |(other, _)| *other == run).map(|(_, slot)| *slot)
     }
 
     /// Everything that may be running on a machine.
@@ -285,7 +289,7 @@ impl Fleet {
             + self.consensus.heap_bytes()
             + names
             + tree_bytes::<Name, Slot>(self.names.len())
-            + tree_bytes::<RunId, Slot>(self.places.len())
+            + tree_bytes::<(RunId, Slot), ()>(self.places.len())
             + tree_bytes::<(u64, RunId), ()>(self.keys.len())
             + self.given_up.heap_bytes()
             + tree_bytes::<Lock, ()>(self.draining.len())

@@ -113,6 +113,7 @@ impl Worker {
             stamp: now,
             checked: self.vitals.checked().map(|checked| now.since(checked)),
             boot: self.boot,
+            birth: self.birth,
             seen: self.seen,
             limits: self.limits.version,
             set: self.set.echo(),

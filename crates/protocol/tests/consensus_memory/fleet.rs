@@ -46,6 +46,7 @@ fn heartbeat(number: u64) -> Heartbeat {
         seen: None,
         limits: 1,
         set: None,
+        birth: 1,
         wants_drain: None,
         facts: number.to_be_bytes().into(),
     }

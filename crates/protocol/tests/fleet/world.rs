@@ -88,6 +88,7 @@ impl World {
             seen: None,
             limits: 1,
             set: self.sets.get(&(number, life)).copied(),
+            birth: 1,
             wants_drain: None,
             facts: [].into(),
         };

@@ -237,6 +237,7 @@ impl Pair {
             facts: Arc::from([]),
             seen: self.disk.seen,
             confirmed: self.disk.confirmed,
+            birth: 1,
             held: self.disk.held.values().cloned().collect(),
             limits: limits(),
         };

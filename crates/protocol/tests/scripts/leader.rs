@@ -274,6 +274,7 @@ impl Leader {
                 .map_or(at(self.now), |word| at(seconds(word).as_millis())),
             checked,
             boot: option(words, "boot").map_or(1, |word| word.parse().unwrap()),
+            birth: option(words, "born").map_or(1, |word| word.parse().unwrap()),
             seen,
             limits: option(words, "limits").map_or(1, |word| word.parse().unwrap()),
             set,
@@ -416,6 +417,9 @@ fn show(now: u64, effect: Effect) -> String {
                 Alarm::NameTaken(name) => format!("name {name} is taken"),
                 Alarm::Foreign(_) => "of another cluster".to_owned(),
                 Alarm::WentBack(newest) => format!("went back from life {newest}"),
+                Alarm::RunIsElsewhere(run, lock) => {
+                    format!("has {}, as {} may", show_run(run), show_lock(lock))
+                }
             };
             format!("alarm: {} {alarm}", show_life(who))
         }

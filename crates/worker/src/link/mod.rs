@@ -48,7 +48,7 @@ use self::{mailbox::Mailbox, table::Table};
 use crate::{
     clock::{boot_id, boot_time, wall_time},
     containers::{self, Containers},
-    directory::Directory,
+    directory::{Directory, random},
     guardian,
     interrupts::Interrupts,
     sink::Sinks,
@@ -124,6 +124,7 @@ pub fn run(
         name: options.name,
         incarnation: directory.incarnation(),
         boot_number: payload::boot_number(&boot),
+        birth: u64::from_ne_bytes(random().map_err(LinkError::System)?),
         facts: payload::facts(&options.description, containers.isolation(), containers.missing()),
         memory,
         confirmed: guardian::confirmed(&layout.path, &boot),

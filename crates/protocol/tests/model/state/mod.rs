@@ -215,6 +215,7 @@ impl State {
                 facts: [].into(),
                 seen: None,
                 confirmed: None,
+                birth: 1,
                 held: Vec::new(),
                 limits: limits(),
             };

@@ -104,6 +104,7 @@ impl Played {
             seen: None,
             limits: 1,
             set: self.set,
+            birth: 1,
             wants_drain: None,
             facts: Arc::clone(&self.facts),
         };
