@@ -120,7 +120,7 @@ fn leader(now: Now, term: u64, origin: Origin, store: &BTreeMap<RecordKey, Recor
         lease_until: now.boot.plus(Span::from_secs(10)),
         revision: Revision::new(term),
         marks: sterna_model::Marks::NONE,
-        book: Book::new(limits, Vec::new()),
+        book: Book::new(limits, Vec::new()).unwrap(),
         roster: roster.collect(),
         claims: Vec::new(),
         origin,

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use sterna_model::{
-    Contract, Incarnation, Lock, Name, RunId, Wants, WorkKey,
-    record::{InstancePhase, StopReason, TaskEnd, TwinReason},
+    Contract, Incarnation, Lock, Name, RunId, Wants, Work, WorkKey,
+    record::{InstancePhase, StopReason, TaskEnd, TaskPhase, TwinReason},
 };
 use sterna_protocol::{
     health::Health,
@@ -298,6 +298,34 @@ impl Control {
         self.limits.push(next);
         self.write_limits();
         self.tell_fleet(scheduler::Input::Limits(next));
+    }
+
+    /// Why these limits are not to hold: they make no sense, or a spec could not be kept under them.
+    pub(super) fn limits_objection(&self, limits: &Limits) -> Option<String> {
+        let limits = limits.after(&self.newest_limits());
+        if let Err(wrong) = limits.check() {
+            return Some(wrong.to_string());
+        }
+        let least = limits.stop_after_min();
+        let services = self.services.iter().map(|(key, service)| {
+            (&key.namespace, "service", &key.name, service.record.spec.contract)
+        });
+        let tasks = self.tasks.iter().filter(|(_, (task, _))| task.phase() == TaskPhase::Pending);
+        let tasks = tasks.filter_map(|(key, (_, spec))| match &key.work {
+            Work::Task(name) => Some((&key.namespace, "task", name, spec.contract)),
+            Work::Instance { .. } | Work::Node { .. } => None,
+        });
+        let too_short = services.chain(tasks).find_map(|(namespace, kind, name, contract)| {
+            let after = contract.stop_after().filter(|after| *after < least)?;
+            Some((format!("{namespace}/{kind}/{name}"), after))
+        });
+        too_short.map(|(work, after)| {
+            format!(
+                "under these limits a run lasts {least} at least without a word, and {work} is to \
+                 be stopped after {after}, before its worker would be given up; give it a longer \
+                 stop_after, or set a shorter lose_after"
+            )
+        })
     }
 
     /// Sees to it that the limits allow for such a run, before it is claimed.

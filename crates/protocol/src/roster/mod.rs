@@ -184,8 +184,8 @@ pub struct Awaited {
     pub lock: Lock,
     /// What its worker was called.
     pub name: Name,
-    /// When it is certainly gone for work under `stop`; under `keep` it never is by itself.
-    pub until: BootTime,
+    /// Until when at most; `None` where it may keep something: until it is back or declared dead.
+    pub until: Option<BootTime>,
 }
 
 #[cfg(test)]

@@ -13,7 +13,11 @@ use crate::{
 };
 
 impl Fleet {
-    /// For whom batches wait, and how long; empty when they do not.
+    /// For whom batches wait, and how long; empty when they do not. After a restore they also wait for
+    /// [`Input::RosterIsComplete`], whoever is here, and what is not kept waits until
+    /// [`Fleet::safe_at`].
+    ///
+    /// [`Input::RosterIsComplete`]: super::Input::RosterIsComplete
     pub fn awaited(&self, now: BootTime) -> Vec<Awaited> {
         if self.doors.are_all_open() {
             return Vec::new();
@@ -22,7 +26,7 @@ impl Fleet {
         let missing = self.peers.iter().filter(|peer| is_missing(peer)).map(|peer| Awaited {
             lock: peer.incarnation.lock,
             name: peer.name.clone(),
-            until: self.gone_at(peer),
+            until: (!self.may_be_kept()).then(|| self.gone_at(peer)),
         });
         missing.collect()
     }

@@ -5,7 +5,7 @@ use sterna_model::{
     WallTime, Work, WorkKey,
 };
 use sterna_protocol::{
-    limits::{Book, Limits},
+    limits::Book,
     message::{FromWorker, Heartbeat, Held, Mandate, Saying, StreamId, VERSION},
     roster::Origin,
     scheduler::{Begin, Bump, Fleet, Input},
@@ -28,7 +28,7 @@ fn leader() -> Fleet {
         lease_until: BootTime::from_millis(u64::MAX),
         revision: Revision::ZERO,
         marks: sterna_model::Marks::NONE,
-        book: Book::new(Limits::default(), Vec::new()),
+        book: Book::default(),
         roster: Vec::new(),
         claims: Vec::new(),
         origin: Origin::Virgin,

@@ -9,7 +9,7 @@ use sterna_model::{
 use sterna_protocol::{
     consensus::SetId,
     health::Health,
-    limits::{Book, Limits},
+    limits::Book,
     message::{
         FromWorker, Heartbeat, HeartbeatAnswer, Mandate, Order, Refusal, Saying, StreamId, VERSION,
     },
@@ -53,7 +53,7 @@ impl World {
             lease_until: now.plus(Span::from_secs(1_000_000)),
             revision: Revision::new(1),
             marks: sterna_model::Marks::NONE,
-            book: Book::new(Limits::default(), Vec::new()),
+            book: Book::default(),
             roster: roster.clone(),
             claims: Vec::new(),
             origin,

@@ -139,7 +139,7 @@ impl Pair {
             lease_until: now.plus(Span::from_secs(10)),
             revision: Revision::new(1),
             marks: sterna_model::Marks::NONE,
-            book: Book::new(limits(), Vec::new()),
+            book: Book::new(limits(), Vec::new()).unwrap(),
             roster: Vec::new(),
             claims: Vec::new(),
             origin: Origin::Virgin,

@@ -61,7 +61,9 @@ impl Player for Leader {
             "awaited" => {
                 let awaited = self.fleet().awaited(at(at_ms));
                 let show = |one: sterna_protocol::roster::Awaited| {
-                    format!("{} until {}", one.name, one.until.as_millis() as f64 / 1e3)
+                    let until = one.until.map(|until| until.as_millis() as f64 / 1e3);
+                    let until = until.map_or("back or dead".to_owned(), |until| until.to_string());
+                    format!("{} until {until}", one.name)
                 };
                 shown.extend(awaited.into_iter().map(show));
             }
@@ -351,7 +353,7 @@ fn begin(now: u64, words: &[&str]) -> Fleet {
             lease_until: at(lease.as_millis()),
             revision: Revision::new(100),
             marks: option(words, "seen").map_or(Marks::NONE, marks),
-            book: Book::new(limits, Vec::new()),
+            book: Book::new(limits, Vec::new()).unwrap(),
             roster: roster.collect(),
             claims: claims.collect(),
             origin,

@@ -429,10 +429,11 @@ fn book(records: &Records, usual: &sterna_protocol::limits::Limits) -> Book {
         Record::Limits(all) => Some(all),
         Record::Enrolled(_) | Record::Task(_) | Record::Instance(_) => None,
     });
-    match all.and_then(|all| all.split_last()) {
+    let book = match all.and_then(|all| all.split_last()) {
         Some((newest, older)) => Book::new(*newest, older.to_vec()),
         None => Book::new(*usual, Vec::new()),
-    }
+    };
+    book.expect("every pace can be gone by")
 }
 
 fn enrolled(record: &Record) -> Option<sterna_protocol::roster::Enrolled> {

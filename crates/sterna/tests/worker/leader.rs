@@ -363,7 +363,7 @@ impl Serving {
             lease_until: now.plus(Span::from_secs(3_600)),
             revision: Revision::new(term * 100),
             marks: sterna_model::Marks::NONE,
-            book: Book::new(LIMITS, Vec::new()),
+            book: Book::new(LIMITS, Vec::new()).unwrap(),
             roster,
             claims,
             origin,

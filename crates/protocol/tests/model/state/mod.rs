@@ -345,7 +345,7 @@ fn reign(now: u64, term: u64, stored: &Stored) -> Leader {
         lease_until: now.plus(LEASE),
         revision: Revision::new(term),
         marks: sterna_model::Marks::NONE,
-        book: Book::new(limits(), Vec::new()),
+        book: Book::new(limits(), Vec::new()).unwrap(),
         roster: stored.roster.values().cloned().collect(),
         claims: claim.into_iter().collect(),
         origin: if stored.roster.is_empty() { Origin::Virgin } else { Origin::Continued },

@@ -42,7 +42,7 @@ impl Played {
             lease_until: BootTime::from_millis(u64::MAX),
             revision: sterna_model::Revision::ZERO,
             marks: sterna_model::Marks::NONE,
-            book: Book::new(Limits::default(), Vec::new()),
+            book: Book::default(),
             roster: Vec::new(),
             claims: Vec::new(),
             origin: Origin::Continued,
