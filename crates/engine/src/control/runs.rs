@@ -177,6 +177,8 @@ const fn is_hasty(why: NotSent) -> bool {
         | NotSent::Draining
         | NotSent::NoMoreNumbers
         | NotSent::NotLeading => true,
-        NotSent::NotOpen | NotSent::AboveMark | NotSent::BelowLoss => false,
+        NotSent::NotOpen | NotSent::NotReplaceable | NotSent::AboveMark | NotSent::BelowLoss => {
+            false
+        }
     }
 }

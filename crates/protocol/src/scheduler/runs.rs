@@ -46,6 +46,8 @@ pub enum NotSent {
     /// Another run of its key may be running, on this machine or any other: it waits for that (safety
     /// rule 20).
     KeyIsHeld,
+    /// Only instances of services are replaced (safety rule 22).
+    NotReplaceable,
     /// It may outlast what the limits count on, `stop_after_max`, for batches `batch_stop_after_max` or
     /// `has_kept_batches`: limits that allow for it must be committed first (safety rule 11).
     AboveMark,
@@ -235,6 +237,14 @@ impl Fleet {
             Work::Node { .. } => true,
             Work::Task(_) | Work::Instance { .. } => false,
         };
+        let is_wrong = match (&key.work, contract) {
+            (Work::Task(_) | Work::Node { .. }, Contract::Replace { .. }) => true,
+            (Work::Task(_) | Work::Node { .. }, Contract::Stop { .. } | Contract::Keep)
+            | (
+                Work::Instance { .. },
+                Contract::Replace { .. } | Contract::Stop { .. } | Contract::Keep,
+            ) => false,
+        };
         let is_open = match (is_batch, contract) {
             (true, Contract::Stop { .. }) => self.doors.stop_batches,
             (true, Contract::Keep | Contract::Replace { .. }) => self.doors.keep_batches,
@@ -245,6 +255,7 @@ impl Fleet {
         let shortest = self.book.largest(Limits::stop_after_min);
         let is_below = contract.stop_after().is_some_and(|after| after < shortest);
         let reasons = [
+            (is_wrong, NotSent::NotReplaceable),
             (self.is_taken(key, contract), NotSent::KeyIsHeld),
             (!is_open, NotSent::NotOpen),
             (is_above, NotSent::AboveMark),
