@@ -10,13 +10,13 @@ use std::{
 
 use sterna_engine::{
     Effect, Input, Leader,
-    control::{self, Answer, Call, CallId, Drain, Now, Record, RecordKey, ServiceKey, Stage},
+    control::{self, Answer, Call, CallId, Drain, Next, Now, Record, RecordKey, ServiceKey, Stage},
 };
 use sterna_model::{
     BootTime, Bytes, ClusterId, Constraints, Contract, Countables, Demand, DirectoryId, Epoch,
     Incarnation, Lock, MachineId, Millicores, Name, Namespace, Nonce, Revision, RunId, Span,
     TaskIncarnation, Term, WallTime, Wants, Work, WorkKey,
-    record::{CrashPolicy, InstancePhase, TaskEnd},
+    record::{CrashPolicy, Instance, InstancePhase, TaskEnd},
     spec::{DEFAULT_DOMAIN, ServiceSpec, TaskSpec, UpdatePolicy, WhenFull},
 };
 use sterna_protocol::{
@@ -80,10 +80,14 @@ fn create(text: &str) -> Call {
 }
 
 fn service(instances: u32) -> Call {
+    service_under(Contract::Replace { after: Span::from_secs(15) }, instances)
+}
+
+fn service_under(contract: Contract, instances: u32) -> Call {
     let spec = ServiceSpec {
         instances,
         wants: wants(),
-        contract: Contract::Replace { after: Span::from_secs(15) },
+        contract,
         work: Arc::from(*b"{}"),
         crash: CrashPolicy::default(),
         update: UpdatePolicy::default(),
@@ -115,13 +119,18 @@ fn leader(now: Now, term: u64, origin: Origin, store: &BTreeMap<RecordKey, Recor
         elected: now.boot,
         lease_until: now.boot.plus(Span::from_secs(10)),
         revision: Revision::new(term),
-        book: Book::new(limits, Vec::new()),
+        marks: sterna_model::Marks::NONE,
+        book: Book::new(limits, Vec::new()).unwrap(),
         roster: roster.collect(),
         claims: Vec::new(),
         origin,
         bump: Bump::Forbidden,
     };
-    let stage = if origin == Origin::Virgin { Stage::Virgin } else { Stage::Used };
+    let stage = match origin {
+        Origin::Virgin => Stage::Virgin,
+        Origin::Continued => Stage::Used,
+        Origin::Recovered | Origin::Rebuilt => Stage::Recovered,
+    };
     let records = store.clone().into_iter().collect();
     let seed = [u8::try_from(term).unwrap(); 16];
     Leader::new(now, fleet, control::Begin { epoch: Epoch::new(1), stage, records, seed })
@@ -151,17 +160,28 @@ impl World {
         for number in 0..self.machines.len() {
             let stream = StreamId::new(self.term * 100 + number as u64);
             self.machines[number].stream = stream;
-            self.tell(number, worker::Input::Opened(stream));
+            if self.machines[number].is_up {
+                self.tell(number, worker::Input::Opened(stream));
+            }
         }
         self.run(5);
     }
 
     /// Another leader takes over, with what stands in the store.
     fn change_leader(&mut self) {
+        self.begin_reign(Origin::Continued);
+    }
+
+    fn begin_reign(&mut self, origin: Origin) {
         self.term += 1;
         self.up.clear();
-        self.leader = leader(self.now, self.term, Origin::Continued, &self.store);
+        self.leader = leader(self.now, self.term, origin, &self.store);
         self.connect();
+    }
+
+    fn why(&self, key: &WorkKey) -> Option<(String, Next)> {
+        let why = self.leader.control().why(self.now, key)?;
+        Some((why.rule.to_string(), why.next))
     }
 
     fn run(&mut self, seconds: u64) {
@@ -304,6 +324,7 @@ impl Machine {
             facts: Arc::from(&br#"{"memory_bytes":100,"containers":100}"#[..]),
             seen: None,
             confirmed: None,
+            birth: 1,
             held: Vec::new(),
             limits: Limits::default(),
         };
@@ -397,4 +418,55 @@ fn a_drained_worker_is_emptied_and_stays_empty_under_the_next_leader() {
     world.run(3);
     world.ask(create("next"));
     assert_eq!(world.where_is(&task("next")), [0]);
+}
+
+/// The store was set back to before the claim of an instance, and the worker that keeps it is missing:
+/// no wait is long enough (safety rule 25). What waits is not claimed and given back over and over.
+#[test]
+fn rule_25_kept_work_whose_claim_was_lost_waits_for_whoever_may_have_it() {
+    let mut world = World::new(2);
+    let key = web().instance(0);
+    world.ask(service_under(Contract::Keep, 1));
+    let keeper = world.where_is(&key)[0];
+    world.machines[keeper].is_up = false;
+    let before = Record::Instance(Instance::new(world.now.wall));
+    world.store.insert(RecordKey::Instance(key.clone()), before.clone());
+    world.begin_reign(Origin::Recovered);
+    assert!(world.why(&key).unwrap().0.starts_with("this leader starts nothing yet"));
+    world.ask(create("later"));
+    world.run(700);
+    assert_eq!(world.starts, [key.clone(), task("later")], "what stops by itself goes on");
+    assert_eq!(world.store.get(&RecordKey::Instance(key.clone())), Some(&before));
+    let waits = "the store was restored, and a missing worker may keep it: it waits for";
+    let (rule, next) = world.why(&key).unwrap();
+    let ends = "or `sterna declare-dead`; and until somebody says that the roster is complete";
+    assert_eq!((rule, next), (format!("{waits} w{keeper}, {ends}"), Next::WhenBack));
+    world.step(Input::Control(control::Input::RosterIsComplete));
+    world.run(5);
+    assert_eq!(world.starts.len(), 2);
+    let rule = world.why(&key).unwrap().0;
+    assert_eq!(rule, format!("{waits} w{keeper}, or `sterna declare-dead`"));
+    // It is back, and has it: the record says so again, and nothing is started.
+    world.machines[keeper].is_up = true;
+    world.connect();
+    world.run(5);
+    assert_eq!((world.where_is(&key), world.starts.len()), (vec![keeper], 2));
+    assert_eq!((world.phase(0), world.why(&key)), (InstancePhase::Running, None));
+}
+
+#[test]
+fn rule_25_kept_work_goes_on_when_the_missing_are_declared_dead() {
+    let mut world = World::new(2);
+    let key = web().instance(0);
+    world.ask(service_under(Contract::Keep, 1));
+    let keeper = world.where_is(&key)[0];
+    world.machines[keeper].is_up = false;
+    let before = Record::Instance(Instance::new(world.now.wall));
+    world.store.insert(RecordKey::Instance(key.clone()), before);
+    world.begin_reign(Origin::Recovered);
+    world.run(700);
+    world.step(Input::Control(control::Input::RosterIsComplete));
+    assert_eq!(world.ask(Call::DeclareDead(lock(keeper))), Answer::Done);
+    world.run(5);
+    assert_eq!(world.starts, [key.clone(), key]);
 }

@@ -8,6 +8,7 @@
 //! | `name` | what people name, and the [`WorkKey`] of work that must not run twice |
 //! | `placement` | what work asks of the worker that runs it: [`Demand`] and [`Constraints`] |
 //! | `contract` | what happens to a run when its worker falls silent |
+//! | `marks` | how long anything that was ever started may last without a word |
 //! | [`record`] | what the store keeps of tasks and instances, and the tables by which it changes |
 //! | [`spec`] | what people want, as far as decisions depend on it |
 //! | `selector` | how people say which of it they mean |
@@ -26,6 +27,7 @@
 
 mod contract;
 mod ids;
+mod marks;
 mod name;
 mod number;
 mod placement;
@@ -43,6 +45,7 @@ pub use ids::{
     MachineId, Nonce, NotifySequence, Position, Revision, RunId, RunSequence, Succession,
     TaskIncarnation, Term, WriteId,
 };
+pub use marks::Marks;
 pub use name::{
     FiredError, KeyError, Kind, Name, NameError, Namespace, Near, NodeError, NodeName, Work,
     WorkKey, record_path, record_prefix,

@@ -141,6 +141,9 @@ pub struct Heartbeat {
     pub checked: Option<Span>,
     /// Names this boot of its machine.
     pub boot: u128,
+    /// Drawn when its process began. Two with one incarnation and different births: a data directory was
+    /// set back, or copied, and counted to the same life again.
+    pub birth: u64,
     /// The highest that it has seen of the store.
     pub seen: Option<(Mandate, Revision)>,
     /// The version of the limits that it goes by.
@@ -295,8 +298,8 @@ pub enum Refusal {
     WrongVersion(u16),
     /// The worker belongs to another cluster.
     WrongCluster,
-    /// This later life is known under the same lock: the data directory was set back or copied, and its
-    /// counter with it.
+    /// This life is known under the same lock, and is a later one or another process: the data directory
+    /// was set back or copied, and its counter with it.
     WentBack(u64),
 }
 

@@ -15,6 +15,8 @@ const UNDERSCORES_MIN: usize = 5;
 /// The calls, as the chapter of interactions calls them.
 const CORE: [&str; 5] = ["heartbeat", "get_running", "run", "notify", "status"];
 const ADDED: [&str; 2] = ["kill", "die"];
+/// What else we have added, which is no call of its own and meets them all.
+const EVENTS: [&str; 4] = ["declared dead", "drain", "raise", "enrolment"];
 /// The sixth, that a call meets others, has a chapter of its own.
 const HAZARDS: [&str; 5] = ["failure", "partial failure", "delay", "replay", "identity"];
 
@@ -213,7 +215,7 @@ fn check_interactions(page: &str, faults: &mut Vec<String>) {
                 check(one, other, side, true);
             }
         }
-        for added in ADDED {
+        for added in ADDED.into_iter().chain(EVENTS) {
             check(added, one, "", false);
         }
     }
@@ -256,6 +258,12 @@ fn every_planted_fault_is_found() {
             "| 33 | die, run |".to_owned(),
             "die and get_running stand 0",
         ),
+        (
+            "| 60 | raise, get_running |",
+            "| 60 | raise, kill |".to_owned(),
+            "raise and get_running stand 0",
+        ),
+        ("| 36 | drain, run |", "| 36 | drain, rebirth |".to_owned(), "drain and run stand 0"),
         ("20 of 20", "19 of 20".to_owned(), "there is no heading"),
         (" more, ", " others, ".to_owned(), "there is no heading"),
         (&shown("| 17 |"), "a look at it".to_owned(), "nothing shows this"),

@@ -41,6 +41,11 @@ pub(crate) fn told(alarm: &Alarm) -> Told {
                      server, or an empty data directory",
                     life.lock
                 ),
+                scheduler::Alarm::RunIsElsewhere(run, other) => format!(
+                    "{run} is on {} and on {other}: one data directory is a copy of the other; end one \
+                     of the two, and let it begin with an empty one",
+                    life.lock
+                ),
                 scheduler::Alarm::WentBack(newest) => format!(
                     "the data directory of {} was restored or copied: life {newest} is known of it; \
                      begin with an empty one",

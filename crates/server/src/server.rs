@@ -14,7 +14,7 @@ use hyper_util::{
     server::conn::auto::Builder,
     service::TowerToHyperService,
 };
-use sterna_model::{ClusterId, Position};
+use sterna_model::{ClusterId, Marks, Position};
 use sterna_store::{
     Store,
     cluster::{self, Seen},
@@ -328,7 +328,9 @@ impl Rule {
                     (self.say)("a worker has seen more of the store than there is: it was restored");
                     let position = Position { epoch: mandate.epoch, revision };
                     let reign = Some((mandate.term, mandate.nonce));
-                    self.before = Some(Seen { cluster: mandate.cluster, position, reign });
+                    let marks = self.before.map_or(Marks::NONE, |before| before.marks);
+                    let cluster = mandate.cluster;
+                    self.before = Some(Seen { cluster, position, reign, marks });
                 }
             }
         }

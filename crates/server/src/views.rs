@@ -207,6 +207,7 @@ pub(crate) fn explained(key: &WorkKey, why: Option<&Why>) -> Explained {
     };
     let rule = match &why.rule {
         Rule::Waiting => "waiting",
+        Rule::MayBeKept { .. } => "may-be-kept",
         Rule::Unplaced(_) => "unplaced",
         Rule::TurnedDown => "turned-down",
         Rule::Starting { .. } => "starting",
@@ -222,6 +223,7 @@ pub(crate) fn explained(key: &WorkKey, why: Option<&Why>) -> Explained {
         Next::At(at) => ("it is tried at that moment", Some(time(*at))),
         Next::WhenTold => ("it goes on when its worker says more", None),
         Next::WhenThereIsRoom => ("it is tried when a worker has more room, or another comes", None),
+        Next::WhenBack => ("it goes on when these workers are back, or are declared dead", None),
         Next::WhenGone => ("it goes on when that copy is certainly gone", None),
         Next::WhenChanged => ("nothing, until somebody changes a worker or its spec", None),
         Next::Nothing => ("nothing: it stays so", None),

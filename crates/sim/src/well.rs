@@ -52,12 +52,13 @@ impl World {
                 }
             }
         }
-        // Where a batch may have been kept, every batch waits for everybody (safety rule 20).
         let is_recovered = office.cluster.stage == sterna_store::cluster::Stage::Recovered;
-        self.are_keys_well(is_recovered || self.pace.limits.has_kept_batches)
+        self.are_keys_well(is_recovered)
     }
 
-    fn are_keys_well(&self, may_be_kept: bool) -> Result<(), Unwell> {
+    fn are_keys_well(&self, is_recovered: bool) -> Result<(), Unwell> {
+        // Where a batch may have been kept, every batch waits for everybody (safety rule 20).
+        let may_be_kept = is_recovered || self.pace.limits.has_kept_batches;
         let has_vanished = self.machines.iter().any(|one| one.power == Power::Vanished);
         for wanted in &self.wanted {
             let alive = self.table.all().filter(|(_, one)| one.key == wanted.key).count();
@@ -82,7 +83,11 @@ impl World {
             let Some(Record::Task(task)) = self.stored(&key) else { continue };
             let is_over = match &task.state {
                 TaskState::Ended(_) => true,
-                TaskState::Pending => !self.has_room(&key),
+                // A worker of whom nobody knows anything may keep it (safety rule 25).
+                TaskState::Pending => {
+                    let is_kept = task.contract == Contract::Keep && is_recovered;
+                    !self.has_room(&key) || has_vanished && is_kept
+                }
                 // Nobody says what became of its machine.
                 TaskState::Claimed(claim) => {
                     has_vanished

@@ -50,12 +50,12 @@ impl Control {
                 self.answer(id, answer);
             }
             Call::SetLimits(limits) => {
-                let answer = match limits.check() {
-                    Ok(()) => {
+                let answer = match self.limits_objection(&limits) {
+                    None => {
                         self.set_limits(limits);
                         Answer::Done
                     }
-                    Err(wrong) => Answer::BadLimits(wrong.to_string()),
+                    Some(wrong) => Answer::BadLimits(wrong),
                 };
                 self.answer(id, answer);
             }

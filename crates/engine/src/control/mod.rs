@@ -53,10 +53,14 @@ use std::{
 };
 
 use sterna_model::{
-    BootTime, Bytes, Constraints, Countables, Demand, Epoch, Lock, Millicores, Name, RunId, Span,
-    WallTime, Wants, WorkKey, record::Task, spec::TaskSpec,
+    BootTime, Bytes, Constraints, Contract, Countables, Demand, Epoch, Lock, Millicores, Name,
+    RunId, Span, WallTime, Wants, WorkKey, record::Task, spec::TaskSpec,
 };
-use sterna_protocol::{limits::Limits, roster::Enrolled, scheduler};
+use sterna_protocol::{
+    limits::Limits,
+    roster::{Doors, Enrolled},
+    scheduler,
+};
 
 use self::{
     instances::Instances,
@@ -90,8 +94,8 @@ pub struct Control {
     stage: Stage,
     /// Whether the store was restored, and nobody has said since that the roster is complete.
     is_recovered: bool,
-    /// Whether work without a claim may start (safety rule 20).
-    is_open: bool,
+    /// What may start (safety rule 20).
+    doors: Doors,
     seed: [u8; 16],
     runs_made: u64,
     outbox: Outbox<RecordKey, Record, Effect>,
@@ -109,6 +113,8 @@ pub struct Control {
     waiting: Waiting,
     /// What asks for a worker in this step.
     asks: BTreeMap<WorkKey, Arc<Wants>>,
+    /// What asks for one and may be kept by a worker that is missing (safety rule 25).
+    kept_back: BTreeMap<WorkKey, Arc<Wants>>,
     /// Why those that wait were not placed.
     left: BTreeMap<WorkKey, Arc<auction::Reason>>,
     /// What happened in this step that may help what waits.
@@ -156,7 +162,7 @@ impl Control {
             stage,
             is_recovered: stage == Stage::Recovered,
             declaring: BTreeSet::new(),
-            is_open: false,
+            doors: Doors::default(),
             seed,
             runs_made: 0,
             outbox: Outbox::default(),
@@ -170,6 +176,7 @@ impl Control {
             registry: auction::Registry::new(Rules::default()),
             waiting: Waiting::new(),
             asks: BTreeMap::new(),
+            kept_back: BTreeMap::new(),
             resting: BTreeMap::new(),
             silent: BTreeSet::new(),
             changed: BTreeSet::new(),
@@ -381,6 +388,15 @@ impl Control {
             }
         }
         RunId::from_parts(now.wall, random)
+    }
+
+    /// What holds for the next run of a key when its link is silent.
+    fn contract_of(&self, key: &WorkKey) -> Option<Contract> {
+        if let Some((_, spec)) = self.tasks.get(key) {
+            return Some(spec.contract);
+        }
+        let service = services::service_of(key).and_then(|service| self.services.get(&service));
+        service.map(|service| service.record.spec.contract)
     }
 
     /// What work that is known takes on its worker.

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use sterna_model::{
-    WorkKey,
+    Contract, WorkKey,
     record::{Placed, TaskEnd, TaskPhase},
     spec::WhenFull,
 };
-use sterna_protocol::{message::Payload, scheduler};
+use sterna_protocol::{message::Payload, roster::Doors, scheduler};
 
 use super::{Control, Now, interface::Sending, services};
 use crate::auction::{Ask, BidderId, Change, Reason};
@@ -25,9 +25,22 @@ impl Control {
     /// Asks for a worker for this, in this step.
     pub(super) fn ask(&mut self, key: &WorkKey) {
         let wants = self.wants_of(key);
-        self.waiting.forget(key);
-        self.left.remove(key);
-        self.asks.insert(key.clone(), wants);
+        self.withdraw(key);
+        let is_kept = self.contract_of(key) == Some(Contract::Keep);
+        let asks = if is_kept && !self.doors.unclaimed_kept {
+            &mut self.kept_back
+        } else {
+            &mut self.asks
+        };
+        asks.insert(key.clone(), wants);
+    }
+
+    /// More may start than before.
+    pub(super) fn open(&mut self, doors: Doors) {
+        self.doors.open(doors);
+        if self.doors.unclaimed_kept {
+            self.asks.append(&mut self.kept_back);
+        }
     }
 
     /// No longer.
@@ -35,11 +48,12 @@ impl Control {
         self.waiting.forget(key);
         self.left.remove(key);
         self.asks.remove(key);
+        self.kept_back.remove(key);
     }
 
     /// Gives out what is asked for, and looks again at what waits where something has helped.
     pub(super) fn place(&mut self, now: Now) {
-        if !self.is_open {
+        if !self.doors.unclaimed {
             return;
         }
         loop {

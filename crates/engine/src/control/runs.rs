@@ -27,7 +27,7 @@ impl Control {
                 self.set_drain(now, lock, Some(super::Drain { deadline }));
             }
             News::WantsDrain(lock, false) => self.set_drain(now, lock, None),
-            News::Opened(doors) => self.is_open |= doors.unclaimed,
+            News::Opened(doors) => self.open(doors),
             News::Retired(oldest) => {
                 self.limits.retain(|limits| limits.version >= oldest);
                 self.write_limits();
@@ -177,6 +177,8 @@ const fn is_hasty(why: NotSent) -> bool {
         | NotSent::Draining
         | NotSent::NoMoreNumbers
         | NotSent::NotLeading => true,
-        NotSent::NotOpen | NotSent::AboveMark | NotSent::BelowLoss => false,
+        NotSent::NotOpen | NotSent::NotReplaceable | NotSent::AboveMark | NotSent::BelowLoss => {
+            false
+        }
     }
 }

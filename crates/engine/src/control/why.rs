@@ -28,6 +28,14 @@ pub struct Why {
 pub enum Rule {
     /// This leader does not start anything yet: somebody may be missing who runs it.
     Waiting,
+    /// It is kept where it runs, and the store has lost where that is: a worker that is missing may have
+    /// it (safety rule 25).
+    MayBeKept {
+        /// Who is on the roster and not back.
+        missing: Vec<Name>,
+        /// Whether somebody has said that nobody is missing from the roster.
+        is_roster_complete: bool,
+    },
     /// No worker got it: the nearest miss, and the smallest change that would help.
     Unplaced(Arc<Reason>),
     /// A worker has just turned it down.
@@ -89,6 +97,8 @@ pub enum Next {
     WhenTold,
     /// It is tried when a worker has more room, or another one comes.
     WhenThereIsRoom,
+    /// It goes on when these workers are back, or somebody who must know speaks for them.
+    WhenBack,
     /// It goes on when that copy is certainly gone.
     WhenGone,
     /// Nothing, until somebody changes a worker or the spec.
@@ -106,6 +116,22 @@ impl fmt::Display for Rule {
         match self {
             Self::Waiting => {
                 f.write_str("this leader starts nothing yet: a worker may be missing that runs it")
+            }
+            Self::MayBeKept { missing, is_roster_complete } => {
+                f.write_str("the store was restored, and a missing worker may keep it: it waits")?;
+                let names: Vec<_> = missing.iter().map(Name::as_str).collect();
+                if !names.is_empty() {
+                    write!(f, " for {}, or `sterna declare-dead`", names.join(", "))?;
+                }
+                match (names.is_empty(), is_roster_complete) {
+                    (true | false, true) => Ok(()),
+                    (true, false) => {
+                        f.write_str(" until somebody says that the roster is complete")
+                    }
+                    (false, false) => {
+                        f.write_str("; and until somebody says that the roster is complete")
+                    }
+                }
             }
             Self::Unplaced(reason) => reason.fmt(f),
             Self::TurnedDown => f.write_str("a worker has just turned it down"),
@@ -181,8 +207,13 @@ impl Control {
     /// Work that waits for a worker.
     fn why_unplaced(&self, now: Now, key: &WorkKey, since: WallTime) -> Why {
         let since = Some(since);
-        if !self.is_open {
+        if !self.doors.unclaimed {
             return Why { rule: Rule::Waiting, since, next: Next::WhenTold };
+        }
+        if self.kept_back.contains_key(key) {
+            let rule =
+                Rule::MayBeKept { missing: self.missing(), is_roster_complete: !self.is_recovered };
+            return Why { rule, since, next: Next::WhenBack };
         }
         if let Some(until) = self.resting.get(key).filter(|until| **until > now.wall) {
             return Why { rule: Rule::TurnedDown, since, next: Next::At(*until) };

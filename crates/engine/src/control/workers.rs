@@ -3,8 +3,8 @@
 use std::{collections::BTreeSet, sync::Arc};
 
 use sterna_model::{
-    Contract, Incarnation, Lock, Name, RunId, Wants, WorkKey,
-    record::{Illegal, InstancePhase, StopReason, TaskEnd, TwinReason},
+    Contract, Incarnation, Lock, Name, RunId, Wants, Work, WorkKey,
+    record::{Illegal, InstancePhase, StopReason, TaskEnd, TaskPhase, TwinReason},
 };
 use sterna_protocol::{
     health::Health,
@@ -29,6 +29,8 @@ pub(super) struct Worker {
     pub(super) health: Health,
     /// Whether the fleet would send it a run.
     takes: bool,
+    /// Whether it has said in this reign what it runs, under this or an earlier life.
+    is_back: bool,
     bidder: BidderId,
 }
 
@@ -47,12 +49,12 @@ impl Control {
     /// What a worker has is known, or is something else now.
     pub(super) fn set_facts(&mut self, life: Incarnation, name: Name, facts: Payload) {
         let lock = life.lock;
-        let known = self.workers.get(&lock).map(|it| (it.bidder, it.health, it.takes));
-        let (bidder, health, takes) =
-            known.unwrap_or_else(|| (self.free_bidder(), Health::New, false));
+        let known = self.workers.get(&lock).map(|it| (it.bidder, it.health, it.takes, it.is_back));
+        let (bidder, health, takes, is_back) =
+            known.unwrap_or_else(|| (self.free_bidder(), Health::New, false, false));
         let is_new = known.is_none();
         self.bidders.insert(bidder, lock);
-        self.workers.insert(lock, Worker { life, name, facts, health, takes, bidder });
+        self.workers.insert(lock, Worker { life, name, facts, health, takes, is_back, bidder });
         self.offer(lock);
         if is_new {
             self.count_seats(lock, bidder);
@@ -74,6 +76,8 @@ impl Control {
     pub(super) fn set_health(&mut self, now: Now, life: Incarnation, health: Health) {
         let Some(worker) = self.workers.get_mut(&life.lock) else { return };
         worker.health = health;
+        // It is new until then, and may be given up before.
+        worker.is_back |= matches!(health, Health::Unhealthy | Health::Healthy);
         if worker.life != life {
             worker.life = life;
             worker.takes = false;
@@ -82,6 +86,14 @@ impl Control {
         if health == Health::Healthy {
             self.worker_is_back(now, life.lock);
         }
+    }
+
+    /// Who is on the roster, and has neither come back in this reign nor been declared dead.
+    pub(super) fn missing(&self) -> Vec<Name> {
+        let is_back = |lock: &Lock| self.workers.get(lock).is_some_and(|worker| worker.is_back);
+        let missing =
+            self.roster.iter().filter(|(lock, entry)| !entry.is_declared_dead && !is_back(lock));
+        missing.map(|(_, entry)| entry.name.clone()).collect()
     }
 
     /// Whether this life of a worker is known to take runs.
@@ -344,6 +356,34 @@ impl Control {
         self.limits.push(next);
         self.write_limits();
         self.tell_fleet(scheduler::Input::Limits(next));
+    }
+
+    /// Why these limits are not to hold: they make no sense, or a spec could not be kept under them.
+    pub(super) fn limits_objection(&self, limits: &Limits) -> Option<String> {
+        let limits = limits.after(&self.newest_limits());
+        if let Err(wrong) = limits.check() {
+            return Some(wrong.to_string());
+        }
+        let least = limits.stop_after_min();
+        let services = self.services.iter().map(|(key, service)| {
+            (&key.namespace, "service", &key.name, service.record.spec.contract)
+        });
+        let tasks = self.tasks.iter().filter(|(_, (task, _))| task.phase() == TaskPhase::Pending);
+        let tasks = tasks.filter_map(|(key, (_, spec))| match &key.work {
+            Work::Task(name) => Some((&key.namespace, "task", name, spec.contract)),
+            Work::Instance { .. } | Work::Node { .. } => None,
+        });
+        let too_short = services.chain(tasks).find_map(|(namespace, kind, name, contract)| {
+            let after = contract.stop_after().filter(|after| *after < least)?;
+            Some((format!("{namespace}/{kind}/{name}"), after))
+        });
+        too_short.map(|(work, after)| {
+            format!(
+                "under these limits a run lasts {least} at least without a word, and {work} is to \
+                 be stopped after {after}, before its worker would be given up; give it a longer \
+                 stop_after, or set a shorter lose_after"
+            )
+        })
     }
 
     /// Sees to it that the limits allow for such a run, before it is claimed.

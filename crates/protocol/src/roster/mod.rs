@@ -7,7 +7,7 @@
 //! | work | waits for |
 //! | --- | --- |
 //! | claimed tasks and instances | the worker that holds the claim, alone |
-//! | unclaimed ones | nobody; in a recovered epoch: the full wait |
+//! | unclaimed ones | nobody; in a recovered epoch: the full wait, and under `keep` the roster, too |
 //! | batches under `stop` | the consensus and the roster, or the safe wait |
 //! | batches under `keep` | the roster |
 //!
@@ -126,11 +126,30 @@ pub const fn unclaimed(origin: Origin, patience: Patience) -> bool {
     }
 }
 
+/// Whether tasks and instances without a claim may start under `keep`. Where claims may be lost with
+/// the store, a worker that is missing may keep them, and no wait is long enough for that.
+#[rustfmt::skip]
+pub const fn unclaimed_kept(origin: Origin, presence: Presence, patience: Patience) -> bool {
+    use Origin as O;
+    use Patience as W;
+    use Presence as P;
+    match (origin, presence, patience) {
+        (O::Virgin | O::Continued, P::Complete | P::Missing, W::Waiting | W::Over) => true,
+        (O::Rebuilt,               P::Complete,              W::Over)              => true,
+        (O::Rebuilt,               P::Complete,              W::Waiting)           => false,
+        (O::Rebuilt,               P::Missing,               W::Waiting | W::Over) => false,
+        // Until somebody says that the roster is whole.
+        (O::Recovered,             P::Complete | P::Missing, W::Waiting | W::Over) => false,
+    }
+}
+
 /// What may start, as long as this leader reigns; nothing of it is ever taken back.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Doors {
-    /// Tasks and instances without a claim.
+    /// Tasks and instances without a claim, under `stop` and `replace`.
     pub unclaimed: bool,
+    /// The same, under `keep`.
+    pub unclaimed_kept: bool,
     /// Batches under `stop`.
     pub stop_batches: bool,
     /// Batches under `keep`.
@@ -138,10 +157,15 @@ pub struct Doors {
 }
 
 impl Doors {
+    /// Nothing waits.
+    pub const OPEN: Self =
+        Self { unclaimed: true, unclaimed_kept: true, stop_batches: true, keep_batches: true };
+
     /// Opens what may be opened; gives whether anything was.
     pub fn open(&mut self, may: Self) -> bool {
         let before = *self;
         self.unclaimed |= may.unclaimed;
+        self.unclaimed_kept |= may.unclaimed_kept;
         self.stop_batches |= may.stop_batches;
         self.keep_batches |= may.keep_batches;
         before != *self
@@ -149,7 +173,7 @@ impl Doors {
 
     /// Whether nothing waits any more.
     pub const fn are_all_open(&self) -> bool {
-        self.unclaimed && self.stop_batches && self.keep_batches
+        self.unclaimed && self.unclaimed_kept && self.stop_batches && self.keep_batches
     }
 }
 
@@ -160,8 +184,8 @@ pub struct Awaited {
     pub lock: Lock,
     /// What its worker was called.
     pub name: Name,
-    /// When it is certainly gone for work under `stop`; under `keep` it never is by itself.
-    pub until: BootTime,
+    /// Until when at most; `None` where it may keep something: until it is back or declared dead.
+    pub until: Option<BootTime>,
 }
 
 #[cfg(test)]
@@ -211,10 +235,23 @@ mod tests {
     }
 
     #[test]
+    fn what_is_kept_by_the_missing_waits_for_them_where_claims_may_be_lost() {
+        for patience in [Patience::Waiting, Patience::Over] {
+            for presence in PRESENCES {
+                assert!(!unclaimed_kept(Origin::Recovered, presence, patience));
+                // Its claim says where it is.
+                assert!(unclaimed_kept(Origin::Continued, presence, patience));
+            }
+            assert!(!unclaimed_kept(Origin::Rebuilt, Presence::Missing, patience));
+        }
+        assert!(!unclaimed_kept(Origin::Rebuilt, Presence::Complete, Patience::Waiting));
+        assert!(unclaimed_kept(Origin::Rebuilt, Presence::Complete, Patience::Over));
+    }
+
+    #[test]
     fn what_is_open_stays_open() {
         let mut doors = Doors::default();
-        let all = Doors { unclaimed: true, stop_batches: true, keep_batches: true };
-        assert!(doors.open(all));
+        assert!(doors.open(Doors::OPEN));
         assert!(!doors.open(Doors::default()));
         assert!(doors.are_all_open());
     }

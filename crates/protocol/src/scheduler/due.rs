@@ -49,6 +49,8 @@ impl Fleet {
             self.visit(now, slot, effects);
         }
         self.retire_limits(effects);
+        // The next leader may be a server that has not seen them.
+        effects.extend(self.book.raised_to(self.seen).map(Effect::Raise));
         self.open_doors(now, effects);
     }
 

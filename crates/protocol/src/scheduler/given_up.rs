@@ -1,8 +1,9 @@
 //! Lives that were given up and struck from the roster: they are not confirmed again in this reign.
 //!
-//! So many are remembered and no more, or machines that come and go for ever would fill the memory. The
-//! one that is forgotten was struck before all others, so nothing of it runs; should it come back after
-//! all, it is enrolled like anybody whom nobody knows, and asked what it runs.
+//! So many are remembered and no more, or machines that come and go for ever would fill the memory. Of
+//! those that are forgotten, one that was ever confirmed is known by the set that it holds, and is told to
+//! die all the same (safety rule 9). One that never was has been sent nothing in this reign: it is
+//! enrolled like anybody whom nobody knows, and asked what it runs.
 
 use std::collections::{BTreeMap, VecDeque};
 

@@ -45,6 +45,9 @@ impl Fleet {
             self.is_over = true;
             return effects.push(Effect::StoreLags(seen, revision));
         }
+        if peer.is_some_and(|peer| peer.is_doubled_by(incarnation, heartbeat.birth)) {
+            return self.refuse_stale(stream, incarnation, effects);
+        }
         let is_at_home = peer.is_some_and(|peer| peer.is_at_home(incarnation, &heartbeat.name));
         let slot = if is_at_home {
             slot
@@ -82,8 +85,9 @@ impl Fleet {
         if is_it { slot } else { self.peers.find(lock) }
     }
 
-    /// An earlier life than the newest. On the newest one's own stream it was overtaken, and is over;
-    /// else its counter was set back, for each life raises it before it speaks.
+    /// An earlier life than the newest, or another process with the same. On the newest one's own stream
+    /// it was overtaken, and is over; else its counter was set back, for each life raises it before it
+    /// speaks.
     fn refuse_stale(&self, stream: StreamId, who: Incarnation, effects: &mut Vec<Effect>) {
         let Some(peer) = self.peers.get(&who.lock) else { return };
         if !peer.was_heard_on(stream) {
@@ -145,6 +149,7 @@ impl Fleet {
     ) {
         let Some(peer) = self.peers.at_mut(slot) else { return };
         peer.echoed = heartbeat.limits;
+        peer.birth = heartbeat.birth;
         peer.vitals.hear(now);
         peer.forgive_silence();
         if let Some(age) = heartbeat.checked {

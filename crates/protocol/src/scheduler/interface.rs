@@ -1,8 +1,8 @@
 //! What goes into the leader's side, and what comes out of it.
 
 use sterna_model::{
-    BootTime, ClusterId, Contract, Incarnation, Lock, Name, Revision, RunId, TaskIncarnation,
-    WorkKey,
+    BootTime, ClusterId, Contract, Incarnation, Lock, Marks, Name, Revision, RunId,
+    TaskIncarnation, WorkKey,
 };
 
 use super::{Bump, Settlement};
@@ -26,6 +26,12 @@ pub struct Begin {
     pub revision: Revision,
     /// The limits, with those not yet retired.
     pub book: Book,
+    /// The highest marks that this server has ever seen, from where the store's own losses do not reach:
+    /// those of the book may have been set back with the store (safety rule 25). [`Fleet::marks`] tells
+    /// what to remember there.
+    ///
+    /// [`Fleet::marks`]: super::Fleet::marks
+    pub marks: Marks,
     /// Everybody who may be running something.
     pub roster: Vec<Enrolled>,
     /// The runs that the store says are claimed.
@@ -142,9 +148,10 @@ pub enum Effect {
     WantsDrain(Lock, bool),
     /// More may start than before.
     Opened(Doors),
-    /// Commit these limits, as the ones after the newest, and answer with [`Input::Limits`]: a worker has
-    /// a run that the marks do not allow for, because they were set back with the store (safety rule
-    /// 25). What it runs does not count as known before; said again whenever it is asked.
+    /// Commit these limits, as the ones after the newest, and answer with [`Input::Limits`]: this server
+    /// has seen higher marks, or a worker has a run that they do not allow for, because they were set
+    /// back with the store (safety rule 25). What the worker runs does not count as known before. Said
+    /// again until then.
     Raise(Limits),
     /// Nothing can be running any more that the store lost when it was set back: from the next reign on
     /// it may be called a continued one.
@@ -155,7 +162,8 @@ pub enum Effect {
     /// The store lags behind what a worker has seen: this reign is over, and the next one must open
     /// a recovered epoch (safety rule 25).
     StoreLags(Mandate, Revision),
-    /// Tell people of this worker, which was refused; said again with each of its heartbeats.
+    /// Tell people of this worker. It was refused, and this is said again with each of its heartbeats; or
+    /// it has what it should not have.
     Alarm(Incarnation, Alarm),
 }
 
@@ -166,9 +174,12 @@ pub enum Alarm {
     NameTaken(Name),
     /// It belongs to another cluster, this one.
     Foreign(ClusterId),
-    /// This later life is known under its lock: its data directory was restored from an older state, or
-    /// copied. It must begin with an empty one.
+    /// This life is known under its lock, and is a later one or another process: its data directory was
+    /// restored from an older state, or copied. It must begin with an empty one.
     WentBack(u64),
+    /// It has a run that another machine has, or may have: one data directory is a copy of the other.
+    /// Both are believed, and the run's key is free when neither has it; only one of them should live.
+    RunIsElsewhere(RunId, Lock),
 }
 
 /// A status, and whether this leader knows of its run.

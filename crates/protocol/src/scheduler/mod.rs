@@ -15,8 +15,9 @@
 //!
 //! The worker's side, in `worker`, has the first three files too.
 //!
-//! Invariant: a run is in the table of exactly one machine from before it is sent until it is
-//! settled; MUST_DIE takes nothing out (safety rule 9).
+//! Invariant: a run is in the table of a machine from before it is sent until it is settled; MUST_DIE
+//! takes nothing out (safety rule 9). Should two machines say that they have it, both are believed, and
+//! it is settled when neither has it.
 //!
 //! Invariant: nothing is sent, confirmed or concluded after the lease has ended (safety rule 16).
 //!
@@ -40,7 +41,7 @@ mod wait;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use sterna_model::{BootTime, Incarnation, Lock, Name, Revision, RunId};
+use sterna_model::{BootTime, Incarnation, Lock, Marks, Name, Revision, RunId};
 
 use self::{
     given_up::GivenUp,
@@ -70,6 +71,8 @@ pub struct Fleet {
     lease_until: BootTime,
     revision: Revision,
     book: Book,
+    /// The highest marks that this server had seen when its reign began.
+    seen: Marks,
     bump: Bump,
     origin: Origin,
     /// How everybody is judged, as the book has it.
@@ -80,9 +83,9 @@ pub struct Fleet {
     /// Machines that get no new work and are not among the peers.
     draining: BTreeSet<Lock>,
     given_up: GivenUp,
-    /// Where each run is.
-    places: BTreeMap<RunId, Slot>,
-    /// Which runs a key has: as many as there are places.
+    /// Where each run is; nearly always in one place.
+    places: BTreeSet<(RunId, Slot)>,
+    /// Which runs a key has.
     keys: Keys,
     consensus: Consensus,
     doors: Doors,
@@ -107,13 +110,14 @@ impl Fleet {
             tick_at: now.plus(begin.book.newest().judge_every),
             terms: begin.book.terms(),
             book: begin.book,
+            seen: begin.marks,
             bump: begin.bump,
             origin: begin.origin,
             peers: Peers::EMPTY,
             names: BTreeMap::new(),
             draining: BTreeSet::new(),
             given_up: GivenUp::EMPTY,
-            places: BTreeMap::new(),
+            places: BTreeSet::new(),
             keys: Keys::EMPTY,
             consensus: Consensus::new(mandate.term, mandate.nonce),
             doors: Doors::default(),
@@ -246,12 +250,15 @@ impl Fleet {
         (peer.incarnation == worker).then(|| peer.vitals.health())
     }
 
-    /// Where a run may be running.
+    /// Where a run may be running; the first of several, should more than one machine say so.
     pub fn place(&self, run: RunId) -> Option<Lock> {
-        self.places
-            .get(&run)
-            .and_then(|slot| self.peers.at(*slot))
-            .map(|peer| peer.incarnation.lock)
+        self.holders(run).find_map(|slot| Some(self.peers.at(slot)?.incarnation.lock))
+    }
+
+    /// Every machine that may have a run.
+    fn holders(&self, run: RunId) -> impl Iterator<Item = Slot> {
+        let places = self.places.range((run, Slot::FIRST)..);
+        places.take_while(move |(other, _)| *other == run).map(|(_, slot)| *slot)
     }
 
     /// Everything that may be running on a machine.
@@ -269,6 +276,12 @@ impl Fleet {
         self.book.newest()
     }
 
+    /// The highest marks that this server has seen: to be written down beside the highest position of
+    /// the store, and given to its next reign (safety rule 25).
+    pub fn marks(&self) -> Marks {
+        self.seen.max(self.book.marks())
+    }
+
     /// What it holds on the heap, at most.
     pub fn heap_bytes(&self) -> usize {
         let names: usize = self.names.keys().map(|name| name.as_str().len()).sum();
@@ -276,7 +289,7 @@ impl Fleet {
             + self.consensus.heap_bytes()
             + names
             + tree_bytes::<Name, Slot>(self.names.len())
-            + tree_bytes::<RunId, Slot>(self.places.len())
+            + tree_bytes::<(RunId, Slot), ()>(self.places.len())
             + tree_bytes::<(u64, RunId), ()>(self.keys.len())
             + self.given_up.heap_bytes()
             + tree_bytes::<Lock, ()>(self.draining.len())

@@ -23,6 +23,8 @@ use crate::{
 pub(super) struct Peer {
     pub(super) incarnation: Incarnation,
     pub(super) name: Name,
+    /// Drawn by the process that was heard as this life.
+    pub(super) birth: u64,
     /// The boot of its machine, once it was heard or read.
     boot: Option<[u8; 16]>,
     /// Whether that is another than in the life before.
@@ -109,6 +111,7 @@ impl Peer {
         Self {
             incarnation,
             name,
+            birth: 0,
             boot: None,
             has_rebooted: false,
             facts: None,
@@ -285,6 +288,12 @@ impl Peer {
     /// Whether this life was heard in this reign.
     pub(super) const fn is_heard(&self) -> bool {
         self.vitals.heard().is_some()
+    }
+
+    /// Whether this is the life that was heard under its lock, and yet another process: its data
+    /// directory was set back, and has counted to the same life again.
+    pub(super) fn is_doubled_by(&self, incarnation: Incarnation, birth: u64) -> bool {
+        self.incarnation == incarnation && self.is_heard() && self.birth != birth
     }
 
     /// Nearly always: who was heard and is not given up holds its name, and nothing changes.

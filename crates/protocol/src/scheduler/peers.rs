@@ -29,6 +29,9 @@ const AT_ONCE: BootTime = BootTime::from_millis(0);
 pub(super) struct Slot(NonZeroU32);
 
 impl Slot {
+    /// Before all others.
+    pub(super) const FIRST: Self = Self(NonZeroU32::MIN);
+
     /// The one with this place in the table.
     pub(super) const fn new(at: u32) -> Self {
         Self(NonZeroU32::MIN.saturating_add(at))

@@ -70,7 +70,7 @@ impl Fleet {
         effects: &mut Vec<Effect>,
     ) -> Arrival {
         let lock = incarnation.lock;
-        if self.given_up.contains(incarnation) {
+        if self.given_up.contains(incarnation) || self.was_forgotten(lock, heartbeat) {
             return Arrival::GivenUp;
         }
         let own = self.peers.get(&lock).map(|peer| {
@@ -136,6 +136,14 @@ impl Fleet {
                 Arrival::TakesName
             }
         }
+    }
+
+    /// Whether this is a life that was confirmed in this reign, was given up and struck, and is not even
+    /// among those that are remembered as such: it holds a set of this reign, which a new life never does.
+    fn was_forgotten(&self, lock: Lock, heartbeat: &Heartbeat) -> bool {
+        let reign = (self.mandate.term, self.mandate.nonce);
+        self.peers.find(&lock).is_none()
+            && heartbeat.set.is_some_and(|set| (set.term, set.nonce) == reign)
     }
 
     /// A machine that was not known, or not any more.

@@ -7,7 +7,7 @@ use sterna_model::{
 };
 
 use super::{
-    Claim, Dispatch, Effect, Fleet,
+    Alarm, Claim, Dispatch, Effect, Fleet,
     peer::{Enrolment, Peer},
     peers::Slot,
 };
@@ -46,6 +46,8 @@ pub enum NotSent {
     /// Another run of its key may be running, on this machine or any other: it waits for that (safety
     /// rule 20).
     KeyIsHeld,
+    /// Only instances of services are replaced (safety rule 22).
+    NotReplaceable,
     /// It may outlast what the limits count on, `stop_after_max`, for batches `batch_stop_after_max` or
     /// `has_kept_batches`: limits that allow for it must be committed first (safety rule 11).
     AboveMark,
@@ -154,7 +156,7 @@ impl Fleet {
     /// Puts a run into the table of a machine. Another one may have said that it has it, too.
     fn put_run(&mut self, slot: Slot, run: RunId, entry: Entry) {
         self.keys.insert(&entry.key, run);
-        self.places.insert(run, slot);
+        self.places.insert((run, slot));
         if let Some(peer) = self.peers.at_mut(slot) {
             peer.put_run(run, entry);
         }
@@ -162,8 +164,10 @@ impl Fleet {
 
     /// Everything of a key that may be running.
     fn runs_of<'a>(&'a self, key: &'a WorkKey) -> impl Iterator<Item = &'a Entry> {
-        let entry = |run: RunId| self.peers.at(*self.places.get(&run)?)?.runs().get(run);
-        self.keys.candidates(key).filter_map(entry).filter(move |entry| entry.key == *key)
+        let held = |run: RunId| self.holders(run).map(move |slot| (run, slot));
+        let entry = |(run, slot)| self.peers.at(slot)?.runs().get(run);
+        let all = self.keys.candidates(key).flat_map(held).filter_map(entry);
+        all.filter(move |entry| entry.key == *key)
     }
 
     /// Whether another run of a key would be one too many: the second, or of an instance under
@@ -195,7 +199,7 @@ impl Fleet {
         let mut frames: BTreeMap<Lock, Vec<Run>> = BTreeMap::new();
         for dispatch in runs {
             let (run, lock) = (dispatch.run, dispatch.to.lock);
-            if self.places.contains_key(&run) {
+            if self.holders(run).next().is_some() {
                 // It was sent, or is being held: to say that it was not would be a lie.
                 continue;
             }
@@ -233,17 +237,25 @@ impl Fleet {
             Work::Node { .. } => true,
             Work::Task(_) | Work::Instance { .. } => false,
         };
+        let is_wrong = match (&key.work, contract) {
+            (Work::Task(_) | Work::Node { .. }, Contract::Replace { .. }) => true,
+            (Work::Task(_) | Work::Node { .. }, Contract::Stop { .. } | Contract::Keep)
+            | (
+                Work::Instance { .. },
+                Contract::Replace { .. } | Contract::Stop { .. } | Contract::Keep,
+            ) => false,
+        };
         let is_open = match (is_batch, contract) {
             (true, Contract::Stop { .. }) => self.doors.stop_batches,
             (true, Contract::Keep | Contract::Replace { .. }) => self.doors.keep_batches,
-            (false, Contract::Stop { .. } | Contract::Keep | Contract::Replace { .. }) => {
-                self.doors.unclaimed
-            }
+            (false, Contract::Stop { .. } | Contract::Replace { .. }) => self.doors.unclaimed,
+            (false, Contract::Keep) => self.doors.unclaimed_kept,
         };
         let is_above = limits.raised_for(key, contract).is_some();
         let shortest = self.book.largest(Limits::stop_after_min);
         let is_below = contract.stop_after().is_some_and(|after| after < shortest);
         let reasons = [
+            (is_wrong, NotSent::NotReplaceable),
             (self.is_taken(key, contract), NotSent::KeyIsHeld),
             (!is_open, NotSent::NotOpen),
             (is_above, NotSent::AboveMark),
@@ -270,19 +282,24 @@ impl Fleet {
     /// A wish that is kept: it is said again on every new stream, and when this leader may speak
     /// again, until the run is settled.
     pub(super) fn kill(&mut self, run: RunId, kill: Kill, effects: &mut Vec<Effect>) {
-        if let Some((lock, kill)) = self.note_kill(run, kill) {
+        for (lock, kill) in self.note_kill(run, kill) {
             self.send_to(lock, Order::Kill(run, kill), effects);
         }
     }
 
     /// Gives whom to tell, and what.
-    pub(super) fn note_kill(&mut self, run: RunId, kill: Kill) -> Option<(Lock, Kill)> {
-        let lock = self.place(run)?;
-        let entry = self.peers.get_mut(&lock)?.run_mut(run)?;
-        // A gentler wish does not soften an earlier one.
-        let kill = entry.kill.map_or(kill, |earlier| earlier.max(kill));
-        entry.kill = Some(kill);
-        Some((lock, kill))
+    pub(super) fn note_kill(&mut self, run: RunId, kill: Kill) -> Vec<(Lock, Kill)> {
+        let slots: Vec<Slot> = self.holders(run).collect();
+        let note = |slot: Slot| {
+            let peer = self.peers.at_mut(slot)?;
+            let lock = peer.incarnation.lock;
+            let entry = peer.run_mut(run)?;
+            // A gentler wish does not soften an earlier one.
+            let kill = entry.kill.map_or(kill, |earlier| earlier.max(kill));
+            entry.kill = Some(kill);
+            Some((lock, kill))
+        };
+        slots.into_iter().filter_map(note).collect()
     }
 
     pub(super) fn repeat_kills(&self, lock: Lock, effects: &mut Vec<Effect>) {
@@ -350,6 +367,9 @@ impl Fleet {
             peer.turn(held.run, Phase::Running);
         } else {
             let Held { run, key, task, contract, .. } = held.clone();
+            if let Some(other) = self.place(run) {
+                effects.push(Effect::Alarm(from, Alarm::RunIsElsewhere(run, other)));
+            }
             self.put_run(slot, run, Entry::new(key, task, contract, Phase::Running));
             effects.push(Effect::Found(from, held));
         }
@@ -383,7 +403,8 @@ impl Fleet {
         }
     }
 
-    /// Takes a run out of the table, for one of the reasons that there are.
+    /// Takes a run out of the table of a machine, for one of the reasons that there are. It is settled
+    /// when no other has it.
     pub(super) fn settle(
         &mut self,
         lock: Lock,
@@ -391,7 +412,7 @@ impl Fleet {
         settlement: Settlement,
         effects: &mut Vec<Effect>,
     ) {
-        if self.remove(lock, run) {
+        if self.remove(lock, run) && self.holders(run).next().is_none() {
             effects.push(Effect::Settled(run, settlement));
         }
     }
@@ -400,9 +421,9 @@ impl Fleet {
         let Some(slot) = self.peers.find(&lock) else { return false };
         let Some(peer) = self.peers.get_mut(&lock) else { return false };
         let Some(entry) = peer.take_run(run) else { return false };
-        // Another machine may have said meanwhile that it has this run.
-        if self.places.get(&run) == Some(&slot) {
-            self.places.remove(&run);
+        self.places.remove(&(run, slot));
+        // Another machine may have said that it has this run, too.
+        if self.holders(run).next().is_none() {
             self.keys.remove(&entry.key, run);
         }
         true

@@ -13,7 +13,11 @@ use crate::{
 };
 
 impl Fleet {
-    /// For whom batches wait, and how long; empty when they do not.
+    /// For whom batches wait, and how long; empty when they do not. After a restore they also wait for
+    /// [`Input::RosterIsComplete`], whoever is here, and what is not kept waits until
+    /// [`Fleet::safe_at`].
+    ///
+    /// [`Input::RosterIsComplete`]: super::Input::RosterIsComplete
     pub fn awaited(&self, now: BootTime) -> Vec<Awaited> {
         if self.doors.are_all_open() {
             return Vec::new();
@@ -22,7 +26,7 @@ impl Fleet {
         let missing = self.peers.iter().filter(|peer| is_missing(peer)).map(|peer| Awaited {
             lock: peer.incarnation.lock,
             name: peer.name.clone(),
-            until: self.gone_at(peer),
+            until: (!self.may_be_kept()).then(|| self.gone_at(peer)),
         });
         missing.collect()
     }
@@ -32,11 +36,9 @@ impl Fleet {
     pub fn safe_at(&self) -> BootTime {
         let wait = match self.origin {
             Origin::Virgin => Span::ZERO,
-            Origin::Continued => self.book.largest(|limits| limits.batch_stop_after_max),
+            Origin::Continued => self.marks().batch_stop_after_max,
             // What was claimed since may be lost with the store.
-            Origin::Recovered | Origin::Rebuilt => {
-                self.book.largest(|limits| limits.stop_after_max)
-            }
+            Origin::Recovered | Origin::Rebuilt => self.marks().stop_after_max,
         };
         self.elected.plus(wait)
     }
@@ -81,7 +83,8 @@ impl Fleet {
             | consensus::Agreement::Split(_)
             | consensus::Agreement::Others { .. } => Agreement::Lacking,
         };
-        let keep_batches = roster::keep_batches(self.origin, presence(Self::is_gone_for_keep));
+        let kept = presence(Self::is_gone_for_keep);
+        let keep_batches = roster::keep_batches(self.origin, kept);
         let stop_batches = roster::stop_batches(
             self.origin,
             presence(Self::is_gone_for_stop),
@@ -90,6 +93,7 @@ impl Fleet {
         );
         let may = Doors {
             unclaimed: roster::unclaimed(self.origin, patience),
+            unclaimed_kept: roster::unclaimed_kept(self.origin, kept, patience),
             // Nothing says under which contract a batch was started: one that is to stop now may be
             // kept where it runs.
             stop_batches: stop_batches && (keep_batches || !self.may_be_kept()),
@@ -113,12 +117,8 @@ impl Fleet {
     /// When nothing under `stop` can run there any more without a new confirmation.
     fn gone_at(&self, peer: &Peer) -> BootTime {
         let wait = match self.origin {
-            Origin::Virgin | Origin::Continued => {
-                self.book.largest(|limits| limits.batch_stop_after_max)
-            }
-            Origin::Recovered | Origin::Rebuilt => {
-                self.book.largest(|limits| limits.stop_after_max)
-            }
+            Origin::Virgin | Origin::Continued => self.marks().batch_stop_after_max,
+            Origin::Recovered | Origin::Rebuilt => self.marks().stop_after_max,
         };
         self.counted_from(peer).plus(wait)
     }
@@ -150,7 +150,7 @@ impl Fleet {
     /// Whether somebody may have a batch under `keep`.
     fn may_be_kept(&self) -> bool {
         match self.origin {
-            Origin::Virgin | Origin::Continued => self.book.any(|limits| limits.has_kept_batches),
+            Origin::Virgin | Origin::Continued => self.marks().has_kept_batches,
             // Whatever says so may be lost with the store.
             Origin::Recovered | Origin::Rebuilt => true,
         }

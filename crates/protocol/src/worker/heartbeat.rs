@@ -14,6 +14,12 @@ const BACK_OFF: Span = Span::from_secs(1);
 /// But not later than this.
 const BACK_OFF_MAX: Span = Span::from_secs(32);
 
+/// Until it is healthy, a worker does not wait for its next heartbeat: it comes this long after an
+/// answer, twice as long each time, so that somebody who has just come is soon given work.
+const SETTLE: Span = Span::from_millis(20);
+/// So many of these heartbeats come on one stream: a crowd that cannot become healthy is no burden.
+const SETTLE_BEATS: u32 = 6;
+
 /// When to send what.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Pulse {
@@ -24,6 +30,9 @@ pub(super) struct Pulse {
     /// Whether the guardian owes the answer to it.
     asking: bool,
     back_off: Span,
+    /// How many early heartbeats came on this stream, beside those that come anyway.
+    settling: u32,
+    early_at: Option<BootTime>,
     phase: Phase,
 }
 
@@ -50,6 +59,8 @@ impl Pulse {
             asked: 0,
             asking: false,
             back_off: BACK_OFF,
+            settling: 0,
+            early_at: None,
             phase: Phase::Alive,
         }
     }
@@ -59,6 +70,16 @@ impl Pulse {
         self.beat_at = now;
         // The guardian's answer to an earlier question does for the old stream only.
         self.asking = false;
+        (self.settling, self.early_at) = (0, None);
+    }
+
+    /// An answer came to somebody who is not healthy yet: a heartbeat comes early.
+    fn settle(&mut self, now: BootTime) {
+        if self.settling < SETTLE_BEATS {
+            let wait = SETTLE.times(1 << self.settling);
+            self.settling += 1;
+            self.early_at = Some(now.plus(wait));
+        }
     }
 
     /// Nothing waits longer than these, whatever was asked for before: the leader judges by them.
@@ -72,8 +93,8 @@ impl Pulse {
     }
 
     pub(super) fn deadline(&self) -> Option<BootTime> {
-        let beat = (!self.is_dying()).then_some(self.beat_at);
-        beat.into_iter().chain([self.check_at]).min()
+        let beats = [Some(self.beat_at), self.early_at].into_iter().flatten();
+        beats.filter(|_| !self.is_dying()).chain([self.check_at]).min()
     }
 }
 
@@ -85,10 +106,14 @@ impl Worker {
             effects.push(Effect::Check);
         }
         // A question that got no answer is asked again: the guardian may be another one by now.
-        if now < self.pulse.beat_at || self.pulse.is_dying() {
+        let is_early = self.pulse.early_at.is_some_and(|at| now >= at);
+        if (now < self.pulse.beat_at && !is_early) || self.pulse.is_dying() {
             return;
         }
-        self.pulse.beat_at = now.plus(self.limits.heartbeat_every);
+        self.pulse.early_at = None;
+        if now >= self.pulse.beat_at {
+            self.pulse.beat_at = now.plus(self.limits.heartbeat_every);
+        }
         if self.stream.is_some() {
             self.pulse.asked += 1;
             self.pulse.asking = true;
@@ -113,6 +138,7 @@ impl Worker {
             stamp: now,
             checked: self.vitals.checked().map(|checked| now.since(checked)),
             boot: self.boot,
+            birth: self.birth,
             seen: self.seen,
             limits: self.limits.version,
             set: self.set.echo(),
@@ -133,7 +159,10 @@ impl Worker {
         effects: &mut Vec<Effect>,
     ) {
         match answer {
-            HeartbeatAnswer::Welcome => self.pulse.back_off = BACK_OFF,
+            HeartbeatAnswer::Welcome => {
+                self.pulse.back_off = BACK_OFF;
+                self.pulse.settle(now);
+            }
             HeartbeatAnswer::Confirmed(confirmation) => {
                 self.pulse.back_off = BACK_OFF;
                 self.be_confirmed(now, &confirmation, effects);
@@ -200,9 +229,12 @@ impl Worker {
             effects.push(Effect::Remember(*mandate, *revision));
         }
         match verdict {
-            Health::Healthy => self.vitals.be_permitted(),
+            Health::Healthy => {
+                self.pulse.early_at = None;
+                self.vitals.be_permitted();
+            }
             Health::MustDie => return self.die(effects),
-            Health::New | Health::Unhealthy => {}
+            Health::New | Health::Unhealthy => self.pulse.settle(now),
         }
         self.judge(now, effects);
     }

@@ -51,6 +51,8 @@ pub struct Start {
     pub name: Name,
     /// Names this boot of the machine.
     pub boot: u128,
+    /// Drawn for this start.
+    pub birth: u64,
     /// What it has.
     pub facts: Payload,
     /// The highest that earlier lives have seen of the store.
@@ -140,7 +142,8 @@ pub enum Alarm {
     NameTaken,
     /// The other side leads another cluster, this one.
     Foreign(ClusterId),
-    /// The leader knows this later life of the same lock: the data directory was set back or copied.
+    /// The leader knows this life of the same lock, a later one or another process: the data directory
+    /// was set back or copied.
     WentBack(u64),
 }
 
@@ -150,6 +153,7 @@ pub struct Worker {
     incarnation: Incarnation,
     name: Name,
     boot: u128,
+    birth: u64,
     facts: Payload,
     wish: Option<Wish>,
     stream: Option<StreamId>,
@@ -181,6 +185,7 @@ impl Worker {
             incarnation: start.incarnation,
             name: start.name,
             boot: start.boot,
+            birth: start.birth,
             facts: start.facts,
             wish: None,
             stream: None,

@@ -82,10 +82,18 @@ fn memory_is_linear_and_below_one_kibibyte_a_worker() {
         assert_eq!(held, leader.heap_bytes(), "what it says it holds is what it holds");
         held / usize::try_from(count).unwrap()
     };
-    for count in [1000, 10_000, 50_000] {
-        let bytes = per_worker(count);
+    is_linear([1_000, 10_000, 50_000].map(|count| (count, per_worker(count))));
+}
+
+/// Less than a kibibyte for each, and as much for each of many as for each of few: tables grow to twice
+/// their size at a time, so that the same may be up to twice as much.
+fn is_linear(bytes: [(u64, usize); 3]) {
+    for (count, bytes) in bytes {
         assert!(bytes < 1024, "{bytes} bytes for each of {count}");
     }
+    let each = bytes.map(|(_, bytes)| bytes);
+    let (least, most) = (each.iter().min().unwrap(), each.iter().max().unwrap());
+    assert!(most <= &(2 * least), "{bytes:?}");
 }
 
 #[test]

@@ -9,7 +9,7 @@ use sterna_model::{
 use sterna_protocol::{
     consensus::SetId,
     health::Health,
-    limits::{Book, Limits},
+    limits::Book,
     message::{
         FromWorker, Heartbeat, HeartbeatAnswer, Mandate, Order, Refusal, Saying, StreamId, VERSION,
     },
@@ -52,7 +52,8 @@ impl World {
             elected: now,
             lease_until: now.plus(Span::from_secs(1_000_000)),
             revision: Revision::new(1),
-            book: Book::new(Limits::default(), Vec::new()),
+            marks: sterna_model::Marks::NONE,
+            book: Book::default(),
             roster: roster.clone(),
             claims: Vec::new(),
             origin,
@@ -87,6 +88,7 @@ impl World {
             seen: None,
             limits: 1,
             set: self.sets.get(&(number, life)).copied(),
+            birth: 1,
             wants_drain: None,
             facts: [].into(),
         };

@@ -138,7 +138,8 @@ impl Pair {
             elected: now,
             lease_until: now.plus(Span::from_secs(10)),
             revision: Revision::new(1),
-            book: Book::new(limits(), Vec::new()),
+            marks: sterna_model::Marks::NONE,
+            book: Book::new(limits(), Vec::new()).unwrap(),
             roster: Vec::new(),
             claims: Vec::new(),
             origin: Origin::Virgin,
@@ -236,6 +237,7 @@ impl Pair {
             facts: Arc::from([]),
             seen: self.disk.seen,
             confirmed: self.disk.confirmed,
+            birth: 1,
             held: self.disk.held.values().cloned().collect(),
             limits: limits(),
         };

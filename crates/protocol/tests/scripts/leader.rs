@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use sterna_model::{BootTime, Name, NotifySequence, Revision, Span};
+use sterna_model::{BootTime, Marks, Name, NotifySequence, Revision, Span};
 use sterna_protocol::{
     consensus::{SetId, Version},
     health::Health,
@@ -61,7 +61,9 @@ impl Player for Leader {
             "awaited" => {
                 let awaited = self.fleet().awaited(at(at_ms));
                 let show = |one: sterna_protocol::roster::Awaited| {
-                    format!("{} until {}", one.name, one.until.as_millis() as f64 / 1e3)
+                    let until = one.until.map(|until| until.as_millis() as f64 / 1e3);
+                    let until = until.map_or("back or dead".to_owned(), |until| until.to_string());
+                    format!("{} until {until}", one.name)
                 };
                 shown.extend(awaited.into_iter().map(show));
             }
@@ -274,6 +276,7 @@ impl Leader {
                 .map_or(at(self.now), |word| at(seconds(word).as_millis())),
             checked,
             boot: option(words, "boot").map_or(1, |word| word.parse().unwrap()),
+            birth: option(words, "born").map_or(1, |word| word.parse().unwrap()),
             seen,
             limits: option(words, "limits").map_or(1, |word| word.parse().unwrap()),
             set,
@@ -303,7 +306,14 @@ fn of(words: &[&str], usual: Limits) -> Limits {
     }
 }
 
-/// `begin ORIGIN [term t1] [elected S] [lease S] [bump] [LIMITS] [roster w1.1[=NAME]]...
+/// `120/600` or `120/600/kept`: of batches and of any run.
+fn marks(word: &str) -> Marks {
+    let parts: Vec<&str> = word.split('/').collect();
+    let (batch_stop_after_max, stop_after_max) = (seconds(parts[0]), seconds(parts[1]));
+    Marks { batch_stop_after_max, stop_after_max, has_kept_batches: parts.len() > 2 }
+}
+
+/// `begin ORIGIN [term t1] [elected S] [lease S] [bump] [LIMITS] [seen MARKS] [roster w1.1[=NAME]]...
 /// [dead w1.1]... [claim r1/k1/w1.1/stop:600]...`; says what is open from the first moment.
 fn begin(now: u64, words: &[&str]) -> Fleet {
     let origin = match words[1] {
@@ -342,7 +352,8 @@ fn begin(now: u64, words: &[&str]) -> Fleet {
             elected: option(words, "elected").map_or(at(now), |word| at(seconds(word).as_millis())),
             lease_until: at(lease.as_millis()),
             revision: Revision::new(100),
-            book: Book::new(limits, Vec::new()),
+            marks: option(words, "seen").map_or(Marks::NONE, marks),
+            book: Book::new(limits, Vec::new()).unwrap(),
             roster: roster.collect(),
             claims: claims.collect(),
             origin,
@@ -357,7 +368,8 @@ fn show_health(health: Health) -> String {
 
 fn show_doors(doors: Doors) -> String {
     let doors = [
-        (doors.unclaimed, "unclaimed"),
+        (doors.unclaimed && doors.unclaimed_kept, "unclaimed"),
+        (doors.unclaimed && !doors.unclaimed_kept, "unclaimed-but-kept"),
         (doors.stop_batches, "stop-batches"),
         (doors.keep_batches, "keep-batches"),
     ];
@@ -407,6 +419,9 @@ fn show(now: u64, effect: Effect) -> String {
                 Alarm::NameTaken(name) => format!("name {name} is taken"),
                 Alarm::Foreign(_) => "of another cluster".to_owned(),
                 Alarm::WentBack(newest) => format!("went back from life {newest}"),
+                Alarm::RunIsElsewhere(run, lock) => {
+                    format!("has {}, as {} may", show_run(run), show_lock(lock))
+                }
             };
             format!("alarm: {} {alarm}", show_life(who))
         }

@@ -231,6 +231,7 @@ fn start(now: u64, words: &[&str]) -> Worker {
             boot: 1,
             facts: nothing(),
             seen: option(words, "seen").map(|word| (mandate(word), Revision::ZERO)),
+            birth: 1,
             confirmed: option(words, "confirmed").map(|word| at(seconds(word).as_millis())),
             held: held.collect(),
             limits: Limits::default(),

@@ -24,7 +24,7 @@ pub(super) async fn status(State(shared): State<Api>) -> Answer<Json<Status>> {
     let now = boot_time();
     let waits_for = waits_for.into_iter().map(|awaited| Awaiting {
         worker: awaited.name.to_string(),
-        seconds: Some(awaited.until.since(now).as_millis() / 1_000),
+        seconds: awaited.until.map(|until| until.since(now).as_millis() / 1_000),
     });
     let mut by_health = BTreeMap::new();
     for worker in &workers {

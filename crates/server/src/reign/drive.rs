@@ -359,7 +359,8 @@ impl Reigning<'_> {
         self.revision = revision;
         let position = Position { epoch: self.cluster.epoch, revision };
         let followed = Some((reign.term, reign.nonce));
-        (self.seen)(Seen { cluster: self.cluster.id, position, reign: followed });
+        let (cluster, marks) = (self.cluster.id, self.leader.fleet().marks());
+        (self.seen)(Seen { cluster, position, reign: followed, marks });
         self.shared.apply(revision, writes);
         self.shared.log.publish(block);
         self.step(Input::Revision(revision));

@@ -21,9 +21,9 @@ use sterna_engine::{
     Leader,
     control::{self, Now, Record, RecordKey},
 };
-use sterna_model::{BootTime, Revision};
+use sterna_model::{BootTime, Marks, Revision};
 use sterna_protocol::{
-    limits::{Book, Limits},
+    limits::{Book, Limits, LimitsError},
     message::Mandate,
     roster::Origin,
     scheduler::{self, Bump},
@@ -69,6 +69,9 @@ pub enum ReignError {
     /// There is nothing in it.
     #[error("the store is empty: make a cluster in it first, with `sterna dev` or `sterna server --make`")]
     Blank,
+    /// The limits in it make no sense.
+    #[error("the limits in the store make no sense: restore it from a backup")]
+    Limits(#[from] LimitsError),
     /// No epoch is left.
     #[error("the store has been restored too often to be counted: begin with an empty one")]
     Exhausted,
@@ -139,7 +142,8 @@ pub(crate) async fn begin(
         elected,
         lease_until,
         revision,
-        book: Book::new(newest, limits),
+        book: Book::new(newest, limits)?,
+        marks: seen.map_or(Marks::NONE, |seen| seen.marks),
         roster,
         claims: Vec::new(),
         origin,

@@ -171,6 +171,7 @@ impl World {
             incarnation: Incarnation { lock: one.lock, life: one.disk.life },
             name: one.name.clone(),
             boot: one.boot,
+            birth: one.disk.life,
             facts: words::nothing(),
             seen: one.disk.seen,
             confirmed: one.disk.kept.confirmed,

@@ -76,7 +76,10 @@ impl Office {
         }
         let doors = self.fleet.doors();
         match &key.work {
-            Work::Task(_) => doors.unclaimed,
+            Work::Task(_) => match contract {
+                Contract::Keep => doors.unclaimed_kept,
+                Contract::Stop { .. } | Contract::Replace { .. } => doors.unclaimed,
+            },
             Work::Node { .. } => {
                 let is_open = match contract {
                     Contract::Stop { .. } | Contract::Replace { .. } => doors.stop_batches,

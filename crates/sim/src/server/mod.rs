@@ -13,7 +13,7 @@ mod links;
 mod office;
 mod ops;
 
-use sterna_model::{ClusterId, Nonce, Position, Revision, Term, WallTime, WriteId};
+use sterna_model::{ClusterId, Marks, Nonce, Position, Revision, Term, WallTime, WriteId};
 use sterna_protocol::limits::Limits;
 use sterna_store::{
     Commit, Expect, Outcome, StoreError,
@@ -340,8 +340,11 @@ impl World {
 
     /// What was written down of the store is at least this.
     pub(crate) fn write_down(&mut self, server: usize, position: Position, reign: (Term, Nonce)) {
-        let seen = Seen { cluster: cluster_id(), position, reign: Some(reign) };
-        self.servers[server].seen = Some(seen);
+        let marks = self.office(server).map_or(Marks::NONE, |office| office.fleet.marks());
+        let seen = Seen { cluster: cluster_id(), position, reign: Some(reign), marks };
+        let before = self.servers[server].seen;
+        let marks = seen.after(before.as_ref()).marks;
+        self.servers[server].seen = Some(Seen { marks, ..seen });
     }
 
     /// Somebody resigns.

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use sterna_model::{Incarnation, Lock, Position, Revision, RunId, WorkKey, WriteId};
+use sterna_model::{Incarnation, Lock, Marks, Position, Revision, RunId, WorkKey, WriteId};
 use sterna_protocol::{
     limits::Book,
     message::Mandate,
@@ -186,6 +186,7 @@ impl World {
             elected,
             lease_until,
             revision,
+            marks: self.servers[server].seen.map_or(Marks::NONE, |seen| seen.marks),
             book: book(&records, &self.pace.limits),
             roster: records.values().filter_map(enrolled).collect(),
             claims: records.values().flat_map(claims).collect(),
@@ -428,10 +429,11 @@ fn book(records: &Records, usual: &sterna_protocol::limits::Limits) -> Book {
         Record::Limits(all) => Some(all),
         Record::Enrolled(_) | Record::Task(_) | Record::Instance(_) => None,
     });
-    match all.and_then(|all| all.split_last()) {
+    let book = match all.and_then(|all| all.split_last()) {
         Some((newest, older)) => Book::new(*newest, older.to_vec()),
         None => Book::new(*usual, Vec::new()),
-    }
+    };
+    book.expect("every pace can be gone by")
 }
 
 fn enrolled(record: &Record) -> Option<sterna_protocol::roster::Enrolled> {

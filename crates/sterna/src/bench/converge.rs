@@ -106,8 +106,7 @@ impl Fleet {
         let control = Control::new(now, begin);
         let (lives, effects) = (Vec::new(), Vec::new());
         let mut fleet = Self { control, now, lives, numbers: 0, effects };
-        let doors = Doors { unclaimed: true, stop_batches: true, keep_batches: true };
-        fleet.hear(scheduler::Effect::Opened(doors));
+        fleet.hear(scheduler::Effect::Opened(Doors::OPEN));
         for number in 0..workers {
             let mut random = [0; 10];
             for (place, byte) in random.iter_mut().zip(number.to_be_bytes()) {

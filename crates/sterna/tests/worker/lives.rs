@@ -1,7 +1,7 @@
 //! Leaders and workers that go and come back: what runs is found, and nothing runs twice.
 
 use serde_json::{Value, json};
-use sterna_model::{Contract, RunId, Span};
+use sterna_model::{Contract, RunId};
 use sterna_protocol::{
     message::{Held, Saying},
     scheduler::{GoneBy, Settlement},
@@ -152,8 +152,7 @@ fn a_worker_that_was_given_up_comes_back_as_its_next_life_with_what_it_runs() {
     let proxy = Proxy::to(leader.port);
     let worker = Worker::start(&place, proxy.port);
     let who = leader.wait_for_healthy();
-    let replaceable = Contract::Replace { after: Span::from_secs(1) };
-    let run = leader.dispatch(who, 1, replaceable, &sleeper(&place, "starts"));
+    let run = leader.dispatch(who, 1, Contract::Keep, &sleeper(&place, "starts"));
     leader.wait_for_running(run);
     let pid: i32 = place.pid_in("starts");
     proxy.set(Mode::Cut);

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   the store:  /v1/-/cluster   id, epoch, stage
-//!   a server:   Seen            id, and the highest position that it has seen
+//!   a server:   Seen            id, and the highest position and marks that it has seen
 //!   a worker:   the same, with its heartbeats
 //!
 //!   store behind what somebody has seen ──▶ recovered epoch: the next number, by a fenced commit
@@ -20,7 +20,7 @@ mod record;
 #[cfg(test)]
 mod tests;
 
-use sterna_model::{ClusterId, Epoch, Nonce, Position, Revision, WriteId};
+use sterna_model::{ClusterId, Epoch, Marks, Nonce, Position, Revision, WriteId};
 
 pub use self::record::{CLUSTER_KEY, COPYING_KEY, Cluster, ClusterError, Seen, Stage};
 use crate::{
@@ -120,7 +120,8 @@ pub async fn read(
 }
 
 /// What a server of this cluster sees of its store now, to be remembered where the store's own
-/// losses do not reach.
+/// losses do not reach: after what stands there, by [`Seen::after`], with the marks of the limits that
+/// it goes by.
 ///
 /// # Errors
 /// The store does not answer, or the reign cannot be read.
@@ -133,6 +134,7 @@ pub async fn see(store: &(impl Store + ?Sized), cluster: &Cluster) -> Result<See
         cluster: cluster.id,
         position: Position { epoch: cluster.epoch, revision },
         reign: reign.map(|reign| (reign.term, reign.nonce)),
+        marks: Marks::NONE,
     })
 }
 

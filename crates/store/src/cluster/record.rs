@@ -2,7 +2,7 @@
 
 use std::{fmt, str::FromStr};
 
-use sterna_model::{ClusterId, Epoch, Nonce, Position, Term};
+use sterna_model::{ClusterId, Epoch, Marks, Nonce, Position, Span, Term};
 
 use crate::{StoreError, leader::RecordError};
 
@@ -103,16 +103,53 @@ pub struct Seen {
     pub position: Position,
     /// The reign that lasted at that position, by its term and nonce.
     pub reign: Option<(Term, Nonce)>,
+    /// The highest marks that were seen of it; whoever reads limits says them. A store that is set back
+    /// takes its own along, and what was started under them may still be running.
+    pub marks: Marks,
 }
+
+impl Seen {
+    /// This, after what was seen before: neither the position nor a mark falls. What was seen of
+    /// another cluster is no part of it.
+    #[must_use]
+    pub fn after(self, before: Option<&Self>) -> Self {
+        let Some(before) = before.filter(|before| before.cluster == self.cluster) else {
+            return self;
+        };
+        let highest = if before.position > self.position { *before } else { self };
+        Self { marks: self.marks.max(before.marks), ..highest }
+    }
+}
+
+/// What stands before marks.
+const MARKS: &str = "marks:";
+/// What stands in marks of a cluster that has kept batches, and of one that has not.
+const KEPT: [&str; 2] = ["kept", "none-kept"];
 
 impl fmt::Display for Seen {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "1 {} {}", self.cluster, self.position)?;
-        match self.reign {
-            Some((term, nonce)) => write!(f, " {} {:016x}", term.get(), nonce.get()),
-            None => Ok(()),
+        if let Some((term, nonce)) = self.reign {
+            write!(f, " {} {:016x}", term.get(), nonce.get())?;
         }
+        if self.marks == Marks::NONE {
+            return Ok(());
+        }
+        let Marks { batch_stop_after_max: batch, stop_after_max: any, has_kept_batches } =
+            self.marks;
+        let kept = KEPT[usize::from(!has_kept_batches)];
+        write!(f, " {MARKS}{},{},{kept}", batch.as_millis(), any.as_millis())
     }
+}
+
+fn marks_of(word: &str) -> Option<Marks> {
+    let mut parts = word.strip_prefix(MARKS)?.split(',');
+    let mut span = || Some(Span::from_millis(parts.next()?.parse().ok()?));
+    let (batch_stop_after_max, stop_after_max) = (span()?, span()?);
+    let kept = parts.next()?;
+    let has_kept_batches = !KEPT.iter().position(|word| *word == kept).map(|at| at == 1)?;
+    let marks = Marks { batch_stop_after_max, stop_after_max, has_kept_batches };
+    (parts.next().is_none() && marks != Marks::NONE).then_some(marks)
 }
 
 impl FromStr for Seen {
@@ -123,14 +160,20 @@ impl FromStr for Seen {
             let mut words = text.split(' ');
             let (version, cluster) = (words.next()?, words.next()?.parse().ok()?);
             let position = words.next()?.parse().ok()?;
-            let reign = match words.next() {
+            let mut words = words.peekable();
+            let reign = match words.next_if(|word| !word.starts_with(MARKS)) {
                 Some(term) => {
                     let nonce = u64::from_str_radix(words.next()?, 16).ok()?;
                     Some((Term::new(term.parse().ok()?), Nonce::new(nonce)))
                 }
                 None => None,
             };
-            (version == "1" && words.next().is_none()).then_some(Self { cluster, position, reign })
+            let marks = match words.next() {
+                Some(word) => marks_of(word)?,
+                None => Marks::NONE,
+            };
+            let is_whole = version == "1" && words.next().is_none();
+            is_whole.then_some(Self { cluster, position, reign, marks })
         };
         read().ok_or_else(|| ClusterError::Unreadable { text: text.to_owned() })
     }

@@ -1,4 +1,4 @@
-use sterna_model::{FenceCounter, Nonce, Term, WallTime};
+use sterna_model::{FenceCounter, Nonce, Span, Term, WallTime};
 
 use super::*;
 use crate::{Memory, leader::REIGN_KEY};
@@ -16,7 +16,13 @@ fn stored(number: u8, epoch: u64) -> Cluster {
 }
 
 fn seen(number: u8, position: &str) -> Seen {
-    Seen { cluster: id(number), position: position.parse().unwrap(), reign: None }
+    let position = position.parse().unwrap();
+    Seen { cluster: id(number), position, reign: None, marks: Marks::NONE }
+}
+
+fn marks(batch: u64, any: u64, has_kept_batches: bool) -> Marks {
+    let (batch_stop_after_max, stop_after_max) = (Span::from_secs(batch), Span::from_secs(any));
+    Marks { batch_stop_after_max, stop_after_max, has_kept_batches }
 }
 
 #[test]
@@ -113,13 +119,36 @@ fn records_come_back_as_they_were_written() {
         assert_eq!(cluster.to_string().parse::<Cluster>().unwrap(), cluster);
     }
     for reign in [None, Some((Term::new(3), Nonce::new(99)))] {
-        let seen = Seen { reign, ..seen(1, "2.30") };
-        assert_eq!(seen.to_string().parse::<Seen>().unwrap(), seen);
+        for marks in [Marks::NONE, marks(120, 600, false), marks(0, 0, true)] {
+            let seen = Seen { reign, marks, ..seen(1, "2.30") };
+            assert_eq!(seen.to_string().parse::<Seen>().unwrap(), seen);
+        }
+    }
+    let seen = Seen { marks: marks(120, 600, true), ..seen(1, "2.30") }.to_string();
+    assert!(seen.ends_with(" 2.30 marks:120000,600000,kept"), "{seen}");
+    for (from, to) in [("kept", "sold"), (",kept", ""), ("marks:", "marks:1,"), ("120000", "x")] {
+        let text = seen.replace(from, to);
+        assert!(text.parse::<Seen>().is_err(), "{text}");
     }
     for text in ["", "1", "2 cluster-1 1 used", "1 x 1 used", "1 1 1 1 1"] {
         let error = text.parse::<Cluster>().unwrap_err().to_string();
         assert!(error.contains("damaged or of a newer sterna"), "{error}");
     }
+}
+
+/// The store is set back, and the limits in it with it: what was started under them is not.
+#[test]
+fn rule_25_what_a_server_has_seen_never_falls() {
+    let before = Seen { marks: marks(120, 3_600, true), ..seen(1, "1.99") };
+    let restored = Seen { marks: marks(240, 600, false), ..seen(1, "1.10") };
+    let after = restored.after(Some(&before));
+    assert_eq!(after, Seen { marks: marks(240, 3_600, true), ..before });
+    let recovered = Seen { marks: Marks::NONE, ..seen(1, "2.11") }.after(Some(&after));
+    assert_eq!(recovered, Seen { marks: after.marks, ..seen(1, "2.11") });
+    // Another cluster's are nothing to this one.
+    assert_eq!(recovered.after(Some(&Seen { ..seen(2, "9.9") })), recovered);
+    assert_eq!(seen(2, "1.1").after(Some(&recovered)), seen(2, "1.1"));
+    assert_eq!(recovered.after(None), recovered);
 }
 
 #[tokio::test]

@@ -69,6 +69,7 @@ impl Word<Heartbeat> for words::Heartbeat {
             set: message.set.as_ref().map(Word::of),
             wants_drain: message.wants_drain,
             facts: message.facts.to_vec(),
+            birth: message.birth,
         }
     }
 
@@ -79,6 +80,7 @@ impl Word<Heartbeat> for words::Heartbeat {
             stamp: BootTime::from_millis(self.stamp_ms),
             checked: self.checked_ms.map(Span::from_millis),
             boot: id("boot", &self.boot, boot)?,
+            birth: self.birth,
             seen: perhaps("seen", self.seen)?,
             limits: self.limits,
             set: perhaps("set", self.set)?,

@@ -52,6 +52,8 @@ pub(crate) struct Heartbeat {
     pub(crate) wants_drain: Option<bool>,
     #[prost(bytes = "vec", tag = "9")]
     pub(crate) facts: Vec<u8>,
+    #[prost(fixed64, tag = "10")]
+    pub(crate) birth: u64,
 }
 
 /// The highest that a worker has seen of the store.

@@ -102,18 +102,22 @@ fn status() -> impl Strategy<Value = Status> {
 fn heartbeat() -> impl Strategy<Value = Heartbeat> {
     let seen = option::of((mandate(), any::<u64>().prop_map(Revision::new)));
     let first = (name(), any::<u64>(), option::of(span()), any::<u128>(), seen);
-    let second = (any::<u64>(), option::of(set()), option::of(any::<bool>()), payload());
+    let numbers = (any::<u64>(), any::<u64>());
+    let second = (numbers, option::of(set()), option::of(any::<bool>()), payload());
     (first, second).prop_map(
-        |((name, stamp, checked, boot, seen), (limits, set, wants_drain, facts))| Heartbeat {
-            name,
-            stamp: BootTime::from_millis(stamp),
-            checked,
-            boot,
-            seen,
-            limits,
-            set,
-            wants_drain,
-            facts,
+        |((name, stamp, checked, boot, seen), ((birth, limits), set, wants_drain, facts))| {
+            Heartbeat {
+                name,
+                stamp: BootTime::from_millis(stamp),
+                checked,
+                boot,
+                birth,
+                seen,
+                limits,
+                set,
+                wants_drain,
+                facts,
+            }
         },
     )
 }

@@ -71,6 +71,7 @@ pub(crate) fn heartbeat() -> Heartbeat {
         stamp: BootTime::from_millis(123_456),
         checked: Some(Span::from_millis(2_500)),
         boot: 0x0011_2233_4455_6677_8899_aabb_ccdd_eeff,
+        birth: 0,
         seen: Some((mandate(), Revision::new(4_711))),
         limits: 3,
         set: Some(set()),
@@ -97,10 +98,12 @@ fn worker_samples() -> Vec<(&'static str, FromWorker)> {
         facts: payload(""),
         ..heartbeat()
     };
+    let born = Heartbeat { birth: 0x0123_4567_89ab_cdef, ..heartbeat() };
     let first = FromWorker { mandate: None, ..says(Saying::Heartbeat(bare)) };
     vec![
         ("worker-heartbeat", says(Saying::Heartbeat(heartbeat()))),
         ("worker-heartbeat-first", first),
+        ("worker-heartbeat-birth", says(Saying::Heartbeat(born))),
         (
             "worker-statuses",
             says(Saying::Statuses(vec![

@@ -49,7 +49,7 @@ use self::{mailbox::Mailbox, table::Table};
 use crate::{
     clock::{boot_id, boot_time, wall_time},
     containers::{self, Containers},
-    directory::Directory,
+    directory::{Directory, random},
     guardian,
     interrupts::Interrupts,
     logs::Reader,
@@ -127,6 +127,7 @@ pub fn run(
         name: options.name,
         incarnation: directory.incarnation(),
         boot_number: payload::boot_number(&boot),
+        birth: u64::from_ne_bytes(random().map_err(LinkError::System)?),
         facts: payload::facts(&options.description, containers.isolation(), containers.missing()),
         memory,
         confirmed: guardian::confirmed(&layout.path, &boot),

@@ -119,8 +119,9 @@ impl fmt::Display for Remark {
             ),
             Self::WentBack(newest) => write!(
                 f,
-                "the leader knows life {newest} of this data directory, which was restored from an \
-                 older state or copied: start this worker with an empty --data; asking again"
+                "the leader knows life {newest} of this data directory from another start: it was \
+                 restored from an older state or copied; start this worker with an empty --data; \
+                 asking again"
             ),
             Self::Unsaid(why) => write!(f, "cannot be said on a link: {why}"),
             Self::NotKept(why) => write!(f, "cannot be kept: {why}"),

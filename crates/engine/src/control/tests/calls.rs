@@ -41,8 +41,25 @@ fn marks_never_fall_and_versions_only_grow() {
     assert!(all[1].version > all[0].version);
     assert_eq!(all[1].stop_after_max, Span::from_secs(9_000));
     assert_eq!(all[1].kill_wait, Span::from_secs(9));
+    let fewer = Limits { batch_stop_after_max: Span::from_secs(1), ..Limits::default() };
+    assert_eq!(play.ask(Call::SetLimits(fewer)), Answer::Done, "marks are as they were");
     let zero = Limits { judge_every: Span::ZERO, ..Limits::default() };
     assert!(matches!(play.ask(Call::SetLimits(zero)), Answer::BadLimits(_)));
+}
+
+/// Its runs would be turned down one after the other.
+#[test]
+fn limits_under_which_work_could_not_run_are_refused_with_its_name() {
+    let mut play = Play::empty();
+    let contract = Contract::Stop { after: Span::from_secs(100) };
+    let spec = Arc::new(TaskSpec { contract, ..task_spec() });
+    play.ask(Call::CreateTask(task("build"), incarnation(1), spec));
+    let slow = |millis| Limits { lose_after: Span::from_millis(millis), ..Limits::default() };
+    let refused = "under these limits a run lasts 1m40s703ms at least without a word, and \
+                   default/task/build is to be stopped after 1m40s, before its worker would be \
+                   given up; give it a longer stop_after, or set a shorter lose_after";
+    assert_eq!(play.ask(Call::SetLimits(slow(72_000))), Answer::BadLimits(refused.to_owned()));
+    assert_eq!(play.ask(Call::SetLimits(slow(71_000))), Answer::Done);
 }
 
 #[test]

@@ -167,8 +167,7 @@ impl Play {
             statuses: 0,
             is_storing: true,
         };
-        let doors = Doors { unclaimed: true, stop_batches: true, keep_batches: true };
-        play.news(scheduler::Effect::Opened(doors));
+        play.news(scheduler::Effect::Opened(Doors::OPEN));
         play
     }
 

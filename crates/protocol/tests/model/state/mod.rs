@@ -215,6 +215,7 @@ impl State {
                 facts: [].into(),
                 seen: None,
                 confirmed: None,
+                birth: 1,
                 held: Vec::new(),
                 limits: limits(),
             };
@@ -343,7 +344,8 @@ fn reign(now: u64, term: u64, stored: &Stored) -> Leader {
         elected: now,
         lease_until: now.plus(LEASE),
         revision: Revision::new(term),
-        book: Book::new(limits(), Vec::new()),
+        marks: sterna_model::Marks::NONE,
+        book: Book::new(limits(), Vec::new()).unwrap(),
         roster: stored.roster.values().cloned().collect(),
         claims: claim.into_iter().collect(),
         origin: if stored.roster.is_empty() { Origin::Virgin } else { Origin::Continued },

@@ -41,7 +41,8 @@ impl Played {
             elected: now,
             lease_until: BootTime::from_millis(u64::MAX),
             revision: sterna_model::Revision::ZERO,
-            book: Book::new(Limits::default(), Vec::new()),
+            marks: sterna_model::Marks::NONE,
+            book: Book::default(),
             roster: Vec::new(),
             claims: Vec::new(),
             origin: Origin::Continued,
@@ -103,6 +104,7 @@ impl Played {
             seen: None,
             limits: 1,
             set: self.set,
+            birth: 1,
             wants_drain: None,
             facts: Arc::clone(&self.facts),
         };

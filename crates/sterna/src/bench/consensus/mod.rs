@@ -84,7 +84,15 @@ fn measure(rounds: u32) -> anyhow::Result<Report> {
         let floor = median((0..rounds).map(|_| walk_ms(bytes * size as f64)));
         report.figures.insert(format!("pass_ms_{size}"), rounded(slowest));
         report.floor.insert(format!("walk_ms_{size}"), rounded(floor));
-        report.ratios.insert(format!("pass_{size}"), rounded(slowest / floor));
+        let walk_ns = floor * 1e6 / size as f64;
+        for (name, times) in [
+            (format!("pass_{size}"), slowest / floor),
+            (format!("fleet_pass_{size}"), whole.pass_ms / floor),
+            (format!("fleet_pass_{size}_all"), whole.pass_all_ms / floor),
+            (format!("fleet_heartbeat_{size}"), whole.heartbeat_ns / walk_ns),
+        ] {
+            report.ratios.insert(name, rounded(times));
+        }
     }
     report.figures.insert("heartbeat_ns".to_owned(), rounded(heartbeat));
     report.figures.insert("bytes_per_worker".to_owned(), rounded(bytes));

@@ -32,6 +32,8 @@ pub struct Begin {
     pub boot: String,
     /// The same as a number.
     pub boot_number: u128,
+    /// Drawn for this start.
+    pub birth: u64,
     /// What goes with every heartbeat.
     pub facts: Payload,
     /// What earlier lives have seen.
@@ -114,6 +116,7 @@ impl Keeper {
             incarnation: begin.incarnation,
             name: begin.name.clone(),
             boot: begin.boot_number,
+            birth: begin.birth,
             facts: begin.facts,
             seen: memory.seen,
             confirmed: begin.confirmed,

@@ -69,6 +69,7 @@ impl Play {
             incarnation: incarnation(7),
             boot: "b1".to_owned(),
             boot_number: 1,
+            birth: 1,
             facts: b"{}"[..].into(),
             memory: Memory::default(),
             confirmed: Some(START),

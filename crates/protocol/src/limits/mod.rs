@@ -11,14 +11,16 @@
 //! after it heard. So the worker's deadline falls before the leader's whatever the network does,
 //! and the margin is left for clocks that run differently (safety rules 7 and 10).
 
-use std::{error::Error, fmt};
+mod book;
+mod check;
 
-use sterna_model::{Contract, Span, Work, WorkKey};
+use sterna_model::{Contract, Marks, Span, Work, WorkKey};
 
-use crate::{
-    message::Held,
-    planted::{Mistake, is_planted},
+pub use self::{
+    book::Book,
+    check::{LimitsError, Wrong},
 };
+use crate::planted::{Mistake, is_planted};
 
 /// The limits of a cluster. The same record is judged by on both sides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -65,25 +67,6 @@ impl Default for Limits {
     }
 }
 
-/// A limit that nobody can go by.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LimitsError {
-    /// Its name.
-    pub limit: &'static str,
-}
-
-impl fmt::Display for LimitsError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "limit {} is zero: whoever went by it would never rest; set 1 ms or more",
-            self.limit
-        )
-    }
-}
-
-impl Error for LimitsError {}
-
 /// What health is judged by on one side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Terms {
@@ -105,19 +88,6 @@ impl Limits {
         Span::from_millis(2_000 + deadline.as_millis() / 500)
     }
 
-    /// Whether they can be gone by; to be asked before they are committed, and of whatever comes from
-    /// outside. Marks may be zero: then nothing was started yet.
-    pub fn check(&self) -> Result<(), LimitsError> {
-        let spans = [
-            ("heartbeat_every", self.heartbeat_every),
-            ("check_every", self.check_every),
-            ("judge_every", self.judge_every),
-            ("lose_after", self.lose_after),
-        ];
-        let zero = spans.into_iter().find(|(_, span)| *span == Span::ZERO);
-        zero.map_or(Ok(()), |(limit, _)| Err(LimitsError { limit }))
-    }
-
     /// These, as they are to be committed after `before`: what was ever started may still be running,
     /// so its marks do not fall.
     #[must_use]
@@ -125,12 +95,23 @@ impl Limits {
         if is_planted(Mistake::LetsMarksFall) {
             return self;
         }
-        Self {
-            batch_stop_after_max: self.batch_stop_after_max.max(before.batch_stop_after_max),
-            stop_after_max: self.stop_after_max.max(before.stop_after_max),
-            has_kept_batches: self.has_kept_batches || before.has_kept_batches,
-            ..self
+        self.with(before.marks())
+    }
+
+    /// What was ever started under these.
+    pub const fn marks(&self) -> Marks {
+        Marks {
+            batch_stop_after_max: self.batch_stop_after_max,
+            stop_after_max: self.stop_after_max,
+            has_kept_batches: self.has_kept_batches,
         }
+    }
+
+    /// These, with marks that allow for those as well.
+    fn with(self, marks: Marks) -> Self {
+        let Marks { batch_stop_after_max, stop_after_max, has_kept_batches } =
+            self.marks().max(marks);
+        Self { batch_stop_after_max, stop_after_max, has_kept_batches, ..self }
     }
 
     /// These, with marks that allow for such a run, if they do not yet (safety rule 11).
@@ -195,86 +176,6 @@ impl Limits {
     }
 }
 
-/// The limits in force, with those that some worker may still go by (safety rule 11).
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Book {
-    newest: Limits,
-    /// Not yet retired, oldest first.
-    older: Vec<Limits>,
-}
-
-impl Book {
-    /// The limits as they stand in the store, with those not yet retired.
-    pub const fn new(newest: Limits, older: Vec<Limits>) -> Self {
-        Self { newest, older }
-    }
-
-    /// What workers are told.
-    pub const fn newest(&self) -> &Limits {
-        &self.newest
-    }
-
-    /// New limits were committed; they must not be sent before.
-    ///
-    /// A version that is not above the newest changes nothing, nor do limits that nobody can go by.
-    pub fn committed(&mut self, limits: Limits) {
-        if limits.version > self.newest.version && limits.check().is_ok() {
-            let limits = limits.after(&self.newest);
-            self.older.push(std::mem::replace(&mut self.newest, limits));
-        }
-    }
-
-    /// The limits after the newest, with marks that allow for all that a worker has, if these do not:
-    /// a store that was set back has lost the marks that were raised since.
-    pub fn raised_for(&self, held: &[Held]) -> Option<Limits> {
-        let raise = |limits: Limits, held: &Held| {
-            limits.raised_for(&held.key, held.contract).unwrap_or(limits)
-        };
-        let has_not_ended =
-            |held: &&Held| held.status.as_ref().is_none_or(|status| !status.news.is_end());
-        let raised = held.iter().filter(has_not_ended).fold(self.newest, raise);
-        (raised != self.newest)
-            .then(|| Limits { version: self.newest.version.saturating_add(1), ..raised })
-    }
-
-    /// Whether somebody may go by other limits than the newest.
-    pub const fn has_older(&self) -> bool {
-        !self.older.is_empty()
-    }
-
-    /// Retires what nobody goes by any more. `echoes` are the versions that everybody who may run
-    /// something has said last, 0 for nothing. Gives the oldest version that is left, if any was
-    /// retired.
-    pub fn retire(&mut self, echoes: impl Iterator<Item = u64>) -> Option<u64> {
-        let lowest = echoes.min().unwrap_or(self.newest.version);
-        let before = self.older.len();
-        // A worker goes by what it echoed last, so that one, and all after it, may be in use.
-        self.older.retain(|limits| limits.version >= lowest);
-        let oldest = self.older.first().unwrap_or(&self.newest).version;
-        (self.older.len() < before).then_some(oldest)
-    }
-
-    /// The largest of a limit among those that may be in use.
-    pub fn largest(&self, limit: impl Fn(&Limits) -> Span) -> Span {
-        self.older.iter().map(&limit).fold(limit(&self.newest), Span::max)
-    }
-
-    /// Whether something holds under any of those that may be in use.
-    pub fn any(&self, limit: impl Fn(&Limits) -> bool) -> bool {
-        limit(&self.newest) || self.older.iter().any(limit)
-    }
-
-    /// How the leader judges: by the most patient of the limits that may be in use.
-    pub fn terms(&self) -> Terms {
-        let of = |part: fn(&Terms) -> Span| self.largest(|limits| part(&limits.leader_terms()));
-        Terms {
-            heartbeat_gap: of(|terms| terms.heartbeat_gap),
-            check_gap: of(|terms| terms.check_gap),
-            lose_after: Some(self.largest(|limits| limits.lose_after)),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -300,68 +201,8 @@ mod tests {
     }
 
     #[test]
-    fn limits_of_nothing_are_refused_by_name() {
-        let usual = Limits::default();
-        assert_eq!(usual.check(), Ok(()));
-        let none = Limits { judge_every: Span::ZERO, version: 2, ..usual };
-        assert_eq!(none.check(), Err(LimitsError { limit: "judge_every" }));
-        let mut book = Book::new(usual, Vec::new());
-        book.committed(none);
-        assert_eq!(book.newest(), &usual);
-        let fresh = Limits { batch_stop_after_max: Span::ZERO, ..usual };
-        assert_eq!(fresh.check(), Ok(()));
-    }
-
-    #[test]
     fn a_worker_gives_itself_up_before_the_leader_does() {
         let limits = Limits::default();
         assert!(limits.worker_terms().lose_after < limits.leader_terms().lose_after);
-    }
-
-    #[test]
-    fn rule_11_lowered_limits_count_only_when_everybody_has_echoed_them() {
-        let old = Limits::default();
-        let new = Limits { version: 2, lose_after: Span::from_secs(10), ..old };
-        let mut book = Book::new(old, Vec::new());
-        book.committed(new);
-        assert_eq!(book.newest(), &new);
-        let mut after =
-            |echoes: [u64; 2]| (book.retire(echoes.into_iter()), book.terms().lose_after);
-        // One of them was not heard yet.
-        assert_eq!(after([2, 0]), (None, Some(Span::from_secs(60))));
-        assert_eq!(after([2, 1]), (None, Some(Span::from_secs(60))));
-        assert_eq!(after([2, 2]), (Some(2), Some(Span::from_secs(10))));
-        assert_eq!(after([2, 2]), (None, Some(Span::from_secs(10))));
-    }
-
-    /// A run that was started under a longer `stop_after` has it frozen: who goes by new limits may
-    /// still have it.
-    #[test]
-    fn rule_11_the_marks_of_what_was_started_do_not_fall() {
-        let minutes = |count: u64| Span::from_secs(60 * count);
-        let old = Limits {
-            batch_stop_after_max: minutes(10),
-            stop_after_max: minutes(20),
-            has_kept_batches: true,
-            ..Limits::default()
-        };
-        let mut book = Book::new(old, Vec::new());
-        book.committed(Limits { version: 2, ..Limits::default() });
-        book.retire([2].into_iter());
-        assert_eq!(book.largest(|limits| limits.batch_stop_after_max), minutes(10));
-        assert_eq!(book.largest(|limits| limits.stop_after_max), minutes(20));
-        assert!(book.any(|limits| limits.has_kept_batches));
-        assert_eq!(book.newest().version, 2);
-    }
-
-    #[test]
-    fn rule_11_raised_limits_count_at_once() {
-        let old = Limits::default();
-        let mut book = Book::new(old, Vec::new());
-        book.committed(Limits { version: 2, lose_after: Span::from_secs(90), ..old });
-        assert_eq!(book.terms().lose_after, Some(Span::from_secs(90)));
-        // A version from before changes nothing.
-        book.committed(Limits { version: 1, lose_after: Span::from_secs(99), ..old });
-        assert_eq!(book.terms().lose_after, Some(Span::from_secs(90)));
     }
 }
