@@ -4,6 +4,7 @@
 //!   heartbeat.rs   who is heard, on which stream; welcome, confirmed, refused
 //!   due.rs         what time alone does: judge, lose, count deadlines
 //!   runs.rs        send each run once; settle it, or know that it is certainly gone
+//!   objection.rs   why a run is not sent now
 //!   statuses.rs    report what happened, and acknowledge when it is recorded
 //!   unsure.rs      ask about runs whose sending was not answered
 //!   replace.rs     who is this; the table of arrivals: who may take whose place; enrol
@@ -30,6 +31,7 @@ mod heartbeat;
 mod index;
 mod interface;
 mod keys;
+mod objection;
 mod peer;
 mod peers;
 mod replace;
@@ -51,8 +53,9 @@ use self::{
 };
 pub use self::{
     interface::{Alarm, Begin, Claim, Dispatch, Effect, Input, Report},
+    objection::NotSent,
     replace::{Arrival, Bump, arrival},
-    runs::{GoneBy, NotSent, Settlement},
+    runs::{GoneBy, Settlement},
 };
 use crate::{
     consensus::Consensus,

@@ -2,7 +2,8 @@
 //!
 //! One leader that may be followed by one other, which resigns or is found mute and lives on; two
 //! workers; a task, which is claimed, and a node of a batch under `stop`, which is not; two runs; and so
-//! many faults of each kind. Streams keep the order of their frames; that one is overtaken is a fault,
+//! many faults of each kind. In two of the worlds the first key is an instance, both are under `keep`, a
+//! machine may be destroyed and declared dead, and the store may be set back. Streams keep the order of their frames; that one is overtaken is a fault,
 //! as that one is lost or comes again. A direction of a stream may stall, heartbeats and their answers
 //! included, for as long as it likes, and what was on its way then comes late.
 //!
@@ -11,7 +12,7 @@
 //! all that can be reached in it is looked at: up to the point where no run is on its way and none may
 //! be sent, since after that nothing can be started.
 //!
-//! `STERNA_LONG=1` makes two of the worlds larger.
+//! `STERNA_LONG=1` makes three of the worlds larger.
 
 #![expect(
     clippy::unwrap_used,
@@ -36,9 +37,23 @@ const MOMENTS: &[u64] = &[11_000, 13_000, 18_000, 21_000, 26_500, 28_000];
 /// Those around which something is decided.
 const FEW_MOMENTS: &[u64] = &[13_000, 18_000, 26_500];
 
+/// Those of a world in which nothing ends by itself: the full wait of a leader that is elected by 13 s is
+/// over at the last.
+const KEPT_MOMENTS: &[u64] = &[11_000, 13_000, 18_000, 30_000];
+
 /// Nothing goes wrong, and the leader stays.
-const NO_FAULT: Left =
-    Left { losses: 0, copies: 0, overtakings: 0, cuts: 0, stalls: 0, restarts: 0, runs: 2 };
+const NO_FAULT: Left = Left {
+    losses: 0,
+    copies: 0,
+    overtakings: 0,
+    cuts: 0,
+    stalls: 0,
+    restarts: 0,
+    restores: 0,
+    deaths: 0,
+    is_kept: false,
+    runs: 2,
+};
 
 /// Looks at everything that can be reached, which must be so many states at least.
 fn holds(left: Left, moments: &'static [u64], states_min: usize) {
@@ -55,6 +70,9 @@ fn holds(left: Left, moments: &'static [u64], states_min: usize) {
     checker.assert_any_discovery("a key runs again");
     if left.restarts > 0 {
         checker.assert_any_discovery("two lead");
+    }
+    if left.restores > 0 {
+        checker.assert_any_discovery("something runs after a restore");
     }
     assert!(states >= states_min, "only {states}");
 }
@@ -87,6 +105,22 @@ fn a_change_of_leader_with_a_stall() {
 #[test]
 fn a_stall_with_a_lost_frame() {
     holds(Left { stalls: 1, losses: 1, ..NO_FAULT }, MOMENTS, 600_000);
+}
+
+/// Everything is under `keep`, a machine is destroyed and may be declared dead, and the leader is followed
+/// by another.
+#[test]
+fn kept_work_with_a_destroyed_machine_and_a_change_of_leader() {
+    let left = Left { is_kept: true, deaths: 1, restarts: 1, ..NO_FAULT };
+    holds(left, KEPT_MOMENTS, 110_000);
+}
+
+/// The same with a store that is set back to before everything: whoever is missing may keep what nobody
+/// claims any more (safety rule 25). One frame is lost; in long mode a stream breaks, too.
+#[test]
+fn kept_work_after_a_restore() {
+    let left = Left { is_kept: true, restores: 1, deaths: 1, losses: 1, ..NO_FAULT };
+    holds(Left { cuts: u8::from(is_long()), ..left }, KEPT_MOMENTS, 290_000);
 }
 
 /// One frame each is lost, comes again, and is overtaken; in long mode a stream breaks, too.

@@ -3,10 +3,14 @@
 use stateright::{Checker, HasDiscoveries, Model};
 use sterna_protocol::planted::Mistake;
 
-use crate::{MOMENTS, NO_FAULT, PROMISES, Small, state::Left};
+use crate::{KEPT_MOMENTS, MOMENTS, NO_FAULT, PROMISES, Small, state::Left};
 
 fn is_found(mistake: Mistake, left: Left) {
-    let checker = Small::new(left, MOMENTS).with(mistake).checker().threads(1);
+    is_found_by(mistake, left, MOMENTS);
+}
+
+fn is_found_by(mistake: Mistake, left: Left, moments: &'static [u64]) {
+    let checker = Small::new(left, moments).with(mistake).checker().threads(1);
     let checker = checker.finish_when(HasDiscoveries::AnyFailures).spawn_dfs().join();
     let broken = PROMISES.iter().find(|promise| checker.discovery(promise).is_some());
     let states = checker.unique_state_count();
@@ -41,6 +45,13 @@ fn mistakes_that_a_change_of_leader_shows() {
         is_found(mistake, Left { restarts: 1, ..NO_FAULT });
     }
     is_found(Mistake::CountsAnyAbsence, Left { restarts: 1, copies: 1, ..NO_FAULT });
+}
+
+/// Somebody says, rightly, that the roster is complete, and it is not asked who of it is back.
+#[test]
+fn mistakes_that_a_restore_shows() {
+    let left = Left { is_kept: true, restores: 1, ..NO_FAULT };
+    is_found_by(Mistake::IgnoresRoster, left, KEPT_MOMENTS);
 }
 
 #[test]

@@ -56,6 +56,13 @@ pub(crate) enum Action {
     Dial(usize),
     /// The leader resigns, or is found mute, and another is elected.
     Elect,
+    /// The same, and the store is set back.
+    Restore,
+    Destroy(usize),
+    /// Somebody says that nothing on that machine runs any more.
+    Declare(usize),
+    /// Somebody says that nobody is missing from the roster.
+    Complete,
 }
 
 impl Small {
@@ -111,8 +118,15 @@ impl Model for Small {
         }
         let indices = if state.is_lopsided { 0..2 } else { 0..1 };
         for index in indices.clone() {
-            if !state.is_linked(index) {
+            let is_destroyed = state.workers[index].is_destroyed;
+            if !state.is_linked(index) && !is_destroyed {
                 actions.push(Action::Dial(index));
+            }
+            if state.left.deaths > 0 && !is_destroyed {
+                actions.push(Action::Destroy(index));
+            }
+            if state.may_be_declared(index) {
+                actions.push(Action::Declare(index));
             }
             if state.workers[index].stream.is_some() && state.left.cuts > 0 {
                 actions.push(Action::Cut(index));
@@ -122,8 +136,12 @@ impl Model for Small {
                 actions.extend(sendable.map(|key| Action::Send(key, index)));
             }
         }
-        if state.left.restarts > 0 && (!state.leader.is_cut_off || state.is_mute()) {
-            actions.push(Action::Elect);
+        if !state.leader.is_cut_off || state.is_mute() {
+            actions.extend((state.left.restarts > 0).then_some(Action::Elect));
+            actions.extend((state.left.restores > 0).then_some(Action::Restore));
+        }
+        if state.is_roster_complete() {
+            actions.push(Action::Complete);
         }
         for index in indices {
             let machine = &state.workers[index];
@@ -197,6 +215,17 @@ impl Model for Small {
                 state.left.restarts -= 1;
                 state.elect();
             }
+            Action::Restore => {
+                state.left.restores -= 1;
+                state.restore();
+            }
+            Action::Destroy(index) => {
+                state.is_lopsided = true;
+                state.left.deaths -= 1;
+                state.destroy(index);
+            }
+            Action::Declare(index) => state.declare(index),
+            Action::Complete => state.complete(),
         }
         state.seal();
         (state != *last).then_some(state)
@@ -215,6 +244,9 @@ impl Model for Small {
             }),
             Property::sometimes("two lead", |_, state: &State| state.has_two_leaders()),
             Property::sometimes("both run", |_, state: &State| state.are_both_running()),
+            Property::sometimes("something runs after a restore", |_, state: &State| {
+                state.has_run_after_a_restore()
+            }),
             Property::sometimes("a key runs again", |_, state: &State| state.has_run_again()),
         ]
     }

@@ -18,7 +18,8 @@ use sterna_protocol::{
 
 use crate::shared::Shared;
 
-/// The two keys: a task, which is claimed, and a node of a batch, which is not.
+/// The two keys: a task, which is claimed, and a node of a batch, which is not. Under `keep` the first is
+/// an instance, which may be started again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Key {
     Task,
@@ -90,6 +91,8 @@ pub(crate) struct State {
     pub(crate) late: Vec<Shared<Frame>>,
     runs: u8,
     stored: Stored,
+    /// What was stored in the beginning, to which the store may be set back.
+    backup: Stored,
     alive: BTreeMap<RunId, Container>,
     has_started_task: bool,
     /// The first promise that was broken.
@@ -116,6 +119,9 @@ pub(crate) struct Leader {
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Stored {
+    epoch: u64,
+    /// Whether it was set back, and not healed since.
+    is_recovered: bool,
     roster: Shared<BTreeMap<Lock, Enrolled>>,
     task: Shared<Task>,
 }
@@ -136,6 +142,12 @@ pub(crate) struct Left {
     pub(crate) stalls: u8,
     /// Changes of leader.
     pub(crate) restarts: u8,
+    /// Changes of leader with a store that was set back.
+    pub(crate) restores: u8,
+    /// Machines that are destroyed.
+    pub(crate) deaths: u8,
+    /// Whether everything is under `keep`, and not under `stop`.
+    pub(crate) is_kept: bool,
     /// Runs that are sent.
     pub(crate) runs: u8,
 }
@@ -156,6 +168,8 @@ pub(crate) struct Machine {
     pub(crate) down: Vec<Shared<Frame>>,
     opened: u64,
     life: u64,
+    /// Whether it was destroyed, with all that it ran.
+    pub(crate) is_destroyed: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -167,7 +181,7 @@ struct Container {
 
 /// Short and round, so that little happens while time passes: a worker that is silent is given up 7 s
 /// after its last heartbeat, has ended what it runs after 14, and the leader counts on that after 16.
-fn limits() -> Limits {
+fn limits(is_kept: bool) -> Limits {
     Limits {
         heartbeat_every: Span::from_secs(1),
         heartbeat_grace: Span::from_secs(1),
@@ -178,6 +192,7 @@ fn limits() -> Limits {
         kill_wait: Span::from_secs(1),
         batch_stop_after_max: STOP_AFTER,
         stop_after_max: STOP_AFTER,
+        has_kept_batches: is_kept,
         ..Limits::default()
     }
 }
@@ -188,9 +203,10 @@ fn lock(machine: usize) -> Lock {
     Lock { directory, machine: MachineId::from_bytes([number; 16]).unwrap() }
 }
 
-fn work(key: Key) -> WorkKey {
+fn work(key: Key, is_kept: bool) -> WorkKey {
     let name = |text| Name::new(text).unwrap();
     let work = match key {
+        Key::Task if is_kept => Work::Instance { service: name("s"), index: 0 },
         Key::Task => Work::Task(name("t")),
         Key::Node => Work::Node { batch: name("b"), node: NodeName::new("n").unwrap() },
     };
@@ -199,8 +215,8 @@ fn work(key: Key) -> WorkKey {
 
 fn key(work: &WorkKey) -> Key {
     match work.work {
-        Work::Task(_) => Key::Task,
-        Work::Node { .. } | Work::Instance { .. } => Key::Node,
+        Work::Task(_) | Work::Instance { .. } => Key::Task,
+        Work::Node { .. } => Key::Node,
     }
 }
 
@@ -217,21 +233,28 @@ impl State {
                 confirmed: None,
                 birth: 1,
                 held: Vec::new(),
-                limits: limits(),
+                limits: limits(left.is_kept),
             };
             let worker = Worker::new(BootTime::from_millis(1_000), start);
             let worker = Shared::new(worker);
-            Machine { worker, stream: None, up: Vec::new(), down: Vec::new(), opened: 0, life: 1 }
+            let (up, down) = (Vec::new(), Vec::new());
+            let (opened, life, is_destroyed) = (0, 1, false);
+            Machine { worker, stream: None, up, down, opened, life, is_destroyed }
         };
-        let stored =
-            Stored { roster: Shared::new(BTreeMap::new()), task: Shared::new(Task::Pending) };
+        let stored = Stored {
+            epoch: 1,
+            is_recovered: false,
+            roster: Shared::new(BTreeMap::new()),
+            task: Shared::new(Task::Pending),
+        };
         let mut state = Self {
             now: 1_000,
-            leader: reign(1_000, 1, &stored),
+            leader: reign(1_000, 1, &stored, left.is_kept),
             old: None,
             workers: [machine(0), machine(1)],
             late: Vec::new(),
             runs: 0,
+            backup: stored.clone(),
             stored,
             alive: BTreeMap::new(),
             has_started_task: false,
@@ -250,6 +273,8 @@ impl State {
         }
         state.drain();
         assert!((0..2).all(|index| state.is_fit(index)), "{:?}", state.leader.fleet);
+        state.seal();
+        state.backup = state.stored.clone();
         state
     }
 
@@ -295,8 +320,34 @@ impl State {
             Key::Task => *self.stored.task == Task::Pending,
             Key::Node => self.leader.node.is_none(),
         };
-        let contract = Contract::Stop { after: STOP_AFTER };
-        is_free && self.leader.fleet.contract_objection(&work(key), contract).is_none()
+        let work = work(key, self.left.is_kept);
+        is_free && self.leader.fleet.contract_objection(&work, self.contract()).is_none()
+    }
+
+    const fn contract(&self) -> Contract {
+        if self.left.is_kept { Contract::Keep } else { Contract::Stop { after: STOP_AFTER } }
+    }
+
+    /// Whether somebody may still say that a machine runs nothing any more.
+    pub(crate) fn may_be_declared(&self, index: usize) -> bool {
+        let entry = self.stored.roster.get(&lock(index));
+        let is_news = entry.is_some_and(|entry| !entry.is_declared_dead);
+        self.workers[index].is_destroyed && is_news && self.reaches_store()
+    }
+
+    /// Whether somebody may say that nobody is missing from the roster, and be right.
+    pub(crate) fn is_roster_complete(&self) -> bool {
+        self.stored.is_recovered && self.stored.roster.len() == 2 && self.reaches_store()
+    }
+
+    const fn reaches_store(&self) -> bool {
+        !self.leader.is_cut_off && !self.is_mute()
+    }
+
+    /// Something that was sent after the store was set back runs.
+    pub(crate) fn has_run_after_a_restore(&self) -> bool {
+        let second = RunId::from_parts(WallTime::EPOCH, [2; 10]);
+        self.stored.epoch > 1 && self.alive.contains_key(&second)
     }
 
     /// Whether the one before lives on beside the leader.
@@ -328,7 +379,7 @@ impl State {
     }
 }
 
-fn reign(now: u64, term: u64, stored: &Stored) -> Leader {
+fn reign(now: u64, term: u64, stored: &Stored, is_kept: bool) -> Leader {
     let now = BootTime::from_millis(now);
     let claim = match &*stored.task {
         Task::Claimed(claim) => Some(claim.clone()),
@@ -337,7 +388,7 @@ fn reign(now: u64, term: u64, stored: &Stored) -> Leader {
     let begin = Begin {
         mandate: Mandate {
             cluster: ClusterId::from_parts(WallTime::EPOCH, [1; 10]),
-            epoch: Epoch::new(1),
+            epoch: Epoch::new(stored.epoch),
             term: Term::new(term),
             nonce: Nonce::new(term),
         },
@@ -345,10 +396,14 @@ fn reign(now: u64, term: u64, stored: &Stored) -> Leader {
         lease_until: now.plus(LEASE),
         revision: Revision::new(term),
         marks: sterna_model::Marks::NONE,
-        book: Book::new(limits(), Vec::new()).unwrap(),
+        book: Book::new(limits(is_kept), Vec::new()).unwrap(),
         roster: stored.roster.values().cloned().collect(),
         claims: claim.into_iter().collect(),
-        origin: if stored.roster.is_empty() { Origin::Virgin } else { Origin::Continued },
+        origin: match (stored.is_recovered, stored.roster.is_empty()) {
+            (true, true | false) => Origin::Recovered,
+            (false, true) => Origin::Virgin,
+            (false, false) => Origin::Continued,
+        },
         bump: Bump::Forbidden,
     };
     let lease_until = begin.lease_until.as_millis();

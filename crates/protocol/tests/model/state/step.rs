@@ -1,15 +1,15 @@
 //! What happens in the small world: one choice, and everything that follows from it.
 
-use sterna_model::{BootTime, Contract, Incarnation, RunId, TaskIncarnation, WallTime};
+use sterna_model::{BootTime, Incarnation, RunId, TaskIncarnation, WallTime};
 use sterna_protocol::{
-    message::{News, Order, StatusAnswer, StreamId},
+    message::{Held, News, Order, StatusAnswer, StreamId},
     scheduler::{self, Claim, Dispatch, Settlement},
     worker,
 };
 
 use super::{
-    Container, Frame, Key, LEASE, Machine, STOP_AFTER, Stalled, State, Task, What, key, limits,
-    lock, reign, work,
+    Container, Frame, Key, LEASE, Machine, Stalled, State, Stored, Task, What, key, limits, lock,
+    reign, work,
 };
 use crate::shared::Shared;
 
@@ -20,19 +20,19 @@ impl State {
         self.left.runs -= 1;
         let run = RunId::from_parts(WallTime::EPOCH, [self.runs; 10]);
         let to = self.workers[index].worker.incarnation();
-        let task =
-            (key == Key::Task).then(|| TaskIncarnation::from_parts(WallTime::EPOCH, [1; 10]));
-        let contract = Contract::Stop { after: STOP_AFTER };
+        let is_task = key == Key::Task && !self.left.is_kept;
+        let task = is_task.then(|| TaskIncarnation::from_parts(WallTime::EPOCH, [1; 10]));
+        let contract = self.contract();
         if self.alive.values().any(|container| container.key == key) {
             self.broken.get_or_insert("P10");
         }
-        let key = work(key);
-        let claim = Claim { holder: to, run, key: key.clone(), task, contract };
-        match task {
-            Some(_) => *self.stored.task.change() = Task::Claimed(claim),
-            None => self.leader.node = Some(run),
+        let of = work(key, self.left.is_kept);
+        let claim = Claim { holder: to, run, key: of.clone(), task, contract };
+        match key {
+            Key::Task => *self.stored.task.change() = Task::Claimed(claim),
+            Key::Node => self.leader.node = Some(run),
         }
-        let dispatch = Dispatch { to, run, key, task, contract, work: [].into() };
+        let dispatch = Dispatch { to, run, key: of, task, contract, work: [].into() };
         self.step_leader(scheduler::Input::Dispatch(vec![dispatch]));
     }
 
@@ -83,10 +83,37 @@ impl State {
         self.step_worker(index, worker::Input::Opened(stream));
     }
 
+    /// The machine is destroyed; its leader is not told.
+    pub(crate) fn destroy(&mut self, index: usize) {
+        self.hang_up(index);
+        self.workers[index].is_destroyed = true;
+        self.alive.retain(|_, container| container.machine != index);
+    }
+
+    /// Somebody who must know says that nothing on a machine runs any more.
+    pub(crate) fn declare(&mut self, index: usize) {
+        if let Some(entry) = self.stored.roster.change().get_mut(&lock(index)) {
+            entry.is_declared_dead = true;
+        }
+        self.step_leader(scheduler::Input::DeclaredDead(lock(index)));
+    }
+
+    /// Somebody who must know says that nobody is missing from the roster.
+    pub(crate) fn complete(&mut self) {
+        self.step_leader(scheduler::Input::RosterIsComplete);
+    }
+
+    /// The store is set back, and another leader opens the next epoch.
+    pub(crate) fn restore(&mut self) {
+        let epoch = self.stored.epoch + 1;
+        self.stored = Stored { epoch, is_recovered: true, ..self.backup.clone() };
+        self.elect();
+    }
+
     /// Another leader is elected, with what is stored. The one before is mute, and what it has said is
     /// still on its way to those who have not left it.
     pub(crate) fn elect(&mut self) {
-        let next = reign(self.now, self.leader.term + 1, &self.stored);
+        let next = reign(self.now, self.leader.term + 1, &self.stored, self.left.is_kept);
         let old = std::mem::replace(&mut self.leader, next);
         // It resigned, and is gone; or it was found mute, and lives on.
         self.old = old.is_cut_off.then_some(old);
@@ -128,7 +155,8 @@ impl State {
     }
 
     fn next_event(&self) -> u64 {
-        let workers = self.workers.iter().map(|machine| machine.worker.deadline());
+        let workers = self.workers.iter().filter(|machine| !machine.is_destroyed);
+        let workers = workers.map(|machine| machine.worker.deadline());
         let ends = self.alive.values().filter_map(|container| container.end_at);
         let deadlines = workers.chain([self.leader.fleet.deadline()]);
         deadlines.map(BootTime::as_millis).chain(ends).min().unwrap_or(u64::MAX)
@@ -151,7 +179,8 @@ impl State {
             self.step_leader(scheduler::Input::Tick);
         }
         for index in 0..2 {
-            if self.workers[index].worker.deadline() <= self.at() {
+            let machine = &self.workers[index];
+            if !machine.is_destroyed && machine.worker.deadline() <= self.at() {
                 self.step_worker(index, worker::Input::Tick);
             }
         }
@@ -231,8 +260,13 @@ impl State {
                 };
                 self.release(run, is_over);
             }
-            Effect::Found(_, held) => match key(&held.key) {
+            Effect::Found(holder, held) => match key(&held.key) {
                 Key::Node if self.leader.node.is_none() => self.leader.node = Some(held.run),
+                Key::Task if self.left.is_kept && *self.stored.task == Task::Pending => {
+                    let Held { run, key, task, contract, .. } = held;
+                    let claim = Claim { holder, run, key, task, contract };
+                    *self.stored.task.change() = Task::Claimed(claim);
+                }
                 Key::Node | Key::Task => {}
             },
             Effect::Reported(report) => {
@@ -244,8 +278,9 @@ impl State {
                 let (from, run, number) = (report.from, report.run, report.number);
                 self.step_leader(Input::Recorded(from, run, number, StatusAnswer::Recorded));
             }
+            Effect::Healed if self.stored.is_recovered => self.stored.is_recovered = false,
             Effect::Raise(_) | Effect::Healed => {
-                self.broken.get_or_insert("no store was set back");
+                self.broken.get_or_insert("no mark was set back");
             }
             Effect::StoreLags(..) => drop(self.broken.get_or_insert("the store is as it was")),
             Effect::Close(_)
@@ -262,6 +297,7 @@ impl State {
 
     fn release(&mut self, run: RunId, is_over: bool) {
         if matches!(&*self.stored.task, Task::Claimed(claim) if claim.run == run) {
+            let is_over = is_over && !self.left.is_kept;
             *self.stored.task.change() = if is_over { Task::Ended } else { Task::Pending };
         }
         if self.leader.node == Some(run) {
@@ -288,7 +324,7 @@ impl State {
             Effect::Send(stream, frame) => self.push(stream, What::Up(frame)),
             Effect::Start(run) => self.start(index, key(&run.key), run.run),
             Effect::Stop(run, _) => {
-                let end = self.now + limits().kill_wait.as_millis();
+                let end = self.now + limits(self.left.is_kept).kill_wait.as_millis();
                 if let Some(container) = self.alive.get_mut(&run) {
                     container.end_at = Some(container.end_at.map_or(end, |at| at.min(end)));
                 }
@@ -309,7 +345,7 @@ impl State {
     }
 
     fn start(&mut self, machine: usize, key: Key, run: RunId) {
-        let is_task = key == Key::Task;
+        let is_task = key == Key::Task && !self.left.is_kept;
         if is_task && std::mem::replace(&mut self.has_started_task, true) {
             self.broken.get_or_insert("P1");
         }
