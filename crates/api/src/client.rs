@@ -20,7 +20,6 @@ const CONNECT_WITHIN: Duration = Duration::from_secs(5);
 
 /// Why a call has no answer.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
 pub enum ClientError {
     /// Nobody is there.
     #[error("no server answers at {server}")]
@@ -35,7 +34,9 @@ pub enum ClientError {
     #[error(transparent)]
     Refused(#[from] Refused),
     /// The connection broke: what was asked for may have been done.
-    #[error("the connection to {server} broke before the answer; what was asked for may have been done")]
+    #[error(
+        "the connection to {server} broke before the answer; what was asked for may have been done"
+    )]
     Broken {
         /// Who was asked.
         server: String,

@@ -325,7 +325,9 @@ impl Rule {
                 Ended::Told => return Ok(()),
                 Ended::Deposed(why) => (self.say)(&format!("leads no more: {why}")),
                 Ended::Lags(mandate, revision) => {
-                    (self.say)("a worker has seen more of the store than there is: it was restored");
+                    (self.say)(
+                        "a worker has seen more of the store than there is: it was restored",
+                    );
                     let position = Position { epoch: mandate.epoch, revision };
                     let reign = Some((mandate.term, mandate.nonce));
                     let marks = self.before.map_or(Marks::NONE, |before| before.marks);

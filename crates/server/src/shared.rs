@@ -154,6 +154,7 @@ impl Shared {
                     Some(leader) => format!("this server does not lead, {leader} does"),
                     None => "this server does not lead, and does not know who does".to_owned(),
                 };
+                let leader = leader.map(String::into_boxed_str);
                 Err(Refused { leader, ..Refused::new(Code::NotLeading, message) })
             }
         }

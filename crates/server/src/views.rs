@@ -7,7 +7,10 @@ use sterna_api::rest::{
 use sterna_engine::control::{Change, Next, Rule, ServiceKey, Why};
 use sterna_model::{
     WallTime, WorkKey,
-    record::{Instance, InstanceCopy, InstancePhase, InstanceState, StopReason, Task, TaskEnd, TaskState, TwinReason},
+    record::{
+        Instance, InstanceCopy, InstancePhase, InstanceState, StopReason, Task, TaskEnd, TaskState,
+        TwinReason,
+    },
     spec::TaskSpec,
 };
 
@@ -39,27 +42,24 @@ pub(crate) fn end_text(end: &TaskEnd) -> String {
             "ended, nobody knows how".to_owned()
         }
     };
-    match &report["cause"] {
-        Value::String(cause) => match cause.as_str() {
-            "exited" => exit(),
-            "timeout" => "ended, its timeout was over".to_owned(),
-            "never_healthy" => "ended, its monitor never found it up".to_owned(),
-            "unhealthy" => "ended, its monitor found it down".to_owned(),
-            "disk_limit" => "ended, its directory held more than its limit".to_owned(),
-            "request" => "ended on request".to_owned(),
-            "deadline" => "ended, its worker was out of contact for too long".to_owned(),
-            "worker_exit" => "ended with its worker".to_owned(),
-            other => other.to_owned(),
-        },
-        cause => {
-            if let Some(why) = cause["failed_to_start"].as_str() {
-                format!("failed to start: {why}")
-            } else if let Some(step) = cause["setup_failed"].as_u64() {
-                format!("setup step {step} failed")
-            } else {
-                end.to_string()
-            }
-        }
+    let cause = &report["cause"];
+    if let Some(why) = cause["failed_to_start"].as_str() {
+        return format!("failed to start: {why}");
+    }
+    if let Some(step) = cause["setup_failed"].as_u64() {
+        return format!("setup step {step} failed");
+    }
+    let Some(cause) = cause.as_str() else { return end.to_string() };
+    match cause {
+        "exited" => exit(),
+        "timeout" => "ended, its timeout was over".to_owned(),
+        "never_healthy" => "ended, its monitor never found it up".to_owned(),
+        "unhealthy" => "ended, its monitor found it down".to_owned(),
+        "disk_limit" => "ended, its directory held more than its limit".to_owned(),
+        "request" => "ended on request".to_owned(),
+        "deadline" => "ended, its worker was out of contact for too long".to_owned(),
+        "worker_exit" => "ended with its worker".to_owned(),
+        other => other.to_owned(),
     }
 }
 
@@ -144,9 +144,7 @@ pub(crate) fn instance(mirror: &Mirror, key: &WorkKey, instance: &Instance) -> I
         InstanceState::Unclaimed { since }
         | InstanceState::Claimed { since, .. }
         | InstanceState::Running { since, .. } => (Some(time(*since)), None),
-        InstanceState::Crashed { until } => {
-            (instance.crashes().last.map(time), until.map(time))
-        }
+        InstanceState::Crashed { until } => (instance.crashes().last.map(time), until.map(time)),
     };
     let twin = instance.twin().map(|twin| {
         let reason = match twin.reason {
@@ -222,15 +220,18 @@ pub(crate) fn explained(key: &WorkKey, why: Option<&Why>) -> Explained {
     let (next, at) = match &why.next {
         Next::At(at) => ("it is tried at that moment", Some(time(*at))),
         Next::WhenTold => ("it goes on when its worker says more", None),
-        Next::WhenThereIsRoom => ("it is tried when a worker has more room, or another comes", None),
+        Next::WhenThereIsRoom => {
+            ("it is tried when a worker has more room, or another comes", None)
+        }
         Next::WhenBack => ("it goes on when these workers are back, or are declared dead", None),
         Next::WhenGone => ("it goes on when that copy is certainly gone", None),
         Next::WhenChanged => ("nothing, until somebody changes a worker or its spec", None),
         Next::Nothing => ("nothing: it stays so", None),
     };
-    let text = match &why.rule {
-        Rule::Over { end } => format!("it is over: {}", over_text(end)),
-        rule => rule.to_string(),
+    let text = if let Rule::Over { end } = &why.rule {
+        format!("it is over: {}", over_text(end))
+    } else {
+        why.rule.to_string()
     };
     Explained {
         key,
@@ -271,9 +272,10 @@ pub(crate) fn endpoints(mirror: &Mirror, key: &WorkKey, instance: &Instance) -> 
         if told["is_ready"] == false || copy.stopping.is_some() {
             return None;
         }
-        let ports = told["ports"].as_object()?.iter().filter_map(|(name, port)| {
-            Some((name.clone(), u16::try_from(port.as_u64()?).ok()?))
-        });
+        let ports = told["ports"]
+            .as_object()?
+            .iter()
+            .filter_map(|(name, port)| Some((name.clone(), u16::try_from(port.as_u64()?).ok()?)));
         Some(EndpointView {
             index: *index,
             worker: mirror.worker(copy.placed.on.lock)?.to_string(),

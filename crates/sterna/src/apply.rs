@@ -112,7 +112,11 @@ pub(crate) fn plan(PlanArgs { args }: PlanArgs) -> anyhow::Result<()> {
             lines.extend(changes(&service.name, service));
         }
         for task in &plan.tasks {
-            let what = if task.starts { format!("starts as {}", task.task) } else { "as it is".to_owned() };
+            let what = if task.starts {
+                format!("starts as {}", task.task)
+            } else {
+                "as it is".to_owned()
+            };
             lines.push(format!("task {}: {what}", task.name));
         }
         out::answer(&lines.join("\n"))?;

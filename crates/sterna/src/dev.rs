@@ -5,13 +5,7 @@
 //!    └───stdin──▶ worker-1…   their standard input, and they end as TERM ends them
 //! ```
 
-use std::{
-    fs,
-    net::SocketAddr,
-    path::PathBuf,
-    process::Stdio,
-    time::Duration,
-};
+use std::{fs, net::SocketAddr, path::PathBuf, process::Stdio, time::Duration};
 
 use anyhow::Context;
 use sterna_api::{
@@ -190,7 +184,8 @@ impl Dev {
             let why = why.lines().rev().take(4).collect::<Vec<_>>();
             let why = why.into_iter().rev().collect::<Vec<_>>().join("\n  ");
             drop(server.kill().await);
-            let error = anyhow::anyhow!("the server did not start; {} ends with\n  {why}", log.display());
+            let error =
+                anyhow::anyhow!("the server did not start; {} ends with\n  {why}", log.display());
             return Err(exit::coded(exit::TRY_AGAIN)(error));
         }
         self.address = said.trim().parse().context("the server does not say where it listens")?;
@@ -266,8 +261,9 @@ impl Dev {
 
     /// Ends everything: workers first, so that what they run is recorded, then the server.
     async fn end(&mut self) {
-        let (servers, workers): (Vec<_>, Vec<_>) =
-            std::mem::take(&mut self.children).into_iter().partition(|(role, _)| *role == Role::Server);
+        let (servers, workers): (Vec<_>, Vec<_>) = std::mem::take(&mut self.children)
+            .into_iter()
+            .partition(|(role, _)| *role == Role::Server);
         for children in [workers, servers] {
             let mut ending = Vec::new();
             for (role, mut child) in children {
@@ -284,4 +280,3 @@ impl Dev {
         drop(fs::remove_file(self.data.join(remote::ADDRESS)));
     }
 }
-

@@ -83,7 +83,7 @@ pub(crate) fn failed(error: ClientError) -> anyhow::Error {
     let code = match &error {
         ClientError::Refused(refused) => refused.code.exit_code(),
         ClientError::Unreachable { .. } | ClientError::NoServer { .. } => exit::UNREACHABLE,
-        _ => exit::TRY_AGAIN,
+        ClientError::Broken { .. } => exit::TRY_AGAIN,
     };
     let error = match error {
         ClientError::Refused(refused) => refusal(&refused),
@@ -91,17 +91,22 @@ pub(crate) fn failed(error: ClientError) -> anyhow::Error {
             let remedy = "start one with `sterna dev`, or name another by --server";
             anyhow::Error::new(error).context(format!("no server to ask; {remedy}"))
         }
-        other => other.into(),
+        other @ (ClientError::Broken { .. } | ClientError::NoServer { .. }) => other.into(),
     };
     exit::coded(code)(error)
 }
 
 fn refusal(refused: &Refused) -> anyhow::Error {
-    let mut text = refused.message.clone();
+    let mut text = refused.message.to_string();
     for problem in &refused.problems {
         text += &format!(
             "\n  {}:{}:{}: {}: {}; {}",
-            problem.file, problem.line, problem.column, problem.place, problem.reason, problem.remedy
+            problem.file,
+            problem.line,
+            problem.column,
+            problem.place,
+            problem.reason,
+            problem.remedy
         );
     }
     anyhow::anyhow!("{text}\n  remedy: {}", refused.remedy)
@@ -114,10 +119,10 @@ pub(crate) async fn resolve(
     text: &str,
     kinds: &[Kind],
 ) -> anyhow::Result<Target> {
-    let selector: Selector = text
-        .parse()
-        .map_err(|error: SelectError| exit::coded(exit::USAGE)(error.into()))?;
-    let (mut names, mut last): (Vec<(Kind, Name)>, Option<(String, Kind, Name)>) = (Vec::new(), None);
+    let selector: Selector =
+        text.parse().map_err(|error: SelectError| exit::coded(exit::USAGE)(error.into()))?;
+    let mut names = Vec::new();
+    let mut last: Option<(String, Kind, Name)> = None;
     if kinds.contains(&Kind::Task) {
         for task in all::<TaskView>(client, &remote.path("tasks")).await? {
             let name = Name::new(&task.name)?;
@@ -145,8 +150,10 @@ pub(crate) async fn all<T: serde::de::DeserializeOwned>(
     let (mut items, mut after) = (Vec::new(), String::new());
     loop {
         let between = if path.contains('?') { '&' } else { '?' };
-        let page: Page<T> =
-            client.get(&format!("{path}{between}limit=1000&after={after}")).await.map_err(failed)?;
+        let page: Page<T> = client
+            .get(&format!("{path}{between}limit=1000&after={after}"))
+            .await
+            .map_err(failed)?;
         items.extend(page.items);
         match page.next {
             Some(next) => after = next,

@@ -200,6 +200,7 @@ fn finish(name: &str, task: &TaskView) -> anyhow::Result<()> {
     if end.is_success {
         return Ok(());
     }
+    // tidy: not a table
     let code = match (end.exit_code, end.signal) {
         (Some(code), _) => u8::try_from(code).unwrap_or(1),
         (None, Some(signal)) => u8::try_from(128 + signal).unwrap_or(1),

@@ -61,7 +61,8 @@ pub(crate) fn ls(args: LsArgs) -> anyhow::Result<()> {
             let mut instances = Vec::new();
             for service in all::<ServiceView>(&mut client, &remote.path("services")).await? {
                 let path = remote.path(&format!("services/{}/instances", service.name));
-                instances.extend(client.get::<Page<InstanceView>>(&path).await.map_err(failed)?.items);
+                instances
+                    .extend(client.get::<Page<InstanceView>>(&path).await.map_err(failed)?.items);
             }
             json.insert("instances".to_owned(), serde_json::to_value(&instances)?);
             let mut table = Table::new(&["INSTANCE", "PHASE", "SINCE", "CRASHES", "WORKER"]);
@@ -88,8 +89,11 @@ pub(crate) fn ls(args: LsArgs) -> anyhow::Result<()> {
             out::answer(&pretty(&json)?)?;
             return Ok(());
         }
-        let drawn: Vec<_> =
-            tables.iter().filter(|(is_empty, _)| !is_empty).map(|(_, table)| table.draw()).collect();
+        let drawn: Vec<_> = tables
+            .iter()
+            .filter(|(is_empty, _)| !is_empty)
+            .map(|(_, table)| table.draw())
+            .collect();
         if drawn.is_empty() {
             out::note("nothing is here yet; try `sterna run -- echo hello`");
             return Ok(());
@@ -113,6 +117,7 @@ fn task_table(tasks: &[TaskView]) -> Table {
 fn worker_table(workers: &[WorkerView]) -> Table {
     let mut table = Table::new(&["WORKER", "HEALTH", "WORK", "RUNS", "CORES", "MEMORY", "ZONE"]);
     for it in workers {
+        // tidy: not a table
         let work = match (&it.draining_until, it.is_declared_dead, it.takes_work) {
             (_, true, _) => "declared dead".to_owned(),
             (Some(until), ..) => format!("drained by {until}"),
@@ -206,7 +211,9 @@ pub(crate) fn path_of(remote: &Remote, target: &Target, rest: &str) -> anyhow::R
         Target::Whole { kind: Kind::Service, name } => {
             remote.path(&format!("services/{name}/instances/0{rest}"))
         }
-        other => anyhow::bail!("{other} is neither a task nor an instance of a service"),
+        other @ (Target::Whole { .. } | Target::Part(_)) => {
+            anyhow::bail!("{other} is neither a task nor an instance of a service")
+        }
     })
 }
 
@@ -264,7 +271,8 @@ pub(crate) fn logs(args: LogsArgs) -> anyhow::Result<()> {
         let mut client = args.remote.client()?;
         let kinds = [Kind::Task, Kind::Service];
         let target = resolve(&mut client, &args.remote, &args.selector, &kinds).await?;
-        let mut query = String::new();
+        let mut query =
+            if args.stream.is_some() { String::new() } else { "&stream=output".to_owned() };
         for (name, value) in [("matching", &args.matching), ("stream", &args.stream)] {
             if let Some(value) = value {
                 query += &format!("&{name}={}", escaped(value));
@@ -319,7 +327,8 @@ fn print(args: &LogsArgs, line: &LogLine) -> anyhow::Result<()> {
     } else if let Some(count) = line.missing {
         format!("… {count} lines are missing here").into_bytes()
     } else {
-        let mut text = if args.times { format!("{} ", line.at) } else { String::new() }.into_bytes();
+        let mut text =
+            if args.times { format!("{} ", line.at) } else { String::new() }.into_bytes();
         match &line.bytes {
             Some(digits) => text.extend(unhex(digits)),
             None => text.extend_from_slice(line.text.as_bytes()),
@@ -329,9 +338,7 @@ fn print(args: &LogsArgs, line: &LogLine) -> anyhow::Result<()> {
     text.push(b'\n');
     let mut stdout = io::stdout().lock();
     match stdout.write_all(&text).and_then(|()| stdout.flush()) {
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {
-            Err(crate::exit::silent(0))
-        }
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Err(crate::exit::silent(0)),
         written => written.context("cannot write to standard output"),
     }
 }

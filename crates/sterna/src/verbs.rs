@@ -3,7 +3,7 @@
 use anyhow::bail;
 use http::Method;
 use serde_json::{Value, json};
-use sterna_api::rest::{Done, Page, InstanceView, WorkerView};
+use sterna_api::rest::{Done, InstanceView, Page, WorkerView};
 use sterna_model::{Kind, Span, Target, Work};
 
 use crate::{
@@ -40,6 +40,7 @@ pub(crate) fn run(args: Args, verb: Verb) -> anyhow::Result<()> {
         let kinds = [Kind::Task, Kind::Service];
         let target = resolve(&mut client, &args.remote, &args.selector, &kinds).await?;
         let usage = exit::coded(exit::USAGE);
+        // tidy: not a table
         let (method, path, did) = match (verb, &target) {
             (Verb::Cancel, Target::Whole { kind: Kind::Task, .. }) => {
                 (Method::POST, path_of(&args.remote, &target, "/cancel")?, "is cancelled")
@@ -47,15 +48,18 @@ pub(crate) fn run(args: Args, verb: Verb) -> anyhow::Result<()> {
             (Verb::Stop, Target::Part(Work::Instance { .. })) => {
                 (Method::POST, path_of(&args.remote, &target, "/stop")?, "ends, and comes back")
             }
-            (Verb::Kill, Target::Whole { kind: Kind::Task, .. } | Target::Part(Work::Instance { .. })) => {
-                (Method::POST, path_of(&args.remote, &target, "/kill")?, "is killed")
-            }
+            (
+                Verb::Kill,
+                Target::Whole { kind: Kind::Task, .. } | Target::Part(Work::Instance { .. }),
+            ) => (Method::POST, path_of(&args.remote, &target, "/kill")?, "is killed"),
             (Verb::Delete, Target::Whole { kind: Kind::Task, name }) => {
                 (Method::DELETE, args.remote.path(&format!("tasks/{name}")), "is forgotten")
             }
-            (Verb::Delete, Target::Whole { kind: Kind::Service, name }) => {
-                (Method::DELETE, args.remote.path(&format!("services/{name}")), "goes, with its instances")
-            }
+            (Verb::Delete, Target::Whole { kind: Kind::Service, name }) => (
+                Method::DELETE,
+                args.remote.path(&format!("services/{name}")),
+                "goes, with its instances",
+            ),
             (verb, target) => return Err(usage(not_for(verb, target))),
         };
         let done: Done = client.call(method, &path, None::<&()>).await.map_err(failed)?;
@@ -167,7 +171,8 @@ async fn forecast(
     let tasks: Vec<sterna_api::rest::TaskView> =
         crate::remote::all(client, &remote.path("tasks?phase=running")).await?;
     let here = tasks.iter().filter(|task| task.worker.as_deref() == Some(worker));
-    lines.extend(here.map(|it| format!("  task {} runs on, and is ended at the deadline", it.name)));
+    lines
+        .extend(here.map(|it| format!("  task {} runs on, and is ended at the deadline", it.name)));
     if lines.is_empty() {
         return Ok(format!("nothing runs on {worker}"));
     }

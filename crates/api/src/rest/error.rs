@@ -127,7 +127,9 @@ impl Code {
             }
             Self::NotFound => "see what there is with `sterna ls`",
             Self::NoSuchCall => "see /openapi.json for every call",
-            Self::NameTaken => "use another name; the name of a task is free 7 days after it was deleted",
+            Self::NameTaken => {
+                "use another name; the name of a task is free 7 days after it was deleted"
+            }
             Self::WrongPhase => "see what it does with `sterna status`, and wait or cancel first",
             Self::HasChanged => "read it again, and decide again",
             Self::EventsGone => "read what there is, then follow from the event that is named",
@@ -154,24 +156,28 @@ pub struct Refused {
     /// Why.
     pub code: Code,
     /// The same in words, about this case.
-    pub message: String,
+    #[schema(value_type = String)]
+    pub message: Box<str>,
     /// What to do about it.
-    pub remedy: String,
+    #[schema(value_type = String)]
+    pub remedy: Box<str>,
     /// Everything that is wrong with a spec.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub problems: Vec<SpecProblem>,
     /// Where to follow events from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub resume: Option<String>,
+    #[schema(value_type = Option<String>)]
+    pub resume: Option<Box<str>>,
     /// Who leads, if it is not this server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub leader: Option<String>,
+    #[schema(value_type = Option<String>)]
+    pub leader: Option<Box<str>>,
 }
 
 impl Refused {
     /// Refused for this reason, with the usual remedy.
-    pub fn new(code: Code, message: impl Into<String>) -> Self {
-        let (message, remedy) = (message.into(), code.remedy().to_owned());
+    pub fn new(code: Code, message: impl Into<Box<str>>) -> Self {
+        let (message, remedy) = (message.into(), code.remedy().into());
         Self { code, message, remedy, problems: Vec::new(), resume: None, leader: None }
     }
 }

@@ -22,7 +22,7 @@ use utoipa::ToSchema;
 
 pub use self::{
     change::{
-        Apply, Applied, AppliedTask, ChangeView, Explained, File, PlannedService, PlannedTask, Plan,
+        Applied, AppliedTask, Apply, ChangeView, Explained, File, Plan, PlannedService, PlannedTask,
     },
     error::{Code, Refused, SpecProblem},
     event::{EventKind, EventView},

@@ -375,8 +375,7 @@ impl Control {
         match news {
             News::Progress(said) => {
                 if payload::progress(said) == Container::Running {
-                    let is_new =
-                        self.instances.get_mut(key).is_some_and(|it| it.tell(run, said));
+                    let is_new = self.instances.get_mut(key).is_some_and(|it| it.tell(run, said));
                     if is_new {
                         self.write_instance(key);
                     }

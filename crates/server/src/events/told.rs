@@ -130,7 +130,9 @@ fn task_told(before: &Mirror, name: String, was: Option<&Task>, task: &Task) -> 
                 let told = Told::new(Kind::TaskReturned, name).of_run(placed.run);
                 Some(told.because("its worker did not start it"))
             }
-            Some(TaskState::Pending | TaskState::Completed { .. } | TaskState::Resolving { .. })
+            Some(
+                TaskState::Pending | TaskState::Completed { .. } | TaskState::Resolving { .. },
+            )
             | None => None,
         },
         TaskState::Running { placed, .. } => {

@@ -11,9 +11,7 @@ use axum::{
     extract::{Path, State, rejection::JsonRejection},
 };
 use sterna_api::{
-    rest::{
-        Applied, AppliedTask, Apply, Explained, Plan, PlannedService, PlannedTask, Refused,
-    },
+    rest::{Applied, AppliedTask, Apply, Explained, Plan, PlannedService, PlannedTask, Refused},
     spec::{Source, Specs, TaskDefinition, read},
 };
 use sterna_engine::control::{self, Call, ServiceKey};
@@ -45,7 +43,8 @@ fn versioned(name: &Name, task: &TaskDefinition) -> Answer<Name> {
     let mut hash = Fnv(0xcbf2_9ce4_8422_2325);
     task.spec.work.hash(&mut hash);
     format!("{:?}", (&task.spec.wants, task.spec.contract, task.spec.when_full)).hash(&mut hash);
-    (&task.spec.callback, task.latest_start_after.map(sterna_model::Span::as_millis)).hash(&mut hash);
+    (&task.spec.callback, task.latest_start_after.map(sterna_model::Span::as_millis))
+        .hash(&mut hash);
     let digest = hash.finish();
     if name.as_str().len() > NAME_MAX {
         let message = format!("task.{name}: its name is longer than {NAME_MAX} bytes; shorten it");

@@ -2,11 +2,12 @@
 
 use axum::{
     Json,
-    extract::{Path, Query, State, rejection::{JsonRejection, QueryRejection}},
+    extract::{
+        Path, Query, State,
+        rejection::{JsonRejection, QueryRejection},
+    },
 };
-use sterna_api::rest::{
-    Code, Done, DomainView, DrainAsk, Page, Refused, SetDomain, WorkerView,
-};
+use sterna_api::rest::{Code, DomainView, Done, DrainAsk, Page, Refused, SetDomain, WorkerView};
 use sterna_engine::control::{Call, Drain, WorkerSeen};
 use sterna_model::{Lock, Span};
 use sterna_protocol::health::Health;
@@ -58,6 +59,7 @@ async fn find(shared: &Api, given: &str) -> Answer<WorkerSeen> {
         lock.map_or_else(|| seen.name.as_str() == given, |lock| seen.life.lock == lock)
     };
     let mut found: Vec<_> = workers(shared).await?.into_iter().filter(is_it).collect();
+    // tidy: not a table
     match (found.pop(), found.is_empty()) {
         (Some(one), true) => Ok(one),
         (Some(_), false) => Err(Refusal(Refused::new(
@@ -85,7 +87,10 @@ pub(super) async fn list(
 /// A worker.
 #[utoipa::path(get, path = "/v1/workers/{name}", tag = "workers", params(("name" = String, Path)),
     responses((status = 200, body = WorkerView), (status = "4XX", body = Refused), (status = "5XX", body = Refused)))]
-pub(super) async fn get(State(shared): State<Api>, Path(name): Path<String>) -> Answer<Json<WorkerView>> {
+pub(super) async fn get(
+    State(shared): State<Api>,
+    Path(name): Path<String>,
+) -> Answer<Json<WorkerView>> {
     Ok(Json(view(&find(&shared, &name).await?)))
 }
 
@@ -108,7 +113,10 @@ pub(super) async fn drain(
 /// Gives a worker work again.
 #[utoipa::path(post, path = "/v1/workers/{name}/undrain", tag = "workers", params(("name" = String, Path)),
     responses((status = 200, body = Done), (status = "4XX", body = Refused), (status = "5XX", body = Refused)))]
-pub(super) async fn undrain(State(shared): State<Api>, Path(name): Path<String>) -> Answer<Json<Done>> {
+pub(super) async fn undrain(
+    State(shared): State<Api>,
+    Path(name): Path<String>,
+) -> Answer<Json<Done>> {
     let lock = find(&shared, &name).await?.life.lock;
     let answer = shared.desk.call(Call::Undrain(lock)).await?;
     Ok(Json(Done { changed: changed(answer, &format!("worker {name}"))? }))
@@ -130,7 +138,10 @@ pub(super) async fn declare_dead(
 /// Takes a worker that is gone, and may run nothing any more, off the list.
 #[utoipa::path(delete, path = "/v1/workers/{name}", tag = "workers", params(("name" = String, Path)),
     responses((status = 200, body = Done), (status = "4XX", body = Refused), (status = "5XX", body = Refused)))]
-pub(super) async fn forget(State(shared): State<Api>, Path(name): Path<String>) -> Answer<Json<Done>> {
+pub(super) async fn forget(
+    State(shared): State<Api>,
+    Path(name): Path<String>,
+) -> Answer<Json<Done>> {
     let seen = find(&shared, &name).await?;
     let answer = shared.desk.call(Call::Forget(seen.life.lock)).await?;
     Ok(Json(Done { changed: changed(answer, &format!("worker {name}"))? }))

@@ -43,7 +43,7 @@ pub(super) struct Which {
     direction: Option<String>,
     /// Only lines that match this regular expression.
     matching: Option<String>,
-    /// `stdout`, `stderr` or `events`; all of them if nothing is said.
+    /// `stdout`, `stderr`, `output` for both, or `events`; all of them if nothing is said.
     stream: Option<String>,
     /// Goes on as lines come, until the run is over: then the answer is one line of JSON for each.
     follow: Option<bool>,
@@ -65,7 +65,7 @@ impl Which {
             Some(_) | None => Ok(()),
         };
         is_one("direction", &self.direction, &["forward", "backward"])?;
-        is_one("stream", &self.stream, &["stdout", "stderr", "events"])
+        is_one("stream", &self.stream, &["stdout", "stderr", "output", "events"])
     }
 
     fn question(&self, place: &Place, after: Option<&str>, wait: Duration) -> Bytes {
@@ -144,15 +144,14 @@ fn look(shared: &Shared, key: &WorkKey) -> Option<Look> {
     }
     let instance = mirror.instances.get(key)?;
     let copy = instance.copies().next();
-    let place = copy.map(|copy| Place {
-        lock: copy.placed.on.lock,
-        of: json!({ "key": key.to_string() }),
-    });
+    let place =
+        copy.map(|copy| Place { lock: copy.placed.on.lock, of: json!({ "key": key.to_string() }) });
     Some(Look { place, is_over: false })
 }
 
 async fn ask(shared: &Shared, lock: Lock, question: Bytes) -> Result<LogPage, Refused> {
-    let silent = || Refused::new(Code::WorkerSilent, "the worker that keeps the log does not answer");
+    let silent =
+        || Refused::new(Code::WorkerSilent, "the worker that keeps the log does not answer");
     let answer = timeout(WITHIN + WAIT, shared.desk.aside(lock, question)).await;
     let answer = answer.map_err(|_| silent())??;
     match serde_json::from_slice::<LogPage>(&answer) {

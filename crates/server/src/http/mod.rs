@@ -140,7 +140,8 @@ async fn no_such_call(request: Request) -> Refusal {
 /// Lets in who has the token, as long as there is room.
 async fn admit(State(shared): State<Api>, request: Request, next: Next) -> Response {
     let given = request.headers().get(http::header::AUTHORIZATION);
-    let given = given.and_then(|given| given.to_str().ok()).and_then(|it| it.strip_prefix("Bearer "));
+    let given =
+        given.and_then(|given| given.to_str().ok()).and_then(|it| it.strip_prefix("Bearer "));
     if !given.is_some_and(|given| is_same(given.trim().as_bytes(), shared.token.as_bytes())) {
         let what = if given.is_some() { "this token is not the right one" } else { "no token" };
         return Refusal(Refused::new(Code::Unauthorized, what)).into_response();
@@ -191,7 +192,7 @@ fn task_key(namespace: &str, task: &str) -> Answer<WorkKey> {
     Ok(WorkKey { namespace, work: Work::Task(task) })
 }
 
-fn bad(message: impl Into<String>) -> Refusal {
+fn bad(message: impl Into<Box<str>>) -> Refusal {
     Refusal(Refused::new(Code::BadRequest, message))
 }
 
@@ -213,10 +214,7 @@ struct Listing {
 }
 
 /// One page of what is there, in the order of names.
-fn page<T>(
-    listing: &Listing,
-    all: impl Iterator<Item = (String, T)>,
-) -> sterna_api::rest::Page<T> {
+fn page<T>(listing: &Listing, all: impl Iterator<Item = (String, T)>) -> sterna_api::rest::Page<T> {
     let limit = usize::try_from(listing.limit.unwrap_or(100).clamp(1, 1_000)).unwrap_or(100);
     let after = listing.after.as_deref().unwrap_or_default();
     let mut rest = all.filter(|(name, _)| after.is_empty() || name.as_str() > after).peekable();

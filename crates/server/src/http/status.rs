@@ -63,7 +63,7 @@ pub(super) async fn healthz() -> &'static str {
 pub(super) async fn readyz(State(shared): State<Api>) -> impl IntoResponse {
     match shared.lead() {
         Ok(_) => (StatusCode::OK, "ready\n".to_owned()),
-        Err(refused) => (StatusCode::SERVICE_UNAVAILABLE, refused.message + "\n"),
+        Err(refused) => (StatusCode::SERVICE_UNAVAILABLE, format!("{}\n", refused.message)),
     }
 }
 
@@ -84,9 +84,19 @@ pub(super) async fn metrics(State(shared): State<Api>) -> impl IntoResponse {
     let is_leading = u64::from(shared.lead().is_ok());
     counted("leading", "gauge", "Whether this server leads.", is_leading);
     counted("commits_total", "counter", "Commits that stand.", read(&counters.commits));
-    counted("commit_microseconds_total", "counter", "Time until they stood.", read(&counters.commit_micros));
+    counted(
+        "commit_microseconds_total",
+        "counter",
+        "Time until they stood.",
+        read(&counters.commit_micros),
+    );
     counted("writes_total", "counter", "Records written.", read(&counters.writes));
-    counted("decide_microseconds_total", "counter", "Time the leader took to decide.", read(&counters.busy_micros));
+    counted(
+        "decide_microseconds_total",
+        "counter",
+        "Time the leader took to decide.",
+        read(&counters.busy_micros),
+    );
     counted("requests", "gauge", "Requests being answered.", read(&counters.requests));
     counted("refused_total", "counter", "Requests refused.", read(&counters.refused));
     counted("event_readers", "gauge", "Readers of events.", read(&counters.readers));

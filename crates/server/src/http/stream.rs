@@ -11,7 +11,10 @@ use bytes::{BufMut, Bytes, BytesMut};
 use futures_util::stream;
 use http::{HeaderMap, header};
 use sterna_api::rest::{Code, EventView, Refused};
-use tokio::{sync::watch, time::{Duration, timeout}};
+use tokio::{
+    sync::watch,
+    time::{Duration, timeout},
+};
 
 use super::{Answer, Api, bad, refusal::Refusal};
 use crate::{
@@ -68,9 +71,9 @@ pub(super) async fn events(
         // From the first that is kept.
         Some("0") => first(&shared),
         Some(text) => {
-            let id: EventId = text
-                .parse()
-                .map_err(|()| bad(format!("{text:?} names no event: write EPOCH.TERM.NUMBER, or 0")))?;
+            let id: EventId = text.parse().map_err(|()| {
+                bad(format!("{text:?} names no event: write EPOCH.TERM.NUMBER, or 0"))
+            })?;
             if id.epoch > lead.epoch || id.number >= shared.log.next() {
                 return Err(gone(&shared, text));
             }
@@ -86,7 +89,8 @@ pub(super) async fn events(
         let chunk = reader.chunk().await?;
         Some((Ok::<_, std::convert::Infallible>(chunk), reader))
     }));
-    let headers = [(header::CONTENT_TYPE, "text/event-stream"), (header::CACHE_CONTROL, "no-store")];
+    let headers =
+        [(header::CONTENT_TYPE, "text/event-stream"), (header::CACHE_CONTROL, "no-store")];
     Ok((headers, body).into_response())
 }
 
@@ -104,7 +108,7 @@ fn first(shared: &Shared) -> u64 {
 }
 
 fn gone(shared: &Shared, asked: &str) -> Refusal {
-    let resume = shared.log.newest().map(|id| id.to_string());
+    let resume = shared.log.newest().map(|id| id.to_string().into());
     let message = format!("what came after event {asked:?} is not known here, or no longer kept");
     Refusal(Refused { resume, ..Refused::new(Code::EventsGone, message) })
 }
@@ -167,9 +171,10 @@ impl Reader {
 
 impl Which {
     fn wants(&self, event: &crate::events::Event) -> bool {
-        let is_kind = self.kind.as_ref().is_none_or(|kinds| {
-            kinds.split(',').any(|kind| kind.trim() == event.kind.as_str())
-        });
+        let is_kind = self
+            .kind
+            .as_ref()
+            .is_none_or(|kinds| kinds.split(',').any(|kind| kind.trim() == event.kind.as_str()));
         is_kind && self.key.as_ref().is_none_or(|key| event.key.starts_with(key.as_str()))
     }
 }

@@ -122,7 +122,9 @@ pub(super) async fn get(
         let Some(until) = until.filter(|_| view.end.is_none()) else { return Ok(Json(view)) };
         match timeout_at(until, change).await {
             Ok(Ok(())) => {}
-            Ok(Err(_)) => return Err(Refusal(Refused::new(Code::NotReady, "this server is ending"))),
+            Ok(Err(_)) => {
+                return Err(Refusal(Refused::new(Code::NotReady, "this server is ending")));
+            }
             Err(_) => return Ok(Json(view)),
         }
     }

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use sterna_engine::control::{Drain, ServiceRecord, Tombstone};
 use sterna_model::{
-    Bytes, Constraints, Countables, Demand, Epoch, Incarnation, Millicores, Name, RunId, Span, TaskIncarnation,
-    WallTime, Wants, Zones,
+    Bytes, Constraints, Countables, Demand, Epoch, Incarnation, Millicores, Name, RunId, Span,
+    TaskIncarnation, WallTime, Wants, Zones,
     record::{
         CrashPolicy, Crashes, Instance, InstanceCopy, InstanceState, Placed, StopReason, Task,
         TaskEnd, TaskParts, TaskState, Twin, TwinReason,
@@ -424,7 +424,8 @@ impl Word<Instance> for words::Instance {
             Ok(Twin { copy, reason, running_since })
         });
         let twin = twin.transpose().at("twin")?;
-        let crashes = Crashes { count: self.crashes, last: self.last_crash_ms.map(at).transpose()? };
+        let crashes =
+            Crashes { count: self.crashes, last: self.last_crash_ms.map(at).transpose()? };
         Ok(Instance::from_parts(state, twin, crashes))
     }
 }
@@ -480,7 +481,7 @@ impl Word<Option<WallTime>> for words::Domain {
     }
 
     fn read(self) -> Result<Option<WallTime>, FieldError> {
-        Ok(self.fresh_until_ms.map(at).transpose()?)
+        self.fresh_until_ms.map(at).transpose()
     }
 }
 

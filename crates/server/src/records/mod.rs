@@ -43,7 +43,9 @@ const NOBODYS: &str = "-";
 
 /// Why a record cannot be read.
 #[derive(Debug, thiserror::Error)]
-#[error("the record {key} cannot be read: it is damaged, or of a newer sterna; run one version everywhere")]
+#[error(
+    "the record {key} cannot be read: it is damaged, or of a newer sterna; run one version everywhere"
+)]
 pub struct RecordError {
     /// Where it stands.
     pub key: String,
@@ -54,9 +56,8 @@ pub struct RecordError {
 
 /// Under which key a record stands.
 pub(crate) fn path(key: &RecordKey) -> String {
-    let named = |namespace: &Namespace, kind: &str, name: &Name| {
-        format!("{ALL}{namespace}/{kind}/{name}")
-    };
+    let named =
+        |namespace: &Namespace, kind: &str, name: &Name| format!("{ALL}{namespace}/{kind}/{name}");
     match key {
         RecordKey::Service(ServiceKey { namespace, name }) => named(namespace, "service", name),
         RecordKey::Instance(key) => of_work(key, "instance"),
@@ -109,7 +110,8 @@ pub(crate) fn encode(record: &Record, cluster: &Cluster) -> Vec<u8> {
 /// It cannot be read.
 pub(crate) fn decode(path: &str, bytes: &[u8]) -> Result<Option<(RecordKey, Record)>, RecordError> {
     let Some((key, kind)) = key(path) else { return Ok(None) };
-    let read = record(kind, bytes).map_err(|source| RecordError { key: path.to_owned(), source })?;
+    let read =
+        record(kind, bytes).map_err(|source| RecordError { key: path.to_owned(), source })?;
     Ok(Some((key, read)))
 }
 
@@ -147,6 +149,7 @@ fn key(path: &str) -> Option<(RecordKey, Kind)> {
     }
     let (namespace, name) = (Namespace::new(namespace).ok()?, Name::new(name).ok()?);
     let task = |name| WorkKey { namespace: namespace.clone(), work: Work::Task(name) };
+    // tidy: not a table
     match (kind, rest) {
         ("service", None) => {
             Some((RecordKey::Service(ServiceKey { namespace, name }), Kind::Service))

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use sterna_api::rest::EventKind;
 use sterna_engine::{
     Effect, Input, Leader,
-    control::{self, Answer, CallId, Called, Callback, ParcelId},
+    control::{self, Answer, CallId, Callback, Called, ParcelId},
 };
 use sterna_model::{Epoch, Incarnation, Lock, Position, Revision, Term};
 use sterna_protocol::message::{FromLeader, Mandate, StreamId};
@@ -181,7 +181,9 @@ impl Reigning<'_> {
     /// The lease was renewed, or lost.
     fn renew(&mut self) {
         match self.candidate.until() {
-            Some((reign, until)) if (reign.term, reign.nonce) == (self.reign.term, self.reign.nonce) => {
+            Some((reign, until))
+                if (reign.term, reign.nonce) == (self.reign.term, self.reign.nonce) =>
+            {
                 self.step(Input::Lease(until));
             }
             Some(_) | None => {
@@ -237,11 +239,8 @@ impl Reigning<'_> {
         let desk = self.shared.desk.clone();
         tokio::spawn(async move {
             let (key, incarnation) = (callback.key.clone(), callback.incarnation);
-            let called = if callbacks::call(&callback).await {
-                Called::Taken
-            } else {
-                Called::NotTaken
-            };
+            let called =
+                if callbacks::call(&callback).await { Called::Taken } else { Called::NotTaken };
             desk.tell(News::Called(key, incarnation, called)).await;
         });
     }
@@ -376,4 +375,3 @@ async fn answered(under_way: &mut Option<UnderWay>) -> Result<Stands, Over> {
         None => std::future::pending().await,
     }
 }
-

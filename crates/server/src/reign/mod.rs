@@ -67,7 +67,9 @@ pub enum ReignError {
     #[error("the cluster of this store goes on in another one: give the server that one's URL")]
     Moved,
     /// There is nothing in it.
-    #[error("the store is empty: make a cluster in it first, with `sterna dev` or `sterna server --make`")]
+    #[error(
+        "the store is empty: make a cluster in it first, with `sterna dev` or `sterna server --make`"
+    )]
     Blank,
     /// The limits in it make no sense.
     #[error("the limits in the store make no sense: restore it from a backup")]
@@ -131,12 +133,8 @@ pub(crate) async fn begin(
         cluster::Stage::Recovered => (control::Stage::Recovered, Origin::Recovered),
     };
     let newest: Limits = limits.pop().unwrap_or_default();
-    let mandate = Mandate {
-        cluster: cluster.id,
-        epoch: cluster.epoch,
-        term: reign.term,
-        nonce: reign.nonce,
-    };
+    let mandate =
+        Mandate { cluster: cluster.id, epoch: cluster.epoch, term: reign.term, nonce: reign.nonce };
     let fleet = scheduler::Begin {
         mandate,
         elected,
@@ -157,6 +155,7 @@ pub(crate) async fn begin(
 /// Whose store it is; a recovered epoch is opened if it must be.
 async fn open(store: &dyn Store, reign: Reign, seen: Option<&Seen>) -> Result<Cluster, ReignError> {
     let found = cluster::read(store, seen).await?;
+    // tidy: not a table
     match (cluster::judge(&found, seen), found.cluster) {
         (Verdict::Whole, Some(cluster)) => Ok(cluster),
         (Verdict::Lags(epoch), stored) => {

@@ -159,6 +159,7 @@ fn begin(reader: &Reader, question: &[u8]) -> Begun {
 
 fn request(question: &Value) -> Result<Request, String> {
     let of = &question["logs"];
+    // tidy: not a table
     let of = match (of["run"].as_str(), of["key"].as_str()) {
         (Some(run), _) => {
             Of::Run(run.parse::<RunId>().map_err(|error| format!("logs.run: {error}"))?)
@@ -171,7 +172,8 @@ fn request(question: &Value) -> Result<Request, String> {
         (request.direction, request.from) = (Direction::Backward, From::End);
     }
     if let Some(after) = question["after"].as_str().filter(|after| !after.is_empty()) {
-        let cursor = read_cursor(after).ok_or_else(|| format!("after: {after:?} names no place"))?;
+        let cursor =
+            read_cursor(after).ok_or_else(|| format!("after: {after:?} names no place"))?;
         request.from = From::Cursor(cursor);
     }
     if let Some(limit) = question["limit"].as_u64() {
@@ -181,6 +183,7 @@ fn request(question: &Value) -> Result<Request, String> {
     match question["stream"].as_str() {
         Some("stdout") => request.streams = vec![Stream::Stdout],
         Some("stderr") => request.streams = vec![Stream::Stderr],
+        Some("output") => request.streams = vec![Stream::Stdout, Stream::Stderr],
         Some("events") => request.streams = vec![Stream::Events],
         Some(_) | None => {}
     }

@@ -17,7 +17,8 @@ use sterna_wire::{
 use tokio::{io::unix::AsyncFd, task::JoinSet, time::sleep};
 
 use super::{
-    Broken, Effect, Input, Keeper, Say, asides::Asides, check::check, mailbox::Mailbox, table::Table,
+    Broken, Effect, Input, Keeper, Say, asides::Asides, check::check, mailbox::Mailbox,
+    table::Table,
 };
 use crate::{
     clock::{boot_time, wall_time},
@@ -64,8 +65,7 @@ impl<'a> Driver<'a> {
         directory: Directory,
         containers: Containers,
         table: Table,
-        mailbox: Mailbox,
-        asides: Asides,
+        (mailbox, asides): (Mailbox, Asides),
         interrupts: Interrupts,
         say: Say<'a>,
     ) -> io::Result<Self> {

@@ -140,9 +140,8 @@ pub fn run(
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(LinkError::System)?;
     runtime.block_on(async {
-        let asides = Asides::new(reader);
-        let driver =
-            Driver::new(keeper, directory, containers, table, mailbox, asides, interrupts, say);
+        let from = (mailbox, Asides::new(reader));
+        let driver = Driver::new(keeper, directory, containers, table, from, interrupts, say);
         driver.map_err(LinkError::System)?.work(effects).await;
         Ok(())
     })

@@ -289,7 +289,8 @@ impl From<Task> for TaskParts {
 
 impl From<TaskParts> for Task {
     fn from(parts: TaskParts) -> Self {
-        let TaskParts { incarnation, epoch, made, state, returns, left, lost, last, is_told } = parts;
+        let TaskParts { incarnation, epoch, made, state, returns, left, lost, last, is_told } =
+            parts;
         Self { incarnation, epoch, made, state, returns, left, lost, last, is_told }
     }
 }

@@ -1,0 +1,164 @@
+//! A directory with a cluster of its own, and everything that a test asks of it.
+
+use std::{
+    fs,
+    io::Read,
+    path::{Path, PathBuf},
+    process::{Child, Command, Output, Stdio},
+    thread::sleep,
+    time::{Duration, Instant},
+};
+
+pub(crate) const LONG: Duration = Duration::from_secs(60);
+
+/// A cluster that ends with its test.
+pub(crate) struct Cluster {
+    pub(crate) path: PathBuf,
+    dev: Child,
+}
+
+/// Waits until something is so.
+pub(crate) fn wait_until(what: &str, within: Duration, mut is_so: impl FnMut() -> bool) {
+    let began = now();
+    while !is_so() {
+        assert!(began.elapsed() < within, "not within {within:?}: {what}");
+        // why: what is waited for happens in other processes, and nothing tells of it
+        sleep(Duration::from_millis(20));
+    }
+}
+
+pub(crate) fn now() -> Instant {
+    #[expect(clippy::disallowed_methods, reason = "a test that waits for other processes")]
+    Instant::now()
+}
+
+pub(crate) fn signal(pid: u32, name: &str) {
+    let status = Command::new("kill").arg(format!("-{name}")).arg(pid.to_string()).status();
+    assert!(status.expect("kill is there").success(), "signal {name} to {pid}");
+}
+
+/// All processes whose environment or command line says that they belong to this directory.
+pub(crate) fn of_directory(path: &Path) -> Vec<u32> {
+    let needle = path.as_os_str().as_encoded_bytes();
+    let entries = fs::read_dir("/proc").expect("there is /proc").flatten();
+    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+    let belongs = |pid: &u32| {
+        ["cmdline", "environ"].iter().any(|file| {
+            let said = fs::read(format!("/proc/{pid}/{file}")).unwrap_or_default();
+            said.windows(needle.len()).any(|window| window == needle)
+        })
+    };
+    pids.filter(|pid| *pid != std::process::id()).filter(belongs).collect()
+}
+
+impl Cluster {
+    pub(crate) fn start(name: &str, args: &[&str]) -> Self {
+        let path = std::env::temp_dir().join(format!("sterna-dev-{}-{name}", std::process::id()));
+        drop(fs::remove_dir_all(&path));
+        fs::create_dir_all(&path).expect("a directory for the test");
+        let path = fs::canonicalize(&path).expect("it is there");
+        let dev = Self::dev(&path, args);
+        let cluster = Self { path, dev };
+        cluster.ready();
+        cluster
+    }
+
+    fn dev(path: &Path, args: &[&str]) -> Child {
+        let log = fs::OpenOptions::new().create(true).append(true).open(path.join("dev.log"));
+        let mut dev = Command::new(env!("CARGO_BIN_EXE_sterna"));
+        dev.args(["dev", "--listen", "127.0.0.1:0"]).args(args).current_dir(path);
+        dev.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log.expect("a log"));
+        dev.spawn().expect("dev starts")
+    }
+
+    /// Waits until work can be given.
+    pub(crate) fn ready(&self) {
+        wait_until("work can be given", LONG, || self.sterna(&["status"]).status.success());
+    }
+
+    /// Starts it again after it ended.
+    pub(crate) fn restart(&mut self, args: &[&str]) {
+        self.dev = Self::dev(&self.path, args);
+        self.ready();
+    }
+
+    /// What `dev` said so far.
+    pub(crate) fn said(&self) -> String {
+        fs::read_to_string(self.path.join("dev.log")).unwrap_or_default()
+    }
+
+    /// Runs a command in this directory.
+    pub(crate) fn sterna(&self, args: &[&str]) -> Output {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_sterna"));
+        command.args(args).current_dir(&self.path).stdin(Stdio::null());
+        command.output().expect("sterna runs")
+    }
+
+    /// Its answer, if it succeeds.
+    pub(crate) fn answer(&self, args: &[&str]) -> String {
+        let output = self.sterna(args);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{args:?}: {said}\n{}", self.said());
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    }
+
+    pub(crate) fn json(&self, args: &[&str]) -> serde_json::Value {
+        let mut all = args.to_vec();
+        all.push("--json");
+        serde_json::from_str(&self.answer(&all)).expect("an answer in JSON")
+    }
+
+    pub(crate) fn write(&self, name: &str, text: &str) {
+        fs::write(self.path.join(name), text).expect("a file of the test");
+    }
+
+    pub(crate) fn read(&self, name: &str) -> String {
+        fs::read_to_string(self.path.join(name)).unwrap_or_default()
+    }
+
+    /// The process of a child of `dev`, by what is said on its command line.
+    pub(crate) fn child(&self, command: &str) -> u32 {
+        let data = self.path.join(".sterna");
+        let found = of_directory(&data).into_iter().find(|pid| {
+            let said = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+            said.split(|byte| *byte == 0).nth(1) == Some(command.as_bytes())
+        });
+        found.unwrap_or_else(|| panic!("no {command} runs: {}", self.said()))
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.dev.id()
+    }
+
+    /// Waits until `dev` has ended.
+    pub(crate) fn ended(&mut self) {
+        let dev = &mut self.dev;
+        wait_until("dev has ended", LONG, || dev.try_wait().expect("a child").is_some());
+    }
+
+    /// Asserts that nothing of it is left.
+    pub(crate) fn assert_gone(&self) {
+        wait_until("everything is gone", LONG, || of_directory(&self.path).is_empty());
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        drop(self.dev.kill());
+        drop(self.dev.wait());
+        for pid in of_directory(&self.path) {
+            drop(
+                Command::new("kill")
+                    .arg("-KILL")
+                    .arg(pid.to_string())
+                    .stderr(Stdio::null())
+                    .status(),
+            );
+        }
+        drop(fs::remove_dir_all(&self.path));
+        let mut rest = String::new();
+        if let Some(mut stderr) = self.dev.stderr.take() {
+            drop(stderr.read_to_string(&mut rest));
+        }
+    }
+}
