@@ -1,1 +1,230 @@
 //! Records come back as they were written, and what cannot be read is refused with its place.
+
+use sterna_engine::control::{Drain, ServiceRecord, Tombstone};
+use sterna_model::{
+    Bytes, ClusterId, Constraints, Contract, Countables, Demand, DirectoryId, Epoch, Incarnation,
+    Lock, MachineId, Millicores, RunId, Span, TaskIncarnation, WallTime, Wants, Zones,
+    record::{
+        CrashPolicy, Crashes, Instance, InstanceCopy, InstanceState, Placed, StopReason, Task,
+        TaskEnd, TaskParts, TaskState, Twin, TwinReason,
+    },
+    spec::{ServiceSpec, TaskSpec, UpdatePolicy, WhenFull},
+};
+use sterna_protocol::{limits::Limits, roster::Enrolled};
+
+use super::*;
+
+const NOW: WallTime = WallTime::EPOCH;
+
+fn name(text: &str) -> Name {
+    Name::new(text).unwrap()
+}
+
+fn cluster() -> Cluster {
+    let id = ClusterId::from_parts(NOW, [1; 10]);
+    Cluster { id, epoch: Epoch::new(1), stage: cluster::Stage::Virgin }
+}
+
+fn lock() -> Lock {
+    let directory = DirectoryId::from_parts(NOW, [1; 10]);
+    Lock { directory, machine: MachineId::from_bytes(*directory.as_bytes()).unwrap() }
+}
+
+fn run(number: u8) -> RunId {
+    RunId::from_parts(NOW, [number; 10])
+}
+
+fn placed(number: u8, contract: Contract) -> Placed {
+    Placed { run: run(number), on: Incarnation { lock: lock(), life: 7 }, contract }
+}
+
+fn wants() -> Arc<Wants> {
+    let mut countables = Countables::default();
+    countables.set(name("gpu"), 2);
+    let demand = Demand::new(Millicores::new(500), Bytes::new(64), Bytes::new(8), countables);
+    let constraints = Constraints {
+        stack: Some(name("debian")),
+        tags: [name("ssd")].into(),
+        apart_from: [name("web")].into(),
+        zones: Zones::Pinned,
+    };
+    Arc::new(Wants { demand, constraints })
+}
+
+fn task_spec() -> Arc<TaskSpec> {
+    Arc::new(TaskSpec {
+        wants: wants(),
+        contract: Contract::Stop { after: Span::from_secs(600) },
+        work: Arc::from(*b"work"),
+        when_full: WhenFull::Fail,
+        latest_start: Some(NOW.plus(Span::from_secs(5))),
+        callback: Some("http://127.0.0.1:1/".into()),
+    })
+}
+
+fn service_spec(instances: u32) -> ServiceSpec {
+    ServiceSpec {
+        instances,
+        wants: wants(),
+        contract: Contract::Replace { after: Span::from_secs(15) },
+        work: Arc::from(*b"work"),
+        crash: CrashPolicy::default(),
+        update: UpdatePolicy::default(),
+        domain: name("default"),
+        notes: "notes".into(),
+    }
+}
+
+fn ends() -> Vec<TaskEnd> {
+    let ran = |is_success| TaskEnd::Ran { is_success, report: "report".into() };
+    vec![
+        ran(true),
+        ran(false),
+        TaskEnd::Cancelled,
+        TaskEnd::Lost,
+        TaskEnd::Drained,
+        TaskEnd::NeverTaken,
+        TaskEnd::NoRoom { why: "no gpu".into() },
+        TaskEnd::TooLate,
+        TaskEnd::UnknownAfterRestore,
+    ]
+}
+
+fn tasks() -> Vec<Record> {
+    let mut states = vec![
+        TaskState::Pending,
+        TaskState::Running { placed: placed(1, Contract::Keep), since: NOW },
+    ];
+    states.extend(ends().into_iter().map(|end| TaskState::Completed { end, at: NOW }));
+    let end = TaskEnd::Lost;
+    states.push(TaskState::Resolving { end, at: NOW, since: NOW.plus(Span::from_secs(1)) });
+    let parts = |state| TaskParts {
+        incarnation: TaskIncarnation::from_parts(NOW, [3; 10]),
+        epoch: Epoch::new(2),
+        made: NOW,
+        state,
+        returns: 2,
+        left: Some(placed(4, Contract::Keep)),
+        lost: Some(run(5)),
+        last: Some((run(6), Incarnation { lock: lock(), life: 7 })),
+        is_told: true,
+    };
+    let record = |state| Record::Task(Task::from(parts(state)), task_spec());
+    states.into_iter().map(record).collect()
+}
+
+fn instances() -> Vec<Record> {
+    let contract = Contract::Replace { after: Span::from_secs(15) };
+    let copy = |number, stopping| InstanceCopy {
+        placed: placed(number, contract),
+        version: 3,
+        stopping,
+        told: Some(Arc::from(*b"told")),
+    };
+    let mut states = vec![
+        InstanceState::Unclaimed { since: NOW },
+        InstanceState::Crashed { until: Some(NOW) },
+        InstanceState::Crashed { until: None },
+    ];
+    let reasons = [
+        None,
+        Some(StopReason::Unwanted),
+        Some(StopReason::Asked),
+        Some(StopReason::Update),
+        Some(StopReason::Elsewhere),
+        Some(StopReason::Drain),
+    ];
+    for reason in reasons {
+        states.push(InstanceState::Claimed { copy: copy(1, reason), since: NOW });
+        states.push(InstanceState::Running { copy: copy(2, reason), since: NOW });
+    }
+    let mut records = Vec::new();
+    for state in states {
+        for reason in [TwinReason::Silent, TwinReason::Evacuating, TwinReason::Surplus] {
+            for running_since in [None, Some(NOW)] {
+                let twin = Twin { copy: copy(3, None), reason, running_since };
+                let crashes = Crashes { count: 4, last: Some(NOW) };
+                records.push(Instance::from_parts(state.clone(), Some(twin), crashes));
+            }
+        }
+        records.push(Instance::from_parts(state, None, Crashes::default()));
+    }
+    records.into_iter().map(Record::Instance).collect()
+}
+
+fn all() -> Vec<(RecordKey, Record)> {
+    let task: WorkKey = "default/task/build".parse().unwrap();
+    let web = ServiceKey { namespace: Namespace::default(), name: name("web") };
+    let before = Some((4, Arc::new(service_spec(1))));
+    let spec = service_spec(3);
+    let service =
+        |before| ServiceRecord { spec: spec.clone(), version: 5, highest: 6, before, crashes: 2 };
+    let tombstone = Tombstone { incarnation: TaskIncarnation::from_parts(NOW, [3; 10]), at: NOW };
+    let entry = Enrolled {
+        incarnation: Incarnation { lock: lock(), life: 9 },
+        name: name("w1"),
+        boot: 77,
+        is_declared_dead: true,
+        is_draining: true,
+    };
+    let mut all = vec![
+        (RecordKey::Service(web.clone()), Record::Service(Arc::new(service(before)))),
+        (RecordKey::Service(web.clone()), Record::Service(Arc::new(service(None)))),
+        (RecordKey::Tombstone(task.clone()), Record::Tombstone(tombstone)),
+        (RecordKey::Roster(lock()), Record::Roster(entry)),
+        (RecordKey::Drain(lock()), Record::Drain(Drain { deadline: NOW })),
+        (RecordKey::Domain(name("cf")), Record::Domain(Some(NOW))),
+        (RecordKey::Domain(name("cf")), Record::Domain(None)),
+        (RecordKey::Limits, Record::Limits(vec![Limits::default()])),
+    ];
+    all.extend(tasks().into_iter().map(|record| (RecordKey::Task(task.clone()), record)));
+    let key = RecordKey::Instance(web.instance(3));
+    all.extend(instances().into_iter().map(|record| (key.clone(), record)));
+    all
+}
+
+#[test]
+fn every_record_comes_back_as_it_was_written() {
+    for (key, record) in all() {
+        let bytes = encode(&record, &cluster());
+        let read = decode(&path(&key), &bytes).unwrap();
+        assert_eq!(read, Some((key, record)));
+    }
+}
+
+#[test]
+fn what_the_store_is_stands_in_the_record_of_the_cluster() {
+    assert_eq!(path(&RecordKey::Stage), CLUSTER_KEY);
+    let bytes = encode(&Record::Stage(Stage::Used), &cluster());
+    let read = Cluster::from_bytes(&bytes).unwrap();
+    assert_eq!(read, Cluster { stage: cluster::Stage::Used, ..cluster() });
+    assert_eq!(decode(CLUSTER_KEY, &bytes).unwrap(), None, "it is read by those who own it");
+}
+
+#[test]
+fn what_cannot_be_read_is_refused_with_its_key_and_its_field() {
+    let task: WorkKey = "default/task/build".parse().unwrap();
+    let path = path(&RecordKey::Task(task));
+    for bytes in [&b"garbled"[..], &[]] {
+        let error = decode(&path, bytes).unwrap_err();
+        assert!(error.to_string().contains("/v1/default/task/build"), "{error}");
+    }
+    let error = decode(&path, &[]).unwrap_err();
+    assert!(error.source.to_string().contains("state"), "{}", error.source);
+    for foreign in
+        ["/v1/-/event/00000000000000000001", "/v1/default/forest/x", "/x", "/v1/a/task/b/c"]
+    {
+        assert_eq!(decode(foreign, b"?").unwrap(), None, "{foreign}");
+    }
+}
+
+/// The bytes of one record, as other builds wrote them.
+#[test]
+fn a_record_stands_in_exactly_these_bytes() {
+    let entry = Tombstone { incarnation: TaskIncarnation::from_parts(NOW, [3; 10]), at: NOW };
+    let bytes = encode(&Record::Tombstone(entry), &cluster());
+    let id = TaskIncarnation::from_parts(NOW, [3; 10]);
+    let mut expected = vec![0x0a, 16];
+    expected.extend_from_slice(id.as_bytes());
+    assert_eq!(bytes, expected);
+}

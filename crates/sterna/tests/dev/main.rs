@@ -4,3 +4,4 @@
 mod commands;
 mod deaths;
 mod place;
+mod storm;
