@@ -2,10 +2,10 @@ use crate::tidy::{Finding, floors, graph::Graph};
 
 /// How many crates, our own included, a build of the binary may draw in. Each one is somebody
 /// else's code that runs with our rights, and time in every build. The shared versions in the
-/// root manifest bring in 159, of which PostgreSQL and TLS are 61 (ADR-8), etcd, with the gRPC that
-/// links will use too, 28 more (ADR-9), and searching logs 3 (ADR-5); the rest is room for small
-/// changes of theirs.
-const LIMIT: usize = 162;
+/// root manifest bring in 186, of which PostgreSQL and TLS are 61 (ADR-8), etcd, with the gRPC that
+/// links use too, 28 more (ADR-9), searching logs 3 (ADR-5), and the server and its specs 24
+/// (ADR-15); the rest is room for small changes of theirs.
+const LIMIT: usize = 189;
 
 /// The tree grows only on purpose.
 pub(super) fn check(graph: &Graph) -> Vec<Finding> {

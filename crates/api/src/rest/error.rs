@@ -217,6 +217,15 @@ mod tests {
     use super::*;
 
     #[test]
+    fn every_code_stands_in_the_documents_with_its_status_and_its_exit_code() {
+        let page = include_str!("../../../../docs/api.md");
+        for code in Code::ALL {
+            let row = format!("| `{code}` | {} | {} |", code.status(), code.exit_code());
+            assert!(page.contains(&row), "docs/api.md has no row {row}");
+        }
+    }
+
+    #[test]
     fn every_code_is_said_as_it_is_written_and_has_a_remedy() {
         for code in Code::ALL {
             assert_eq!(serde_json::to_value(code).unwrap(), code.as_str());

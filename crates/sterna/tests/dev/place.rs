@@ -22,8 +22,7 @@ pub(crate) fn wait_until(what: &str, within: Duration, mut is_so: impl FnMut() -
     let began = now();
     while !is_so() {
         assert!(began.elapsed() < within, "not within {within:?}: {what}");
-        // why: what is waited for happens in other processes, and nothing tells of it
-        sleep(Duration::from_millis(20));
+        sleep(Duration::from_millis(20)); // why: what is waited for happens in other processes, and nothing tells of it
     }
 }
 

@@ -24,9 +24,9 @@ use sterna_model::{TaskIncarnation, WallTime};
 
 use crate::place::{LONG, of_directory, wait_until};
 
-/// How often it is killed; `LONG=1` does what takes minutes.
+/// How often it is killed; `STERNA_LONG` does what takes minutes.
 fn rounds() -> u32 {
-    if env::var_os("LONG").is_some() { 100 } else { 8 }
+    if env::var_os("STERNA_LONG").is_some() { 100 } else { 8 }
 }
 
 struct Place {
@@ -96,7 +96,7 @@ async fn submit(place: &Place, number: u8, is_over: &AtomicBool, acked: &Mutex<V
             if is_over.load(Ordering::Relaxed) {
                 return;
             }
-            tokio::time::sleep(Duration::from_millis(5)).await;
+            tokio::time::sleep(Duration::from_millis(5)).await; // why: the server is being started
             client = place.client();
         }
         acked.lock().expect("no thread panicked").push(name);
@@ -138,8 +138,7 @@ fn nothing_acknowledged_is_lost_and_nothing_runs_twice_when_the_server_is_killed
     for round in 0..rounds() {
         let before = count();
         wait_until("more is acknowledged", LONG, || count() > before + 3);
-        // why: at another moment of its work each time
-        sleep(Duration::from_millis(u64::from(round) * 37 % 200));
+        sleep(Duration::from_millis(u64::from(round) * 37 % 200)); // why: at another moment of its work each time
         server.kill().expect("it runs");
         server.wait().expect("it ran");
         server = place.server();
