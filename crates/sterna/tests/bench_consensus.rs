@@ -28,8 +28,9 @@ fn the_json_has_the_form_of_every_bench() {
         }
         assert!(json["floor"][format!("walk_ms_{size}")].as_f64().unwrap() > 0.0, "{json}");
         // Held against a bare walk over the bytes of the consensus, measured in the same run: several
-        // times what a machine shows that is busy with other things, too, in any profile. One look at each pair would be
-        // more than a hundred walks with 10,000 workers, and more than a thousand with 100,000.
+        // times what a machine shows that is busy with other things, too, in any profile. One look at
+        // each pair would be more than a hundred walks with 10,000 workers, and more than a thousand
+        // with 100,000.
         for (name, most) in [
             (format!("pass_{size}"), 40.0),
             (format!("fleet_pass_{size}"), 60.0),
