@@ -79,6 +79,13 @@ fn create(text: &str) -> Call {
     Call::CreateTask(task(text), incarnation, Arc::new(spec))
 }
 
+/// A task under `keep` that is not to start after this.
+fn create_kept_by(text: &str, latest: WallTime) -> Call {
+    let Call::CreateTask(key, incarnation, spec) = create(text) else { panic!("it is a task") };
+    let spec = TaskSpec { contract: Contract::Keep, latest_start: Some(latest), ..(*spec).clone() };
+    Call::CreateTask(key, incarnation, Arc::new(spec))
+}
+
 fn service(instances: u32) -> Call {
     service_under(Contract::Replace { after: Span::from_secs(15) }, instances)
 }
@@ -434,6 +441,8 @@ fn rule_25_kept_work_whose_claim_was_lost_waits_for_whoever_may_have_it() {
     world.begin_reign(Origin::Recovered);
     assert!(world.why(&key).unwrap().0.starts_with("this leader starts nothing yet"));
     world.ask(create("later"));
+    let latest = world.now.wall.plus(Span::from_secs(750));
+    world.ask(create_kept_by("kept", latest));
     world.run(700);
     assert_eq!(world.starts, [key.clone(), task("later")], "what stops by itself goes on");
     assert_eq!(world.store.get(&RecordKey::Instance(key.clone())), Some(&before));
@@ -441,6 +450,9 @@ fn rule_25_kept_work_whose_claim_was_lost_waits_for_whoever_may_have_it() {
     let (rule, next) = world.why(&key).unwrap();
     let ends = "or `sterna declare-dead`; and until somebody says that the roster is complete";
     assert_eq!((rule, next), (format!("{waits} w{keeper}, {ends}"), Next::WhenBack));
+    assert_eq!(world.why(&task("kept")).unwrap().1, Next::At(latest));
+    world.run(100);
+    assert_eq!(world.task_end("kept"), Some(TaskEnd::TooLate), "it does not wait for ever");
     world.step(Input::Control(control::Input::RosterIsComplete));
     world.run(5);
     assert_eq!(world.starts.len(), 2);

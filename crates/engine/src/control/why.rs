@@ -189,7 +189,7 @@ impl Control {
         match task.state() {
             TaskState::Pending => {
                 let mut why = self.why_unplaced(now, key, task.made());
-                if let (Next::WhenThereIsRoom | Next::WhenChanged, Some(at)) =
+                if let (Next::WhenThereIsRoom | Next::WhenChanged | Next::WhenBack, Some(at)) =
                     (&why.next, spec.latest_start)
                 {
                     why.next = Next::At(at);
