@@ -219,6 +219,8 @@ impl Asked {
             stop: StopSignal { signal: libc::SIGTERM, to: To::Process },
             leaf: None,
             runtime: None,
+            owner: None,
+            timeout_ms: None,
         });
         let contract = ContractWord { stop_after_ms: None, is_kept: false };
         let role = RoleWord::Main;

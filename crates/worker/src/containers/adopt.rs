@@ -20,8 +20,25 @@ use super::{
 };
 use crate::{
     clock::boot_time,
-    guardian::{self, Ask, Line, Say},
+    guardian::{self, Ask, HeldWord, Line, Say},
 };
+
+/// What a guardian says of a run that it holds.
+#[derive(Clone, Copy, Debug)]
+struct Held {
+    phase: Phase,
+    /// The newest of its steps.
+    part: Option<Part>,
+    /// The newest of all its parts.
+    last: Option<Part>,
+}
+
+impl Held {
+    fn of(word: &HeldWord) -> Self {
+        let part = |number: Option<u32>| number.map(Part::new);
+        Self { phase: word.phase.phase(), part: part(word.part), last: part(word.last) }
+    }
+}
 
 impl Driver {
     /// Takes over what the guardian holds, tells what was not acknowledged, and removes every other
@@ -32,8 +49,8 @@ impl Driver {
             let directory = self.at.layout.run(run);
             if let Some(report) = stored::read_end(&directory) {
                 self.reported(run, report);
-            } else if let Some((_, part)) = held.get(&run) {
-                self.adopt(run, *part);
+            } else if let Some(held) = held.get(&run) {
+                self.adopt(run, *held);
             } else {
                 self.sweeper.tell(Chore::Directory(directory));
             }
@@ -60,7 +77,7 @@ impl Driver {
     }
 
     /// Says who we are, and waits for what is held.
-    fn greet(&mut self) -> io::Result<BTreeMap<RunId, (Phase, Option<Part>)>> {
+    fn greet(&mut self) -> io::Result<BTreeMap<RunId, Held>> {
         let (incarnation, process) = (self.at.incarnation, self.at.process);
         self.ask(&Ask::Adopt { incarnation, process });
         self.ask(&Ask::KillWait { ms: self.options.kill_wait.as_millis() });
@@ -74,10 +91,8 @@ impl Driver {
                 match say {
                     Say::Adopted { held, has_images } => {
                         self.has_images = has_images;
-                        let held = held.into_iter();
-                        return Ok(held
-                            .map(|held| (held.run, (held.phase.phase(), held.part.map(Part::new))))
-                            .collect());
+                        let held = held.into_iter().map(|held| (held.run, Held::of(&held)));
+                        return Ok(held.collect());
                     }
                     Say::Fate { .. } | Say::Pong { .. } => continue,
                 }
@@ -105,18 +120,21 @@ impl Driver {
         (self.listener)(Event::Completed(run, Box::new(report)));
     }
 
-    fn adopt(&mut self, run: RunId, part: Option<Part>) {
+    fn adopt(&mut self, run: RunId, held: Held) {
         let directory = self.at.layout.run(run);
         let Some(begun) = Begun::read(&directory).filter(|begun| begun.boot == self.at.boot) else {
             return;
         };
         let (layout, cgroups) = (&self.at.layout, &self.cgroups);
         let ground = Ground { layout, cgroups, options: &self.options };
-        let described = Prepared::describe(ground, run, &begun.work, &begun.ports);
+        let described = Prepared::describe(ground, run, &begun.work, &begun.ports, begun.who);
         let Ok(prepared) = described else { return };
         let now = boot_time();
         let begun_at = BootTime::from_millis(begun.begun_ms);
-        let ward = Ward::adopt(now, spec(&begun.work), begun_at, part);
+        let mut ward = Ward::adopt(now, spec(&begun.work), begun_at, held.part);
+        if let Some(last) = held.last {
+            ward.number_probes_after(last);
+        }
         let mut live = Live::new(ward, begun.work);
         live.prepared = Some(prepared);
         live.ports.clone_from(&begun.ports);
@@ -139,9 +157,9 @@ impl Driver {
         };
         let runs: Vec<RunId> = self.lives.keys().copied().collect();
         for run in runs {
-            if let Some((phase, part)) = held.get(&run) {
+            if let Some(held) = held.get(&run) {
                 self.give_pipes(run);
-                self.step(run, Input::Held(*phase, *part));
+                self.step(run, Input::Held(held.phase, held.part));
             } else {
                 self.step(run, Input::Lost);
             }
@@ -151,7 +169,7 @@ impl Driver {
     }
 
     /// One that is just leaving makes room for the next.
-    fn greet_another(&mut self) -> io::Result<BTreeMap<RunId, (Phase, Option<Part>)>> {
+    fn greet_another(&mut self) -> io::Result<BTreeMap<RunId, Held>> {
         let mut last = io::Error::other("no guardian stays");
         for _ in 0..10 {
             if let Some(mut child) = self.child.take() {

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, io, os::fd::OwnedFd, process::Child, sync::mpsc
 use rustix::event::{Timespec, epoll};
 use sterna_executor::{
     container::{Cause, How, State, Step},
-    guardian::{Fate, Part, Role},
+    guardian::{Fate, Part},
     monitor::ProbeId,
     ward::{Effect, Input, Question, Ward},
 };
@@ -25,7 +25,7 @@ use crate::{
     cgroup::Cgroups,
     clock::{boot_id, boot_time},
     directory::{Layout, random},
-    guardian::{Ask, Channel, Launched, RoleWord},
+    guardian::{Ask, Channel, LENGTH_MAX, Launched, RoleWord},
     sink::Sinks,
     work::{Probe, WhenWorkerExits, Work},
 };
@@ -97,6 +97,7 @@ impl Driver {
         let drained = orders.clone();
         let output = Output::start(
             sinks,
+            at.layout.clone(),
             Box::new(move |run, status| drained.send(Command::Drained(run, status))),
         )?;
         let sweeper = Sweeper::start(orders.clone(), cgroups.ours())?;
@@ -176,6 +177,9 @@ impl Driver {
         if now >= self.next_sample {
             self.next_sample = now.plus(self.options.sample_every);
             self.sample();
+            let unkept = self.lives.iter().filter(|(_, live)| live.is_unkept);
+            let unkept: Vec<RunId> = unkept.map(|(run, _)| *run).collect();
+            unkept.into_iter().for_each(|run| self.keep_end(run));
         }
     }
 
@@ -376,6 +380,7 @@ impl Driver {
                 begun_ms: boot_time().as_millis(),
                 ports: ports.clone(),
                 work: live.work.clone(),
+                who: prepared.who.clone(),
             };
             let directory = self.at.layout.run(run);
             begun
@@ -402,8 +407,33 @@ impl Driver {
         let role = RoleWord::of(step.role());
         let plan = Box::new(prepared.plan(&live.work, live.command(step), part.get(), role)?);
         let contract = live.contract();
-        self.ask(&Ask::Spawn { run, part: part.get(), role, contract, plan });
-        Ok(())
+        self.ask_to_spawn(&Ask::Spawn { run, part: part.get(), role, contract, plan })
+    }
+
+    /// Asks for a command, unless it is longer than can be asked for.
+    fn ask_to_spawn(&mut self, ask: &Ask) -> Result<(), String> {
+        self.channel.try_push(ask, Vec::new()).map_err(|_| {
+            let (what, length) = match ask {
+                Ask::Spawn { plan, .. } => plan.longest(),
+                Ask::Adopt { .. }
+                | Ask::Stop { .. }
+                | Ask::Confirmed { .. }
+                | Ask::KillWait { .. }
+                | Ask::Forget { .. }
+                | Ask::Ping { .. }
+                | Ask::Pipes { .. }
+                | Ask::Freeze { .. }
+                | Ask::Signal { .. } => ("what is asked for".to_owned(), LENGTH_MAX),
+            };
+            let tenths = length * 10 / (1 << 20);
+            format!(
+                "{what} has {}.{} MiB, and a command takes {} MiB in all at most: put what is long \
+                 into a file, and give its path",
+                tenths / 10,
+                tenths % 10,
+                LENGTH_MAX >> 20,
+            )
+        })
     }
 
     fn probe(&mut self, run: RunId, question: Question, id: ProbeId) {
@@ -422,11 +452,15 @@ impl Driver {
                     .prepared
                     .as_ref()
                     .map(|prepared| prepared.plan(&live.work, command, part, RoleWord::Probe));
-                let Some(Ok(plan)) = plan else {
+                let Some(Ok(mut plan)) = plan else {
                     return self.step(run, Input::Probed(question, id, false));
                 };
-                let (contract, role) = (live.contract(), RoleWord::of(Role::Probe));
-                self.ask(&Ask::Spawn { run, part, role, contract, plan: Box::new(plan) });
+                plan.timeout_ms = Some(monitor.timeout.as_millis());
+                let (contract, role, plan) = (live.contract(), RoleWord::Probe, Box::new(plan));
+                let asked = self.ask_to_spawn(&Ask::Spawn { run, part, role, contract, plan });
+                if asked.is_err() {
+                    self.step(run, Input::Probed(question, id, false));
+                }
             }
             Probe::Tcp(port) => {
                 probe::tcp(live.port(port), monitor.timeout, answer);
@@ -445,18 +479,31 @@ impl Driver {
         live.pipes.clear();
         let group = live.prepared.take().map(|prepared| prepared.group);
         self.sweeper.tell(Chore::Groups(group));
-        // An end that is not kept is still told, by this worker.
-        drop(stored::write_end(&self.at.layout.run(run), &report));
         live.report = Some(report.clone());
-        if live.ward.is_asked() {
-            self.ask(&Ask::Forget { run });
-        }
+        live.is_unkept = true;
+        self.keep_end(run);
         (self.listener)(Event::Completed(run, Box::new(report)));
         self.tell_when_shut_down();
     }
 
+    /// Keeps an end that was told. Until it stands, the guardian keeps what it knows of it; if it
+    /// cannot be kept, as on a full disk, it is still told, and tried again.
+    fn keep_end(&mut self, run: RunId) {
+        let Some(live) = self.lives.get_mut(&run).filter(|live| live.is_unkept) else { return };
+        let Some(report) = &live.report else { return };
+        if stored::write_end(&self.at.layout.run(run), report).is_ok() {
+            live.is_unkept = false;
+            if live.ward.is_asked() {
+                self.ask(&Ask::Forget { run });
+            }
+        }
+    }
+
     fn remove(&mut self, run: RunId) {
-        if self.lives.remove(&run).is_some() {
+        if let Some(live) = self.lives.remove(&run) {
+            if live.is_unkept && live.ward.is_asked() {
+                self.ask(&Ask::Forget { run });
+            }
             self.sweeper.tell(Chore::Directory(self.at.layout.run(run)));
         }
     }

@@ -2,10 +2,7 @@
 
 use std::{collections::BTreeMap, os::fd::OwnedFd, sync::Arc};
 
-use rustix::{
-    event::{PollFd, PollFlags, Timespec, poll},
-    process::{Pid, PidfdFlags, pidfd_open},
-};
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use sterna_executor::{
     container::{Spec, Step},
     guardian::Part,
@@ -16,7 +13,7 @@ use sterna_model::Span;
 use super::{Report, prepare::Prepared};
 use crate::{
     cgroup::{Hold, Usage},
-    guardian::{ContractWord, Holding, StreamWord},
+    guardian::{ContractWord, Holding, StreamWord, has_ended},
     sink::Origin,
     work::{WhenWorkerExits, Work},
 };
@@ -35,6 +32,8 @@ pub(super) struct Live {
     /// Copies of what is read elsewhere, for a guardian that has lost its own.
     pub(super) pipes: BTreeMap<Part, Vec<(StreamWord, Arc<OwnedFd>)>>,
     pub(super) report: Option<Report>,
+    /// Whether its end is told and does not stand on the disk yet.
+    pub(super) is_unkept: bool,
 }
 
 impl Live {
@@ -49,6 +48,7 @@ impl Live {
             roots: BTreeMap::new(),
             pipes: BTreeMap::new(),
             report: None,
+            is_unkept: false,
         }
     }
 
@@ -94,7 +94,7 @@ impl Live {
     pub(super) fn kill(&self) {
         let hold = self.prepared.as_ref().map(|prepared| prepared.group.hold());
         let Some(Ok(mut holding)) = hold.map(Holding::open) else { return };
-        if let Holding::Tree { roots } = &mut holding {
+        if let Holding::Tree { roots, .. } = &mut holding {
             // A number whose process was taken may mean another one by now.
             let alive = self.roots.iter().filter(|(_, fd)| !has_ended(fd));
             roots.extend(alive.map(|(pid, _)| *pid));
@@ -108,12 +108,6 @@ impl Live {
             self.usage = self.usage.later(prepared.group.usage());
         }
     }
-}
-
-/// Whether a process has ended.
-fn has_ended(process: &OwnedFd) -> bool {
-    let mut fds = [PollFd::new(process, PollFlags::IN)];
-    poll(&mut fds, Some(&Timespec::default())).is_ok_and(|ready| ready > 0)
 }
 
 /// What the core must know of the work.

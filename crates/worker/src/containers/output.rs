@@ -15,8 +15,10 @@ use std::{
 use rustix::event::{EventfdFlags, Timespec, epoll, eventfd};
 use sterna_model::{BootTime, RunId, Span};
 
+use super::stored;
 use crate::{
     clock::{boot_time, wall_time},
+    directory::Layout,
     guardian::StreamWord,
     sink::{Flow, Origin, Sink, Sinks, Stream},
 };
@@ -61,7 +63,11 @@ pub(super) struct Output {
 }
 
 impl Output {
-    pub(super) fn start(sinks: Box<dyn Sinks>, drained: Drained) -> io::Result<Self> {
+    pub(super) fn start(
+        sinks: Box<dyn Sinks>,
+        layout: Layout,
+        drained: Drained,
+    ) -> io::Result<Self> {
         let (orders, receiver) = channel();
         let wake = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
@@ -69,6 +75,7 @@ impl Output {
         epoll::add(&epoll, &*wake, data, epoll::EventFlags::IN)?;
         let reader = Reader {
             sinks,
+            layout,
             drained,
             orders: receiver,
             wake: Arc::clone(&wake),
@@ -131,6 +138,7 @@ struct Run {
 
 struct Reader {
     sinks: Box<dyn Sinks>,
+    layout: Layout,
     drained: Drained,
     orders: Receiver<Order>,
     wake: Arc<OwnedFd>,
@@ -211,6 +219,12 @@ impl Reader {
 
     fn add(&mut self, run: RunId, origin: &Origin, pipes: Vec<(StreamWord, Arc<OwnedFd>)>) {
         self.run(run, origin);
+        if pipes.iter().any(|(stream, _)| *stream == StreamWord::Status)
+            && let Some(said) = stored::read_status(&self.layout.run(run))
+        {
+            // An earlier worker has read it.
+            self.run(run, origin).status.take(&said);
+        }
         for (stream, end) in pipes {
             // What cannot be read does not hold up its run for long.
             if rustix::io::ioctl_fionbio(&end, true).is_err() {
@@ -248,6 +262,8 @@ impl Reader {
             StreamWord::Stderr => Stream::Stderr,
             StreamWord::Status => {
                 run.status.take(bytes);
+                // What is not kept is known to this worker alone.
+                drop(stored::write_status(&self.layout.run(id), &run.status.kept()));
                 return Found::Bytes;
             }
         };
@@ -347,6 +363,11 @@ impl LastLine {
                 self.begun.clear();
             }
         }
+    }
+
+    /// What must be taken again to come to the same.
+    fn kept(&self) -> Vec<u8> {
+        [self.whole.as_slice(), b"\n", self.begun.as_slice()].concat()
     }
 
     fn line(&self) -> Option<String> {

@@ -33,6 +33,8 @@ pub(super) struct Ground<'a> {
 pub(super) struct Prepared {
     pub(super) group: Group,
     pub(super) ids: Option<(u32, u32, Vec<u32>)>,
+    /// As whom it runs, as was found out when it began.
+    pub(super) who: Option<users::Who>,
     pub(super) environment: Vec<(String, String)>,
     /// Where its commands begin, as they see it.
     directory: PathBuf,
@@ -52,7 +54,7 @@ impl Prepared {
         work: &Work,
         ports: &[(String, u16)],
     ) -> Result<Self, String> {
-        let prepared = Self::describe(ground, run, work, ports)?;
+        let prepared = Self::describe(ground, run, work, ports, None)?;
         if let Some(Err(why)) = &prepared.image {
             return Err(why.clone());
         }
@@ -70,19 +72,22 @@ impl Prepared {
         made.map(|_| prepared)
     }
 
-    /// What the run has, if everything is as [`Prepared::make`] left it.
+    /// What the run has, if everything is as [`Prepared::make`] left it; `known` is whose it was found
+    /// to be then.
     pub(super) fn describe(
         ground: Ground<'_>,
         run: RunId,
         work: &Work,
         ports: &[(String, u16)],
+        known: Option<users::Who>,
     ) -> Result<Self, String> {
         let image = work.image.as_ref().map(|image| InImage::open(ground, run, work, image));
         let (user, group) = (work.user.as_deref(), work.group.as_deref());
-        let who = match &image {
-            None => users::find(user, group, users::of_machine)?,
-            Some(Ok(image)) => users::find(user, group, |path| image.opened.text(path))?,
-            Some(Err(_)) => None,
+        let who = match (known, &image) {
+            (Some(known), Some(_) | None) => Some(known),
+            (None, None) => users::find(user, group, users::of_machine)?,
+            (None, Some(Ok(image))) => users::find(user, group, |path| image.opened.text(path))?,
+            (None, Some(Err(_))) => None,
         };
         let own = ground.layout.run(run).join("work");
         let fresh = if image.is_some() { PathBuf::from(WORK) } else { own.clone() };
@@ -90,7 +95,8 @@ impl Prepared {
         let environment = environment(work, run, &directory, who.as_ref(), ports);
         Ok(Self {
             group: ground.cgroups.group(&run.to_string(), &work.limits, kind(work)),
-            ids: who.map(|who| (who.user, who.group, who.groups)),
+            ids: who.as_ref().map(|who| (who.user, who.group, who.groups.clone())),
+            who,
             environment,
             directory,
             own,
@@ -110,13 +116,18 @@ impl Prepared {
             (Some(_) | None, Some(_)) | (None, None) => {}
         }
         let fresh = &self.own;
-        let of_image = || image.and_then(|image| image.opened.user());
-        let owner = self.ids.as_ref().map(|(user, group, _)| (*user, *group)).or_else(of_image);
-        let made = fs::DirBuilder::new().mode(0o700).create(fresh).and_then(|()| match owner {
+        let made = fs::DirBuilder::new().mode(0o700).create(fresh);
+        let made = made.and_then(|()| match self.owner(image) {
             Some((user, group)) => chown(fresh, Some(user), Some(group)),
             None => Ok(()),
         });
         made.map_err(|error| format!("cannot make the work directory {}: {error}", fresh.display()))
+    }
+
+    /// Whose its directory and its pipes are, if it is not the worker's.
+    pub(super) fn owner(&self, image: Option<&InImage>) -> Option<(u32, u32)> {
+        let of_image = || image.and_then(|image| image.opened.user());
+        self.ids.as_ref().map(|(user, group, _)| (*user, *group)).or_else(of_image)
     }
 
     /// How one command of the work is run.
@@ -170,6 +181,8 @@ impl Prepared {
             stop: work.signals.stop_signal(),
             leaf: None,
             runtime: None,
+            owner: None,
+            timeout_ms: None,
         })
     }
 }

@@ -8,13 +8,15 @@ use sterna_executor::{
     monitor::Failure,
 };
 
-use super::Report;
+use super::{Report, users::Who};
 use crate::{cgroup::Usage, guardian::ExitWord, work::Work};
 
 const WORK: &str = "work.json";
 const END: &str = "end.json";
 /// Why somebody has asked for its end, until that is known.
 const ASKED: &str = "asked.json";
+/// What was read of its status pipe.
+const STATUS: &str = "status";
 
 /// A run that was begun.
 #[derive(Debug, Serialize, Deserialize)]
@@ -24,6 +26,9 @@ pub(super) struct Begun {
     pub(super) begun_ms: u64,
     pub(super) ports: Vec<(String, u16)>,
     pub(super) work: Work,
+    /// As whom it runs. The user may be another, or nobody, when the next worker looks.
+    #[serde(default)]
+    pub(super) who: Option<Who>,
 }
 
 /// A run that is over and not acknowledged.
@@ -90,6 +95,19 @@ pub(super) fn write_asked(directory: &Path, cause: &Cause) -> io::Result<()> {
 pub(super) fn read_asked(directory: &Path) -> Option<Cause> {
     let word: CauseWord = serde_json::from_slice(&fs::read(directory.join(ASKED)).ok()?).ok()?;
     Some(word.cause())
+}
+
+/// Keeps what was read of a run's status pipe: nobody can read it again.
+pub(super) fn write_status(directory: &Path, said: &[u8]) -> io::Result<()> {
+    let (path, draft) = (directory.join(STATUS), directory.join("status.draft"));
+    let mut options = fs::OpenOptions::new();
+    options.write(true).create(true).truncate(true).mode(0o600);
+    io::Write::write_all(&mut options.open(&draft)?, said)?;
+    fs::rename(draft, path)
+}
+
+pub(super) fn read_status(directory: &Path) -> Option<Vec<u8>> {
+    fs::read(directory.join(STATUS)).ok()
 }
 
 impl Begun {

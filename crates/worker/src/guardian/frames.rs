@@ -18,7 +18,7 @@ use rustix::net::{
 use serde::{Serialize, de::DeserializeOwned};
 
 /// No message is longer; a command's words and environment have 2 MiB at most.
-const LENGTH_MAX: usize = 8 << 20;
+pub(crate) const LENGTH_MAX: usize = 8 << 20;
 /// No message brings more descriptors.
 const FDS_MAX: usize = 8;
 const HEAD: usize = 5;
@@ -42,6 +42,10 @@ struct Chunk {
     /// Go with the first byte.
     fds: Vec<Arc<OwnedFd>>,
 }
+
+/// A message that the other end would not take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct TooLong;
 
 /// Whether the other end is still there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -126,24 +130,45 @@ impl Channel {
         }
     }
 
-    /// Takes a message to be sent by [`Channel::flush`].
+    /// Takes a message of ours that is never too long, to be sent by [`Channel::flush`].
     pub(crate) fn push<T: Serialize>(&mut self, message: &T, fds: Vec<Arc<OwnedFd>>) {
+        let _is_taken = self.try_push(message, fds);
+    }
+
+    /// Takes a message to be sent by [`Channel::flush`], unless it is longer than the other end takes.
+    ///
+    /// # Errors
+    /// It is too long, and nothing of it is sent.
+    pub(crate) fn try_push<T: Serialize>(
+        &mut self,
+        message: &T,
+        fds: Vec<Arc<OwnedFd>>,
+    ) -> Result<(), TooLong> {
         let count = u8::try_from(fds.len()).unwrap_or(u8::MAX);
         if !fds.is_empty() || self.output.is_empty() {
             self.output.push_back(Chunk { bytes: Vec::new(), sent: 0, fds });
         }
-        let Some(chunk) = self.output.back_mut() else { return };
+        let Some(chunk) = self.output.back_mut() else { return Ok(()) };
         let start = chunk.bytes.len();
         chunk.bytes.extend_from_slice(&[0; HEAD]);
         // Our own words always have a form as JSON.
         let written = serde_json::to_writer(&mut chunk.bytes, message);
-        let length = u32::try_from(chunk.bytes.len() - start - HEAD).unwrap_or(u32::MAX);
-        match written {
-            Ok(()) => {
-                chunk.bytes[start..start + 4].copy_from_slice(&length.to_le_bytes());
+        let length = chunk.bytes.len() - start - HEAD;
+        match (written, u32::try_from(length)) {
+            (Ok(()), Ok(word)) if length <= LENGTH_MAX => {
+                chunk.bytes[start..start + 4].copy_from_slice(&word.to_le_bytes());
                 chunk.bytes[start + 4] = count;
+                Ok(())
             }
-            Err(_) => chunk.bytes.truncate(start),
+            (Ok(()) | Err(_), Ok(_) | Err(_)) => {
+                chunk.bytes.truncate(start);
+                chunk.bytes.shrink_to(start);
+                if start == 0 {
+                    // Its descriptors would go with the next message.
+                    self.output.pop_back();
+                }
+                Err(TooLong)
+            }
         }
     }
 
@@ -232,6 +257,22 @@ mod tests {
             messages = all(&mut other);
         }
         assert_eq!(messages[0].0, long);
+    }
+
+    #[test]
+    fn what_is_too_long_is_refused_and_the_line_stays_good() {
+        let (mut one, mut other) = pair();
+        let (read, _write) = rustix::pipe::pipe().unwrap();
+        let long = "x".repeat(LENGTH_MAX);
+        assert_eq!(one.try_push(&long, vec![Arc::new(read)]), Err(TooLong));
+        one.push(&"first", Vec::new());
+        assert_eq!(one.try_push(&long, Vec::new()), Err(TooLong));
+        one.push(&"second", Vec::new());
+        one.flush().unwrap();
+        let messages = all(&mut other);
+        let words: Vec<(&str, usize)> =
+            messages.iter().map(|(word, fds)| (word.as_str(), fds.len())).collect();
+        assert_eq!(words, [("first", 0), ("second", 0)]);
     }
 
     #[test]

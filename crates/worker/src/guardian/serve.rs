@@ -24,12 +24,16 @@ use super::{
     frames::{Channel, Line},
     kept::State,
     runs::{Driven, four},
+    tree,
     words::{ContractWord, Plan, RoleWord},
 };
 use crate::{clock::boot_time, sys};
 
 /// How often a run that was killed is looked at again, where the kernel does not tell.
 const LINGER: Span = Span::from_millis(20);
+
+/// How often it is tried again to write what a full disk did not take.
+const BEHIND: Span = Span::from_millis(500);
 
 /// Within this somebody takes a process of an earlier guardian that has ended, if anybody does.
 const TAKEN_WITHIN: Span = Span::from_secs(5);
@@ -73,6 +77,8 @@ pub(super) struct Serving {
     pub(super) strangers: Vec<(BootTime, sys::Ended)>,
     pub(super) inputs: VecDeque<Input>,
     pub(super) is_over: bool,
+    /// Whether something that became of a run does not stand in its journal yet.
+    pub(super) is_behind: bool,
     listener: UnixListener,
     signals: sys::Signals,
     epoll: OwnedFd,
@@ -103,6 +109,7 @@ impl Serving {
             strangers: Vec::new(),
             inputs: VecDeque::from([Input::Tick]),
             is_over: false,
+            is_behind: false,
             listener,
             signals,
             epoll,
@@ -159,6 +166,7 @@ impl Serving {
     pub(super) fn work(&mut self) -> io::Result<()> {
         let mut events = Vec::with_capacity(64);
         while !self.is_over {
+            self.catch_up();
             self.drive();
             self.flush();
             if self.is_over {
@@ -190,7 +198,8 @@ impl Serving {
         let now = boot_time();
         let dying = self.runs.values().any(Driven::is_looked_at);
         let again = dying.then(|| now.plus(LINGER));
-        let at: BootTime = self.core.deadline().into_iter().chain(again).min()?;
+        let behind = self.is_behind.then(|| now.plus(BEHIND));
+        let at: BootTime = self.core.deadline().into_iter().chain(again).chain(behind).min()?;
         // A millisecond more, so that it is over and not just before.
         let wait = at.since(now).plus(Span::from_millis(1)).as_duration();
         Timespec::try_from(wait).ok()
@@ -265,7 +274,14 @@ impl Serving {
         self.reported(0, run, part);
         let Some(driven) = self.runs.get_mut(&run) else { return };
         driven.let_go(ended.pid);
+        if let Exit::Signal(_) = ended.exit {
+            // In a tree it stood above the command, and would have ended last.
+            driven.lose_house(part);
+            self.gather_strays();
+        }
+        let Some(driven) = self.runs.get_mut(&run) else { return };
         let Some(proc) = driven.parts.get_mut(&part) else { return };
+        let role = proc.role;
         if proc.starting.is_some() {
             self.started(run, part, ended);
         } else if proc.ended.is_none() {
@@ -279,6 +295,42 @@ impl Serving {
             // The other orders about it go first.
             self.drive();
             self.look(run);
+        }
+        self.drop_probe(run, part, role);
+    }
+
+    /// Lets go of everything that was kept for a probe that is over, once that was told.
+    fn drop_probe(&mut self, run: RunId, part: Part, role: RoleWord) {
+        match role {
+            RoleWord::Setup | RoleWord::Main => return,
+            RoleWord::Probe => self.drive(),
+        }
+        if let Some(driven) = self.runs.get_mut(&run) {
+            driven.drop_probe(part);
+        }
+        self.sources.retain(|_, source| match source {
+            Source::Listener | Source::Children | Source::Socket(_) | Source::Events(_) => true,
+            Source::Sync(of, known) | Source::Report(of, known) | Source::Foreign(of, known) => {
+                (*of, *known) != (run, part)
+            }
+        });
+    }
+
+    /// Finds those that fell to us because what stood above them was killed. Every other child of ours
+    /// is known, or is in the group of a run.
+    pub(super) fn gather_strays(&mut self) {
+        if !self.runs.values().any(|driven| driven.has_strays) {
+            return;
+        }
+        let own = rustix::process::getpid().as_raw_pid();
+        let is_known = |pid: &i32| {
+            self.children.contains_key(pid)
+                || self.runs.values().any(|driven| driven.holding.has(*pid))
+        };
+        let fallen: Vec<i32> =
+            tree::children(own).into_iter().filter(|pid| !is_known(pid)).collect();
+        for driven in self.runs.values_mut() {
+            driven.take_strays(&fallen);
         }
     }
 
@@ -319,7 +371,9 @@ impl Serving {
             if !proc.is_introduced {
                 proc.is_introduced = true;
                 let pid = Pid::from_raw(i32::from_ne_bytes(said));
-                proc.main = pid.and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
+                proc.main = pid.and_then(|pid| {
+                    Some((pid.as_raw_pid(), pidfd_open(pid, PidfdFlags::empty()).ok()?))
+                });
                 continue;
             }
             self.sources.remove(&token);
@@ -342,14 +396,18 @@ impl Serving {
             Some(None) if now.since(since) < TAKEN_WITHIN => return,
             Some(None) | None => Exit::Unknown,
         };
-        let pid = proc.pid;
+        let (pid, role) = (proc.pid, proc.role);
         proc.gone_since = None;
         proc.ended = Some((exit, 0, 0));
         driven.let_go(pid);
+        if let Exit::Signal(_) | Exit::Unknown = exit {
+            driven.lose_house(part);
+        }
         self.sources.remove(&token);
         self.inputs.push_back(Input::Exited(run, part, exit));
         self.drive();
         self.look(run);
+        self.drop_probe(run, part, role);
     }
 
     /// Processes of an earlier guardian whose end waits to be known.
@@ -376,6 +434,11 @@ impl Serving {
 
     /// Says so if nothing is left of a run that should not go on.
     pub(super) fn look(&mut self, run: RunId) {
+        if !self.runs.get(&run).is_some_and(Driven::is_empty) {
+            return;
+        }
+        // What was below those that have just ended has fallen to us by now.
+        self.gather_strays();
         let Some(driven) = self.runs.get_mut(&run) else { return };
         if driven.is_empty() {
             driven.is_dying = false;
@@ -389,6 +452,7 @@ impl Serving {
             self.runs.iter().filter_map(|(run, driven)| driven.is_dying.then_some(*run)).collect();
         for run in dying {
             self.look(run);
+            self.gather_strays();
             if let Some(driven) = self.runs.get_mut(&run).filter(|driven| driven.is_dying) {
                 // Somebody was born while the others were killed.
                 driven.holding.kill();
@@ -451,6 +515,12 @@ fn not_begun(step: sys::Step, error: &io::Error) -> String {
         sys::Step::Exec => "cannot run the command",
         sys::Step::Between => "cannot make the process above the command",
     };
+    if error.raw_os_error() == Some(libc::E2BIG) {
+        return format!(
+            "{what}: {error}: each word and each entry of the environment may have 128 KiB, and all \
+             together a quarter of the stack's limit; put what is long into a file, and give its path"
+        );
+    }
     format!("{what}: {error}")
 }
 

@@ -117,6 +117,32 @@ fn the_next_worker_tells_why_an_end_was_asked_for(runtime: Runtime) {
     next.end_by("TERM");
 }
 
+fn what_a_run_said_of_its_status_outlives_the_worker_that_read_it(runtime: Runtime) {
+    let place = Place::with(runtime);
+    let mut worker = Worker::start(&place);
+    let go = place.path.join("go");
+    let program = format!(
+        "echo early >&3; printf do >&3; echo said; while [ ! -e {0} ]; do sleep 0.05; done; \
+         [ -s {0} ] && echo ne >&3; exit 0",
+        go.display()
+    );
+    let node = json!({ "name": "n", "json": "{}" });
+    let kept = json!({ "when_worker_exits": KEEP, "node": node });
+    for (number, last) in [(1, "done"), (2, "do")] {
+        drop(std::fs::remove_file(&go));
+        worker.start_run(&place, number, &["sh", "-c", &program], kept.clone());
+        wait_until("it is said", LONG, || place.output(&run(number), "stdout").contains("said"));
+        // That what is on one pipe was read does not say so of the other.
+        let status = place.path.join("runs").join(run(number)).join("status");
+        wait_until("it is kept", LONG, || status.exists());
+        worker.kill();
+        worker = Worker::start(&place);
+        std::fs::write(&go, if last == "done" { "x" } else { "" }).unwrap();
+        assert_eq!(worker.end(number)["status"], last);
+    }
+    worker.end_by("TERM");
+}
+
 fn a_kept_run_goes_at_its_deadline_when_no_worker_comes(runtime: Runtime) {
     let place = Place::with(runtime);
     let mut worker = Worker::start(&place);
@@ -177,6 +203,7 @@ for_each_runtime!(
     a_guardian_that_is_killed_is_replaced_and_its_runs_live_on_supervised,
     what_is_kept_outlives_its_worker_and_is_taken_over_by_the_next,
     the_next_worker_tells_why_an_end_was_asked_for,
+    what_a_run_said_of_its_status_outlives_the_worker_that_read_it,
     a_kept_run_goes_at_its_deadline_when_no_worker_comes,
     the_next_worker_sweeps_what_was_left_when_both_were_killed,
     a_rebirth_keeps_what_runs,

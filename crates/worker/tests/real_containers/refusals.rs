@@ -72,6 +72,34 @@ fn an_environment_that_cannot_be_given_is_refused() {
 }
 
 #[test]
+fn what_is_too_long_for_a_command_is_refused_by_name_and_nothing_hangs() {
+    let place = Place::new();
+    let mut worker = Worker::start(&place);
+    let long = |length: usize| "x".repeat(length);
+    worker.start_run(&place, 1, &["true"], json!({ "env": { "LONG": long(9 << 20) } }));
+    worker.start_run(&place, 2, &["echo", &long(9 << 20)], json!({}));
+    worker.start_run(&place, 3, &["echo", &long(200 << 10)], json!({}));
+    let zero = format!("\0{}", long(200 << 10));
+    worker.start_run(&place, 4, &["echo", &zero], json!({}));
+    for (number, reason) in [
+        (1, "the environment's LONG has 9.0 MiB"),
+        (2, "word 1 of the command has 9.0 MiB"),
+        (3, "put what is long into a file"),
+        (4, "has a zero byte in it"),
+    ] {
+        let end = worker.end(number);
+        let cause = end["completed"].as_str().unwrap();
+        assert!(
+            cause.contains(reason) && cause.len() < 1_000,
+            "{reason:?} is not in {cause:.1000}"
+        );
+    }
+    worker.start_run(&place, 5, &["true"], json!({}));
+    assert_eq!(worker.end(5)["exit"], "Code(0)");
+    worker.end_by("TERM");
+}
+
+#[test]
 fn a_run_id_is_used_once() {
     let place = Place::new();
     let mut worker = Worker::start(&place);
