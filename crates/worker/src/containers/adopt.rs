@@ -15,12 +15,13 @@ use super::{
     driver::Driver,
     live::{Live, spec},
     prepare::{Ground, Prepared},
+    spare,
     stored::{self, Begun},
     sweeper::Chore,
 };
 use crate::{
     clock::boot_time,
-    guardian::{self, Ask, HeldWord, Line, Say},
+    guardian::{self, Ask, HeldWord, Line, RUNS, Say},
 };
 
 /// What a guardian says of a run that it holds.
@@ -47,13 +48,16 @@ impl Driver {
         let held = self.greet().or_else(|_| self.greet_another())?;
         for run in self.at.layout.runs() {
             let directory = self.at.layout.run(run);
-            if let Some(report) = stored::read_end(&directory) {
+            if let Some(report) = stored::read_end(&directory, run) {
                 self.reported(run, report);
             } else if let Some(held) = held.get(&run) {
                 self.adopt(run, *held);
             } else {
                 self.sweeper.tell(Chore::Directory(directory));
             }
+        }
+        for spare in spare::left(&self.at.layout.path.join(RUNS)) {
+            self.sweeper.tell(Chore::Directory(spare));
         }
         for run in held.keys().filter(|run| !self.lives.contains_key(run)) {
             self.channel.push(&Ask::Stop { run: *run, grace_ms: 0 }, Vec::new());
@@ -67,7 +71,7 @@ impl Driver {
                 name.parse::<RunId>().is_ok_and(|run| held.contains_key(&run) && !is_told(run));
             if !is_held {
                 let group = self.cgroups.end(&name);
-                self.sweeper.tell(Chore::Groups(Some(group)));
+                self.sweeper.tell(Chore::End(group));
             }
         }
         // What came with the answer, or right after it.
@@ -112,7 +116,7 @@ impl Driver {
 
     /// An end that nobody has acknowledged.
     fn reported(&mut self, run: RunId, report: super::Report) {
-        let work = Begun::read(&self.at.layout.run(run)).map(|begun| begun.work);
+        let work = Begun::read(&self.at.layout.run(run), run).map(|begun| begun.work);
         let mut live = Live::new(Ward::over(report.end.clone()), work.unwrap_or_default());
         live.report = Some(report.clone());
         self.ask(&Ask::Forget { run });
@@ -122,7 +126,8 @@ impl Driver {
 
     fn adopt(&mut self, run: RunId, held: Held) {
         let directory = self.at.layout.run(run);
-        let Some(begun) = Begun::read(&directory).filter(|begun| begun.boot == self.at.boot) else {
+        let Some(begun) = Begun::read(&directory, run).filter(|begun| begun.boot == self.at.boot)
+        else {
             return;
         };
         let (layout, cgroups) = (&self.at.layout, &self.cgroups);
@@ -159,6 +164,7 @@ impl Driver {
         for run in runs {
             if let Some(held) = held.get(&run) {
                 self.give_pipes(run);
+                self.give_claims(run);
                 self.step(run, Input::Held(held.phase, held.part));
             } else {
                 self.step(run, Input::Lost);

@@ -1,6 +1,8 @@
 //! The loop that drives the cores of all containers.
 
-use std::{collections::BTreeMap, io, os::fd::OwnedFd, process::Child, sync::mpsc::Receiver};
+use std::{
+    cell::Cell, collections::BTreeMap, io, os::fd::OwnedFd, process::Child, sync::mpsc::Receiver,
+};
 
 use rustix::event::{Timespec, epoll};
 use sterna_executor::{
@@ -13,11 +15,13 @@ use sterna_model::{BootTime, Incarnation, RunId, Span};
 
 use super::{
     Command, Event, Listener, Options, Orders, Report,
+    check::check,
     live::{Live, spec},
     output::{Order, Output},
     ports::Ports,
-    prepare::{Ground, Prepared},
+    prepare::{Ground, Prepared, is_plain},
     probe,
+    spare::Spares,
     stored::{self, Begun},
     sweeper::{Chore, Sweeper},
 };
@@ -25,7 +29,7 @@ use crate::{
     cgroup::Cgroups,
     clock::{boot_id, boot_time},
     directory::{Layout, random},
-    guardian::{Ask, Channel, LENGTH_MAX, Launched, RoleWord},
+    guardian::{Ask, Channel, FDS_MAX, LENGTH_MAX, Launched, RoleWord},
     sink::Sinks,
     work::{Probe, WhenWorkerExits, Work},
 };
@@ -49,6 +53,7 @@ pub(super) struct Driver {
     pub(super) child: Option<Child>,
     pub(super) output: Output,
     pub(super) sweeper: Sweeper,
+    spares: Spares,
     pub(super) listener: Listener,
     pub(super) lives: BTreeMap<RunId, Live>,
     pub(super) confirmed: Option<BootTime>,
@@ -56,6 +61,8 @@ pub(super) struct Driver {
     pub(super) has_images: bool,
     orders: Orders,
     epoll: OwnedFd,
+    /// Whether it is told when the guardian has read.
+    waits_for_room: Cell<bool>,
     next_sample: BootTime,
     samples: u64,
     is_shutting_down: bool,
@@ -100,7 +107,8 @@ impl Driver {
             at.layout.clone(),
             Box::new(move |run, status| drained.send(Command::Drained(run, status))),
         )?;
-        let sweeper = Sweeper::start(orders.clone(), cgroups.ours())?;
+        let spares = Spares::default();
+        let sweeper = Sweeper::start(orders.clone(), cgroups.ours(), spares.clone())?;
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let wake = epoll::EventData::new_u64(WAKE);
         epoll::add(&epoll, &*orders.wake, wake, epoll::EventFlags::IN)?;
@@ -113,12 +121,14 @@ impl Driver {
             child: launched.child,
             output,
             sweeper,
+            spares,
             listener,
             lives: BTreeMap::new(),
             confirmed: None,
             has_images: false,
             orders,
             epoll,
+            waits_for_room: Cell::new(false),
             next_sample: boot_time(),
             samples: 0,
             is_shutting_down: false,
@@ -128,9 +138,23 @@ impl Driver {
     }
 
     pub(super) fn watch_guardian(&self) -> io::Result<()> {
-        let flags = epoll::EventFlags::IN | epoll::EventFlags::OUT | epoll::EventFlags::ET;
         let data = epoll::EventData::new_u64(GUARDIAN);
-        Ok(epoll::add(&self.epoll, &self.channel, data, flags)?)
+        self.waits_for_room.set(false);
+        Ok(epoll::add(&self.epoll, &self.channel, data, epoll::EventFlags::IN)?)
+    }
+
+    /// Waits for room while something waits to be sent, and only then: it would wake us whenever the
+    /// guardian has read.
+    pub(super) fn watch_room(&self) {
+        let is_waiting = self.channel.is_waiting();
+        if is_waiting != self.waits_for_room.get() {
+            let mut flags = epoll::EventFlags::IN;
+            flags.set(epoll::EventFlags::OUT, is_waiting);
+            let data = epoll::EventData::new_u64(GUARDIAN);
+            if epoll::modify(&self.epoll, &self.channel, data, flags).is_ok() {
+                self.waits_for_room.set(is_waiting);
+            }
+        }
     }
 
     /// Works until it is told to end.
@@ -327,7 +351,11 @@ impl Driver {
     fn perform(&mut self, run: RunId, effect: Effect) {
         match effect {
             Effect::Create => {
-                let made = self.create(run).inspect_err(|why| self.refused(run, why));
+                let made = self.create(run).inspect_err(|why| {
+                    self.refused(run, why);
+                    // Nothing of it ever was: its log is over, too.
+                    self.output.tell(Order::Finish(run));
+                });
                 self.step(run, made.map_or_else(Input::NotCreated, |()| Input::Created));
             }
             Effect::Spawn(part, step) => {
@@ -365,17 +393,19 @@ impl Driver {
 
     fn create(&mut self, run: RunId) -> Result<(), String> {
         let Some(live) = self.lives.get_mut(&run) else { return Ok(()) };
+        check(&live.work)?;
         let ports = self.ports.take(&live.work.ports)?;
         let ground =
             Ground { layout: &self.at.layout, cgroups: &self.cgroups, options: &self.options };
         let made = match (&live.work.image, self.has_images) {
             (Some(_), false) => Err(OLD_GUARDIAN.to_owned()),
             (Some(_), true) | (None, true | false) => {
-                Prepared::make(ground, run, &live.work, &ports)
+                Prepared::make(ground, run, &live.work, &ports, &self.spares)
             }
         };
         let made = made.and_then(|prepared| {
             let begun = Begun {
+                run: Some(run),
                 boot: self.at.boot.clone(),
                 begun_ms: boot_time().as_millis(),
                 ports: ports.clone(),
@@ -407,7 +437,19 @@ impl Driver {
         let role = RoleWord::of(step.role());
         let plan = Box::new(prepared.plan(&live.work, live.command(step), part.get(), role)?);
         let contract = live.contract();
-        self.ask_to_spawn(&Ask::Spawn { run, part: part.get(), role, contract, plan })
+        self.ask_to_spawn(&Ask::Spawn { run, part: part.get(), role, contract, plan })?;
+        if part == Part::new(0) {
+            self.give_claims(run);
+        }
+        Ok(())
+    }
+
+    /// The guardian keeps the names of a run's ports from now on.
+    pub(super) fn give_claims(&mut self, run: RunId) {
+        let Some(live) = self.lives.get(&run) else { return };
+        for some in self.ports.claims(&live.ports).chunks(FDS_MAX) {
+            self.channel.push(&Ask::Claims { run }, some.to_vec());
+        }
     }
 
     /// Asks for a command, unless it is longer than can be asked for.
@@ -422,6 +464,7 @@ impl Driver {
                 | Ask::Forget { .. }
                 | Ask::Ping { .. }
                 | Ask::Pipes { .. }
+                | Ask::Claims { .. }
                 | Ask::Freeze { .. }
                 | Ask::Signal { .. } => ("what is asked for".to_owned(), LENGTH_MAX),
             };
@@ -473,7 +516,7 @@ impl Driver {
 
     fn complete(&mut self, run: RunId, end: sterna_executor::container::End) {
         let Some(live) = self.lives.get_mut(&run) else { return };
-        live.sample();
+        live.sample_at_end();
         let report = Report { end, usage: live.usage, status: live.status.take() };
         self.ports.give_back(&std::mem::take(&mut live.ports));
         live.pipes.clear();
@@ -491,7 +534,7 @@ impl Driver {
     fn keep_end(&mut self, run: RunId) {
         let Some(live) = self.lives.get_mut(&run).filter(|live| live.is_unkept) else { return };
         let Some(report) = &live.report else { return };
-        if stored::write_end(&self.at.layout.run(run), report).is_ok() {
+        if stored::write_end(&self.at.layout.run(run), run, report).is_ok() {
             live.is_unkept = false;
             if live.ward.is_asked() {
                 self.ask(&Ask::Forget { run });
@@ -504,7 +547,13 @@ impl Driver {
             if live.is_unkept && live.ward.is_asked() {
                 self.ask(&Ask::Forget { run });
             }
-            self.sweeper.tell(Chore::Directory(self.at.layout.run(run)));
+            let directory = self.at.layout.run(run);
+            let is_plain = is_plain(&live.work);
+            self.sweeper.tell(if is_plain {
+                Chore::Keep(directory)
+            } else {
+                Chore::Directory(directory)
+            });
         }
     }
 }

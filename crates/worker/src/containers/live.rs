@@ -34,6 +34,8 @@ pub(super) struct Live {
     pub(super) report: Option<Report>,
     /// Whether its end is told and does not stand on the disk yet.
     pub(super) is_unkept: bool,
+    /// How many of its processes had been killed for memory when it was last looked at, and before.
+    oom_kills: [u64; 2],
 }
 
 impl Live {
@@ -49,6 +51,7 @@ impl Live {
             pipes: BTreeMap::new(),
             report: None,
             is_unkept: false,
+            oom_kills: [0; 2],
         }
     }
 
@@ -102,11 +105,28 @@ impl Live {
         holding.kill();
     }
 
+    /// Takes a last look, when nothing of it is left.
+    pub(super) fn sample_at_end(&mut self) {
+        if let Some(prepared) = &self.prepared {
+            self.usage = self.usage.later(prepared.group.usage_at_end());
+        }
+    }
+
     /// Takes a look at what it uses.
     pub(super) fn sample(&mut self) {
         if let Some(prepared) = &self.prepared {
             self.usage = self.usage.later(prepared.group.usage());
+            if self.work.limits.memory.is_some() {
+                self.oom_kills = [prepared.group.oom_kills(), self.oom_kills[0]];
+            }
         }
+    }
+
+    /// Whether one of its processes was killed for memory just now. What was killed long before, and
+    /// by which it went on, is not what it ended for.
+    pub(super) fn is_out_of_memory(&self) -> bool {
+        let kills = self.prepared.as_ref().map_or(0, |prepared| prepared.group.oom_kills());
+        self.work.limits.memory.is_some() && kills > self.oom_kills[1]
     }
 }
 

@@ -25,6 +25,8 @@ use crate::{
 
 /// As much as is read at a time; one buffer serves all.
 const CHUNK: usize = 64 * 1024;
+/// A pipe holds no more, unless the machine was told otherwise.
+const PIPE_MAX: usize = 1024 * 1024;
 /// Of a status line, not more is kept.
 const STATUS_MAX: usize = 65_000;
 /// Whoever keeps a pipe open after everything of the run is gone got it from the run, and is none of
@@ -196,7 +198,12 @@ impl Reader {
                     let _flow = run.sink.write(wall_time(), Stream::Events, line.as_bytes());
                 }
                 Order::Finish(id) => {
-                    self.run(id, &Origin::default()).gone_since = Some(boot_time());
+                    let run = self.run(id, &Origin::default());
+                    run.gone_since = Some(boot_time());
+                    if run.paused_until.take().is_some() {
+                        let again = run.pipes.clone();
+                        again.into_iter().for_each(|token| self.arm(token));
+                    }
                     self.finish(id);
                 }
                 Order::End => return false,
@@ -271,6 +278,8 @@ impl Reader {
         run.settle_at = (!run.sink.is_settled()).then(|| boot_time().plus(SETTLE));
         match flow {
             Flow::More => {}
+            // What a run of which nothing is left has in its pipes is little, and its end waits for it.
+            Flow::Wait(_) if run.gone_since.is_some() => {}
             Flow::Wait(span) => {
                 run.paused_until = Some(boot_time().plus(span));
                 for pipe in run.pipes.iter().filter_map(|token| self.pipes.get(token)) {
@@ -325,11 +334,14 @@ impl Reader {
             self.arm(token);
         }
         for token in held {
-            match self.read(token) {
-                Found::Bytes => {}
-                // Whoever holds the other end is none of the run.
-                Found::Nothing => self.close(token),
+            // No pipe holds more of what the run itself has written; whoever writes on is none of it.
+            for _ in 0..PIPE_MAX / CHUNK {
+                match self.read(token) {
+                    Found::Bytes => {}
+                    Found::Nothing => break,
+                }
             }
+            self.close(token);
         }
     }
 }

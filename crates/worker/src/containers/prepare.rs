@@ -8,7 +8,14 @@ use std::{
 
 use sterna_model::RunId;
 
-use super::{Options, image::InImage, ports, remove::remove_directory, users};
+use super::{
+    Options,
+    image::InImage,
+    ports,
+    remove::remove_directory,
+    spare::{self, Spares},
+    users,
+};
 use crate::{
     cgroup::{Cgroups, Group, Kind},
     directory::Layout,
@@ -53,15 +60,20 @@ impl Prepared {
         run: RunId,
         work: &Work,
         ports: &[(String, u16)],
+        spares: &Spares,
     ) -> Result<Self, String> {
         let prepared = Self::describe(ground, run, work, ports, None)?;
         if let Some(Err(why)) = &prepared.image {
             return Err(why.clone());
         }
         let of_run = ground.layout.run(run);
-        let made = fs::DirBuilder::new().mode(0o711).create(&of_run);
-        made.map_err(|error| format!("cannot make {}: {error}", of_run.display()))?;
-        let made = prepared.make_directory(work).and_then(|()| {
+        let is_there = is_plain(work) && spares.take(&of_run);
+        if !is_there {
+            let made = fs::DirBuilder::new().mode(0o711).create(&of_run);
+            made.map_err(|error| format!("cannot make {}: {error}", of_run.display()))?;
+        }
+        let made = if is_there { Ok(()) } else { prepared.make_directory(work) };
+        let made = made.and_then(|()| {
             let made = ground.cgroups.create(&run.to_string(), &work.limits, kind(work));
             made.map_err(|error| because(&error))
         });
@@ -89,7 +101,7 @@ impl Prepared {
             (None, Some(Ok(image))) => users::find(user, group, |path| image.opened.text(path))?,
             (None, Some(Err(_))) => None,
         };
-        let own = ground.layout.run(run).join("work");
+        let own = ground.layout.run(run).join(spare::WORK);
         let fresh = if image.is_some() { PathBuf::from(WORK) } else { own.clone() };
         let directory = work.directory.clone().unwrap_or(fresh);
         let environment = environment(work, run, &directory, who.as_ref(), ports);
@@ -111,7 +123,10 @@ impl Prepared {
             (Some(given), None) => return is_directory(given),
             (Some(given), Some(image)) if !image.opened.has_directory(given) => {
                 let given = given.display();
-                return Err(format!("the work directory {given} is missing in the image"));
+                return Err(format!(
+                    "the work directory {given} is missing in the image: name another, or leave out \
+                     directory"
+                ));
             }
             (Some(_) | None, Some(_)) | (None, None) => {}
         }
@@ -148,7 +163,7 @@ impl Prepared {
             arguments = image.opened.command();
         }
         let Some(name) = arguments.first().cloned() else {
-            return Err("the command is empty: say what to run".to_owned());
+            return Err("the command is empty: say in run what to run".to_owned());
         };
         let mut streams = vec![StreamWord::Stdout, StreamWord::Stderr];
         match role {
@@ -187,6 +202,11 @@ impl Prepared {
     }
 }
 
+/// Whether a run has a directory as any other may have had: its own, and the worker's.
+pub(super) const fn is_plain(work: &Work) -> bool {
+    work.image.is_none() && work.directory.is_none() && work.user.is_none() && work.group.is_none()
+}
+
 /// Whether a run brings its own file system.
 const fn kind(work: &Work) -> Kind {
     if work.image.is_some() { Kind::Image } else { Kind::Process }
@@ -195,8 +215,14 @@ const fn kind(work: &Work) -> Kind {
 fn is_directory(given: &Path) -> Result<(), String> {
     match fs::metadata(given) {
         Ok(found) if found.is_dir() => Ok(()),
-        Ok(_) => Err(format!("the work directory {} is not a directory", given.display())),
-        Err(error) => Err(format!("the work directory {} is missing: {error}", given.display())),
+        Ok(_) => Err(format!(
+            "the work directory {} is not a directory: name another, or leave out directory",
+            given.display()
+        )),
+        Err(error) => Err(format!(
+            "the work directory {} is missing: {error}; make it, or leave out directory",
+            given.display()
+        )),
     }
 }
 
@@ -279,10 +305,11 @@ fn find(name: &str, environment: &[(String, String)], directory: &Path) -> Resul
         let path = directory.join(name);
         return match usable(&path) {
             Ok(()) => Ok(path.to_string_lossy().into_owned()),
-            Err(Unusable::Absent) => {
-                Err(format!("command not found: {} does not exist", path.display()))
-            }
-            Err(Unusable::NotExecutable) => Err(format!("not executable: {}", path.display())),
+            Err(Unusable::Absent) => Err(format!(
+                "command not found: {} does not exist; name one that is there",
+                path.display()
+            )),
+            Err(Unusable::NotExecutable) => Err(not_executable(&path)),
         };
     }
     let search = environment.iter().find(|(known, _)| known == "PATH");
@@ -297,9 +324,15 @@ fn find(name: &str, environment: &[(String, String)], directory: &Path) -> Resul
         }
     }
     match refused {
-        Some(path) => Err(format!("not executable: {}", path.display())),
-        None => Err(format!("command not found: no '{name}' in {search}")),
+        Some(path) => Err(not_executable(&path)),
+        None => Err(format!(
+            "command not found: no '{name}' in {search}; install it, or give its whole path"
+        )),
     }
+}
+
+fn not_executable(path: &Path) -> String {
+    format!("not executable: {}: make it so by chmod +x, or name another", path.display())
 }
 
 enum Unusable {
@@ -366,8 +399,13 @@ mod tests {
         let find = |name| find(name, &path, Path::new("/"));
         assert!(find("sh").is_ok());
         assert!(find("no-such-command").unwrap_err().contains("no 'no-such-command' in /usr/bin"));
-        assert_eq!(find("passwd-").unwrap_err(), "not executable: /etc/passwd-");
-        assert_eq!(find("/etc/passwd").unwrap_err(), "not executable: /etc/passwd");
-        assert_eq!(find("./no/such").unwrap_err(), "command not found: /./no/such does not exist");
+        for (name, reason) in [
+            ("passwd-", "not executable: /etc/passwd-: make it so"),
+            ("/etc/passwd", "not executable: /etc/passwd: make it so"),
+            ("./no/such", "command not found: /./no/such does not exist; name one"),
+        ] {
+            let said = find(name).unwrap_err();
+            assert!(said.starts_with(reason), "{said}");
+        }
     }
 }

@@ -20,7 +20,7 @@ use serde::{Serialize, de::DeserializeOwned};
 /// No message is longer; a command's words and environment have 2 MiB at most.
 pub(crate) const LENGTH_MAX: usize = 8 << 20;
 /// No message brings more descriptors.
-const FDS_MAX: usize = 8;
+pub(crate) const FDS_MAX: usize = 8;
 const HEAD: usize = 5;
 
 /// One end of a connection. It never blocks.
@@ -30,7 +30,8 @@ pub(crate) struct Channel {
     input: Vec<u8>,
     /// How much of `input` was taken.
     taken: usize,
-    fds: VecDeque<OwnedFd>,
+    /// Descriptors, and where in `input` the message stands that they came with.
+    fds: VecDeque<(usize, Vec<OwnedFd>)>,
     /// What was not sent yet. It is bounded by what there is to tell of the runs that are held.
     output: VecDeque<Chunk>,
 }
@@ -66,13 +67,16 @@ impl Channel {
         })
     }
 
-    /// Reads whatever has come, to the last byte: a read ends at every message with descriptors, and
-    /// what is left would wake nobody.
+    /// Reads whatever has come. A read ends at every message with descriptors; one that is short for no
+    /// such reason was the last.
     ///
     /// # Errors
     /// The connection is of no use any more.
     pub(crate) fn fill(&mut self) -> io::Result<Line> {
         self.input.drain(..self.taken);
+        for (at, _) in &mut self.fds {
+            *at = at.saturating_sub(self.taken);
+        }
         self.taken = 0;
         loop {
             let mut bytes = [0; 16 * 1024];
@@ -87,15 +91,19 @@ impl Channel {
                 Err(rustix::io::Errno::CONNRESET) => return Ok(Line::Closed),
                 Err(error) => return Err(error.into()),
             };
+            let before = self.fds.len();
             for message in control.drain() {
                 if let RecvAncillaryMessage::ScmRights(fds) = message {
-                    self.fds.extend(fds);
+                    self.fds.push_back((self.input.len(), fds.collect()));
                 }
             }
             if received.bytes == 0 {
                 return Ok(Line::Closed);
             }
             self.input.extend_from_slice(&bytes[..received.bytes]);
+            if received.bytes < bytes.len() && self.fds.len() == before {
+                return Ok(Line::Open);
+            }
         }
     }
 
@@ -121,11 +129,18 @@ impl Channel {
                 return Ok(None);
             };
             let message = serde_json::from_slice(body).ok();
-            let fds = fds.min(self.fds.len());
-            let fds: Vec<OwnedFd> = self.fds.drain(..fds).collect();
+            // They came with this message, or with what stands before it.
+            let of_this = fds > 0 && self.fds.front().is_some_and(|(at, _)| *at <= self.taken);
+            let came = if of_this { self.fds.pop_front() } else { None };
+            let came = came.map(|(_, fds)| fds).unwrap_or_default();
+            if came.len() != fds {
+                // The kernel cuts them off where no more may be open. They are told again over the
+                // next connection; to go on would be to take one for another.
+                return Err(io::Error::other("descriptors were lost: too many files are open"));
+            }
             self.taken += HEAD + length;
             if let Some(message) = message {
-                return Ok(Some((message, fds)));
+                return Ok(Some((message, came)));
             }
         }
     }
@@ -170,6 +185,11 @@ impl Channel {
                 Err(TooLong)
             }
         }
+    }
+
+    /// Whether something waits until the other end has read.
+    pub(crate) fn is_waiting(&self) -> bool {
+        !self.output.is_empty()
     }
 
     /// Sends what it can.
@@ -244,6 +264,19 @@ mod tests {
         let mut text = String::new();
         File::from(messages.remove(1).1.remove(0)).read_to_string(&mut text).unwrap();
         assert_eq!(text, "hello");
+    }
+
+    #[test]
+    fn descriptors_that_were_cut_off_are_not_taken_from_the_next_message() {
+        let (mut one, mut other) = pair();
+        let pipe = || Arc::new(rustix::pipe::pipe().unwrap().0);
+        one.push(&"first", vec![pipe(), pipe()]);
+        one.push(&"second", vec![pipe(), pipe()]);
+        one.flush().unwrap();
+        other.fill().unwrap();
+        // As the kernel does when this process may open no more files.
+        other.fds[0].1.pop();
+        assert!(other.next::<String>().is_err());
     }
 
     #[test]

@@ -97,6 +97,7 @@ fn asks() -> Vec<Sample> {
         ("ask-forget", Ask::Forget { run }),
         ("ask-ping", Ask::Ping { number: 6 }),
         ("ask-pipes", Ask::Pipes { run, part: 2, streams }),
+        ("ask-claims", Ask::Claims { run }),
         ("ask-freeze", Ask::Freeze { run, is_frozen: true }),
         ("ask-signal", Ask::Signal { run, signal: 10, to: To::All }),
         ("ask-signal-process", Ask::Signal { run, signal: 12, to: To::Process }),
@@ -218,6 +219,7 @@ impl Sample {
                 Ask::Forget { .. } => "forget",
                 Ask::Ping { .. } => "ping",
                 Ask::Pipes { .. } => "pipes",
+                Ask::Claims { .. } => "claims",
                 Ask::Freeze { .. } => "freeze",
                 Ask::Signal { .. } => "signal",
             },
@@ -288,7 +290,7 @@ fn what_a_later_version_adds_is_passed_over() {
 #[test]
 fn every_word_has_a_sample_and_every_sample_its_word() {
     let words: BTreeSet<&str> = all().iter().map(Sample::word).collect();
-    assert_eq!(words.len(), 10 + 3 + 5 + 1, "a word has no sample: {words:?}");
+    assert_eq!(words.len(), 11 + 3 + 5 + 1, "a word has no sample: {words:?}");
     let files = fs::read_dir(place()).unwrap().map(|entry| entry.unwrap().path());
     let files = files.filter(|path| path.is_file());
     let files: BTreeSet<String> =

@@ -3,7 +3,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs,
-    io::{self, Read, Write},
+    io::{self, Write},
     os::fd::{AsFd, OwnedFd},
     path::{Path, PathBuf},
 };
@@ -52,8 +52,12 @@ impl Holding {
     pub(super) fn is_empty(&self) -> bool {
         match self {
             Self::Cgroup2 { directory, .. } => {
-                let text = read(directory, "cgroup.events").unwrap_or_default();
-                !text.lines().any(|line| line == "populated 1")
+                let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+                let mut bytes = [0; 256];
+                let read = openat(directory, "cgroup.events", flags, Mode::empty())
+                    .and_then(|file| rustix::io::read(file, &mut bytes));
+                let said = bytes.get(..read.unwrap_or(0)).unwrap_or_default();
+                !said.split(|byte| *byte == b'\n').any(|line| line == b"populated 1")
             }
             Self::Freezer { path } => processes(path).is_empty(),
             // Each goes when nobody is left below it.
@@ -188,14 +192,6 @@ fn is_member(group: &Path, pid: i32) -> bool {
     let tail = format!("/{}/{}", ours.to_string_lossy(), run.to_string_lossy());
     let text = fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap_or_default();
     text.lines().any(|line| line.ends_with(&tail) || line.contains(&format!("{tail}/")))
-}
-
-fn read(directory: &OwnedFd, name: &str) -> io::Result<String> {
-    let flags = OFlags::RDONLY | OFlags::CLOEXEC;
-    let mut file = fs::File::from(openat(directory, name, flags, Mode::empty())?);
-    let mut text = String::new();
-    file.read_to_string(&mut text)?;
-    Ok(text)
 }
 
 fn write(directory: &OwnedFd, name: &str, text: &str) -> io::Result<()> {

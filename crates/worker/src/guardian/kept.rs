@@ -11,6 +11,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use rustix::fs::{CWD, RenameFlags, renameat_with};
 use serde::{Deserialize, Serialize};
 use sterna_executor::guardian::{self, Fate, Found, Kept, Part};
 use sterna_model::{BootTime, RunId};
@@ -21,7 +22,9 @@ use crate::{cgroup::Hold, work::StopSignal};
 const STATE: &str = "guardian.state";
 /// The folder of all runs, and in each of theirs the journal.
 pub(crate) const RUNS: &str = "runs";
-const JOURNAL: &str = "journal";
+pub(crate) const JOURNAL: &str = "journal";
+/// The file of a run that is over, which is to become the journal of the next.
+pub(crate) const SPARE_JOURNAL: &str = "journal.spare";
 
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct StateLine {
@@ -114,11 +117,16 @@ const GONE_MAX: usize = 32;
 
 impl Journal {
     pub(super) fn create(directory: &Path, run: RunId, first: &Entry) -> io::Result<Self> {
-        let mut options = OpenOptions::new();
-        options.append(true).create_new(true).mode(0o600);
         let path = path(directory, run);
-        let file = options.open(&path)?;
-        let mut journal = Self { file, path, length: 0, gone: BTreeSet::new() };
+        let file = match marked(&path) {
+            Some(file) => file,
+            None => {
+                let mut options = OpenOptions::new();
+                options.append(true).create_new(true).mode(0o600).open(&path)?
+            }
+        };
+        let mut journal =
+            Self { length: file.metadata()?.len(), file, path, gone: BTreeSet::new() };
         journal.add(first)?;
         Ok(journal)
     }
@@ -138,14 +146,25 @@ impl Journal {
     }
 
     pub(super) fn add(&mut self, entry: &Entry) -> io::Result<()> {
-        let mut line = serde_json::to_vec(entry)?;
-        line.push(b'\n');
-        self.file.write_all(&line).inspect_err(|_| {
+        self.add_all(std::slice::from_ref(entry))
+    }
+
+    /// Adds all of them, or none.
+    pub(super) fn add_all(&mut self, entries: &[Entry]) -> io::Result<()> {
+        let mut lines = Vec::new();
+        for entry in entries {
+            serde_json::to_writer(&mut lines, entry)?;
+            lines.push(b'\n');
+        }
+        if lines.is_empty() {
+            return Ok(());
+        }
+        self.file.write_all(&lines).inspect_err(|_| {
             // What follows must not become a part of it. If not even this can be done, the next
             // guardian reads as far as it is whole.
             drop(self.file.set_len(self.length));
         })?;
-        self.length += line.len() as u64;
+        self.length += lines.len() as u64;
         Ok(())
     }
 
@@ -188,6 +207,15 @@ pub(super) struct Process {
     pub(super) began: Option<u64>,
 }
 
+/// Makes a spare file the journal at this path, unless there is one, or no spare one.
+fn marked(path: &Path) -> Option<File> {
+    let spare = path.with_file_name(SPARE_JOURNAL);
+    renameat_with(CWD, &spare, CWD, path, RenameFlags::NOREPLACE).ok()?;
+    let file = OpenOptions::new().append(true).open(path).ok()?;
+    // Whoever kept it has left an empty line of it.
+    (file.metadata().ok()?.len() == 1).then_some(file)
+}
+
 fn path(directory: &Path, run: RunId) -> PathBuf {
     directory.join(RUNS).join(run.to_string()).join(JOURNAL)
 }
@@ -218,7 +246,8 @@ pub(super) fn left(directory: &Path, boot: &str) -> io::Result<Vec<Left>> {
 
 /// What a journal says; `None` if it is of another boot, after which nothing is left of anything.
 fn read(run: RunId, text: &str, boot: &str, journal: Journal) -> Option<Left> {
-    let mut lines = text.lines().map(|line| serde_json::from_str::<Entry>(line).ok());
+    let lines = text.lines().filter(|line| !line.is_empty());
+    let mut lines = lines.map(|line| serde_json::from_str::<Entry>(line).ok());
     let unreadable =
         |journal| Left { run, found: None, known: None, processes: Vec::new(), journal };
     let Some(Some(Entry::Run { boot: of, contract, hold, stop })) = lines.next() else {
@@ -327,6 +356,23 @@ mod tests {
         }
         let Some(Found::Over(fates)) = scratch.left().found else { panic!("its end is lost") };
         assert_eq!(fates.len(), 3);
+    }
+
+    #[test]
+    fn a_spare_file_becomes_a_journal_once() {
+        let (scratch, journal) = Scratch::new("spare");
+        let (at, first) = (path(&scratch.0, scratch.1), Entry::Stopping);
+        let spare = at.with_file_name(SPARE_JOURNAL);
+        fs::write(&spare, "\n").unwrap();
+        assert!(Journal::create(&scratch.0, scratch.1, &first).is_err(), "it is marked");
+        assert!(spare.exists());
+        drop(journal);
+        fs::remove_file(&at).unwrap();
+        drop(Journal::create(&scratch.0, scratch.1, &first).unwrap());
+        assert!(!spare.exists());
+        assert!(Journal::create(&scratch.0, scratch.1, &first).is_err(), "it is marked again");
+        let (opened, text) = Journal::open(&scratch.0, scratch.1).unwrap();
+        assert_eq!((text.trim(), opened.length), ("\"stopping\"", 12));
     }
 
     #[test]

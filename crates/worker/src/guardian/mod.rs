@@ -50,9 +50,9 @@ use sterna_executor::guardian::{Found, Guardian};
 use sterna_model::{RunId, Span};
 
 pub(crate) use self::{
-    frames::{Channel, LENGTH_MAX, Line},
+    frames::{Channel, FDS_MAX, LENGTH_MAX, Line},
     hold::{Holding, has_ended},
-    kept::{RUNS, confirmed},
+    kept::{JOURNAL, RUNS, SPARE_JOURNAL, confirmed},
     launch::{Launched, connect},
     words::{
         Ask, ContractWord, ExitWord, FateWord, HeldWord, Plan, RoleWord, RuntimeWord, Say,

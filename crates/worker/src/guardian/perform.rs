@@ -41,6 +41,12 @@ impl Serving {
                 }
                 return;
             }
+            Ask::Claims { run } => {
+                if let Some(driven) = self.runs.get_mut(&run).filter(|_| self.core.hears(socket)) {
+                    driven.claims.extend(fds);
+                }
+                return;
+            }
             Ask::Freeze { run, is_frozen } => {
                 if let Some(driven) = self.runs.get_mut(&run).filter(|_| self.core.hears(socket)) {
                     driven.is_frozen = is_frozen;
@@ -80,7 +86,10 @@ impl Serving {
                 }
                 self.say(socket, &Say::Adopted { held, has_images: true }, None);
             }
-            Effect::Tell(socket, run, fate) => self.tell(socket, run, &fate),
+            Effect::Tell(socket, run, fate) => {
+                self.touched.insert(run);
+                self.tell(socket, run, &fate);
+            }
             Effect::Pong(socket, number) => self.say(socket, &Say::Pong { number }, None),
             // A stamp that is not kept only makes the next guardian stop earlier.
             Effect::Keep(kept) => drop(self.state.write(kept)),
@@ -93,8 +102,7 @@ impl Serving {
                 self.runs.remove(&run);
                 self.unwatch(run);
             }
-            // What became of its runs is for the next guardian to tell: it must stand somewhere.
-            Effect::Exit => self.is_over = !self.is_behind,
+            Effect::Exit => self.is_over = true,
         }
     }
 
@@ -199,20 +207,19 @@ impl Serving {
     pub(super) fn record(&mut self, run: RunId) {
         let Some(driven) = self.runs.get_mut(&run) else { return };
         let fates = self.core.fates(run);
-        for fate in fates.iter().skip(driven.recorded) {
-            let kept = match fate {
-                // That it was let go stands there already.
-                Fate::Started(_) => Ok(()),
-                Fate::NotStarted(..) | Fate::Stopping(_) | Fate::Exited(..) | Fate::Empty => {
-                    driven.journal.add(&Entry::Fate(FateWord::of(fate)))
-                }
-            };
-            if kept.is_err() {
-                // A full disk. Its worker is told all the same, and it is tried again.
-                self.is_behind = true;
-                return;
+        let news = fates.iter().skip(driven.recorded).filter_map(|fate| match fate {
+            // That it was let go stands there already.
+            Fate::Started(_) => None,
+            Fate::NotStarted(..) | Fate::Stopping(_) | Fate::Exited(..) | Fate::Empty => {
+                Some(Entry::Fate(FateWord::of(fate)))
             }
-            driven.recorded += 1;
+        });
+        let news: Vec<Entry> = news.collect();
+        if driven.journal.add_all(&news).is_ok() {
+            driven.recorded = fates.len();
+        } else {
+            // A full disk. Its worker is told all the same, and it is tried again.
+            self.is_behind = true;
         }
     }
 

@@ -44,6 +44,8 @@ pub(super) struct Driven {
     pub(super) is_dying: bool,
     /// Whether what stood above one of its commands was killed, so that what was below fell to us.
     pub(super) has_strays: bool,
+    /// The names of its ports.
+    pub(super) claims: Vec<OwnedFd>,
     /// Whether its processes may stand still.
     pub(super) is_frozen: bool,
     /// How many of its fates stand in the journal.
@@ -103,6 +105,7 @@ impl Driven {
             is_stopping: false,
             is_dying: false,
             has_strays: false,
+            claims: Vec::new(),
             is_frozen: false,
             recorded: 0,
         }

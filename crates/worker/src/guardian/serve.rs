@@ -1,7 +1,7 @@
 //! The guardian's loop: it waits, asks the core, and does what it says.
 
 use std::{
-    collections::{BTreeMap, VecDeque},
+    collections::{BTreeMap, BTreeSet, VecDeque},
     io,
     os::{
         fd::{AsFd, OwnedFd},
@@ -79,6 +79,10 @@ pub(super) struct Serving {
     pub(super) is_over: bool,
     /// Whether something that became of a run does not stand in its journal yet.
     pub(super) is_behind: bool,
+    /// Runs of which something new may have to be written before it is told.
+    pub(super) touched: BTreeSet<RunId>,
+    /// Connections that have no room for what is to be said.
+    waiting: BTreeSet<SocketId>,
     listener: UnixListener,
     signals: sys::Signals,
     epoll: OwnedFd,
@@ -110,6 +114,8 @@ impl Serving {
             inputs: VecDeque::from([Input::Tick]),
             is_over: false,
             is_behind: false,
+            touched: BTreeSet::new(),
+            waiting: BTreeSet::new(),
             listener,
             signals,
             epoll,
@@ -169,9 +175,11 @@ impl Serving {
             self.catch_up();
             self.drive();
             self.flush();
-            if self.is_over {
+            if self.is_over && !self.is_behind {
                 break;
             }
+            // What became of its runs is for the next guardian to tell: it must stand somewhere.
+            self.is_over = false;
             events.clear();
             let timeout = self.timeout();
             match epoll::wait(
@@ -225,9 +233,8 @@ impl Serving {
             let id = SocketId::new(self.next_socket);
             self.next_socket += 1;
             let Ok(channel) = Channel::new(socket) else { continue };
-            let flags = epoll::EventFlags::IN | epoll::EventFlags::OUT | epoll::EventFlags::ET;
             let data = epoll::EventData::new_u64(self.token(Source::Socket(id)));
-            if epoll::add(&self.epoll, &channel, data, flags).is_ok() {
+            if epoll::add(&self.epoll, &channel, data, epoll::EventFlags::IN).is_ok() {
                 self.channels.insert(id, channel);
             }
         }
@@ -342,7 +349,13 @@ impl Serving {
         };
         let Some(sync) = &proc.sync else { return };
         let mut said = [0; 8];
-        let length = match rustix::net::recv(sync, &mut said, rustix::net::RecvFlags::DONTWAIT) {
+        let mut hear = || rustix::net::recv(sync, &mut said, rustix::net::RecvFlags::DONTWAIT);
+        let heard = match hear() {
+            // It has ended before it took its go byte, which is told once, and before what it has said.
+            Err(rustix::io::Errno::CONNRESET) => hear(),
+            heard => heard,
+        };
+        let length = match heard {
             Ok((length, _)) => length,
             Err(rustix::io::Errno::AGAIN) => return,
             Err(_) => 0,
@@ -464,18 +477,20 @@ impl Serving {
     pub(super) fn drive(&mut self) {
         let mut effects = Vec::new();
         while let Some(input) = self.inputs.pop_front() {
-            let run = concerned(&input);
+            self.touched.extend(concerned(&input));
             self.core.step(boot_time(), input, &mut effects);
-            if let Some(run) = run {
-                self.record(run);
-            }
             for effect in effects.drain(..) {
                 self.perform(effect);
             }
         }
     }
 
+    /// Says what there is to say, once it stands in the journals: all that became of a run since is
+    /// one write.
     fn flush(&mut self) {
+        for run in std::mem::take(&mut self.touched) {
+            self.record(run);
+        }
         let failed: Vec<SocketId> = self
             .channels
             .iter_mut()
@@ -484,8 +499,35 @@ impl Serving {
         for socket in failed {
             self.hang_up(socket);
         }
+        self.watch_room();
         if !self.inputs.is_empty() {
             self.drive();
+        }
+    }
+}
+
+impl Serving {
+    /// Waits for room where something waits to be sent, and nowhere else: it would wake us whenever
+    /// the other end has read.
+    fn watch_room(&mut self) {
+        for (socket, channel) in &self.channels {
+            let is_waiting = channel.is_waiting();
+            if is_waiting == self.waiting.contains(socket) {
+                continue;
+            }
+            let is_it = |source: &Source| *source == Source::Socket(*socket);
+            let token = self.sources.iter().find(|(_, source)| is_it(source));
+            let Some((token, _)) = token else { continue };
+            let mut flags = epoll::EventFlags::IN;
+            flags.set(epoll::EventFlags::OUT, is_waiting);
+            let data = epoll::EventData::new_u64(*token);
+            if epoll::modify(&self.epoll, channel, data, flags).is_ok() {
+                if is_waiting {
+                    self.waiting.insert(*socket);
+                } else {
+                    self.waiting.remove(socket);
+                }
+            }
         }
     }
 }
@@ -505,15 +547,23 @@ const fn concerned(input: &Input) -> Option<RunId> {
 
 /// Why a process has not become its command, for people.
 fn not_begun(step: sys::Step, error: &io::Error) -> String {
-    let what = match step {
-        sys::Step::Group => "cannot make its process group",
-        sys::Step::Streams => "cannot give it its pipes",
-        sys::Step::Rlimits => "cannot set its resource limits",
-        sys::Step::User => "cannot become its user",
-        sys::Step::Directory => "cannot enter its directory",
-        sys::Step::Privileges => "cannot give up privileges",
-        sys::Step::Exec => "cannot run the command",
-        sys::Step::Between => "cannot make the process above the command",
+    let (what, remedy) = match step {
+        sys::Step::Group => ("cannot make its process group", "try again"),
+        sys::Step::Streams => ("cannot give it its pipes", "let the worker have more open files"),
+        sys::Step::Rlimits => {
+            ("cannot set its resource limits", "ask in rlimits for no more than the worker has")
+        }
+        sys::Step::User => ("cannot become its user", "only a worker that is root can do that"),
+        sys::Step::Directory => {
+            ("cannot enter its directory", "let its user enter it, or leave out directory")
+        }
+        sys::Step::Privileges => ("cannot give up privileges", "leave out signals.death"),
+        sys::Step::Exec => {
+            ("cannot run the command", "see that it, and what it is interpreted by, is there")
+        }
+        sys::Step::Between => {
+            ("cannot make the process above the command", "let the worker have more processes")
+        }
     };
     if error.raw_os_error() == Some(libc::E2BIG) {
         return format!(
@@ -521,7 +571,7 @@ fn not_begun(step: sys::Step, error: &io::Error) -> String {
              together a quarter of the stack's limit; put what is long into a file, and give its path"
         );
     }
-    format!("{what}: {error}")
+    format!("{what}: {error}; {remedy}")
 }
 
 /// The signal with this number, if there is one that can be sent to all of a run.

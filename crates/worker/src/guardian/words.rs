@@ -54,6 +54,10 @@ pub(crate) enum Ask {
         part: u32,
         streams: Vec<StreamWord>,
     },
+    /// The names of a run's ports come with it, to be kept for as long as it is.
+    Claims {
+        run: RunId,
+    },
     /// Stops every process of a run where it is, or lets it go on.
     Freeze {
         run: RunId,

@@ -186,6 +186,29 @@ fn a_second_worker_is_refused_while_the_first_lives() {
     worker.end_by("TERM");
 }
 
+fn what_was_frozen_goes_on_under_the_next_worker(runtime: Runtime) {
+    for isolation in runtime.isolations() {
+        let place = Place::with(runtime);
+        let mut worker = Worker::start_with(&place, isolation);
+        let beats = place.path.join("beats");
+        let program = format!("while :; do echo x >> {}; sleep 0.02; done", beats.display());
+        let kept = json!({ "when_worker_exits": KEEP });
+        worker.start_run(&place, 1, &["sh", "-c", &program], kept);
+        let count = || std::fs::read_to_string(&beats).unwrap_or_default().len();
+        wait_until("it beats", LONG, || count() > 4);
+        worker.tell(&json!({ "freeze": { "is_frozen": true } }));
+        worker.tell(&json!({ "ping": { "number": 3 } }));
+        worker.hear("that the guardian has heard", |said| said["pong"] == 3);
+        worker.kill();
+        let mut next = Worker::start_with(&place, isolation);
+        let before = count();
+        wait_until("it beats again", LONG, || count() > before + 4);
+        next.tell(&json!({ "kill": { "run": run(1) } }));
+        assert_eq!(next.end(1)["completed"], "Request", "{isolation}");
+        next.end_by("TERM");
+    }
+}
+
 fn a_rebirth_keeps_what_runs(runtime: Runtime) {
     let place = Place::with(runtime);
     let mut worker = Worker::start(&place);
@@ -206,5 +229,6 @@ for_each_runtime!(
     what_a_run_said_of_its_status_outlives_the_worker_that_read_it,
     a_kept_run_goes_at_its_deadline_when_no_worker_comes,
     the_next_worker_sweeps_what_was_left_when_both_were_killed,
+    what_was_frozen_goes_on_under_the_next_worker,
     a_rebirth_keeps_what_runs,
 );

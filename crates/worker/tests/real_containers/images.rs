@@ -24,7 +24,7 @@ fn assert_refused(place: &Place, worker: &mut Worker, cases: &[(&[&str], Value, 
         worker.tell(&json!({ "acknowledge": { "run": run(number) } }));
     }
     wait_until("nothing of them is left", LONG, || {
-        let runs = std::fs::read_dir(place.path.join("runs")).unwrap().count();
+        let runs = place.runs();
         runs == 0 && groups_of_runs(place) == 0
     });
 }

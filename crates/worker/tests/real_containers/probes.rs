@@ -1,10 +1,17 @@
 //! Commands that ask how a run is: they outlive no timeout, cost nothing for good, and end no run.
 
-use std::{fs, os::unix::fs::PermissionsExt, path::Path};
+use std::{
+    fs,
+    io::Write,
+    net::{Ipv4Addr, TcpListener},
+    os::unix::fs::PermissionsExt,
+    path::Path,
+    time::Duration,
+};
 
 use serde_json::{Value, json};
 
-use crate::worker::{LONG, Place, Runtime, Worker, run, wait_until};
+use crate::worker::{LONG, Place, Runtime, Worker, instant, run, wait_until};
 
 /// A monitor that asks often, by what a shell runs.
 fn often(command: &str, timeout: &str) -> Value {
@@ -89,6 +96,42 @@ fn a_probe_that_hangs_is_killed(runtime: Runtime) {
         assert_eq!(worker.end(1)["completed"], "Request", "{isolation}");
         worker.end_by("TERM");
     }
+}
+
+/// Gives a byte now and then to everybody who asks at this port, and never a line.
+fn drip(port: u16) {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).unwrap();
+    std::thread::spawn(move || {
+        for mut stream in listener.incoming().map_while(Result::ok) {
+            std::thread::spawn(move || {
+                while stream.write_all(b"x").is_ok() {
+                    std::thread::sleep(Duration::from_millis(100)); // why: it is to be slow
+                }
+            });
+        }
+    });
+}
+
+#[test]
+fn who_answers_a_byte_at_a_time_does_not_answer_in_time() {
+    let place = Place::new();
+    let mut worker = Worker::start(&place);
+    let mut readiness = often("", "300ms");
+    readiness["probe"] = json!({ "http": ["web", "/"] });
+    let more = json!({ "ports": ["web"], "readiness": readiness });
+    worker.start_run(&place, 1, &["sh", "-c", "echo $PORT_WEB; exec sleep 1000"], more);
+    wait_until("it is up", LONG, || !place.output(&run(1), "stdout").is_empty());
+    drip(place.output(&run(1), "stdout").trim().parse().unwrap());
+    let threads = || fs::read_dir(format!("/proc/{}/task", worker.pid())).unwrap().count();
+    let (begun, mut most) = (instant(), 0);
+    while begun.elapsed() < Duration::from_secs(4) {
+        most = most.max(threads());
+        std::thread::sleep(Duration::from_millis(20)); // why: threads that are few tell nobody
+    }
+    assert!(most <= 10, "the worker has {most} threads");
+    worker.tell(&json!({ "kill": { "run": run(1) } }));
+    worker.end(1);
+    worker.end_by("TERM");
 }
 
 for_each_runtime!(

@@ -33,6 +33,19 @@ fn what_cannot_be_started_says_why_and_leaves_nothing() {
         (&["true"], json!({ "limits": { "pids": 0 } }), "cannot limit pids to 0"),
         (&["true"], json!({ "rlimits": { "speed": 1 } }), "no resource limit is called 'speed'"),
         (&[], json!({}), "the command is empty"),
+        (&["true"], json!({ "env": { "A=B": "c" } }), "the name 'A=B'"),
+        (&["true"], json!({ "ports": ["http", "http"] }), "both become PORT_HTTP"),
+        (
+            &["true"],
+            json!({ "limits": { "cpu": "99999999999" } }),
+            "no machine has so many processors",
+        ),
+        (
+            &["true"],
+            json!({ "rlimits": { "nofile": 99_999_999_999_u64 } }),
+            "ask in rlimits for no more",
+        ),
+        (&["true"], json!({ "user": "nobody", "directory": "/root" }), "let its user enter it"),
         (&["true"], json!({ "setup": [["no-such-setup"]] }), "no 'no-such-setup'"),
     ];
     for (number, (command, more, _)) in (1..).zip(&cases) {
@@ -46,7 +59,7 @@ fn what_cannot_be_started_says_why_and_leaves_nothing() {
         worker.tell(&json!({ "acknowledge": { "run": run(number) } }));
     }
     wait_until("nothing of them is left", LONG, || {
-        let runs = std::fs::read_dir(place.path.join("runs")).unwrap().count();
+        let runs = place.runs();
         let groups = place.groups().into_iter();
         let groups: usize = groups
             .map(|group| {

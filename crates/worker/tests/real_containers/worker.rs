@@ -102,6 +102,12 @@ impl Place {
         json!({ "rootfs": self.path.join("rootfs"), "mounts": [mount] })
     }
 
+    /// How many runs have a directory here.
+    pub(crate) fn runs(&self) -> usize {
+        let entries = fs::read_dir(self.path.join("runs")).unwrap().flatten();
+        entries.filter(|entry| entry.file_name().to_string_lossy().starts_with("run-")).count()
+    }
+
     /// The work directory of a run, as that sees it.
     pub(crate) fn work(&self, run: &str) -> PathBuf {
         match self.runtime {
