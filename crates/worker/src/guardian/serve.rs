@@ -171,10 +171,11 @@ impl Serving {
     /// Works until nothing is left to be guarded.
     pub(super) fn work(&mut self) -> io::Result<()> {
         let mut events = Vec::with_capacity(64);
-        while !self.is_over {
+        loop {
             self.catch_up();
             self.drive();
             self.flush();
+            self.record_news();
             if self.is_over && !self.is_behind {
                 break;
             }
@@ -485,12 +486,16 @@ impl Serving {
         }
     }
 
-    /// Says what there is to say, once it stands in the journals: all that became of a run since is
-    /// one write.
-    fn flush(&mut self) {
+    fn record_news(&mut self) {
         for run in std::mem::take(&mut self.touched) {
             self.record(run);
         }
+    }
+
+    /// Says what there is to say, once it stands in the journals: all that became of a run since is
+    /// one write.
+    fn flush(&mut self) {
+        self.record_news();
         let failed: Vec<SocketId> = self
             .channels
             .iter_mut()

@@ -143,6 +143,24 @@ fn what_a_run_said_of_its_status_outlives_the_worker_that_read_it(runtime: Runti
     worker.end_by("TERM");
 }
 
+fn how_a_run_ended_is_known_after_worker_and_guardian_have_gone(runtime: Runtime) {
+    let place = Place::with(runtime);
+    let mut worker = Worker::start(&place);
+    worker.start_run(
+        &place,
+        1,
+        &["sh", "-c", "trap 'exit 6' TERM; echo up; while :; do sleep 0.02; done"],
+        json!({}),
+    );
+    wait_until("it is up", LONG, || place.output(&run(1), "stdout").contains("up"));
+    worker.kill();
+    wait_until("the guardian has gone", LONG, || place.guardian().is_none());
+    let mut next = Worker::start(&place);
+    let end = next.end(1);
+    assert_eq!((&end["completed"], &end["exit"]), (&json!("WorkerExit"), &json!("Code(6)")));
+    next.end_by("TERM");
+}
+
 fn a_kept_run_goes_at_its_deadline_when_no_worker_comes(runtime: Runtime) {
     let place = Place::with(runtime);
     let mut worker = Worker::start(&place);
@@ -227,6 +245,7 @@ for_each_runtime!(
     what_is_kept_outlives_its_worker_and_is_taken_over_by_the_next,
     the_next_worker_tells_why_an_end_was_asked_for,
     what_a_run_said_of_its_status_outlives_the_worker_that_read_it,
+    how_a_run_ended_is_known_after_worker_and_guardian_have_gone,
     a_kept_run_goes_at_its_deadline_when_no_worker_comes,
     the_next_worker_sweeps_what_was_left_when_both_were_killed,
     what_was_frozen_goes_on_under_the_next_worker,
