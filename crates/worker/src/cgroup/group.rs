@@ -267,12 +267,21 @@ impl Group {
             drop(fs::write(path.join("cgroup.kill"), "1"));
             return;
         }
+        // Nobody is born while all are frozen; KILL takes effect when they thaw.
+        let freezer = self.one.iter().find(|(known, _)| *known == Controller::Freezer);
+        let freeze = |state: &str| {
+            if let Some((_, path)) = freezer {
+                drop(fs::write(path.join("freezer.state"), state));
+            }
+        };
+        freeze("FROZEN");
         for path in self.paths() {
             let name = path.file_name().unwrap_or_default().to_string_lossy();
             for process in super::usage::processes(path) {
                 super::discover::end_process(process, &name);
             }
         }
+        freeze("THAWED");
     }
 
     /// Removes the groups, and those that were made below them.

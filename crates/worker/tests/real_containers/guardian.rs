@@ -44,7 +44,11 @@ fn a_guardian_that_is_killed_is_replaced_and_its_runs_live_on_supervised(runtime
         // Deadlines go on, from what was kept; and so do orders.
         assert_eq!(worker.end(3)["completed"], "Deadline", "{isolation}");
         worker.tell(&json!({ "stop": { "run": run(2), "grace": "1s" } }));
-        assert_eq!(worker.end(2)["completed"], "Request", "{isolation}");
+        let end = worker.end(2);
+        assert_eq!(end["completed"], "Request", "{isolation}");
+        if *isolation != "tree" {
+            assert_eq!(end["exit"], "Signal(15)", "{isolation}: its group was not asked to end");
+        }
         // New work begins as before.
         worker.start_run(&place, 4, &["true"], json!({}));
         assert_eq!(worker.end(4)["exit"], "Code(0)");
@@ -185,6 +189,31 @@ fn the_next_worker_sweeps_what_was_left_when_both_were_killed(runtime: Runtime) 
         signal(guardian, "KILL");
         worker.kill();
         assert!(!place.marked().is_empty());
+        let next = Worker::start_with(&place, isolation);
+        assert_gone(&place, isolation);
+        next.end_by("TERM");
+    }
+}
+
+/// Each forks the next and ends: whoever kills one after the other comes too late.
+#[test]
+fn the_next_worker_sweeps_what_runs_away_from_it() {
+    for isolation in ["cgroup2", "freezer"] {
+        let place = Place::new();
+        let script = place.path.join("chain");
+        std::fs::write(&script, "#!/bin/sh\n\"$0\" &\n").unwrap();
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        std::fs::set_permissions(&script, mode).unwrap();
+        let mut worker = Worker::start_with(&place, isolation);
+        let program = format!("{} & sleep 1000", script.display());
+        worker.start_run(&place, 1, &["sh", "-c", &program], json!({}));
+        worker.wait_for_state(1, "Running");
+        let guardian = place.guardian().unwrap();
+        signal(worker.pid(), "STOP");
+        signal(guardian, "KILL");
+        worker.kill();
+        // Its journal is gone, as after a disk was restored: only the groups tell of it.
+        std::fs::remove_dir_all(place.path.join("runs").join(run(1))).unwrap();
         let next = Worker::start_with(&place, isolation);
         assert_gone(&place, isolation);
         next.end_by("TERM");
