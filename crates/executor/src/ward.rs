@@ -191,6 +191,11 @@ impl Ward {
         }
     }
 
+    /// An earlier worker has asked for this part, and its guardian takes only greater ones.
+    pub fn number_probes_after(&mut self, last: Part) {
+        self.next_probe = self.next_probe.max(Part::new(last.get().saturating_add(1)));
+    }
+
     /// The number of a command that answers a probe.
     pub fn probe_by_command(&mut self, question: Question, probe: ProbeId) -> Part {
         let part = self.next_probe;
@@ -554,6 +559,18 @@ mod tests {
             assert_eq!(step(&mut other, Input::Held(phase, part)), [], "{phase:?} {part:?}");
         }
         assert!(told(&mut other, Fate::Started(main)).contains(&Effect::Became(State::Running)));
+    }
+
+    #[test]
+    fn probes_of_a_later_worker_are_numbered_after_those_of_the_earlier_ones() {
+        let mut ward = Ward::adopt(at(1), Spec::default(), at(0), Some(Part::new(0)));
+        ward.number_probes_after(Part::new(0));
+        ward.number_probes_after(Part::new(7));
+        ward.number_probes_after(Part::new(3));
+        let probe = crate::monitor::Monitor::new(at(1), crate::monitor::Limits::default())
+            .tick(at(1))
+            .expect("the first probe is due at once");
+        assert_eq!(ward.probe_by_command(Question::IsWell, probe), Part::new(8));
     }
 
     #[test]

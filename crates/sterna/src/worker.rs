@@ -57,7 +57,8 @@ pub(crate) struct Args {
     #[arg(long = "has", value_name = "NAME=COUNT", value_parser = countable, value_delimiter = ',')]
     countables: Vec<(Name, u64)>,
     /// How many containers it holds at most
-    #[arg(long, value_name = "COUNT", default_value_t = Given::default().containers)]
+    #[arg(long, value_name = "COUNT", default_value_t = Given::default().containers,
+        value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     containers: u64,
     /// Ask the leader for no new work (yes), or for work again (no)
     #[arg(long, value_name = "YES|NO", value_parser = yes_or_no)]
@@ -113,6 +114,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
         stack: args.stack.map(text),
         amounts: machine.amounts,
         gpus: machine.gpus,
+        runtime: machine.runtime.as_ref().map(|runtime| runtime.name.to_owned()),
         missing: machine.missing,
     };
     say(clock::wall_time(), &format!("worker {name} begins life {life} in {}", path.display()));

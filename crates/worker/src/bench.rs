@@ -21,7 +21,7 @@ use crate::{
     Containers, Directory,
     cgroup::{Cgroups, Hold, Isolation, Kind},
     clock::wall_time,
-    containers::{Event, Options},
+    containers::{Event, Options, spare_journal},
     directory::Layout,
     guardian::{self, Ask, Channel, ContractWord, FateWord, Line, Plan, RoleWord, Say},
     logs::{Limits, Logs},
@@ -157,6 +157,8 @@ struct Asked {
     cgroups: Cgroups,
     layout: Layout,
     step: Step,
+    /// Directories of runs that are over.
+    spare: Vec<PathBuf>,
 }
 
 impl Asked {
@@ -164,8 +166,14 @@ impl Asked {
         let layout = directory.layout();
         let cgroups = Cgroups::discover(&layout.group, Isolation::Cgroup2);
         let launched = guardian::connect(&layout.path)?;
-        let mut asked =
-            Self { channel: launched.channel, child: launched.child, cgroups, layout, step };
+        let mut asked = Self {
+            channel: launched.channel,
+            child: launched.child,
+            cgroups,
+            layout,
+            step,
+            spare: Vec::new(),
+        };
         let incarnation = directory.incarnation();
         asked.channel.push(&Ask::Adopt { incarnation, process: 1 }, Vec::new());
         asked.channel.flush()?;
@@ -195,7 +203,10 @@ impl Asked {
     }
 
     fn ask(&mut self, run: RunId) -> io::Result<()> {
-        std::fs::create_dir(self.layout.run(run))?;
+        match self.spare.pop() {
+            Some(spare) => std::fs::rename(spare, self.layout.run(run))?,
+            None => std::fs::create_dir(self.layout.run(run))?,
+        }
         // Without a cgroup it is held by one that is not there, so that its end alone counts.
         let mut hold = Hold::Freezer(self.layout.path.join("none"));
         if self.step == Step::Cgroup {
@@ -219,6 +230,8 @@ impl Asked {
             stop: StopSignal { signal: libc::SIGTERM, to: To::Process },
             leaf: None,
             runtime: None,
+            owner: None,
+            timeout_ms: None,
         });
         let contract = ContractWord { stop_after_ms: None, is_kept: false };
         let role = RoleWord::Main;
@@ -233,7 +246,13 @@ impl Asked {
             let limits = work::Limits::default();
             self.cgroups.group(&run.to_string(), &limits, Kind::Process).remove()?;
         }
-        std::fs::remove_dir_all(self.layout.run(run))
+        // As with containers, its directory is used again.
+        let directory = self.layout.run(run);
+        spare_journal(&std::fs::File::open(&directory)?.into())?;
+        let spare = directory.with_file_name(format!(".{run}"));
+        std::fs::rename(&directory, &spare)?;
+        self.spare.push(spare);
+        Ok(())
     }
 
     /// The next run that is over, if what was said last tells of one.

@@ -3,7 +3,8 @@
 //! ```text
 //!   worker.lock     held by the worker        guardian.lock, .sock, .state, .log   the guardian's
 //!   id, life        who this directory is     runs/<run>/   journal, work/, oci/,
-//!                                               work.json, asked.json, end.json
+//!                                               work.json, asked.json, status, end.json
+//!                                             runs/.spare-<n>/   of a run that is over
 //!   logs/           what runs wrote, and what was said of them, after their end, too
 //! ```
 //!

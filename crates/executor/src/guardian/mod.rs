@@ -144,7 +144,7 @@ pub enum Effect {
     Clone(RunId, Part),
     /// Let the process go on to its command.
     Go(RunId, Part),
-    /// Let the process end without its command.
+    /// End the process of this part alone: before its command, or because its time is over.
     Abort(RunId, Part),
     /// Send the stop signal to every process of a run.
     Terminate(RunId),
@@ -206,6 +206,11 @@ impl Guardian {
     /// What became of a run so far, to be kept for the next guardian before anybody is told.
     pub fn fates(&self, run: RunId) -> &[Fate] {
         self.runs.get(&run).map_or(&[], Held::fates)
+    }
+
+    /// The newest part of a run that is known here, probes included: only greater ones are new.
+    pub fn last(&self, run: RunId) -> Option<Part> {
+        self.runs.get(&run).and_then(Held::last)
     }
 
     /// The runs that are over and of which nobody has taken note.
@@ -317,7 +322,9 @@ impl Guardian {
             Request::Spawn(run, spawn, part, role) => {
                 let kill_wait = Some(self.kill_wait);
                 self.runs.entry(run).or_insert_with(|| Held::new(spawn, kill_wait));
-                self.with(run, effects, |held, effects| held.spawn(run, part, role, effects));
+                self.with(run, effects, |held, effects| {
+                    held.spawn(now, run, (part, role), effects);
+                });
             }
             Request::Stop(run, grace) => {
                 if let Some(held) = self.runs.get_mut(&run) {

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use sterna_model::{BootTime, Span};
+
 /// One command of a run, counted by whoever asks for it; later ones are greater.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Part(u32);
@@ -25,8 +27,8 @@ pub enum Role {
     Setup,
     /// The work itself: when it ends, the run ends.
     Main,
-    /// Asks whether the work is well; nothing follows from its end.
-    Probe,
+    /// Asks whether the work is well; nothing follows from its end. Within so long it must be over.
+    Probe(Option<Span>),
 }
 
 /// How far a part has come.
@@ -42,43 +44,84 @@ pub(super) enum Progress {
 
 /// All parts of one run that were ever asked for.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Parts(BTreeMap<Part, (Role, Progress)>);
+pub(super) struct Parts {
+    known: BTreeMap<Part, (Role, Progress)>,
+    /// When each probe that is not over is ended; said once.
+    until: BTreeMap<Part, BootTime>,
+}
 
 impl Parts {
     pub(super) fn get(&self, part: Part) -> Option<(Role, Progress)> {
-        self.0.get(&part).copied()
+        self.known.get(&part).copied()
     }
 
     /// The newest that is no probe.
     pub(super) fn newest(&self) -> Option<Part> {
         let is_step = |role: Role| match role {
             Role::Setup | Role::Main => true,
-            Role::Probe => false,
+            Role::Probe(_) => false,
         };
-        self.0.iter().rev().find(|(_, (role, _))| is_step(*role)).map(|(part, _)| *part)
+        self.known.iter().rev().find(|(_, (role, _))| is_step(*role)).map(|(part, _)| *part)
+    }
+
+    /// The newest of all.
+    pub(super) fn last(&self) -> Option<Part> {
+        self.known.keys().next_back().copied()
+    }
+
+    /// When the first probe must be over.
+    pub(super) fn due(&self) -> Option<BootTime> {
+        self.until.values().min().copied()
+    }
+
+    /// The probes whose time is over.
+    pub(super) fn take_late(&mut self, now: BootTime) -> Vec<Part> {
+        let late = self.until.iter().filter(|(_, until)| now >= **until);
+        let late: Vec<Part> = late.map(|(part, _)| *part).collect();
+        self.until.retain(|part, _| !late.contains(part));
+        late
     }
 
     /// Whether the work itself was asked for, and is no more.
     pub(super) fn is_main_over(&self) -> bool {
-        self.0
+        self.known
             .values()
             .any(|(role, progress)| matches!((role, progress), (Role::Main, Progress::Over)))
     }
 
     /// Takes in a part; gives whether it is new.
-    pub(super) fn insert(&mut self, part: Part, role: Role, progress: Progress) -> bool {
-        let is_new = self.0.keys().next_back().is_none_or(|last| *last < part);
+    pub(super) fn insert(
+        &mut self,
+        now: BootTime,
+        part: Part,
+        role: Role,
+        progress: Progress,
+    ) -> bool {
+        let is_new = self.last().is_none_or(|last| last < part);
         if is_new {
             // Probes come for as long as the run lives; what they became is not asked again.
-            self.0.retain(|_, known| !matches!(known, (Role::Probe, Progress::Over)));
-            self.0.insert(part, (role, progress));
+            self.known.retain(|_, known| !matches!(known, (Role::Probe(_), Progress::Over)));
+            self.known.insert(part, (role, progress));
+        }
+        match (role, progress) {
+            (Role::Probe(Some(timeout)), Progress::Cloning | Progress::Going) if is_new => {
+                self.until.insert(part, now.plus(timeout));
+            }
+            (
+                Role::Probe(_) | Role::Setup | Role::Main,
+                Progress::Cloning | Progress::Going | Progress::Over,
+            ) => {}
         }
         is_new
     }
 
     pub(super) fn advance(&mut self, part: Part, to: Progress) {
-        if let Some((_, progress)) = self.0.get_mut(&part) {
+        if let Some((_, progress)) = self.known.get_mut(&part) {
             *progress = to;
+        }
+        match to {
+            Progress::Over => drop(self.until.remove(&part)),
+            Progress::Cloning | Progress::Going => {}
         }
     }
 }

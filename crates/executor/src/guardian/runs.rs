@@ -117,7 +117,7 @@ impl Held {
                 // What was never let go has ended by itself.
                 held.kill_at = (is_stopping || part.is_none()).then_some(now);
                 if let Some((part, role)) = part {
-                    held.parts.insert(part, role, Progress::Going);
+                    held.parts.insert(now, part, role, Progress::Going);
                     held.fates.push(Fate::Started(part));
                 }
                 held
@@ -132,6 +132,11 @@ impl Held {
     /// The newest of its steps that was asked for here, or found.
     pub(super) fn newest(&self) -> Option<Part> {
         self.parts.newest()
+    }
+
+    /// The newest of its parts, probes included.
+    pub(super) fn last(&self) -> Option<Part> {
+        self.parts.last()
     }
 
     pub(super) const fn is_over(&self) -> bool {
@@ -149,7 +154,7 @@ impl Held {
     fn note(&mut self, role: Role, fate: Fate) {
         match role {
             Role::Setup | Role::Main => self.fates.push(fate),
-            Role::Probe => self.passing.push(fate),
+            Role::Probe(_) => self.passing.push(fate),
         }
     }
 
@@ -163,7 +168,9 @@ impl Held {
     pub(super) fn due(&self, confirmed: Option<BootTime>) -> Option<BootTime> {
         let kill = self.kill_at.filter(|_| !self.was_killed);
         match self.phase {
-            Phase::Live => self.stop_at(confirmed).into_iter().chain(kill).min(),
+            Phase::Live => {
+                self.stop_at(confirmed).into_iter().chain(kill).chain(self.parts.due()).min()
+            }
             Phase::Stopping => {
                 let stop = self.stop_at(confirmed).filter(|_| !self.is_hurried && !self.was_killed);
                 kill.into_iter().chain(stop).min()
@@ -181,6 +188,9 @@ impl Held {
         kill_wait: Span,
         effects: &mut Vec<Effect>,
     ) {
+        for part in self.parts.take_late(now) {
+            effects.push(Effect::Abort(run, part));
+        }
         let due = self.stop_at(confirmed).filter(|stop| now >= *stop);
         // Who was asleep gives no more time than is left; and a kill wait that was raised since gives
         // none beyond what its leader counts with.
@@ -203,16 +213,22 @@ impl Held {
     }
 
     /// Begins a part, if it is new and the run goes on.
-    pub(super) fn spawn(&mut self, run: RunId, part: Part, role: Role, effects: &mut Vec<Effect>) {
+    pub(super) fn spawn(
+        &mut self,
+        now: BootTime,
+        run: RunId,
+        (part, role): (Part, Role),
+        effects: &mut Vec<Effect>,
+    ) {
         match self.phase {
             // A part that is known is never begun again.
             Phase::Cloning | Phase::Live => {
-                if self.parts.insert(part, role, Progress::Cloning) {
+                if self.parts.insert(now, part, role, Progress::Cloning) {
                     effects.push(Effect::Clone(run, part));
                 }
             }
             Phase::Stopping | Phase::Empty => {
-                if self.parts.insert(part, role, Progress::Over) {
+                if self.parts.insert(now, part, role, Progress::Over) {
                     let why = "the run was being stopped already".to_owned();
                     self.note(role, Fate::NotStarted(part, why));
                 }
@@ -336,14 +352,14 @@ impl Held {
     fn follow(&mut self, run: RunId, role: Role, effects: &mut Vec<Effect>) {
         match (role, self.phase) {
             // Nothing was ever let go, so nothing is left.
-            (Role::Setup | Role::Main | Role::Probe, Phase::Cloning) => {
+            (Role::Setup | Role::Main | Role::Probe(_), Phase::Cloning) => {
                 self.phase = Phase::Empty;
                 self.fates.push(Fate::Empty);
             }
             // What the work has left behind goes too.
             (Role::Main, Phase::Live | Phase::Stopping) => self.kill(run, effects),
-            (Role::Setup | Role::Probe, Phase::Live | Phase::Stopping)
-            | (Role::Setup | Role::Main | Role::Probe, Phase::Empty) => {}
+            (Role::Setup | Role::Probe(_), Phase::Live | Phase::Stopping)
+            | (Role::Setup | Role::Main | Role::Probe(_), Phase::Empty) => {}
         }
     }
 

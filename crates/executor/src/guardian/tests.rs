@@ -300,7 +300,7 @@ fn a_run_that_could_not_be_cloned_leaves_nothing() {
 fn no_part_begins_once_the_stop_has() {
     let mut guardian = guarding(STOPS);
     ask(&mut guardian, 1, 1, Request::Stop(run(1), KILL_WAIT));
-    let probe = Request::Spawn(run(1), STOPS, Part::new(2), Role::Probe);
+    let probe = Request::Spawn(run(1), STOPS, Part::new(2), Role::Probe(None));
     let effects = ask(&mut guardian, 1, 1, probe);
     assert!(
         matches!(&effects[..], [Effect::Tell(_, _, Fate::NotStarted(part, _))] if part.get() == 2),
@@ -313,7 +313,7 @@ fn what_became_of_probes_is_told_and_not_kept() {
     let mut guardian = guarding(KEEPS);
     for number in 2..100 {
         let probe = Part::new(number);
-        ask(&mut guardian, 1, 1, Request::Spawn(run(1), KEEPS, probe, Role::Probe));
+        ask(&mut guardian, 1, 1, Request::Spawn(run(1), KEEPS, probe, Role::Probe(None)));
         step(&mut guardian, 1, Input::Cloned(run(1), probe));
         step(&mut guardian, 1, Input::Execed(run(1), probe));
         let exited = Fate::Exited(probe, Exit::Code(0));
@@ -323,4 +323,38 @@ fn what_became_of_probes_is_told_and_not_kept() {
     let effects = adopt(&mut guardian, 2, 2, 2);
     let tells = effects.iter().filter(|effect| matches!(effect, Effect::Tell(..))).count();
     assert_eq!(tells, 1, "{effects:?}");
+}
+
+#[test]
+fn the_newest_part_is_known_to_whoever_numbers_the_next() {
+    let mut guardian = guarding(KEEPS);
+    assert_eq!(guardian.last(run(1)), Some(MAIN));
+    let probe = Part::new(5);
+    ask(&mut guardian, 1, 1, Request::Spawn(run(1), KEEPS, probe, Role::Probe(None)));
+    step(&mut guardian, 1, Input::Cloned(run(1), probe));
+    step(&mut guardian, 1, Input::Exited(run(1), probe, Exit::Code(0)));
+    assert_eq!(guardian.last(run(1)), Some(probe), "one that is over counts, too");
+    assert_eq!(guardian.last(run(9)), None);
+}
+
+#[test]
+fn a_probe_that_takes_too_long_is_ended_and_nothing_else_of_its_run() {
+    let mut guardian = guarding(KEEPS);
+    let probe = |number| {
+        let role = Role::Probe(Some(Span::from_secs(3)));
+        Request::Spawn(run(1), KEEPS, Part::new(number), role)
+    };
+    ask(&mut guardian, 1, 1, probe(2));
+    step(&mut guardian, 1, Input::Cloned(run(1), Part::new(2)));
+    assert_eq!(guardian.deadline(), Some(at(4)));
+    assert_eq!(step(&mut guardian, 3, Input::Tick), []);
+    assert_eq!(step(&mut guardian, 4, Input::Tick), [Effect::Abort(run(1), Part::new(2))]);
+    assert_eq!(step(&mut guardian, 5, Input::Tick), [], "said once");
+    let effects = step(&mut guardian, 5, Input::Exited(run(1), Part::new(2), Exit::Signal(9)));
+    assert_eq!(effects, [told(1, Fate::Exited(Part::new(2), Exit::Signal(9)))]);
+    // One that is over in time is not looked at again.
+    ask(&mut guardian, 6, 1, probe(3));
+    step(&mut guardian, 6, Input::Cloned(run(1), Part::new(3)));
+    step(&mut guardian, 7, Input::Exited(run(1), Part::new(3), Exit::Code(0)));
+    assert_eq!(step(&mut guardian, 20, Input::Tick), []);
 }

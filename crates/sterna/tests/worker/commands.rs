@@ -35,7 +35,7 @@ fn help_says_what_each_option_is() {
 
 #[test]
 fn what_is_mistyped_is_refused_with_what_to_write() {
-    let cases: [(&[&str], &str); 8] = [
+    let cases: [(&[&str], &str); 9] = [
         (&[], "--join <ADDR>"),
         (&["--join", "http://a:1"], "is a URL: write only HOST:PORT, such as 127.0.0.1:7411"),
         (&["--join", "a:99999"], "the port in 'a:99999' is no number from 1 to 65535"),
@@ -43,6 +43,7 @@ fn what_is_mistyped_is_refused_with_what_to_write() {
         (&["--join", "localhost", "--name", "No Name"], "No Name"),
         (&["--join", "localhost", "--zone", ""], "--zone"),
         (&["--join", "localhost", "--tag", "a b"], "a b"),
+        (&["--join", "localhost", "--containers", "0"], "--containers"),
         (&["--join", "localhost", "--drain", "maybe"], "write yes or no"),
     ];
     for (arguments, says) in cases {

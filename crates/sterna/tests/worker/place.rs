@@ -106,6 +106,11 @@ impl Place {
         self.lines(name)[0].parse().unwrap()
     }
 
+    /// The runs that have a directory.
+    pub(crate) fn runs(&self) -> Vec<String> {
+        self.files("runs").into_iter().filter(|name| name.starts_with("run-")).collect()
+    }
+
     /// The names of the files in a folder of this place.
     pub(crate) fn files(&self, folder: &str) -> Vec<String> {
         let entries = fs::read_dir(self.path.join(folder)).into_iter().flatten().flatten();

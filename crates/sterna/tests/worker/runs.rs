@@ -47,7 +47,7 @@ fn a_task_is_run_and_its_end_is_told_with_its_exit_code() {
     // Recorded, so it is forgotten, and only its output stays.
     worker.wait_to_say("its end is recorded");
     wait_until("it is forgotten", LONG, || {
-        place.files("held").is_empty() && place.files("runs").is_empty()
+        place.files("held").is_empty() && place.runs().is_empty()
     });
     place.wait_for_output(run, &["out", "default/task/t1 w1"]);
     assert_eq!(place.output(run, Stream::Stderr), ["err"]);

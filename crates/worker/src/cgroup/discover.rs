@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::{Controller, Group, usage::processes};
+use super::{Controller, Group};
 
 /// How runs are told apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
@@ -102,18 +102,12 @@ impl Cgroups {
     /// Ends whoever is in the groups of this name, and gives them to be removed.
     pub(crate) fn end(&self, name: &str) -> Group {
         let path = self.two.as_ref().map(|base| base.join(name));
-        if let Some(path) = &path {
-            drop(fs::write(path.join("cgroup.kill"), "1"));
-        }
         let of_one = self.one.iter().map(|(controller, base)| (*controller, base.join(name)));
         let of_one: Vec<_> = of_one.filter(|(_, path)| path.exists()).collect();
-        if path.is_none() {
-            for process in of_one.iter().flat_map(|(_, path)| processes(path)) {
-                end_process(process, name);
-            }
-        }
         let others = self.others().into_iter().map(|base| base.join(name));
-        Group::left(path.filter(|path| path.exists()), of_one, others.collect())
+        let group = Group::left(path.filter(|path| path.exists()), of_one, others.collect());
+        group.kill();
+        group
     }
 
     fn say(&mut self, text: impl Into<String>) {
@@ -189,7 +183,7 @@ impl Cgroups {
 }
 
 /// Kills a process, if it is in a group of this name: its number may mean another by now.
-fn end_process(process: u32, name: &str) {
+pub(super) fn end_process(process: u32, name: &str) {
     use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
     let pid = i32::try_from(process).ok().and_then(Pid::from_raw);
     let Some(Ok(fd)) = pid.map(|pid| pidfd_open(pid, PidfdFlags::empty())) else { return };

@@ -58,6 +58,8 @@ const BELOW: &str = "oci";
 
 /// Length of a period of processor time, in microseconds.
 const PERIOD_US: u64 = 100_000;
+/// More than a kernel can have, in thousandths; a longer quota is refused by it without a word.
+const CPU_MAX: u64 = 100_000_000;
 /// The kernel takes no shorter share of a period.
 const QUOTA_MIN_US: u64 = 1_000;
 
@@ -258,6 +260,30 @@ impl Group {
         Ok(())
     }
 
+    /// Kills whoever is in them, for groups of which nothing is to be left: somebody may have been born
+    /// while the others were killed.
+    pub(crate) fn kill(&self) {
+        if let Hold::Cgroup2(path) = &self.hold {
+            drop(fs::write(path.join("cgroup.kill"), "1"));
+            return;
+        }
+        // Nobody is born while all are frozen; KILL takes effect when they thaw.
+        let freezer = self.one.iter().find(|(known, _)| *known == Controller::Freezer);
+        let freeze = |state: &str| {
+            if let Some((_, path)) = freezer {
+                drop(fs::write(path.join("freezer.state"), state));
+            }
+        };
+        freeze("FROZEN");
+        for path in self.paths() {
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            for process in super::usage::processes(path) {
+                super::discover::end_process(process, &name);
+            }
+        }
+        freeze("THAWED");
+    }
+
     /// Removes the groups, and those that were made below them.
     ///
     /// # Errors
@@ -290,6 +316,12 @@ fn check(limits: &Limits) -> Result<(), GroupError> {
         && cpu.get().saturating_mul(PERIOD_US) / 1_000 < QUOTA_MIN_US
     {
         return Err(refused("cpu", cpu.to_string(), "the least that can be had is 0.01"));
+    }
+    if let Some(cpu) = cpu
+        && cpu.get() > CPU_MAX
+    {
+        let why = "no machine has so many processors; leave it out to have all";
+        return Err(refused("cpu", cpu.to_string(), why));
     }
     if let Some(memory) = memory
         && memory.get() < 64 * 1024

@@ -1,7 +1,7 @@
 //! What a run uses, as its groups count it.
 
 use std::{
-    fs,
+    fs, io,
     path::{Path, PathBuf},
 };
 
@@ -51,6 +51,19 @@ impl Group {
         Usage { memory_bytes, memory_peak_bytes: memory_bytes, ..usage }
     }
 
+    /// What a run has used of which nothing is left: nobody has memory, and only what was counted for
+    /// it is asked for.
+    pub(crate) fn usage_at_end(&self) -> Usage {
+        let has_memory =
+            |(controller, _): &(Controller, PathBuf)| *controller == Controller::Memory;
+        match &self.hold {
+            Hold::Cgroup2(two) if !self.has_memory && !self.one.iter().any(has_memory) => {
+                Usage { cpu_us: field(&two.join("cpu.stat"), "usage_usec"), ..Usage::default() }
+            }
+            Hold::Cgroup2(_) | Hold::Freezer(_) | Hold::Tree => self.usage(),
+        }
+    }
+
     fn memory_of_one(&self, usage: Usage) -> Usage {
         let Some((_, path)) = self.one.iter().find(|(known, _)| *known == Controller::Memory)
         else {
@@ -80,10 +93,8 @@ pub(super) fn processes(group: &Path) -> Vec<u32> {
     let text = fs::read_to_string(group.join("cgroup.procs")).unwrap_or_default();
     let mut all: Vec<u32> = text.lines().filter_map(|line| line.parse().ok()).collect();
     let below = fs::read_dir(group).into_iter().flatten().flatten();
-    let below: Vec<PathBuf> =
-        below.map(|entry| entry.path()).filter(|path| path.is_dir()).collect();
-    for path in below {
-        all.extend(processes(&path));
+    for entry in below.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir())) {
+        all.extend(processes(&entry.path()));
     }
     all
 }
@@ -96,12 +107,20 @@ fn resident(process: u32) -> u64 {
 }
 
 fn number(path: &Path) -> u64 {
-    fs::read_to_string(path).ok().and_then(|text| text.trim().parse().ok()).unwrap_or(0)
+    small(path).trim().parse().unwrap_or(0)
+}
+
+/// A file of the kernel's that is short: it is read at once, and not asked how long it is.
+fn small(path: &Path) -> String {
+    let mut bytes = [0; 1024];
+    let read = fs::File::open(path).and_then(|mut file| io::Read::read(&mut file, &mut bytes));
+    let length = read.unwrap_or(0);
+    String::from_utf8_lossy(&bytes[..length]).into_owned()
 }
 
 /// The number after `name` in a file of names and numbers.
 fn field(path: &Path, name: &str) -> u64 {
-    let text = fs::read_to_string(path).unwrap_or_default();
+    let text = small(path);
     let found = text.lines().find_map(|line| line.strip_prefix(name)?.trim().parse().ok());
     found.unwrap_or(0)
 }

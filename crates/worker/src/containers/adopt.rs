@@ -15,13 +15,31 @@ use super::{
     driver::Driver,
     live::{Live, spec},
     prepare::{Ground, Prepared},
+    spare,
     stored::{self, Begun},
     sweeper::Chore,
 };
 use crate::{
     clock::boot_time,
-    guardian::{self, Ask, Line, Say},
+    guardian::{self, Ask, HeldWord, Line, RUNS, Say},
 };
+
+/// What a guardian says of a run that it holds.
+#[derive(Clone, Copy, Debug)]
+struct Held {
+    phase: Phase,
+    /// The newest of its steps.
+    part: Option<Part>,
+    /// The newest of all its parts.
+    last: Option<Part>,
+}
+
+impl Held {
+    fn of(word: &HeldWord) -> Self {
+        let part = |number: Option<u32>| number.map(Part::new);
+        Self { phase: word.phase.phase(), part: part(word.part), last: part(word.last) }
+    }
+}
 
 impl Driver {
     /// Takes over what the guardian holds, tells what was not acknowledged, and removes every other
@@ -30,13 +48,16 @@ impl Driver {
         let held = self.greet().or_else(|_| self.greet_another())?;
         for run in self.at.layout.runs() {
             let directory = self.at.layout.run(run);
-            if let Some(report) = stored::read_end(&directory) {
+            if let Some(report) = stored::read_end(&directory, run) {
                 self.reported(run, report);
-            } else if let Some((_, part)) = held.get(&run) {
-                self.adopt(run, *part);
+            } else if let Some(held) = held.get(&run) {
+                self.adopt(run, *held);
             } else {
                 self.sweeper.tell(Chore::Directory(directory));
             }
+        }
+        for spare in spare::left(&self.at.layout.path.join(RUNS)) {
+            self.sweeper.tell(Chore::Directory(spare));
         }
         for run in held.keys().filter(|run| !self.lives.contains_key(run)) {
             self.channel.push(&Ask::Stop { run: *run, grace_ms: 0 }, Vec::new());
@@ -50,7 +71,7 @@ impl Driver {
                 name.parse::<RunId>().is_ok_and(|run| held.contains_key(&run) && !is_told(run));
             if !is_held {
                 let group = self.cgroups.end(&name);
-                self.sweeper.tell(Chore::Groups(Some(group)));
+                self.sweeper.tell(Chore::End(group));
             }
         }
         // What came with the answer, or right after it.
@@ -60,7 +81,7 @@ impl Driver {
     }
 
     /// Says who we are, and waits for what is held.
-    fn greet(&mut self) -> io::Result<BTreeMap<RunId, (Phase, Option<Part>)>> {
+    fn greet(&mut self) -> io::Result<BTreeMap<RunId, Held>> {
         let (incarnation, process) = (self.at.incarnation, self.at.process);
         self.ask(&Ask::Adopt { incarnation, process });
         self.ask(&Ask::KillWait { ms: self.options.kill_wait.as_millis() });
@@ -74,10 +95,8 @@ impl Driver {
                 match say {
                     Say::Adopted { held, has_images } => {
                         self.has_images = has_images;
-                        let held = held.into_iter();
-                        return Ok(held
-                            .map(|held| (held.run, (held.phase.phase(), held.part.map(Part::new))))
-                            .collect());
+                        let held = held.into_iter().map(|held| (held.run, Held::of(&held)));
+                        return Ok(held.collect());
                     }
                     Say::Fate { .. } | Say::Pong { .. } => continue,
                 }
@@ -97,7 +116,7 @@ impl Driver {
 
     /// An end that nobody has acknowledged.
     fn reported(&mut self, run: RunId, report: super::Report) {
-        let work = Begun::read(&self.at.layout.run(run)).map(|begun| begun.work);
+        let work = Begun::read(&self.at.layout.run(run), run).map(|begun| begun.work);
         let mut live = Live::new(Ward::over(report.end.clone()), work.unwrap_or_default());
         live.report = Some(report.clone());
         self.ask(&Ask::Forget { run });
@@ -105,18 +124,22 @@ impl Driver {
         (self.listener)(Event::Completed(run, Box::new(report)));
     }
 
-    fn adopt(&mut self, run: RunId, part: Option<Part>) {
+    fn adopt(&mut self, run: RunId, held: Held) {
         let directory = self.at.layout.run(run);
-        let Some(begun) = Begun::read(&directory).filter(|begun| begun.boot == self.at.boot) else {
+        let Some(begun) = Begun::read(&directory, run).filter(|begun| begun.boot == self.at.boot)
+        else {
             return;
         };
         let (layout, cgroups) = (&self.at.layout, &self.cgroups);
         let ground = Ground { layout, cgroups, options: &self.options };
-        let described = Prepared::describe(ground, run, &begun.work, &begun.ports);
+        let described = Prepared::describe(ground, run, &begun.work, &begun.ports, begun.who);
         let Ok(prepared) = described else { return };
         let now = boot_time();
         let begun_at = BootTime::from_millis(begun.begun_ms);
-        let ward = Ward::adopt(now, spec(&begun.work), begun_at, part);
+        let mut ward = Ward::adopt(now, spec(&begun.work), begun_at, held.part);
+        if let Some(last) = held.last {
+            ward.number_probes_after(last);
+        }
         let mut live = Live::new(ward, begun.work);
         live.prepared = Some(prepared);
         live.ports.clone_from(&begun.ports);
@@ -142,9 +165,10 @@ impl Driver {
         };
         let runs: Vec<RunId> = self.lives.keys().copied().collect();
         for run in runs {
-            if let Some((phase, part)) = held.get(&run) {
+            if let Some(held) = held.get(&run) {
                 self.give_pipes(run);
-                self.step(run, Input::Held(*phase, *part));
+                self.give_claims(run);
+                self.step(run, Input::Held(held.phase, held.part));
             } else {
                 self.step(run, Input::Lost);
             }
@@ -154,7 +178,7 @@ impl Driver {
     }
 
     /// One that is just leaving makes room for the next.
-    fn greet_another(&mut self) -> io::Result<BTreeMap<RunId, (Phase, Option<Part>)>> {
+    fn greet_another(&mut self) -> io::Result<BTreeMap<RunId, Held>> {
         let mut last = io::Error::other("no guardian stays");
         for _ in 0..10 {
             if let Some(mut child) = self.child.take() {

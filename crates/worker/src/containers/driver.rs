@@ -1,11 +1,13 @@
 //! The loop that drives the cores of all containers.
 
-use std::{collections::BTreeMap, io, os::fd::OwnedFd, process::Child, sync::mpsc::Receiver};
+use std::{
+    cell::Cell, collections::BTreeMap, io, os::fd::OwnedFd, process::Child, sync::mpsc::Receiver,
+};
 
 use rustix::event::{Timespec, epoll};
 use sterna_executor::{
     container::{Cause, How, State, Step},
-    guardian::{Fate, Part, Role},
+    guardian::{Fate, Part},
     monitor::ProbeId,
     ward::{Effect, Input, Question, Ward},
 };
@@ -13,11 +15,13 @@ use sterna_model::{BootTime, Incarnation, RunId, Span};
 
 use super::{
     Command, Event, Listener, Options, Orders, Report,
+    check::check,
     live::{Live, spec},
     output::{Order, Output},
     ports::Ports,
-    prepare::{Ground, Prepared},
+    prepare::{Ground, Prepared, is_plain},
     probe,
+    spare::Spares,
     stored::{self, Begun},
     sweeper::{Chore, Sweeper},
 };
@@ -25,7 +29,7 @@ use crate::{
     cgroup::Cgroups,
     clock::{boot_id, boot_time},
     directory::{Layout, random},
-    guardian::{Ask, Channel, Launched, RoleWord},
+    guardian::{Ask, Channel, FDS_MAX, LENGTH_MAX, Launched, RoleWord},
     sink::Sinks,
     work::{Probe, WhenWorkerExits, Work},
 };
@@ -49,6 +53,7 @@ pub(super) struct Driver {
     pub(super) child: Option<Child>,
     pub(super) output: Output,
     pub(super) sweeper: Sweeper,
+    spares: Spares,
     pub(super) listener: Listener,
     pub(super) lives: BTreeMap<RunId, Live>,
     pub(super) confirmed: Option<BootTime>,
@@ -56,6 +61,8 @@ pub(super) struct Driver {
     pub(super) has_images: bool,
     orders: Orders,
     epoll: OwnedFd,
+    /// Whether it is told when the guardian has read.
+    waits_for_room: Cell<bool>,
     next_sample: BootTime,
     samples: u64,
     is_shutting_down: bool,
@@ -97,9 +104,11 @@ impl Driver {
         let drained = orders.clone();
         let output = Output::start(
             sinks,
+            at.layout.clone(),
             Box::new(move |run, status| drained.send(Command::Drained(run, status))),
         )?;
-        let sweeper = Sweeper::start(orders.clone(), cgroups.ours())?;
+        let spares = Spares::default();
+        let sweeper = Sweeper::start(orders.clone(), cgroups.ours(), spares.clone())?;
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let wake = epoll::EventData::new_u64(WAKE);
         epoll::add(&epoll, &*orders.wake, wake, epoll::EventFlags::IN)?;
@@ -112,12 +121,14 @@ impl Driver {
             child: launched.child,
             output,
             sweeper,
+            spares,
             listener,
             lives: BTreeMap::new(),
             confirmed: None,
             has_images: false,
             orders,
             epoll,
+            waits_for_room: Cell::new(false),
             next_sample: boot_time(),
             samples: 0,
             is_shutting_down: false,
@@ -127,9 +138,23 @@ impl Driver {
     }
 
     pub(super) fn watch_guardian(&self) -> io::Result<()> {
-        let flags = epoll::EventFlags::IN | epoll::EventFlags::OUT | epoll::EventFlags::ET;
         let data = epoll::EventData::new_u64(GUARDIAN);
-        Ok(epoll::add(&self.epoll, &self.channel, data, flags)?)
+        self.waits_for_room.set(false);
+        Ok(epoll::add(&self.epoll, &self.channel, data, epoll::EventFlags::IN)?)
+    }
+
+    /// Waits for room while something waits to be sent, and only then: it would wake us whenever the
+    /// guardian has read.
+    pub(super) fn watch_room(&self) {
+        let is_waiting = self.channel.is_waiting();
+        if is_waiting != self.waits_for_room.get() {
+            let mut flags = epoll::EventFlags::IN;
+            flags.set(epoll::EventFlags::OUT, is_waiting);
+            let data = epoll::EventData::new_u64(GUARDIAN);
+            if epoll::modify(&self.epoll, &self.channel, data, flags).is_ok() {
+                self.waits_for_room.set(is_waiting);
+            }
+        }
     }
 
     /// Works until it is told to end.
@@ -176,6 +201,9 @@ impl Driver {
         if now >= self.next_sample {
             self.next_sample = now.plus(self.options.sample_every);
             self.sample();
+            let unkept = self.lives.iter().filter(|(_, live)| live.is_unkept);
+            let unkept: Vec<RunId> = unkept.map(|(run, _)| *run).collect();
+            unkept.into_iter().for_each(|run| self.keep_end(run));
         }
     }
 
@@ -323,7 +351,11 @@ impl Driver {
     fn perform(&mut self, run: RunId, effect: Effect) {
         match effect {
             Effect::Create => {
-                let made = self.create(run).inspect_err(|why| self.refused(run, why));
+                let made = self.create(run).inspect_err(|why| {
+                    self.refused(run, why);
+                    // Nothing of it ever was: its log is over, too.
+                    self.output.tell(Order::Finish(run));
+                });
                 self.step(run, made.map_or_else(Input::NotCreated, |()| Input::Created));
             }
             Effect::Spawn(part, step) => {
@@ -361,21 +393,24 @@ impl Driver {
 
     fn create(&mut self, run: RunId) -> Result<(), String> {
         let Some(live) = self.lives.get_mut(&run) else { return Ok(()) };
+        check(&live.work)?;
         let ports = self.ports.take(&live.work.ports)?;
         let ground =
             Ground { layout: &self.at.layout, cgroups: &self.cgroups, options: &self.options };
         let made = match (&live.work.image, self.has_images) {
             (Some(_), false) => Err(OLD_GUARDIAN.to_owned()),
             (Some(_), true) | (None, true | false) => {
-                Prepared::make(ground, run, &live.work, &ports)
+                Prepared::make(ground, run, &live.work, &ports, &self.spares)
             }
         };
         let made = made.and_then(|prepared| {
             let begun = Begun {
+                run: Some(run),
                 boot: self.at.boot.clone(),
                 begun_ms: boot_time().as_millis(),
                 ports: ports.clone(),
                 work: live.work.clone(),
+                who: prepared.who.clone(),
             };
             let directory = self.at.layout.run(run);
             begun
@@ -405,8 +440,46 @@ impl Driver {
         let role = RoleWord::of(step.role());
         let plan = Box::new(prepared.plan(&live.work, live.command(step), part.get(), role)?);
         let contract = live.contract();
-        self.ask(&Ask::Spawn { run, part: part.get(), role, contract, plan });
+        self.ask_to_spawn(&Ask::Spawn { run, part: part.get(), role, contract, plan })?;
+        if part == Part::new(0) {
+            self.give_claims(run);
+        }
         Ok(())
+    }
+
+    /// The guardian keeps the names of a run's ports from now on.
+    pub(super) fn give_claims(&mut self, run: RunId) {
+        let Some(live) = self.lives.get(&run) else { return };
+        for some in self.ports.claims(&live.ports).chunks(FDS_MAX) {
+            self.channel.push(&Ask::Claims { run }, some.to_vec());
+        }
+    }
+
+    /// Asks for a command, unless it is longer than can be asked for.
+    fn ask_to_spawn(&mut self, ask: &Ask) -> Result<(), String> {
+        self.channel.try_push(ask, Vec::new()).map_err(|_| {
+            let (what, length) = match ask {
+                Ask::Spawn { plan, .. } => plan.longest(),
+                Ask::Adopt { .. }
+                | Ask::Stop { .. }
+                | Ask::Confirmed { .. }
+                | Ask::KillWait { .. }
+                | Ask::Forget { .. }
+                | Ask::Ping { .. }
+                | Ask::Pipes { .. }
+                | Ask::Claims { .. }
+                | Ask::Freeze { .. }
+                | Ask::Signal { .. } => ("what is asked for".to_owned(), LENGTH_MAX),
+            };
+            let tenths = length * 10 / (1 << 20);
+            format!(
+                "{what} has {}.{} MiB, and a command takes {} MiB in all at most: put what is long \
+                 into a file, and give its path",
+                tenths / 10,
+                tenths % 10,
+                LENGTH_MAX >> 20,
+            )
+        })
     }
 
     fn probe(&mut self, run: RunId, question: Question, id: ProbeId) {
@@ -425,11 +498,15 @@ impl Driver {
                     .prepared
                     .as_ref()
                     .map(|prepared| prepared.plan(&live.work, command, part, RoleWord::Probe));
-                let Some(Ok(plan)) = plan else {
+                let Some(Ok(mut plan)) = plan else {
                     return self.step(run, Input::Probed(question, id, false));
                 };
-                let (contract, role) = (live.contract(), RoleWord::of(Role::Probe));
-                self.ask(&Ask::Spawn { run, part, role, contract, plan: Box::new(plan) });
+                plan.timeout_ms = Some(monitor.timeout.as_millis());
+                let (contract, role, plan) = (live.contract(), RoleWord::Probe, Box::new(plan));
+                let asked = self.ask_to_spawn(&Ask::Spawn { run, part, role, contract, plan });
+                if asked.is_err() {
+                    self.step(run, Input::Probed(question, id, false));
+                }
             }
             Probe::Tcp(port) => {
                 probe::tcp(live.port(port), monitor.timeout, answer);
@@ -442,25 +519,44 @@ impl Driver {
 
     fn complete(&mut self, run: RunId, end: sterna_executor::container::End) {
         let Some(live) = self.lives.get_mut(&run) else { return };
-        live.sample();
+        live.sample_at_end();
         let report = Report { end, usage: live.usage, status: live.status.take() };
         self.ports.give_back(&std::mem::take(&mut live.ports));
         live.pipes.clear();
         let group = live.prepared.take().map(|prepared| prepared.group);
         self.sweeper.tell(Chore::Groups(group));
-        // An end that is not kept is still told, by this worker.
-        drop(stored::write_end(&self.at.layout.run(run), &report));
         live.report = Some(report.clone());
-        if live.ward.is_asked() {
-            self.ask(&Ask::Forget { run });
-        }
+        live.is_unkept = true;
+        self.keep_end(run);
         (self.listener)(Event::Completed(run, Box::new(report)));
         self.tell_when_shut_down();
     }
 
+    /// Keeps an end that was told. Until it stands, the guardian keeps what it knows of it; if it
+    /// cannot be kept, as on a full disk, it is still told, and tried again.
+    fn keep_end(&mut self, run: RunId) {
+        let Some(live) = self.lives.get_mut(&run).filter(|live| live.is_unkept) else { return };
+        let Some(report) = &live.report else { return };
+        if stored::write_end(&self.at.layout.run(run), run, report).is_ok() {
+            live.is_unkept = false;
+            if live.ward.is_asked() {
+                self.ask(&Ask::Forget { run });
+            }
+        }
+    }
+
     fn remove(&mut self, run: RunId) {
-        if self.lives.remove(&run).is_some() {
-            self.sweeper.tell(Chore::Directory(self.at.layout.run(run)));
+        if let Some(live) = self.lives.remove(&run) {
+            if live.is_unkept && live.ward.is_asked() {
+                self.ask(&Ask::Forget { run });
+            }
+            let directory = self.at.layout.run(run);
+            let is_plain = is_plain(&live.work);
+            self.sweeper.tell(if is_plain {
+                Chore::Keep(directory)
+            } else {
+                Chore::Directory(directory)
+            });
         }
     }
 }

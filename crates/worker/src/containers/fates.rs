@@ -44,6 +44,7 @@ impl Driver {
         if self.channel.flush().is_err() {
             self.find_another_guardian();
         }
+        self.watch_room();
     }
 
     /// A run that was ended because nothing is known of it.
@@ -52,7 +53,7 @@ impl Driver {
             FateWord::Empty => {
                 self.ask(&Ask::Forget { run });
                 let group = self.cgroups.end(&run.to_string());
-                self.sweeper.tell(Chore::Groups(Some(group)));
+                self.sweeper.tell(Chore::End(group));
                 self.sweeper.tell(Chore::Directory(self.at.layout.run(run)));
             }
             FateWord::Started { .. }
@@ -110,15 +111,14 @@ impl Driver {
     fn exited(&mut self, run: RunId, part: Part, fate: Fate) {
         let Fate::Exited(_, exit) = fate else { return };
         let Some(live) = self.lives.get_mut(&run) else { return };
-        let has_memory_limit = live.work.limits.memory.is_some();
-        let kills = || live.prepared.as_ref().map_or(0, |prepared| prepared.group.oom_kills());
-        // Whoever of it was killed for memory, it did not do its work for that.
-        let exit =
-            if live.ward.is_open(part) && !exit.is_success() && has_memory_limit && kills() > 0 {
-                Exit::OutOfMemory
-            } else {
-                exit
-            };
+        // Whoever of it was killed for memory, it did not do its work for that; unless somebody else
+        // has ended it.
+        let is_its_own = live.ward.is_open(part) && live.ward.cause().is_none();
+        let exit = if is_its_own && !exit.is_success() && live.is_out_of_memory() {
+            Exit::OutOfMemory
+        } else {
+            exit
+        };
         let number = part.get();
         let what = format!("{{\"event\":\"exited\",\"step\":{number},\"exit\":\"{exit:?}\"}}");
         self.say_of(run, part, what);

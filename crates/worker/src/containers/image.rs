@@ -103,6 +103,8 @@ impl InImage {
             stop: work.signals.stop_signal(),
             leaf: prepared.group.leaf().map(std::path::Path::to_owned),
             runtime,
+            owner: prepared.owner(Some(self)),
+            timeout_ms: None,
         })
     }
 }

@@ -2,10 +2,7 @@
 
 use std::{collections::BTreeMap, os::fd::OwnedFd, sync::Arc};
 
-use rustix::{
-    event::{PollFd, PollFlags, Timespec, poll},
-    process::{Pid, PidfdFlags, pidfd_open},
-};
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use sterna_executor::{
     container::{Spec, Step},
     guardian::Part,
@@ -16,7 +13,7 @@ use sterna_model::Span;
 use super::{Report, prepare::Prepared};
 use crate::{
     cgroup::{Hold, Usage},
-    guardian::{ContractWord, Holding, StreamWord},
+    guardian::{ContractWord, Holding, StreamWord, has_ended},
     sink::Origin,
     work::{WhenWorkerExits, Work},
 };
@@ -35,6 +32,10 @@ pub(super) struct Live {
     /// Copies of what is read elsewhere, for a guardian that has lost its own.
     pub(super) pipes: BTreeMap<Part, Vec<(StreamWord, Arc<OwnedFd>)>>,
     pub(super) report: Option<Report>,
+    /// Whether its end is told and does not stand on the disk yet.
+    pub(super) is_unkept: bool,
+    /// How many of its processes had been killed for memory when it was last looked at, and before.
+    oom_kills: [u64; 2],
 }
 
 impl Live {
@@ -49,6 +50,8 @@ impl Live {
             roots: BTreeMap::new(),
             pipes: BTreeMap::new(),
             report: None,
+            is_unkept: false,
+            oom_kills: [0; 2],
         }
     }
 
@@ -94,7 +97,7 @@ impl Live {
     pub(super) fn kill(&self) {
         let hold = self.prepared.as_ref().map(|prepared| prepared.group.hold());
         let Some(Ok(mut holding)) = hold.map(Holding::open) else { return };
-        if let Holding::Tree { roots } = &mut holding {
+        if let Holding::Tree { roots, .. } = &mut holding {
             // A number whose process was taken may mean another one by now.
             let alive = self.roots.iter().filter(|(_, fd)| !has_ended(fd));
             roots.extend(alive.map(|(pid, _)| *pid));
@@ -102,18 +105,29 @@ impl Live {
         holding.kill();
     }
 
+    /// Takes a last look, when nothing of it is left.
+    pub(super) fn sample_at_end(&mut self) {
+        if let Some(prepared) = &self.prepared {
+            self.usage = self.usage.later(prepared.group.usage_at_end());
+        }
+    }
+
     /// Takes a look at what it uses.
     pub(super) fn sample(&mut self) {
         if let Some(prepared) = &self.prepared {
             self.usage = self.usage.later(prepared.group.usage());
+            if self.work.limits.memory.is_some() {
+                self.oom_kills = [prepared.group.oom_kills(), self.oom_kills[0]];
+            }
         }
     }
-}
 
-/// Whether a process has ended.
-fn has_ended(process: &OwnedFd) -> bool {
-    let mut fds = [PollFd::new(process, PollFlags::IN)];
-    poll(&mut fds, Some(&Timespec::default())).is_ok_and(|ready| ready > 0)
+    /// Whether one of its processes was killed for memory just now. What was killed long before, and
+    /// by which it went on, is not what it ended for.
+    pub(super) fn is_out_of_memory(&self) -> bool {
+        let kills = self.prepared.as_ref().map_or(0, |prepared| prepared.group.oom_kills());
+        self.work.limits.memory.is_some() && kills > self.oom_kills[1]
+    }
 }
 
 /// What the core must know of the work.

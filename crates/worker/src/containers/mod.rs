@@ -16,6 +16,7 @@
 //! It does not know leaders and links: it is told when a heartbeat was confirmed.
 
 mod adopt;
+mod check;
 mod driver;
 mod fates;
 mod image;
@@ -25,6 +26,7 @@ mod ports;
 mod prepare;
 mod probe;
 mod remove;
+mod spare;
 mod stored;
 mod sweeper;
 mod users;
@@ -49,7 +51,7 @@ use sterna_executor::{
 use sterna_model::{BootTime, Incarnation, RunId, Span};
 
 use self::driver::{Driver, Ends, Place};
-pub(crate) use self::stored::report_json;
+pub(crate) use self::{spare::spare_journal, stored::report_json};
 use crate::{
     cgroup::{Cgroups, Isolation, Usage},
     directory::Directory,

@@ -15,14 +15,18 @@ use std::{
 use rustix::event::{EventfdFlags, Timespec, epoll, eventfd};
 use sterna_model::{BootTime, RunId, Span};
 
+use super::stored;
 use crate::{
     clock::{boot_time, wall_time},
+    directory::Layout,
     guardian::StreamWord,
     sink::{Flow, Origin, Sink, Sinks, Stream},
 };
 
 /// As much as is read at a time; one buffer serves all.
 const CHUNK: usize = 64 * 1024;
+/// A pipe holds no more, unless the machine was told otherwise.
+const PIPE_MAX: usize = 1024 * 1024;
 /// Of a status line, not more is kept.
 const STATUS_MAX: usize = 65_000;
 /// Whoever keeps a pipe open after everything of the run is gone got it from the run, and is none of
@@ -61,7 +65,11 @@ pub(super) struct Output {
 }
 
 impl Output {
-    pub(super) fn start(sinks: Box<dyn Sinks>, drained: Drained) -> io::Result<Self> {
+    pub(super) fn start(
+        sinks: Box<dyn Sinks>,
+        layout: Layout,
+        drained: Drained,
+    ) -> io::Result<Self> {
         let (orders, receiver) = channel();
         let wake = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
@@ -69,6 +77,7 @@ impl Output {
         epoll::add(&epoll, &*wake, data, epoll::EventFlags::IN)?;
         let reader = Reader {
             sinks,
+            layout,
             drained,
             orders: receiver,
             wake: Arc::clone(&wake),
@@ -131,6 +140,7 @@ struct Run {
 
 struct Reader {
     sinks: Box<dyn Sinks>,
+    layout: Layout,
     drained: Drained,
     orders: Receiver<Order>,
     wake: Arc<OwnedFd>,
@@ -188,7 +198,12 @@ impl Reader {
                     let _flow = run.sink.write(wall_time(), Stream::Events, line.as_bytes());
                 }
                 Order::Finish(id) => {
-                    self.run(id, &Origin::default()).gone_since = Some(boot_time());
+                    let run = self.run(id, &Origin::default());
+                    run.gone_since = Some(boot_time());
+                    if run.paused_until.take().is_some() {
+                        let again = run.pipes.clone();
+                        again.into_iter().for_each(|token| self.arm(token));
+                    }
                     self.finish(id);
                 }
                 Order::End => return false,
@@ -211,6 +226,12 @@ impl Reader {
 
     fn add(&mut self, run: RunId, origin: &Origin, pipes: Vec<(StreamWord, Arc<OwnedFd>)>) {
         self.run(run, origin);
+        if pipes.iter().any(|(stream, _)| *stream == StreamWord::Status)
+            && let Some(said) = stored::read_status(&self.layout.run(run))
+        {
+            // An earlier worker has read it.
+            self.run(run, origin).status.take(&said);
+        }
         for (stream, end) in pipes {
             // What cannot be read does not hold up its run for long.
             if rustix::io::ioctl_fionbio(&end, true).is_err() {
@@ -248,6 +269,8 @@ impl Reader {
             StreamWord::Stderr => Stream::Stderr,
             StreamWord::Status => {
                 run.status.take(bytes);
+                // What is not kept is known to this worker alone.
+                drop(stored::write_status(&self.layout.run(id), &run.status.kept()));
                 return Found::Bytes;
             }
         };
@@ -255,6 +278,8 @@ impl Reader {
         run.settle_at = (!run.sink.is_settled()).then(|| boot_time().plus(SETTLE));
         match flow {
             Flow::More => {}
+            // What a run of which nothing is left has in its pipes is little, and its end waits for it.
+            Flow::Wait(_) if run.gone_since.is_some() => {}
             Flow::Wait(span) => {
                 run.paused_until = Some(boot_time().plus(span));
                 for pipe in run.pipes.iter().filter_map(|token| self.pipes.get(token)) {
@@ -309,11 +334,14 @@ impl Reader {
             self.arm(token);
         }
         for token in held {
-            match self.read(token) {
-                Found::Bytes => {}
-                // Whoever holds the other end is none of the run.
-                Found::Nothing => self.close(token),
+            // No pipe holds more of what the run itself has written; whoever writes on is none of it.
+            for _ in 0..PIPE_MAX / CHUNK {
+                match self.read(token) {
+                    Found::Bytes => {}
+                    Found::Nothing => break,
+                }
             }
+            self.close(token);
         }
     }
 }
@@ -347,6 +375,11 @@ impl LastLine {
                 self.begun.clear();
             }
         }
+    }
+
+    /// What must be taken again to come to the same.
+    fn kept(&self) -> Vec<u8> {
+        [self.whole.as_slice(), b"\n", self.begun.as_slice()].concat()
     }
 
     fn line(&self) -> Option<String> {

@@ -1,22 +1,31 @@
-//! Ports for containers, none given twice.
+//! Ports for containers, none given twice on this machine.
+//!
+//! Who gives a port first binds a name for it in the abstract namespace, which has no files and belongs
+//! to the same network as the port does: whoever else gives ports there finds it taken. The guardian
+//! keeps the name for as long as the run is, even if its worker goes.
 
 use std::{
-    collections::BTreeSet,
+    collections::BTreeMap,
     net::{Ipv4Addr, TcpListener},
     ops::RangeInclusive,
+    os::fd::OwnedFd,
+    sync::Arc,
 };
+
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, socket_with};
 
 /// Which ports are given, and which are tried next.
 #[derive(Debug)]
 pub(super) struct Ports {
     range: RangeInclusive<u16>,
     next: u16,
-    given: BTreeSet<u16>,
+    /// With their names, unless the guardian alone has them.
+    given: BTreeMap<u16, Option<Arc<OwnedFd>>>,
 }
 
 impl Ports {
     pub(super) fn new(range: RangeInclusive<u16>) -> Self {
-        Self { next: *range.start(), range, given: BTreeSet::new() }
+        Self { next: *range.start(), range, given: BTreeMap::new() }
     }
 
     /// As many ports as there are names, or none. A port that somebody else listens on is passed
@@ -27,26 +36,29 @@ impl Ports {
     pub(super) fn take(&mut self, names: &[String]) -> Result<Vec<(String, u16)>, String> {
         let mut taken = Vec::new();
         for name in names {
-            let Some(port) = self.free() else {
+            let Some((port, claim)) = self.free() else {
                 self.give_back(&taken);
                 return Err(format!(
-                    "no port is free for '{name}': all of {}-{} are in use",
+                    "no port is free for '{name}': all of {}-{} are in use; end something that has one",
                     self.range.start(),
                     self.range.end()
                 ));
             };
-            self.given.insert(port);
+            self.given.insert(port, Some(Arc::new(claim)));
             taken.push((name.clone(), port));
         }
         Ok(taken)
     }
 
-    fn free(&mut self) -> Option<u16> {
+    fn free(&mut self) -> Option<(u16, OwnedFd)> {
         for _ in self.range.clone() {
             let port = self.next;
             self.next = if port >= *self.range.end() { *self.range.start() } else { port + 1 };
-            if !self.given.contains(&port) && is_unused(port) {
-                return Some(port);
+            if !self.given.contains_key(&port)
+                && let Some(claim) = claim(port)
+                && is_unused(port)
+            {
+                return Some((port, claim));
             }
         }
         None
@@ -54,7 +66,14 @@ impl Ports {
 
     /// Those that an earlier worker gave.
     pub(super) fn adopt(&mut self, taken: &[(String, u16)]) {
-        self.given.extend(taken.iter().map(|(_, port)| *port));
+        // The guardian has their names; after another one took over, nobody.
+        let again = taken.iter().map(|(_, port)| (*port, claim(*port).map(Arc::new)));
+        self.given.extend(again);
+    }
+
+    /// The names of these ports, for the guardian to keep.
+    pub(super) fn claims(&self, taken: &[(String, u16)]) -> Vec<Arc<OwnedFd>> {
+        taken.iter().filter_map(|(_, port)| self.given.get(port)?.clone()).collect()
     }
 
     pub(super) fn give_back(&mut self, taken: &[(String, u16)]) {
@@ -62,6 +81,15 @@ impl Ports {
             self.given.remove(port);
         }
     }
+}
+
+/// Takes the name of a port, unless somebody has it.
+fn claim(port: u16) -> Option<OwnedFd> {
+    let name = format!("sterna-port-{port}");
+    let address = SocketAddrUnix::new_abstract_name(name.as_bytes()).ok()?;
+    let flags = SocketFlags::CLOEXEC;
+    let socket = socket_with(AddressFamily::UNIX, SocketType::DGRAM, flags, None).ok()?;
+    bind(&socket, &address).ok().map(|()| socket)
 }
 
 fn is_unused(port: u16) -> bool {
@@ -89,7 +117,8 @@ mod tests {
         let first = ports.take(&names(3)).unwrap();
         assert!(ports.take(&names(2)).unwrap_err().contains("28100-28103"));
         let second = ports.take(&names(1)).unwrap();
-        let all: BTreeSet<u16> = first.iter().chain(&second).map(|(_, port)| *port).collect();
+        let all: std::collections::BTreeSet<u16> =
+            first.iter().chain(&second).map(|(_, port)| *port).collect();
         assert_eq!(all.len(), 4);
         ports.give_back(&first);
         assert_eq!(ports.take(&names(3)).unwrap().len(), 3);
@@ -100,6 +129,22 @@ mod tests {
         let taken = TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0)).unwrap();
         let port = taken.local_addr().unwrap().port();
         assert!(Ports::new(port..=port).take(&names(1)).is_err());
+    }
+
+    #[test]
+    fn two_that_give_ports_on_one_machine_give_none_twice() {
+        let (mut one, mut other) = (Ports::new(28_110..=28_113), Ports::new(28_110..=28_113));
+        let first = one.take(&names(2)).unwrap();
+        let second = other.take(&names(2)).unwrap();
+        let all = first.iter().chain(&second).map(|(_, port)| *port);
+        assert_eq!(all.collect::<std::collections::BTreeSet<u16>>().len(), 4);
+        // Whoever has a copy of the name keeps the port, whether or not the one that gave it lives.
+        let kept = one.claims(&first);
+        assert_eq!(kept.len(), 2);
+        drop(one);
+        assert!(other.take(&names(1)).is_err());
+        drop(kept);
+        assert_eq!(other.take(&names(2)).unwrap().len(), 2);
     }
 
     #[test]

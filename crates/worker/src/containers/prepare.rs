@@ -8,7 +8,14 @@ use std::{
 
 use sterna_model::RunId;
 
-use super::{Options, image::InImage, ports, remove::remove_directory, users};
+use super::{
+    Options,
+    image::InImage,
+    ports,
+    remove::remove_directory,
+    spare::{self, Spares},
+    users,
+};
 use crate::{
     cgroup::{Cgroups, Group, Kind},
     directory::Layout,
@@ -33,6 +40,8 @@ pub(super) struct Ground<'a> {
 pub(super) struct Prepared {
     pub(super) group: Group,
     pub(super) ids: Option<(u32, u32, Vec<u32>)>,
+    /// As whom it runs, as was found out when it began.
+    pub(super) who: Option<users::Who>,
     pub(super) environment: Vec<(String, String)>,
     /// Where its commands begin, as they see it.
     directory: PathBuf,
@@ -51,15 +60,20 @@ impl Prepared {
         run: RunId,
         work: &Work,
         ports: &[(String, u16)],
+        spares: &Spares,
     ) -> Result<Self, String> {
-        let prepared = Self::describe(ground, run, work, ports)?;
+        let prepared = Self::describe(ground, run, work, ports, None)?;
         if let Some(Err(why)) = &prepared.image {
             return Err(why.clone());
         }
         let of_run = ground.layout.run(run);
-        let made = fs::DirBuilder::new().mode(0o711).create(&of_run);
-        made.map_err(|error| format!("cannot make {}: {error}", of_run.display()))?;
-        let made = prepared.make_directory(work).and_then(|()| {
+        let is_there = is_plain(work) && spares.take(&of_run);
+        if !is_there {
+            let made = fs::DirBuilder::new().mode(0o711).create(&of_run);
+            made.map_err(|error| format!("cannot make {}: {error}", of_run.display()))?;
+        }
+        let made = if is_there { Ok(()) } else { prepared.make_directory(work) };
+        let made = made.and_then(|()| {
             let made = ground.cgroups.create(&run.to_string(), &work.limits, kind(work));
             made.map_err(|error| because(&error))
         });
@@ -70,27 +84,31 @@ impl Prepared {
         made.map(|_| prepared)
     }
 
-    /// What the run has, if everything is as [`Prepared::make`] left it.
+    /// What the run has, if everything is as [`Prepared::make`] left it; `known` is whose it was found
+    /// to be then.
     pub(super) fn describe(
         ground: Ground<'_>,
         run: RunId,
         work: &Work,
         ports: &[(String, u16)],
+        known: Option<users::Who>,
     ) -> Result<Self, String> {
         let image = work.image.as_ref().map(|image| InImage::open(ground, run, work, image));
         let (user, group) = (work.user.as_deref(), work.group.as_deref());
-        let who = match &image {
-            None => users::find(user, group, users::of_machine)?,
-            Some(Ok(image)) => users::find(user, group, |path| image.opened.text(path))?,
-            Some(Err(_)) => None,
+        let who = match (known, &image) {
+            (Some(known), Some(_) | None) => Some(known),
+            (None, None) => users::find(user, group, users::of_machine)?,
+            (None, Some(Ok(image))) => users::find(user, group, |path| image.opened.text(path))?,
+            (None, Some(Err(_))) => None,
         };
-        let own = ground.layout.run(run).join("work");
+        let own = ground.layout.run(run).join(spare::WORK);
         let fresh = if image.is_some() { PathBuf::from(WORK) } else { own.clone() };
         let directory = work.directory.clone().unwrap_or(fresh);
         let environment = environment(work, run, &directory, who.as_ref(), ports);
         Ok(Self {
             group: ground.cgroups.group(&run.to_string(), &work.limits, kind(work)),
-            ids: who.map(|who| (who.user, who.group, who.groups)),
+            ids: who.as_ref().map(|who| (who.user, who.group, who.groups.clone())),
+            who,
             environment,
             directory,
             own,
@@ -105,18 +123,26 @@ impl Prepared {
             (Some(given), None) => return is_directory(given),
             (Some(given), Some(image)) if !image.opened.has_directory(given) => {
                 let given = given.display();
-                return Err(format!("the work directory {given} is missing in the image"));
+                return Err(format!(
+                    "the work directory {given} is missing in the image: name another, or leave out \
+                     directory"
+                ));
             }
             (Some(_) | None, Some(_)) | (None, None) => {}
         }
         let fresh = &self.own;
-        let of_image = || image.and_then(|image| image.opened.user());
-        let owner = self.ids.as_ref().map(|(user, group, _)| (*user, *group)).or_else(of_image);
-        let made = fs::DirBuilder::new().mode(0o700).create(fresh).and_then(|()| match owner {
+        let made = fs::DirBuilder::new().mode(0o700).create(fresh);
+        let made = made.and_then(|()| match self.owner(image) {
             Some((user, group)) => chown(fresh, Some(user), Some(group)),
             None => Ok(()),
         });
         made.map_err(|error| format!("cannot make the work directory {}: {error}", fresh.display()))
+    }
+
+    /// Whose its directory and its pipes are, if it is not the worker's.
+    pub(super) fn owner(&self, image: Option<&InImage>) -> Option<(u32, u32)> {
+        let of_image = || image.and_then(|image| image.opened.user());
+        self.ids.as_ref().map(|(user, group, _)| (*user, *group)).or_else(of_image)
     }
 
     /// How one command of the work is run.
@@ -137,7 +163,7 @@ impl Prepared {
             arguments = image.opened.command();
         }
         let Some(name) = arguments.first().cloned() else {
-            return Err("the command is empty: say what to run".to_owned());
+            return Err("the command is empty: say in run what to run".to_owned());
         };
         let mut streams = vec![StreamWord::Stdout, StreamWord::Stderr];
         match role {
@@ -170,8 +196,15 @@ impl Prepared {
             stop: work.signals.stop_signal(),
             leaf: None,
             runtime: None,
+            owner: None,
+            timeout_ms: None,
         })
     }
+}
+
+/// Whether a run has a directory as any other may have had: its own, and the worker's.
+pub(super) const fn is_plain(work: &Work) -> bool {
+    work.image.is_none() && work.directory.is_none() && work.user.is_none() && work.group.is_none()
 }
 
 /// Whether a run brings its own file system.
@@ -182,8 +215,14 @@ const fn kind(work: &Work) -> Kind {
 fn is_directory(given: &Path) -> Result<(), String> {
     match fs::metadata(given) {
         Ok(found) if found.is_dir() => Ok(()),
-        Ok(_) => Err(format!("the work directory {} is not a directory", given.display())),
-        Err(error) => Err(format!("the work directory {} is missing: {error}", given.display())),
+        Ok(_) => Err(format!(
+            "the work directory {} is not a directory: name another, or leave out directory",
+            given.display()
+        )),
+        Err(error) => Err(format!(
+            "the work directory {} is missing: {error}; make it, or leave out directory",
+            given.display()
+        )),
     }
 }
 
@@ -266,10 +305,11 @@ fn find(name: &str, environment: &[(String, String)], directory: &Path) -> Resul
         let path = directory.join(name);
         return match usable(&path) {
             Ok(()) => Ok(path.to_string_lossy().into_owned()),
-            Err(Unusable::Absent) => {
-                Err(format!("command not found: {} does not exist", path.display()))
-            }
-            Err(Unusable::NotExecutable) => Err(format!("not executable: {}", path.display())),
+            Err(Unusable::Absent) => Err(format!(
+                "command not found: {} does not exist; name one that is there",
+                path.display()
+            )),
+            Err(Unusable::NotExecutable) => Err(not_executable(&path)),
         };
     }
     let search = environment.iter().find(|(known, _)| known == "PATH");
@@ -284,9 +324,15 @@ fn find(name: &str, environment: &[(String, String)], directory: &Path) -> Resul
         }
     }
     match refused {
-        Some(path) => Err(format!("not executable: {}", path.display())),
-        None => Err(format!("command not found: no '{name}' in {search}")),
+        Some(path) => Err(not_executable(&path)),
+        None => Err(format!(
+            "command not found: no '{name}' in {search}; install it, or give its whole path"
+        )),
     }
+}
+
+fn not_executable(path: &Path) -> String {
+    format!("not executable: {}: make it so by chmod +x, or name another", path.display())
 }
 
 enum Unusable {
@@ -353,8 +399,13 @@ mod tests {
         let find = |name| find(name, &path, Path::new("/"));
         assert!(find("sh").is_ok());
         assert!(find("no-such-command").unwrap_err().contains("no 'no-such-command' in /usr/bin"));
-        assert_eq!(find("passwd-").unwrap_err(), "not executable: /etc/passwd-");
-        assert_eq!(find("/etc/passwd").unwrap_err(), "not executable: /etc/passwd");
-        assert_eq!(find("./no/such").unwrap_err(), "command not found: /./no/such does not exist");
+        for (name, reason) in [
+            ("passwd-", "not executable: /etc/passwd-: make it so"),
+            ("/etc/passwd", "not executable: /etc/passwd: make it so"),
+            ("./no/such", "command not found: /./no/such does not exist; name one"),
+        ] {
+            let said = find(name).unwrap_err();
+            assert!(said.starts_with(reason), "{said}");
+        }
     }
 }

@@ -9,6 +9,7 @@ use std::{
 use sterna_model::Span;
 
 use super::live::Live;
+use crate::clock::boot_time;
 
 impl Live {
     /// The number of one of its ports.
@@ -31,11 +32,18 @@ pub(super) fn http(
 ) {
     let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
     ask(answer, move || {
+        let until = boot_time().plus(timeout);
         let mut stream = connect(port?, timeout)?;
         stream.write_all(request.as_bytes()).ok()?;
         let mut head = Vec::new();
         // The status line is all that matters; a little more does no harm.
         while head.len() < 1024 && !head.contains(&b'\n') {
+            let left = until.since(boot_time()).as_duration();
+            // Whoever answers a byte at a time does not answer in time.
+            stream.set_read_timeout(Some(left).filter(|left| !left.is_zero())).ok()?;
+            if left.is_zero() {
+                return None;
+            }
             let mut bytes = [0; 256];
             match stream.read(&mut bytes).ok()? {
                 0 => break,

@@ -10,7 +10,7 @@ use std::{
 
 use sterna_model::RunId;
 
-use super::{Command, Orders, remove::remove_directory};
+use super::{Command, Orders, remove::remove_directory, spare::Spares};
 use crate::cgroup::Group;
 
 /// What the thread is told. There is at most one for each run at a time, so the channel needs no
@@ -19,8 +19,12 @@ use crate::cgroup::Group;
 pub(super) enum Chore {
     /// Remove the groups of a run.
     Groups(Option<Group>),
+    /// End whoever is in the groups of a run that nobody knows, and remove them.
+    End(Group),
     /// Remove the directory of a run.
     Directory(PathBuf),
+    /// Keep the directory of a run for another, or remove it.
+    Keep(PathBuf),
     /// Say how much a run's work directory holds.
     Measure(RunId, PathBuf),
 }
@@ -33,11 +37,11 @@ pub(super) struct Sweeper {
 
 impl Sweeper {
     /// `ours` are the groups that all others lie in; they go at the end, if they are empty.
-    pub(super) fn start(orders: Orders, ours: Vec<PathBuf>) -> io::Result<Self> {
+    pub(super) fn start(orders: Orders, ours: Vec<PathBuf>, spares: Spares) -> io::Result<Self> {
         let (chores, receiver) = channel();
         let builder = std::thread::Builder::new().name("sweeper".to_owned());
         let thread = builder.spawn(move || {
-            sweep(&receiver, &orders);
+            sweep(&receiver, &orders, &spares);
             for group in ours {
                 // Those that outlive this worker keep it.
                 drop(fs::remove_dir(group));
@@ -64,11 +68,16 @@ impl Drop for Sweeper {
     }
 }
 
-fn sweep(chores: &Receiver<Chore>, orders: &Orders) {
+fn sweep(chores: &Receiver<Chore>, orders: &Orders, spares: &Spares) {
     let mut busy: Vec<Group> = Vec::new();
+    let mut ending: Vec<Group> = Vec::new();
     let mut tries = 200;
     loop {
-        let chore = if busy.is_empty() {
+        ending.retain(|group| {
+            group.kill();
+            group.remove().is_err()
+        });
+        let chore = if busy.is_empty() && ending.is_empty() {
             chores.recv().map_err(|_| RecvTimeoutError::Disconnected)
         } else {
             chores.recv_timeout(Duration::from_millis(20))
@@ -77,14 +86,24 @@ fn sweep(chores: &Receiver<Chore>, orders: &Orders) {
             Ok(Chore::Groups(group)) => {
                 busy.extend(group.filter(|group| group.remove().is_err()));
             }
+            Ok(Chore::End(group)) => ending.push(group),
             // One that cannot be removed is found again by the next worker.
             Ok(Chore::Directory(directory)) => drop(remove_directory(&directory)),
+            Ok(Chore::Keep(directory)) => {
+                if !spares.keep(&directory).unwrap_or(false) {
+                    drop(remove_directory(&directory));
+                }
+            }
             Ok(Chore::Measure(run, directory)) => {
                 orders.offer(Command::Measured(run, held(&directory)));
             }
             // The kernel takes a moment to let go of what has ended.
             Err(RecvTimeoutError::Timeout) => busy.retain(|group| group.remove().is_err()),
-            Err(RecvTimeoutError::Disconnected) if busy.is_empty() || tries == 0 => return,
+            Err(RecvTimeoutError::Disconnected)
+                if (busy.is_empty() && ending.is_empty()) || tries == 0 =>
+            {
+                return;
+            }
             Err(RecvTimeoutError::Disconnected) => {
                 // The worker ends: what is busy for long is left to the next one.
                 tries -= 1;

@@ -3,7 +3,7 @@
 use std::fs;
 
 /// As whom a run's processes run.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
 pub(super) struct Who {
     pub(super) user: u32,
     pub(super) group: u32,

@@ -18,9 +18,9 @@ use rustix::net::{
 use serde::{Serialize, de::DeserializeOwned};
 
 /// No message is longer; a command's words and environment have 2 MiB at most.
-const LENGTH_MAX: usize = 8 << 20;
+pub(crate) const LENGTH_MAX: usize = 8 << 20;
 /// No message brings more descriptors.
-const FDS_MAX: usize = 8;
+pub(crate) const FDS_MAX: usize = 8;
 const HEAD: usize = 5;
 
 /// One end of a connection. It never blocks.
@@ -30,7 +30,8 @@ pub(crate) struct Channel {
     input: Vec<u8>,
     /// How much of `input` was taken.
     taken: usize,
-    fds: VecDeque<OwnedFd>,
+    /// Descriptors, and where in `input` the message stands that they came with.
+    fds: VecDeque<(usize, Vec<OwnedFd>)>,
     /// What was not sent yet. It is bounded by what there is to tell of the runs that are held.
     output: VecDeque<Chunk>,
 }
@@ -42,6 +43,10 @@ struct Chunk {
     /// Go with the first byte.
     fds: Vec<Arc<OwnedFd>>,
 }
+
+/// A message that the other end would not take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct TooLong;
 
 /// Whether the other end is still there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,13 +67,16 @@ impl Channel {
         })
     }
 
-    /// Reads whatever has come, to the last byte: a read ends at every message with descriptors, and
-    /// what is left would wake nobody.
+    /// Reads whatever has come. A read ends at every message with descriptors; one that is short for no
+    /// such reason was the last.
     ///
     /// # Errors
     /// The connection is of no use any more.
     pub(crate) fn fill(&mut self) -> io::Result<Line> {
         self.input.drain(..self.taken);
+        for (at, _) in &mut self.fds {
+            *at = at.saturating_sub(self.taken);
+        }
         self.taken = 0;
         loop {
             let mut bytes = [0; 16 * 1024];
@@ -83,15 +91,19 @@ impl Channel {
                 Err(rustix::io::Errno::CONNRESET) => return Ok(Line::Closed),
                 Err(error) => return Err(error.into()),
             };
+            let before = self.fds.len();
             for message in control.drain() {
                 if let RecvAncillaryMessage::ScmRights(fds) = message {
-                    self.fds.extend(fds);
+                    self.fds.push_back((self.input.len(), fds.collect()));
                 }
             }
             if received.bytes == 0 {
                 return Ok(Line::Closed);
             }
             self.input.extend_from_slice(&bytes[..received.bytes]);
+            if received.bytes < bytes.len() && self.fds.len() == before {
+                return Ok(Line::Open);
+            }
         }
     }
 
@@ -117,34 +129,67 @@ impl Channel {
                 return Ok(None);
             };
             let message = serde_json::from_slice(body).ok();
-            let fds = fds.min(self.fds.len());
-            let fds: Vec<OwnedFd> = self.fds.drain(..fds).collect();
+            // They came with this message, or with what stands before it.
+            let of_this = fds > 0 && self.fds.front().is_some_and(|(at, _)| *at <= self.taken);
+            let came = if of_this { self.fds.pop_front() } else { None };
+            let came = came.map(|(_, fds)| fds).unwrap_or_default();
+            if came.len() != fds {
+                // The kernel cuts them off where no more may be open. They are told again over the
+                // next connection; to go on would be to take one for another.
+                return Err(io::Error::other("descriptors were lost: too many files are open"));
+            }
             self.taken += HEAD + length;
             if let Some(message) = message {
-                return Ok(Some((message, fds)));
+                return Ok(Some((message, came)));
             }
         }
     }
 
-    /// Takes a message to be sent by [`Channel::flush`].
+    /// Takes a message of ours that is never too long, to be sent by [`Channel::flush`].
     pub(crate) fn push<T: Serialize>(&mut self, message: &T, fds: Vec<Arc<OwnedFd>>) {
+        let _is_taken = self.try_push(message, fds);
+    }
+
+    /// Takes a message to be sent by [`Channel::flush`], unless it is longer than the other end takes.
+    ///
+    /// # Errors
+    /// It is too long, and nothing of it is sent.
+    pub(crate) fn try_push<T: Serialize>(
+        &mut self,
+        message: &T,
+        fds: Vec<Arc<OwnedFd>>,
+    ) -> Result<(), TooLong> {
         let count = u8::try_from(fds.len()).unwrap_or(u8::MAX);
         if !fds.is_empty() || self.output.is_empty() {
             self.output.push_back(Chunk { bytes: Vec::new(), sent: 0, fds });
         }
-        let Some(chunk) = self.output.back_mut() else { return };
+        let Some(chunk) = self.output.back_mut() else { return Ok(()) };
         let start = chunk.bytes.len();
         chunk.bytes.extend_from_slice(&[0; HEAD]);
         // Our own words always have a form as JSON.
         let written = serde_json::to_writer(&mut chunk.bytes, message);
-        let length = u32::try_from(chunk.bytes.len() - start - HEAD).unwrap_or(u32::MAX);
-        match written {
-            Ok(()) => {
-                chunk.bytes[start..start + 4].copy_from_slice(&length.to_le_bytes());
+        let length = chunk.bytes.len() - start - HEAD;
+        match (written, u32::try_from(length)) {
+            (Ok(()), Ok(word)) if length <= LENGTH_MAX => {
+                chunk.bytes[start..start + 4].copy_from_slice(&word.to_le_bytes());
                 chunk.bytes[start + 4] = count;
+                Ok(())
             }
-            Err(_) => chunk.bytes.truncate(start),
+            (Ok(()) | Err(_), Ok(_) | Err(_)) => {
+                chunk.bytes.truncate(start);
+                chunk.bytes.shrink_to(start);
+                if start == 0 {
+                    // Its descriptors would go with the next message.
+                    self.output.pop_back();
+                }
+                Err(TooLong)
+            }
         }
+    }
+
+    /// Whether something waits until the other end has read.
+    pub(crate) fn is_waiting(&self) -> bool {
+        !self.output.is_empty()
     }
 
     /// Sends what it can.
@@ -222,6 +267,19 @@ mod tests {
     }
 
     #[test]
+    fn descriptors_that_were_cut_off_are_not_taken_from_the_next_message() {
+        let (mut one, mut other) = pair();
+        let pipe = || Arc::new(rustix::pipe::pipe().unwrap().0);
+        one.push(&"first", vec![pipe(), pipe()]);
+        one.push(&"second", vec![pipe(), pipe()]);
+        one.flush().unwrap();
+        other.fill().unwrap();
+        // As the kernel does when this process may open no more files.
+        other.fds[0].1.pop();
+        assert!(other.next::<String>().is_err());
+    }
+
+    #[test]
     fn large_messages_arrive_in_pieces() {
         let (mut one, mut other) = pair();
         let long = "x".repeat(3 << 20);
@@ -232,6 +290,22 @@ mod tests {
             messages = all(&mut other);
         }
         assert_eq!(messages[0].0, long);
+    }
+
+    #[test]
+    fn what_is_too_long_is_refused_and_the_line_stays_good() {
+        let (mut one, mut other) = pair();
+        let (read, _write) = rustix::pipe::pipe().unwrap();
+        let long = "x".repeat(LENGTH_MAX);
+        assert_eq!(one.try_push(&long, vec![Arc::new(read)]), Err(TooLong));
+        one.push(&"first", Vec::new());
+        assert_eq!(one.try_push(&long, Vec::new()), Err(TooLong));
+        one.push(&"second", Vec::new());
+        one.flush().unwrap();
+        let messages = all(&mut other);
+        let words: Vec<(&str, usize)> =
+            messages.iter().map(|(word, fds)| (word.as_str(), fds.len())).collect();
+        assert_eq!(words, [("first", 0), ("second", 0)]);
     }
 
     #[test]

@@ -60,6 +60,8 @@ fn plan() -> Plan {
         stop: STOP,
         leaf: None,
         runtime: None,
+        owner: None,
+        timeout_ms: None,
     }
 }
 
@@ -80,17 +82,22 @@ fn asks() -> Vec<Sample> {
     let streams = vec![StreamWord::Stdout, StreamWord::Stderr];
     let spawn = |role, plan| Ask::Spawn { run, part: 1, role, contract: CONTRACT, plan };
     let tree = Plan { hold: Hold::Tree, ..plan() };
+    let owned = Plan { owner: Some((33, 34)), ..in_image() };
+    let timed = Plan { timeout_ms: Some(500), ..plan() };
     let all = [
         ("ask-adopt", Ask::Adopt { incarnation: incarnation(), process: 5 }),
         ("ask-spawn", spawn(RoleWord::Main, Box::new(plan()))),
         ("ask-spawn-in-image", spawn(RoleWord::Setup, Box::new(in_image()))),
         ("ask-spawn-in-tree", spawn(RoleWord::Probe, Box::new(tree))),
+        ("ask-spawn-owned", spawn(RoleWord::Main, Box::new(owned))),
+        ("ask-spawn-timed", spawn(RoleWord::Probe, Box::new(timed))),
         ("ask-stop", Ask::Stop { run, grace_ms: 10_000 }),
         ("ask-confirmed", Ask::Confirmed { stamp_ms: 77 }),
         ("ask-kill-wait", Ask::KillWait { ms: 5_000 }),
         ("ask-forget", Ask::Forget { run }),
         ("ask-ping", Ask::Ping { number: 6 }),
         ("ask-pipes", Ask::Pipes { run, part: 2, streams }),
+        ("ask-claims", Ask::Claims { run }),
         ("ask-freeze", Ask::Freeze { run, is_frozen: true }),
         ("ask-signal", Ask::Signal { run, signal: 10, to: To::All }),
         ("ask-signal-process", Ask::Signal { run, signal: 12, to: To::Process }),
@@ -100,7 +107,8 @@ fn asks() -> Vec<Sample> {
 
 fn says() -> Vec<Sample> {
     let run = run();
-    let held = |phase, part| HeldWord { run, phase, part };
+    let held = |phase, part| HeldWord { run, phase, part, last: None };
+    let probed = vec![HeldWord { last: Some(7), ..held(PhaseWord::Live, Some(1)) }];
     let held = vec![
         held(PhaseWord::Cloning, None),
         held(PhaseWord::Live, Some(0)),
@@ -122,19 +130,32 @@ fn says() -> Vec<Sample> {
     ];
     let fates = fates.into_iter().map(|(name, fate)| Sample::Say(name, Say::Fate { run, fate }));
     let adopted = Sample::Say("say-adopted", Say::Adopted { held, has_images: true });
-    [adopted, Sample::Say("say-pong", Say::Pong { number: 6 })].into_iter().chain(fates).collect()
+    let probed = Say::Adopted { held: probed, has_images: true };
+    let probed = Sample::Say("say-adopted-probed", probed);
+    let pong = Sample::Say("say-pong", Say::Pong { number: 6 });
+    [adopted, probed, pong].into_iter().chain(fates).collect()
 }
 
 fn kept() -> Vec<Sample> {
     let hold = Hold::Cgroup2("/sys/fs/cgroup/ours/run".into());
     let first = Entry::Run { boot: "b".to_owned(), contract: CONTRACT, hold, stop: STOP };
-    let part = Entry::Part { part: 1, role: RoleWord::Main, pid: 77, is_runtime: false };
-    let runtime = Entry::Part { part: 1, role: RoleWord::Main, pid: 77, is_runtime: true };
+    let part =
+        Entry::Part { part: 1, role: RoleWord::Main, pid: 77, began: None, is_runtime: false };
+    let runtime =
+        Entry::Part { part: 1, role: RoleWord::Main, pid: 77, began: None, is_runtime: true };
+    let in_tree = Entry::Part {
+        part: 1,
+        role: RoleWord::Main,
+        pid: 77,
+        began: Some(4_711),
+        is_runtime: false,
+    };
     let state = |confirmed_ms, process| StateLine { boot: "b".to_owned(), confirmed_ms, process };
     vec![
         Sample::Entry("kept-run", first),
         Sample::Entry("kept-part", part),
         Sample::Entry("kept-part-runtime", runtime),
+        Sample::Entry("kept-part-in-tree", in_tree),
         Sample::Entry("kept-made", Entry::Made { part: 1, pid: 78 }),
         Sample::Entry("kept-stopping", Entry::Stopping),
         Sample::Entry("kept-fate", Entry::Fate(FateWord::Empty)),
@@ -149,7 +170,8 @@ fn all() -> Vec<Sample> {
 
 /// What was said before, and what it must mean now.
 fn earlier() -> Vec<Sample> {
-    let part = Entry::Part { part: 1, role: RoleWord::Main, pid: 77, is_runtime: false };
+    let part =
+        Entry::Part { part: 1, role: RoleWord::Main, pid: 77, began: None, is_runtime: false };
     vec![
         Sample::Say("say-adopted", Say::Adopted { held: Vec::new(), has_images: false }),
         Sample::Entry("kept-part", part),
@@ -197,6 +219,7 @@ impl Sample {
                 Ask::Forget { .. } => "forget",
                 Ask::Ping { .. } => "ping",
                 Ask::Pipes { .. } => "pipes",
+                Ask::Claims { .. } => "claims",
                 Ask::Freeze { .. } => "freeze",
                 Ask::Signal { .. } => "signal",
             },
@@ -267,7 +290,7 @@ fn what_a_later_version_adds_is_passed_over() {
 #[test]
 fn every_word_has_a_sample_and_every_sample_its_word() {
     let words: BTreeSet<&str> = all().iter().map(Sample::word).collect();
-    assert_eq!(words.len(), 10 + 3 + 5 + 1, "a word has no sample: {words:?}");
+    assert_eq!(words.len(), 11 + 3 + 5 + 1, "a word has no sample: {words:?}");
     let files = fs::read_dir(place()).unwrap().map(|entry| entry.unwrap().path());
     let files = files.filter(|path| path.is_file());
     let files: BTreeSet<String> =

@@ -1,14 +1,15 @@
 //! All processes of one run, whatever they did to get away: who they are, and what is done to them.
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     fs,
-    io::{self, Read, Write},
+    io::{self, Write},
     os::fd::{AsFd, OwnedFd},
     path::{Path, PathBuf},
 };
 
 use rustix::{
+    event::{PollFd, PollFlags, Timespec, poll},
     fs::{Mode, OFlags, open, openat},
     process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal},
 };
@@ -29,6 +30,8 @@ pub(crate) enum Holding {
     /// Below these processes, which we put above each command and which end last.
     Tree {
         roots: BTreeSet<i32>,
+        /// Those that fell to us because what stood above them was killed, and what is below them.
+        strays: BTreeMap<i32, OwnedFd>,
     },
 }
 
@@ -41,7 +44,7 @@ impl Holding {
                 Self::Cgroup2 { directory, path: path.clone() }
             }
             Hold::Freezer(path) => Self::Freezer { path: path.clone() },
-            Hold::Tree => Self::Tree { roots: BTreeSet::new() },
+            Hold::Tree => Self::Tree { roots: BTreeSet::new(), strays: BTreeMap::new() },
         })
     }
 
@@ -49,12 +52,16 @@ impl Holding {
     pub(super) fn is_empty(&self) -> bool {
         match self {
             Self::Cgroup2 { directory, .. } => {
-                let text = read(directory, "cgroup.events").unwrap_or_default();
-                !text.lines().any(|line| line == "populated 1")
+                let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+                let mut bytes = [0; 256];
+                let read = openat(directory, "cgroup.events", flags, Mode::empty())
+                    .and_then(|file| rustix::io::read(file, &mut bytes));
+                let said = bytes.get(..read.unwrap_or(0)).unwrap_or_default();
+                !said.split(|byte| *byte == b'\n').any(|line| line == b"populated 1")
             }
             Self::Freezer { path } => processes(path).is_empty(),
             // Each goes when nobody is left below it.
-            Self::Tree { roots } => roots.is_empty(),
+            Self::Tree { roots, strays } => roots.is_empty() && strays.values().all(has_ended),
         }
     }
 
@@ -94,11 +101,33 @@ impl Holding {
     pub(super) fn signal_all(&self, signal: Signal) {
         let fds = match self {
             Self::Cgroup2 { path, .. } | Self::Freezer { path } => members(path),
-            Self::Tree { roots } => roots.iter().flat_map(|root| tree::below(*root)).collect(),
+            Self::Tree { roots, strays } => {
+                for stray in strays.values() {
+                    let _ = pidfd_send_signal(stray, signal);
+                }
+                let alive = strays.iter().filter(|(_, fd)| !has_ended(fd)).map(|(pid, _)| pid);
+                roots.iter().chain(alive).flat_map(|root| tree::below(*root)).collect()
+            }
         };
         for fd in fds {
             // Who has ended meanwhile needs no signal.
             let _ = pidfd_send_signal(fd, signal);
+        }
+    }
+
+    /// Sends a signal to those of the run that are in the process group of this number, one by one: the
+    /// number may mean another group by now.
+    pub(super) fn signal_group(&self, group: i32, signal: Signal) {
+        let path = match self {
+            Self::Cgroup2 { path, .. } | Self::Freezer { path } => path,
+            Self::Tree { .. } => return self.signal_all(signal),
+        };
+        for pid in processes(path) {
+            if tree::group(pid) == Some(group)
+                && let Some(fd) = member(path, pid)
+            {
+                let _ = pidfd_send_signal(fd, signal);
+            }
         }
     }
 
@@ -122,21 +151,27 @@ impl Holding {
     pub(super) fn has(&self, pid: i32) -> bool {
         match self {
             Self::Cgroup2 { path, .. } | Self::Freezer { path } => is_member(path, pid),
-            Self::Tree { roots } => roots.contains(&pid),
+            Self::Tree { roots, .. } => roots.contains(&pid),
         }
     }
+}
+
+/// Whether a process has ended.
+pub(crate) fn has_ended(process: &OwnedFd) -> bool {
+    let mut fds = [PollFd::new(process, PollFlags::IN)];
+    poll(&mut fds, Some(&Timespec::default())).is_ok_and(|ready| ready > 0)
 }
 
 /// Everybody in a group and in those below it, each by a descriptor that means that process and no
 /// later one.
 fn members(group: &Path) -> Vec<OwnedFd> {
-    let pids = processes(group).into_iter();
-    pids.filter_map(|pid| {
-        let fd = pidfd_open(Pid::from_raw(pid)?, PidfdFlags::empty()).ok()?;
-        // Its number may have been given to another before we had the descriptor.
-        is_member(group, pid).then_some(fd)
-    })
-    .collect()
+    processes(group).into_iter().filter_map(|pid| member(group, pid)).collect()
+}
+
+fn member(group: &Path, pid: i32) -> Option<OwnedFd> {
+    let fd = pidfd_open(Pid::from_raw(pid)?, PidfdFlags::empty()).ok()?;
+    // Its number may have been given to another before we had the descriptor.
+    is_member(group, pid).then_some(fd)
 }
 
 fn processes(group: &Path) -> Vec<i32> {
@@ -157,14 +192,6 @@ fn is_member(group: &Path, pid: i32) -> bool {
     let tail = format!("/{}/{}", ours.to_string_lossy(), run.to_string_lossy());
     let text = fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap_or_default();
     text.lines().any(|line| line.ends_with(&tail) || line.contains(&format!("{tail}/")))
-}
-
-fn read(directory: &OwnedFd, name: &str) -> io::Result<String> {
-    let flags = OFlags::RDONLY | OFlags::CLOEXEC;
-    let mut file = fs::File::from(openat(directory, name, flags, Mode::empty())?);
-    let mut text = String::new();
-    file.read_to_string(&mut text)?;
-    Ok(text)
 }
 
 fn write(directory: &OwnedFd, name: &str, text: &str) -> io::Result<()> {

@@ -50,11 +50,14 @@ use sterna_executor::guardian::{Found, Guardian};
 use sterna_model::{RunId, Span};
 
 pub(crate) use self::{
-    frames::{Channel, Line},
-    hold::Holding,
-    kept::{RUNS, confirmed},
+    frames::{Channel, FDS_MAX, LENGTH_MAX, Line},
+    hold::{Holding, has_ended},
+    kept::{JOURNAL, RUNS, SPARE_JOURNAL, confirmed},
     launch::{Launched, connect},
-    words::{Ask, ContractWord, ExitWord, FateWord, Plan, RoleWord, RuntimeWord, Say, StreamWord},
+    words::{
+        Ask, ContractWord, ExitWord, FateWord, HeldWord, Plan, RoleWord, RuntimeWord, Say,
+        StreamWord,
+    },
 };
 use self::{
     kept::{Left, State},
@@ -130,7 +133,8 @@ fn be_quiet(directory: &Path) -> io::Result<()> {
     writeln!(io::stdout(), "ready")?;
     io::stdout().flush()?;
     let null = rustix::fs::open("/dev/null", OFlags::RDWR, Mode::empty())?;
-    let log = fs::File::create(directory.join(LOG))?;
+    // What a panic says may hold words of the work.
+    let log = private(&directory.join(LOG))?;
     rustix::stdio::dup2_stdin(&null)?;
     rustix::stdio::dup2_stdout(&null)?;
     rustix::stdio::dup2_stderr(log.as_fd())?;
@@ -166,8 +170,10 @@ impl Serving {
             return self.inputs.push_back(sterna_executor::guardian::Input::Empty(run));
         };
         driven.recorded = self.core.fates(run).len();
-        for (part, role, pid) in processes {
-            driven.take_over(part, role, pid);
+        // Nobody says whether it is; a group that is not frozen is not changed by being thawed.
+        driven.is_frozen = !driven.is_tree();
+        for (part, role, process) in processes {
+            driven.take_over(part, role, process);
         }
         let parts: Vec<_> = driven.parts.keys().copied().collect();
         self.runs.insert(run, driven);

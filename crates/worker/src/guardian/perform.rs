@@ -22,11 +22,12 @@ impl Serving {
             }
             Ask::Spawn { run, part, role, contract, plan } => {
                 let part = Part::new(part);
+                let of = role.role(plan.timeout());
                 if self.core.hears(socket) {
                     let wanted = Wanted { role, contract, plan: *plan };
                     self.wanted.entry((run, part)).or_insert(wanted);
                 }
-                Request::Spawn(run, contract.spawn(), part, role.role())
+                Request::Spawn(run, contract.spawn(), part, of)
             }
             Ask::Stop { run, grace_ms } => Request::Stop(run, Span::from_millis(grace_ms)),
             Ask::Confirmed { stamp_ms } => Request::Confirmed(BootTime::from_millis(stamp_ms)),
@@ -40,8 +41,15 @@ impl Serving {
                 }
                 return;
             }
+            Ask::Claims { run } => {
+                if let Some(driven) = self.runs.get_mut(&run).filter(|_| self.core.hears(socket)) {
+                    driven.claims.extend(fds);
+                }
+                return;
+            }
             Ask::Freeze { run, is_frozen } => {
-                if let Some(driven) = self.runs.get(&run).filter(|_| self.core.hears(socket)) {
+                if let Some(driven) = self.runs.get_mut(&run).filter(|_| self.core.hears(socket)) {
+                    driven.is_frozen = is_frozen;
                     driven.holding.freeze(is_frozen);
                 }
                 return;
@@ -68,11 +76,20 @@ impl Serving {
                     run,
                     phase: PhaseWord::of(phase),
                     part: part.map(Part::get),
+                    last: self.core.last(run).map(Part::get),
                 });
                 let held = held.collect();
+                // Whoever froze it is gone, if it was frozen.
+                for driven in self.runs.values_mut().filter(|driven| driven.is_frozen) {
+                    driven.is_frozen = false;
+                    driven.holding.freeze(false);
+                }
                 self.say(socket, &Say::Adopted { held, has_images: true }, None);
             }
-            Effect::Tell(socket, run, fate) => self.tell(socket, run, &fate),
+            Effect::Tell(socket, run, fate) => {
+                self.touched.insert(run);
+                self.tell(socket, run, &fate);
+            }
             Effect::Pong(socket, number) => self.say(socket, &Say::Pong { number }, None),
             // A stamp that is not kept only makes the next guardian stop earlier.
             Effect::Keep(kept) => drop(self.state.write(kept)),
@@ -154,8 +171,8 @@ impl Serving {
     }
 
     fn abort(&mut self, run: RunId, part: Part) {
-        if let Some(proc) = self.runs.get_mut(&run).and_then(|run| run.parts.get_mut(&part)) {
-            proc.sync = None;
+        if let Some(driven) = self.runs.get_mut(&run) {
+            driven.end_part(part);
         }
     }
 
@@ -174,6 +191,7 @@ impl Serving {
     }
 
     fn kill(&mut self, run: RunId) {
+        self.gather_strays();
         let Some(driven) = self.runs.get_mut(&run) else { return };
         driven.is_dying = true;
         if !driven.is_empty() {
@@ -189,17 +207,28 @@ impl Serving {
     pub(super) fn record(&mut self, run: RunId) {
         let Some(driven) = self.runs.get_mut(&run) else { return };
         let fates = self.core.fates(run);
-        for fate in fates.iter().skip(driven.recorded) {
-            match fate {
-                // That it was let go stands there already.
-                Fate::Started(_) => {}
-                Fate::NotStarted(..) | Fate::Stopping(_) | Fate::Exited(..) | Fate::Empty => {
-                    // What is not kept is unknown to the next guardian, not to this worker.
-                    drop(driven.journal.add(&Entry::Fate(FateWord::of(fate))));
-                }
+        let news = fates.iter().skip(driven.recorded).filter_map(|fate| match fate {
+            // That it was let go stands there already.
+            Fate::Started(_) => None,
+            Fate::NotStarted(..) | Fate::Stopping(_) | Fate::Exited(..) | Fate::Empty => {
+                Some(Entry::Fate(FateWord::of(fate)))
             }
+        });
+        let news: Vec<Entry> = news.collect();
+        if driven.journal.add_all(&news).is_ok() {
+            driven.recorded = fates.len();
+        } else {
+            // A full disk. Its worker is told all the same, and it is tried again.
+            self.is_behind = true;
         }
-        driven.recorded = fates.len();
+    }
+
+    /// Tries again to write what could not be written.
+    pub(super) fn catch_up(&mut self) {
+        if std::mem::take(&mut self.is_behind) {
+            let runs: Vec<RunId> = self.runs.keys().copied().collect();
+            runs.into_iter().for_each(|run| self.record(run));
+        }
     }
 }
 
@@ -207,7 +236,7 @@ impl Driven {
     /// The process was taken by whoever is its parent.
     pub(super) fn let_go(&mut self, pid: i32) {
         match &mut self.holding {
-            super::hold::Holding::Tree { roots } => drop(roots.remove(&pid)),
+            super::hold::Holding::Tree { roots, .. } => drop(roots.remove(&pid)),
             super::hold::Holding::Cgroup2 { .. } | super::hold::Holding::Freezer { .. } => {}
         }
     }

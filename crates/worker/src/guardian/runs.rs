@@ -18,8 +18,9 @@ use sterna_executor::{container::Exit, guardian::Part};
 use sterna_model::{BootTime, RunId};
 
 use super::{
-    hold::Holding,
-    kept::{Entry, Journal},
+    hold::{Holding, has_ended},
+    kept::{Entry, Journal, Process},
+    tree,
     words::{ContractWord, Plan, RoleWord, RuntimeWord, StreamWord},
 };
 use crate::{
@@ -41,6 +42,12 @@ pub(super) struct Driven {
     pub(super) is_stopping: bool,
     /// Whether it was killed, so that it must become empty.
     pub(super) is_dying: bool,
+    /// Whether what stood above one of its commands was killed, so that what was below fell to us.
+    pub(super) has_strays: bool,
+    /// The names of its ports.
+    pub(super) claims: Vec<OwnedFd>,
+    /// Whether its processes may stand still.
+    pub(super) is_frozen: bool,
     /// How many of its fates stand in the journal.
     pub(super) recorded: usize,
 }
@@ -52,12 +59,14 @@ pub(super) struct Proc {
     /// The process; in a tree the one in between.
     pub(super) pid: i32,
     pub(super) pidfd: OwnedFd,
+    /// Whether it is our child: until we take it, nobody else has its number.
+    pub(super) is_ours: bool,
     /// Open until the command has begun, or has not.
     pub(super) sync: Option<OwnedFd>,
     /// In a tree: where the one in between says how the command ended.
     pub(super) report: Option<OwnedFd>,
     /// In a tree: the command itself, once the one in between has said who it is.
-    pub(super) main: Option<OwnedFd>,
+    pub(super) main: Option<(i32, OwnedFd)>,
     pub(super) is_introduced: bool,
     /// It is the runtime of an image, which makes the command's process and ends.
     pub(super) starting: Option<RuntimeWord>,
@@ -95,6 +104,9 @@ impl Driven {
             events: None,
             is_stopping: false,
             is_dying: false,
+            has_strays: false,
+            claims: Vec::new(),
+            is_frozen: false,
             recorded: 0,
         }
     }
@@ -108,10 +120,12 @@ impl Driven {
             .map(|stream| pipe_with(PipeFlags::CLOEXEC).map(|(read, write)| (*stream, read, write)))
             .collect::<Result<_, Errno>>()
             .map_err(|error| format!("cannot make a pipe: {error}"))?;
-        if let Some((user, group, _)) = &plan.ids {
+        if let Some((user, group)) =
+            plan.ids.as_ref().map(|(user, group, _)| (*user, *group)).or(plan.owner)
+        {
             // It may open them again by their path, as it does with the status pipe's.
             for (_, _, write) in &pipes {
-                let (user, group) = (Uid::from_raw(*user), Gid::from_raw(*group));
+                let (user, group) = (Uid::from_raw(user), Gid::from_raw(group));
                 fchown(write, Some(user), Some(group))
                     .map_err(|error| format!("cannot give it a pipe: {error}"))?;
             }
@@ -141,7 +155,7 @@ impl Driven {
             }
         }
         match &mut self.holding {
-            Holding::Tree { roots } => drop(roots.insert(spawned.pid)),
+            Holding::Tree { roots, .. } => drop(roots.insert(spawned.pid)),
             Holding::Cgroup2 { .. } | Holding::Freezer { .. } => {}
         }
         let pipes = pipes.into_iter().map(|(stream, read, _)| (stream, Arc::new(read))).collect();
@@ -149,6 +163,7 @@ impl Driven {
             role,
             pid: spawned.pid,
             pidfd: spawned.pidfd,
+            is_ours: true,
             sync: Some(spawned.sync),
             report: spawned.report,
             main: None,
@@ -159,34 +174,116 @@ impl Driven {
             gone_since: None,
         };
         self.parts.insert(part, proc);
-        let is_runtime = plan.runtime.is_some();
-        let entry = Entry::Part { part: part.get(), role, pid: spawned.pid, is_runtime };
-        self.journal.add(&entry).map_err(|error| {
-            // Without its go byte it ends by itself.
-            self.parts.remove(&part);
-            format!("cannot write to the journal of the run: {error}")
-        })?;
+        if self.is_noted(role) {
+            let is_runtime = plan.runtime.is_some();
+            let began = if self.is_tree() { tree::began(spawned.pid) } else { None };
+            let entry = Entry::Part { part: part.get(), role, pid: spawned.pid, began, is_runtime };
+            self.journal.add(&entry).map_err(|error| {
+                // Without its go byte it ends by itself.
+                self.parts.remove(&part);
+                self.let_go(spawned.pid);
+                format!("cannot write to the journal of the run: {error}")
+            })?;
+        }
         Ok(spawned.pid)
     }
 
+    pub(super) const fn is_tree(&self) -> bool {
+        matches!(self.holding, Holding::Tree { .. })
+    }
+
+    /// Whether the next guardian must know such a part. Probes come for as long as a run lives; a group
+    /// tells who they are, but a tree does not.
+    fn is_noted(&self, role: RoleWord) -> bool {
+        match role {
+            RoleWord::Setup | RoleWord::Main => true,
+            RoleWord::Probe => self.is_tree(),
+        }
+    }
+
+    /// A probe is over, and nothing of it is asked again.
+    pub(super) fn drop_probe(&mut self, part: Part) {
+        if self.parts.remove(&part).is_some() && self.is_noted(RoleWord::Probe) {
+            self.journal.drop_probe(part);
+        }
+    }
+
+    /// Ends one part: before its command if that has not begun, or with what is below it and in its
+    /// group. Nothing else of the run is touched.
+    pub(super) fn end_part(&mut self, part: Part) {
+        let is_tree = self.is_tree();
+        let Some(proc) = self.parts.get_mut(&part) else { return };
+        proc.sync = None;
+        match proc.role {
+            RoleWord::Probe if proc.ended.is_none() => {}
+            RoleWord::Setup | RoleWord::Main | RoleWord::Probe => return,
+        }
+        for process in tree::below(proc.pid) {
+            let _ = pidfd_send_signal(process, Signal::KILL);
+        }
+        if is_tree {
+            // What we put above it ends when nobody is left below it.
+            return;
+        }
+        if let Some(group) = Pid::from_raw(proc.pid).filter(|_| proc.is_ours) {
+            let _ = kill_process_group(group, Signal::KILL);
+        }
+        let _ = pidfd_send_signal(&proc.pidfd, Signal::KILL);
+    }
+
+    /// What stood above a command was killed. Whoever was below it is a child of the guardian now, if
+    /// that made it: these are all that nobody else accounts for.
+    pub(super) fn take_strays(&mut self, fallen: &[i32]) {
+        if !self.has_strays {
+            return;
+        }
+        let Holding::Tree { strays, .. } = &mut self.holding else { return };
+        strays.retain(|_, process| !has_ended(process));
+        for pid in fallen {
+            if !strays.contains_key(pid)
+                && let Some(number) = Pid::from_raw(*pid)
+                && let Ok(process) = pidfd_open(number, PidfdFlags::empty())
+            {
+                strays.insert(*pid, process);
+            }
+        }
+    }
+
+    /// What stood above this part's command was killed.
+    pub(super) fn lose_house(&mut self, part: Part) {
+        let Holding::Tree { strays, .. } = &mut self.holding else { return };
+        self.has_strays = true;
+        // It may have fallen to somebody else, if an earlier guardian made it.
+        if let Some((pid, process)) = self.parts.get_mut(&part).and_then(|proc| proc.main.take()) {
+            strays.insert(pid, process);
+        }
+    }
+
     /// Takes over a process of an earlier guardian, if it is still there.
-    pub(super) fn take_over(&mut self, part: Part, role: RoleWord, pid: i32) {
+    pub(super) fn take_over(&mut self, part: Part, role: RoleWord, process: Process) {
+        let Process { pid, began } = process;
         let Some(number) = Pid::from_raw(pid) else { return };
         let Ok(pidfd) = pidfd_open(number, PidfdFlags::empty()) else { return };
         match &mut self.holding {
-            Holding::Tree { roots } if is_house(pid) => drop(roots.insert(pid)),
+            Holding::Tree { roots, .. } if is_house(pid, began) => drop(roots.insert(pid)),
             Holding::Tree { .. } | Holding::Cgroup2 { .. } | Holding::Freezer { .. } => {}
         }
         if !self.holding.has(pid) {
             return;
         }
+        let main = if self.is_tree() { tree::children(pid).first().copied() } else { None };
+        let main = main.and_then(|pid| {
+            let process = pidfd_open(Pid::from_raw(pid)?, PidfdFlags::empty()).ok()?;
+            Some((pid, process))
+        });
         let proc = Proc {
             role,
             pid,
             pidfd,
+            is_ours: false,
             sync: None,
             report: None,
-            main: None,
+            main,
             is_introduced: false,
             starting: None,
             pipes: Vec::new(),
@@ -211,7 +308,7 @@ impl Driven {
         let Some(command) = self.command() else {
             return self.holding.signal_all(signal);
         };
-        let process = command.main.as_ref().unwrap_or(&command.pidfd);
+        let process = command.main.as_ref().map_or(&command.pidfd, |(_, process)| process);
         // In a tree the group is that of the command, whose number is not known for sure.
         let group = match &self.holding {
             Holding::Cgroup2 { .. } | Holding::Freezer { .. } => Pid::from_raw(command.pid),
@@ -222,9 +319,10 @@ impl Driven {
             (To::Process, Some(_) | None) => {
                 let _ = pidfd_send_signal(process, signal);
             }
-            (To::Group, Some(group)) => {
+            (To::Group, Some(group)) if command.is_ours => {
                 let _ = kill_process_group(group, signal);
             }
+            (To::Group, Some(group)) => self.holding.signal_group(group.as_raw_pid(), signal),
             (To::Group, None) | (To::All, Some(_) | None) => self.holding.signal_all(signal),
         }
     }
@@ -256,9 +354,11 @@ fn open_group(path: &Path) -> Result<OwnedFd, String> {
         .map_err(|error| format!("cannot open the cgroup {}: {error}", path.display()))
 }
 
-/// Whether this is the process that we put above the command of a run.
-fn is_house(pid: i32) -> bool {
-    fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|name| name.trim() == "run")
+/// Whether this is the process that we put above the command of a run, and no later one.
+fn is_house(pid: i32, began: Option<u64>) -> bool {
+    let is_called_so =
+        fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|name| name.trim() == "run");
+    is_called_so && (began.is_none() || tree::began(pid) == began)
 }
 
 fn image(plan: &Plan) -> io::Result<Image> {

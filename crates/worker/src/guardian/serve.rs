@@ -1,7 +1,7 @@
 //! The guardian's loop: it waits, asks the core, and does what it says.
 
 use std::{
-    collections::{BTreeMap, VecDeque},
+    collections::{BTreeMap, BTreeSet, VecDeque},
     io,
     os::{
         fd::{AsFd, OwnedFd},
@@ -24,12 +24,16 @@ use super::{
     frames::{Channel, Line},
     kept::State,
     runs::{Driven, four},
+    tree,
     words::{ContractWord, Plan, RoleWord},
 };
 use crate::{clock::boot_time, sys};
 
 /// How often a run that was killed is looked at again, where the kernel does not tell.
 const LINGER: Span = Span::from_millis(20);
+
+/// How often it is tried again to write what a full disk did not take.
+const BEHIND: Span = Span::from_millis(500);
 
 /// Within this somebody takes a process of an earlier guardian that has ended, if anybody does.
 const TAKEN_WITHIN: Span = Span::from_secs(5);
@@ -73,6 +77,12 @@ pub(super) struct Serving {
     pub(super) strangers: Vec<(BootTime, sys::Ended)>,
     pub(super) inputs: VecDeque<Input>,
     pub(super) is_over: bool,
+    /// Whether something that became of a run does not stand in its journal yet.
+    pub(super) is_behind: bool,
+    /// Runs of which something new may have to be written before it is told.
+    pub(super) touched: BTreeSet<RunId>,
+    /// Connections that have no room for what is to be said.
+    waiting: BTreeSet<SocketId>,
     listener: UnixListener,
     signals: sys::Signals,
     epoll: OwnedFd,
@@ -103,6 +113,9 @@ impl Serving {
             strangers: Vec::new(),
             inputs: VecDeque::from([Input::Tick]),
             is_over: false,
+            is_behind: false,
+            touched: BTreeSet::new(),
+            waiting: BTreeSet::new(),
             listener,
             signals,
             epoll,
@@ -158,12 +171,16 @@ impl Serving {
     /// Works until nothing is left to be guarded.
     pub(super) fn work(&mut self) -> io::Result<()> {
         let mut events = Vec::with_capacity(64);
-        while !self.is_over {
+        loop {
+            self.catch_up();
             self.drive();
             self.flush();
-            if self.is_over {
+            self.record_news();
+            if self.is_over && !self.is_behind {
                 break;
             }
+            // What became of its runs is for the next guardian to tell: it must stand somewhere.
+            self.is_over = false;
             events.clear();
             let timeout = self.timeout();
             match epoll::wait(
@@ -190,7 +207,8 @@ impl Serving {
         let now = boot_time();
         let dying = self.runs.values().any(Driven::is_looked_at);
         let again = dying.then(|| now.plus(LINGER));
-        let at: BootTime = self.core.deadline().into_iter().chain(again).min()?;
+        let behind = self.is_behind.then(|| now.plus(BEHIND));
+        let at: BootTime = self.core.deadline().into_iter().chain(again).chain(behind).min()?;
         // A millisecond more, so that it is over and not just before.
         let wait = at.since(now).plus(Span::from_millis(1)).as_duration();
         Timespec::try_from(wait).ok()
@@ -216,9 +234,8 @@ impl Serving {
             let id = SocketId::new(self.next_socket);
             self.next_socket += 1;
             let Ok(channel) = Channel::new(socket) else { continue };
-            let flags = epoll::EventFlags::IN | epoll::EventFlags::OUT | epoll::EventFlags::ET;
             let data = epoll::EventData::new_u64(self.token(Source::Socket(id)));
-            if epoll::add(&self.epoll, &channel, data, flags).is_ok() {
+            if epoll::add(&self.epoll, &channel, data, epoll::EventFlags::IN).is_ok() {
                 self.channels.insert(id, channel);
             }
         }
@@ -265,7 +282,14 @@ impl Serving {
         self.reported(0, run, part);
         let Some(driven) = self.runs.get_mut(&run) else { return };
         driven.let_go(ended.pid);
+        if let Exit::Signal(_) = ended.exit {
+            // In a tree it stood above the command, and would have ended last.
+            driven.lose_house(part);
+            self.gather_strays();
+        }
+        let Some(driven) = self.runs.get_mut(&run) else { return };
         let Some(proc) = driven.parts.get_mut(&part) else { return };
+        let role = proc.role;
         if proc.starting.is_some() {
             self.started(run, part, ended);
         } else if proc.ended.is_none() {
@@ -280,6 +304,42 @@ impl Serving {
             self.drive();
             self.look(run);
         }
+        self.drop_probe(run, part, role);
+    }
+
+    /// Lets go of everything that was kept for a probe that is over, once that was told.
+    fn drop_probe(&mut self, run: RunId, part: Part, role: RoleWord) {
+        match role {
+            RoleWord::Setup | RoleWord::Main => return,
+            RoleWord::Probe => self.drive(),
+        }
+        if let Some(driven) = self.runs.get_mut(&run) {
+            driven.drop_probe(part);
+        }
+        self.sources.retain(|_, source| match source {
+            Source::Listener | Source::Children | Source::Socket(_) | Source::Events(_) => true,
+            Source::Sync(of, known) | Source::Report(of, known) | Source::Foreign(of, known) => {
+                (*of, *known) != (run, part)
+            }
+        });
+    }
+
+    /// Finds those that fell to us because what stood above them was killed. Every other child of ours
+    /// is known, or is in the group of a run.
+    pub(super) fn gather_strays(&mut self) {
+        if !self.runs.values().any(|driven| driven.has_strays) {
+            return;
+        }
+        let own = rustix::process::getpid().as_raw_pid();
+        let is_known = |pid: &i32| {
+            self.children.contains_key(pid)
+                || self.runs.values().any(|driven| driven.holding.has(*pid))
+        };
+        let fallen: Vec<i32> =
+            tree::children(own).into_iter().filter(|pid| !is_known(pid)).collect();
+        for driven in self.runs.values_mut() {
+            driven.take_strays(&fallen);
+        }
     }
 
     /// Whether the command of a part has begun; said once.
@@ -290,7 +350,13 @@ impl Serving {
         };
         let Some(sync) = &proc.sync else { return };
         let mut said = [0; 8];
-        let length = match rustix::net::recv(sync, &mut said, rustix::net::RecvFlags::DONTWAIT) {
+        let mut hear = || rustix::net::recv(sync, &mut said, rustix::net::RecvFlags::DONTWAIT);
+        let heard = match hear() {
+            // It has ended before it took its go byte, which is told once, and before what it has said.
+            Err(rustix::io::Errno::CONNRESET) => hear(),
+            heard => heard,
+        };
+        let length = match heard {
             Ok((length, _)) => length,
             Err(rustix::io::Errno::AGAIN) => return,
             Err(_) => 0,
@@ -319,7 +385,9 @@ impl Serving {
             if !proc.is_introduced {
                 proc.is_introduced = true;
                 let pid = Pid::from_raw(i32::from_ne_bytes(said));
-                proc.main = pid.and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
+                proc.main = pid.and_then(|pid| {
+                    Some((pid.as_raw_pid(), pidfd_open(pid, PidfdFlags::empty()).ok()?))
+                });
                 continue;
             }
             self.sources.remove(&token);
@@ -342,14 +410,18 @@ impl Serving {
             Some(None) if now.since(since) < TAKEN_WITHIN => return,
             Some(None) | None => Exit::Unknown,
         };
-        let pid = proc.pid;
+        let (pid, role) = (proc.pid, proc.role);
         proc.gone_since = None;
         proc.ended = Some((exit, 0, 0));
         driven.let_go(pid);
+        if let Exit::Signal(_) | Exit::Unknown = exit {
+            driven.lose_house(part);
+        }
         self.sources.remove(&token);
         self.inputs.push_back(Input::Exited(run, part, exit));
         self.drive();
         self.look(run);
+        self.drop_probe(run, part, role);
     }
 
     /// Processes of an earlier guardian whose end waits to be known.
@@ -376,6 +448,11 @@ impl Serving {
 
     /// Says so if nothing is left of a run that should not go on.
     pub(super) fn look(&mut self, run: RunId) {
+        if !self.runs.get(&run).is_some_and(Driven::is_empty) {
+            return;
+        }
+        // What was below those that have just ended has fallen to us by now.
+        self.gather_strays();
         let Some(driven) = self.runs.get_mut(&run) else { return };
         if driven.is_empty() {
             driven.is_dying = false;
@@ -389,6 +466,7 @@ impl Serving {
             self.runs.iter().filter_map(|(run, driven)| driven.is_dying.then_some(*run)).collect();
         for run in dying {
             self.look(run);
+            self.gather_strays();
             if let Some(driven) = self.runs.get_mut(&run).filter(|driven| driven.is_dying) {
                 // Somebody was born while the others were killed.
                 driven.holding.kill();
@@ -400,18 +478,24 @@ impl Serving {
     pub(super) fn drive(&mut self) {
         let mut effects = Vec::new();
         while let Some(input) = self.inputs.pop_front() {
-            let run = concerned(&input);
+            self.touched.extend(concerned(&input));
             self.core.step(boot_time(), input, &mut effects);
-            if let Some(run) = run {
-                self.record(run);
-            }
             for effect in effects.drain(..) {
                 self.perform(effect);
             }
         }
     }
 
+    fn record_news(&mut self) {
+        for run in std::mem::take(&mut self.touched) {
+            self.record(run);
+        }
+    }
+
+    /// Says what there is to say, once it stands in the journals: all that became of a run since is
+    /// one write.
     fn flush(&mut self) {
+        self.record_news();
         let failed: Vec<SocketId> = self
             .channels
             .iter_mut()
@@ -420,8 +504,35 @@ impl Serving {
         for socket in failed {
             self.hang_up(socket);
         }
+        self.watch_room();
         if !self.inputs.is_empty() {
             self.drive();
+        }
+    }
+}
+
+impl Serving {
+    /// Waits for room where something waits to be sent, and nowhere else: it would wake us whenever
+    /// the other end has read.
+    fn watch_room(&mut self) {
+        for (socket, channel) in &self.channels {
+            let is_waiting = channel.is_waiting();
+            if is_waiting == self.waiting.contains(socket) {
+                continue;
+            }
+            let is_it = |source: &Source| *source == Source::Socket(*socket);
+            let token = self.sources.iter().find(|(_, source)| is_it(source));
+            let Some((token, _)) = token else { continue };
+            let mut flags = epoll::EventFlags::IN;
+            flags.set(epoll::EventFlags::OUT, is_waiting);
+            let data = epoll::EventData::new_u64(*token);
+            if epoll::modify(&self.epoll, channel, data, flags).is_ok() {
+                if is_waiting {
+                    self.waiting.insert(*socket);
+                } else {
+                    self.waiting.remove(socket);
+                }
+            }
         }
     }
 }
@@ -441,17 +552,31 @@ const fn concerned(input: &Input) -> Option<RunId> {
 
 /// Why a process has not become its command, for people.
 fn not_begun(step: sys::Step, error: &io::Error) -> String {
-    let what = match step {
-        sys::Step::Group => "cannot make its process group",
-        sys::Step::Streams => "cannot give it its pipes",
-        sys::Step::Rlimits => "cannot set its resource limits",
-        sys::Step::User => "cannot become its user",
-        sys::Step::Directory => "cannot enter its directory",
-        sys::Step::Privileges => "cannot give up privileges",
-        sys::Step::Exec => "cannot run the command",
-        sys::Step::Between => "cannot make the process above the command",
+    let (what, remedy) = match step {
+        sys::Step::Group => ("cannot make its process group", "try again"),
+        sys::Step::Streams => ("cannot give it its pipes", "let the worker have more open files"),
+        sys::Step::Rlimits => {
+            ("cannot set its resource limits", "ask in rlimits for no more than the worker has")
+        }
+        sys::Step::User => ("cannot become its user", "only a worker that is root can do that"),
+        sys::Step::Directory => {
+            ("cannot enter its directory", "let its user enter it, or leave out directory")
+        }
+        sys::Step::Privileges => ("cannot give up privileges", "leave out signals.death"),
+        sys::Step::Exec => {
+            ("cannot run the command", "see that it, and what it is interpreted by, is there")
+        }
+        sys::Step::Between => {
+            ("cannot make the process above the command", "let the worker have more processes")
+        }
     };
-    format!("{what}: {error}")
+    if error.raw_os_error() == Some(libc::E2BIG) {
+        return format!(
+            "{what}: {error}: each word and each entry of the environment may have 128 KiB, and all \
+             together a quarter of the stack's limit; put what is long into a file, and give its path"
+        );
+    }
+    format!("{what}: {error}; {remedy}")
 }
 
 /// The signal with this number, if there is one that can be sent to all of a run.

@@ -11,16 +11,38 @@ fn parents() -> BTreeMap<i32, i32> {
     pids.filter_map(|pid| Some((pid, parent(pid)?))).collect()
 }
 
-/// The second number after the name, which stands in brackets and may hold anything.
-fn parent(pid: i32) -> Option<i32> {
+/// A word after the name of a process, which stands in brackets and may hold anything; the first is
+/// its state. Whoever has ended and waits to be taken is nobody any more.
+fn word(pid: i32, at: usize) -> Option<String> {
     let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let (_, after) = text.rsplit_once(") ")?;
     let mut words = after.split(' ');
-    // Whoever has ended and waits to be taken is nobody any more.
-    if words.next()? == "Z" {
-        return None;
-    }
-    words.next()?.parse().ok()
+    let state = words.next()?;
+    (state != "Z" && state != "X").then(|| words.nth(at - 1).map(str::to_owned)).flatten()
+}
+
+fn parent(pid: i32) -> Option<i32> {
+    word(pid, 1)?.parse().ok()
+}
+
+/// The process group that it is in.
+pub(super) fn group(pid: i32) -> Option<i32> {
+    word(pid, 2)?.parse().ok()
+}
+
+/// The tick of the machine at which it began.
+pub(super) fn began(pid: i32) -> Option<u64> {
+    word(pid, 19)?.parse().ok()
+}
+
+/// The children of a process. One that is born while it is looked at may be missed if its parent ends
+/// meanwhile; so nobody is found only if nobody is found twice.
+pub(super) fn children(of: i32) -> Vec<i32> {
+    let look = || -> Vec<i32> {
+        parents().into_iter().filter(|(_, parent)| *parent == of).map(|(pid, _)| pid).collect()
+    };
+    let found = look();
+    if found.is_empty() { look() } else { found }
 }
 
 /// Everybody below `root`, each by a descriptor that means that process and no later one.

@@ -54,6 +54,10 @@ pub(crate) enum Ask {
         part: u32,
         streams: Vec<StreamWord>,
     },
+    /// The names of a run's ports come with it, to be kept for as long as it is.
+    Claims {
+        run: RunId,
+    },
     /// Stops every process of a run where it is, or lets it go on.
     Freeze {
         run: RunId,
@@ -94,6 +98,9 @@ pub(crate) struct HeldWord {
     pub(crate) phase: PhaseWord,
     /// The newest of its steps.
     pub(crate) part: Option<u32>,
+    /// The newest of all its parts: only greater ones are new to this guardian.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) last: Option<u32>,
 }
 
 /// One command, with everything that its process must be.
@@ -125,6 +132,28 @@ pub(crate) struct Plan {
     /// If the file that is run is a runtime: it makes the command's process, and ends.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) runtime: Option<RuntimeWord>,
+    /// Whose its pipes are, if a runtime makes it another's process.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) owner: Option<(u32, u32)>,
+    /// Within so long it must be over, if it is a probe.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) timeout_ms: Option<u64>,
+}
+
+impl Plan {
+    pub(crate) fn timeout(&self) -> Option<Span> {
+        self.timeout_ms.map(Span::from_millis)
+    }
+
+    /// What of it is longest, for people: an argument, or an entry of the environment.
+    pub(crate) fn longest(&self) -> (String, usize) {
+        let words = self.arguments.iter().enumerate();
+        let words = words.map(|(at, word)| (format!("word {at} of the command"), word.len()));
+        let entries = self.environment.iter();
+        let entries =
+            entries.map(|(name, value)| (format!("the environment's {name:.100}"), value.len()));
+        words.chain(entries).max_by_key(|(_, length)| *length).unwrap_or_default()
+    }
 }
 
 /// Where a runtime says what became of the command that it was to start.
@@ -158,15 +187,16 @@ impl RoleWord {
         match role {
             Role::Setup => Self::Setup,
             Role::Main => Self::Main,
-            Role::Probe => Self::Probe,
+            Role::Probe(_) => Self::Probe,
         }
     }
 
-    pub(crate) const fn role(self) -> Role {
+    /// A probe must be over within `timeout`.
+    pub(crate) const fn role(self, timeout: Option<Span>) -> Role {
         match self {
             Self::Setup => Role::Setup,
             Self::Main => Role::Main,
-            Self::Probe => Role::Probe,
+            Self::Probe => Role::Probe(timeout),
         }
     }
 }

@@ -31,6 +31,8 @@ pub struct Description {
     pub amounts: Amounts,
     /// Its graphics cards.
     pub gpus: Vec<Gpu>,
+    /// What runs images here, by its name, such as runc.
+    pub runtime: Option<String>,
     /// What could not be found out, each in a sentence.
     pub missing: Vec<String>,
 }
@@ -41,7 +43,8 @@ pub(super) fn facts(
     isolation: Isolation,
     missing: &[String],
 ) -> Payload {
-    let Description { zone, tags, stack, amounts, gpus, missing: unknown } = description;
+    let Description { zone, tags, stack, amounts, gpus, runtime, missing: unknown } = description;
+    let runtimes: Vec<&str> = ["process"].into_iter().chain(runtime.as_deref()).collect();
     let countables: BTreeMap<&str, u64> =
         amounts.countables.iter().map(|(name, count)| (name.as_str(), count)).collect();
     let gpu = |gpu: &Gpu| {
@@ -59,6 +62,7 @@ pub(super) fn facts(
         "countables": countables,
         "version": env!("CARGO_PKG_VERSION"),
         "isolation": isolation,
+        "runtimes": runtimes,
         "gpus": gpus.iter().map(gpu).collect::<Vec<_>>(),
         "missing": missing.iter().chain(unknown).collect::<Vec<_>>(),
     });
@@ -193,6 +197,17 @@ mod tests {
         assert_eq!(json["exit"]["code"], 3);
         assert_eq!(json["status"], "done");
         assert_eq!(told(&report), "exited, Code(3)");
+    }
+
+    #[test]
+    fn facts_say_what_runs_are_made_by() {
+        let said = |runtime: Option<&str>| -> Value {
+            let runtime = runtime.map(str::to_owned);
+            let description = Description { runtime, ..Description::default() };
+            serde_json::from_slice(&facts(&description, Isolation::Tree, &[])).unwrap()
+        };
+        assert_eq!(said(None)["runtimes"], json!(["process"]));
+        assert_eq!(said(Some("runc"))["runtimes"], json!(["process", "runc"]));
     }
 
     #[test]

@@ -74,7 +74,10 @@ fn entry(name: &str, value: &str) -> io::Result<CString> {
 }
 
 fn zero_ended(word: &str) -> io::Result<CString> {
-    CString::new(word).map_err(|_| io::Error::other(format!("{word:?} has a zero byte in it")))
+    CString::new(word).map_err(|_| {
+        let begins: String = word.chars().take(40).collect();
+        io::Error::other(format!("{begins:?} has a zero byte in it: leave it out"))
+    })
 }
 
 /// What a command finds at its first descriptors; it has no others.
@@ -176,6 +179,11 @@ fn before_go(image: &Image, streams: Streams<'_>) -> Result<(), Step> {
         held(unsafe { libc::setpgid(0, 0) }, Step::Group)?;
     }
     let places = [(streams.stdout, 1), (streams.stderr, 2), (streams.status, 3)];
+    if streams.stderr.is_none() {
+        // What was there is the guardian's log; what is read is nothing.
+        // SAFETY: plain numbers; what was at the place is not used by this copy any more.
+        held(unsafe { libc::dup2(0, 2) }, Step::Streams)?;
+    }
     for (stream, place) in places {
         if let Some(stream) = stream {
             // SAFETY: the descriptor is open; what was at the place is not used by this copy any more.

@@ -129,6 +129,55 @@ fn scenario_35_a_pipe_in_other_hands_does_not_hold_up_the_end_for_ever(runtime: 
     worker.end_by("TERM");
 }
 
+#[test]
+fn an_end_that_cannot_be_kept_is_told_by_the_next_worker_all_the_same() {
+    // With another run the guardian stays for that; without, it stays for the end.
+    for has_other in [true, false] {
+        let Some(place) = Place::small("2m") else { return };
+        let mut worker = Worker::start(&place);
+        let kept = json!({ "when_worker_exits": "keep" });
+        let go = std::env::temp_dir().join(format!("sterna-go-{}", std::process::id()));
+        let waits = format!("while [ ! -e {} ]; do sleep 0.02; done; exit 3", go.display());
+        worker.start_run(&place, 1, &["sh", "-c", &waits], kept.clone());
+        worker.wait_for_state(1, "Running");
+        if has_other {
+            worker.start_run(&place, 2, &["sleep", "1000"], kept);
+            worker.wait_for_state(2, "Running");
+        }
+        let filler = place.path.join("filler");
+        assert!(std::fs::write(&filler, vec![0; 4 << 20]).is_err(), "the disk is not full");
+        std::fs::write(&go, "").unwrap();
+        assert_eq!(worker.end(1)["exit"], "Code(3)");
+        worker.kill();
+        std::fs::remove_file(&go).unwrap();
+        std::fs::remove_file(&filler).unwrap();
+        let mut next = Worker::start(&place);
+        assert_eq!(next.end(1)["exit"], "Code(3)", "with another: {has_other}");
+        if has_other {
+            next.tell(&json!({ "kill": { "run": run(2) } }));
+            next.end(2);
+        }
+        next.end_by("TERM");
+    }
+}
+
+#[test]
+fn an_end_that_could_not_be_kept_at_first_is_kept_when_there_is_room() {
+    let Some(place) = Place::small("2m") else { return };
+    let mut worker = Worker::start(&place);
+    worker.start_run(&place, 1, &["sleep", "1000"], json!({}));
+    worker.wait_for_state(1, "Running");
+    let filler = place.path.join("filler");
+    assert!(std::fs::write(&filler, vec![0; 4 << 20]).is_err(), "the disk is not full");
+    worker.tell(&json!({ "kill": { "run": run(1) } }));
+    worker.end(1);
+    std::fs::remove_file(&filler).unwrap();
+    let end = place.path.join("runs").join(run(1)).join("end.json");
+    wait_until("its end stands", LONG, || std::fs::metadata(&end).is_ok_and(|it| it.len() > 0));
+    worker.tell(&json!({ "acknowledge": { "run": run(1) } }));
+    worker.end_by("TERM");
+}
+
 fn monitors_decide_when_it_is_up_and_when_it_has_failed(runtime: Runtime) {
     let place = Place::with(runtime);
     let mut worker = Worker::start(&place);

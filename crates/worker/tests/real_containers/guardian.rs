@@ -44,7 +44,11 @@ fn a_guardian_that_is_killed_is_replaced_and_its_runs_live_on_supervised(runtime
         // Deadlines go on, from what was kept; and so do orders.
         assert_eq!(worker.end(3)["completed"], "Deadline", "{isolation}");
         worker.tell(&json!({ "stop": { "run": run(2), "grace": "1s" } }));
-        assert_eq!(worker.end(2)["completed"], "Request", "{isolation}");
+        let end = worker.end(2);
+        assert_eq!(end["completed"], "Request", "{isolation}");
+        if *isolation != "tree" {
+            assert_eq!(end["exit"], "Signal(15)", "{isolation}: its group was not asked to end");
+        }
         // New work begins as before.
         worker.start_run(&place, 4, &["true"], json!({}));
         assert_eq!(worker.end(4)["exit"], "Code(0)");
@@ -117,6 +121,50 @@ fn the_next_worker_tells_why_an_end_was_asked_for(runtime: Runtime) {
     next.end_by("TERM");
 }
 
+fn what_a_run_said_of_its_status_outlives_the_worker_that_read_it(runtime: Runtime) {
+    let place = Place::with(runtime);
+    let mut worker = Worker::start(&place);
+    let go = place.path.join("go");
+    let program = format!(
+        "echo early >&3; printf do >&3; echo said; while [ ! -e {0} ]; do sleep 0.05; done; \
+         [ -s {0} ] && echo ne >&3; exit 0",
+        go.display()
+    );
+    let node = json!({ "name": "n", "json": "{}" });
+    let kept = json!({ "when_worker_exits": KEEP, "node": node });
+    for (number, last) in [(1, "done"), (2, "do")] {
+        drop(std::fs::remove_file(&go));
+        worker.start_run(&place, number, &["sh", "-c", &program], kept.clone());
+        wait_until("it is said", LONG, || place.output(&run(number), "stdout").contains("said"));
+        // That what is on one pipe was read does not say so of the other.
+        let status = place.path.join("runs").join(run(number)).join("status");
+        wait_until("it is kept", LONG, || status.exists());
+        worker.kill();
+        worker = Worker::start(&place);
+        std::fs::write(&go, if last == "done" { "x" } else { "" }).unwrap();
+        assert_eq!(worker.end(number)["status"], last);
+    }
+    worker.end_by("TERM");
+}
+
+fn how_a_run_ended_is_known_after_worker_and_guardian_have_gone(runtime: Runtime) {
+    let place = Place::with(runtime);
+    let mut worker = Worker::start(&place);
+    worker.start_run(
+        &place,
+        1,
+        &["sh", "-c", "trap 'exit 6' TERM; echo up; while :; do sleep 0.02; done"],
+        json!({}),
+    );
+    wait_until("it is up", LONG, || place.output(&run(1), "stdout").contains("up"));
+    worker.kill();
+    wait_until("the guardian has gone", LONG, || place.guardian().is_none());
+    let mut next = Worker::start(&place);
+    let end = next.end(1);
+    assert_eq!((&end["completed"], &end["exit"]), (&json!("WorkerExit"), &json!("Code(6)")));
+    next.end_by("TERM");
+}
+
 fn a_kept_run_goes_at_its_deadline_when_no_worker_comes(runtime: Runtime) {
     let place = Place::with(runtime);
     let mut worker = Worker::start(&place);
@@ -149,6 +197,31 @@ fn the_next_worker_sweeps_what_was_left_when_both_were_killed(runtime: Runtime) 
     }
 }
 
+/// Each forks the next and ends: whoever kills one after the other comes too late.
+#[test]
+fn the_next_worker_sweeps_what_runs_away_from_it() {
+    for isolation in ["cgroup2", "freezer"] {
+        let place = Place::new();
+        let script = place.path.join("chain");
+        std::fs::write(&script, "#!/bin/sh\n\"$0\" &\n").unwrap();
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        std::fs::set_permissions(&script, mode).unwrap();
+        let mut worker = Worker::start_with(&place, isolation);
+        let program = format!("{} & sleep 1000", script.display());
+        worker.start_run(&place, 1, &["sh", "-c", &program], json!({}));
+        worker.wait_for_state(1, "Running");
+        let guardian = place.guardian().unwrap();
+        signal(worker.pid(), "STOP");
+        signal(guardian, "KILL");
+        worker.kill();
+        // Its journal is gone, as after a disk was restored: only the groups tell of it.
+        std::fs::remove_dir_all(place.path.join("runs").join(run(1))).unwrap();
+        let next = Worker::start_with(&place, isolation);
+        assert_gone(&place, isolation);
+        next.end_by("TERM");
+    }
+}
+
 #[test]
 fn a_second_worker_is_refused_while_the_first_lives() {
     let place = Place::new();
@@ -160,6 +233,29 @@ fn a_second_worker_is_refused_while_the_first_lives() {
     assert!(!second.status.success());
     assert!(String::from_utf8_lossy(&second.stdout).contains("in use by another worker"));
     worker.end_by("TERM");
+}
+
+fn what_was_frozen_goes_on_under_the_next_worker(runtime: Runtime) {
+    for isolation in runtime.isolations() {
+        let place = Place::with(runtime);
+        let mut worker = Worker::start_with(&place, isolation);
+        let beats = place.path.join("beats");
+        let program = format!("while :; do echo x >> {}; sleep 0.02; done", beats.display());
+        let kept = json!({ "when_worker_exits": KEEP });
+        worker.start_run(&place, 1, &["sh", "-c", &program], kept);
+        let count = || std::fs::read_to_string(&beats).unwrap_or_default().len();
+        wait_until("it beats", LONG, || count() > 4);
+        worker.tell(&json!({ "freeze": { "is_frozen": true } }));
+        worker.tell(&json!({ "ping": { "number": 3 } }));
+        worker.hear("that the guardian has heard", |said| said["pong"] == 3);
+        worker.kill();
+        let mut next = Worker::start_with(&place, isolation);
+        let before = count();
+        wait_until("it beats again", LONG, || count() > before + 4);
+        next.tell(&json!({ "kill": { "run": run(1) } }));
+        assert_eq!(next.end(1)["completed"], "Request", "{isolation}");
+        next.end_by("TERM");
+    }
 }
 
 fn a_rebirth_keeps_what_runs(runtime: Runtime) {
@@ -179,7 +275,10 @@ for_each_runtime!(
     a_guardian_that_is_killed_is_replaced_and_its_runs_live_on_supervised,
     what_is_kept_outlives_its_worker_and_is_taken_over_by_the_next,
     the_next_worker_tells_why_an_end_was_asked_for,
+    what_a_run_said_of_its_status_outlives_the_worker_that_read_it,
+    how_a_run_ended_is_known_after_worker_and_guardian_have_gone,
     a_kept_run_goes_at_its_deadline_when_no_worker_comes,
     the_next_worker_sweeps_what_was_left_when_both_were_killed,
+    what_was_frozen_goes_on_under_the_next_worker,
     a_rebirth_keeps_what_runs,
 );

@@ -24,7 +24,7 @@ fn assert_refused(place: &Place, worker: &mut Worker, cases: &[(&[&str], Value, 
         worker.tell(&json!({ "acknowledge": { "run": run(number) } }));
     }
     wait_until("nothing of them is left", LONG, || {
-        let runs = std::fs::read_dir(place.path.join("runs")).unwrap().count();
+        let runs = place.runs();
         runs == 0 && groups_of_runs(place) == 0
     });
 }
@@ -186,4 +186,37 @@ fn a_guardian_that_is_killed_while_an_image_is_started_leaves_nothing_running() 
         worker.end_by("TERM");
     }
     place.assert_no_groups();
+}
+
+/// Whoever a user was when the run began, that it is.
+#[test]
+fn a_run_whose_user_is_gone_meanwhile_is_taken_over() {
+    let place = Place::with(Runtime::Oci);
+    let passwd = place.path.join("rootfs/etc/passwd");
+    std::fs::write(&passwd, "bob:x:4711:4711:bob:/:/bin/sh\n").unwrap();
+    let mut worker = Worker::start(&place);
+    let go = place.path.join("go");
+    let waits = format!("while [ ! -e {} ]; do sleep 0.05; done; exit 4", go.display());
+    let kept = json!({ "when_worker_exits": "keep", "user": "bob" });
+    worker.start_run(&place, 1, &["sh", "-c", &waits], kept);
+    worker.wait_for_state(1, "Running");
+    worker.kill();
+    std::fs::write(&passwd, "").unwrap();
+    let mut next = Worker::start(&place);
+    next.wait_for_state(1, "Running");
+    std::fs::write(&go, "").unwrap();
+    assert_eq!(next.end(1)["exit"], "Code(4)");
+    next.end_by("TERM");
+}
+
+#[test]
+fn another_user_of_an_image_may_open_its_status_pipe() {
+    let place = Place::with(Runtime::Oci);
+    let mut worker = Worker::start(&place);
+    let node = json!({ "name": "n", "json": "{}" });
+    let more = json!({ "user": "nobody", "node": node });
+    worker.start_run(&place, 1, &["sh", "-c", "echo done > \"$2\"", "x"], more);
+    let end = worker.end(1);
+    assert_eq!((&end["exit"], &end["status"]), (&json!("Code(0)"), &json!("done")));
+    worker.end_by("TERM");
 }

@@ -25,6 +25,27 @@ fn a_memory_limit_kills_and_says_so_and_the_worker_lives(runtime: Runtime) {
     worker.end_by("TERM");
 }
 
+fn a_child_that_ran_out_of_memory_long_ago_is_not_what_a_run_ended_for(runtime: Runtime) {
+    let place = Place::with(runtime);
+    let mut worker = Worker::start(&place);
+    let hungry = "sh -c 'x=a; while :; do x=$x$x$x$x; done'";
+    let limits = json!({ "limits": { "memory": "32MiB" } });
+    // The worker looks five times a second.
+    worker.start_run(
+        &place,
+        1,
+        &["sh", "-c", &format!("{hungry}; sleep 1.5; exit 3")],
+        limits.clone(),
+    );
+    worker.start_run(&place, 2, &["sh", "-c", &format!("{hungry}; echo up; sleep 1000")], limits);
+    wait_until("it is up", LONG, || place.output(&run(2), "stdout").contains("up"));
+    worker.tell(&json!({ "kill": { "run": run(2) } }));
+    let end = worker.end(2);
+    assert_eq!((&end["completed"], &end["exit"]), (&json!("Request"), &json!("Signal(9)")));
+    assert_eq!(worker.end(1)["exit"], "Code(3)");
+    worker.end_by("TERM");
+}
+
 fn a_fork_bomb_is_held(runtime: Runtime) {
     let place = Place::with(runtime);
     let mut worker = Worker::start(&place);
@@ -94,6 +115,7 @@ fn a_thousand_sleeping_runs_cost_little_and_no_end_is_missed() {
 
 for_each_runtime!(
     a_memory_limit_kills_and_says_so_and_the_worker_lives,
+    a_child_that_ran_out_of_memory_long_ago_is_not_what_a_run_ended_for,
     a_fork_bomb_is_held,
     a_cpu_limit_holds_and_usage_is_told,
     a_work_directory_that_grows_too_large_ends_the_run,

@@ -109,14 +109,17 @@ fn a_run_may_wait_or_lose_lines_when_it_writes_too_fast(runtime: Runtime) {
     let mut worker = Worker::start(&place);
     let logs = |when_over: &str| json!({ "logs": { "rate": "20kB", "when_over": when_over } });
     let begun = instant();
-    let waits = "yes one of many | head -n 5000";
+    let waits = "yes one of many | head -n 16000";
     worker.start_run(&place, 1, &["sh", "-c", waits], logs("wait"));
     let loses = "yes one of many | head -n 999999; echo the last";
     worker.start_run(&place, 2, &["sh", "-c", loses], logs("drop"));
     assert_eq!(worker.end(1)["exit"], "Code(0)");
-    assert!(begun.elapsed() > Duration::from_secs(1), "60 kB at 20 kB a second, 20 kB at once");
+    assert!(
+        begun.elapsed() > Duration::from_secs(1),
+        "192 kB at 20 kB a second: 20 kB and a read at once, 64 kB in the pipe"
+    );
     assert_eq!(worker.end(2)["exit"], "Code(0)");
-    assert_eq!(place.output(&run(1), "stdout").lines().count(), 5000);
+    assert_eq!(place.output(&run(1), "stdout").lines().count(), 16_000);
     let kept = place.output(&run(2), "stdout");
     let count = kept.lines().count() as u64;
     assert!(count < 500_000 && kept.ends_with("the last\n"), "{count} lines are kept");
@@ -145,6 +148,30 @@ fn what_was_said_of_a_run_is_kept_though_it_wrote_nothing(runtime: Runtime) {
     let said = place.output(&run(1), "events");
     assert!(said.contains("\"started\"") && said.contains("\"exited\""), "{said}");
     assert!(place.output(&run(2), "events").contains("not_started"));
+}
+
+#[test]
+fn neither_a_rate_nor_a_stranger_that_writes_on_holds_up_an_end() {
+    let place = Place::new();
+    let mut worker = Worker::start(&place);
+    worker.patience = Duration::from_secs(8);
+    let slow = json!({ "logs": { "rate": "4KiB" } });
+    worker.start_run(&place, 1, &["sh", "-c", "echo up; yes"], slow);
+    wait_until("it is up", LONG, || place.output(&run(1), "stdout").contains("up"));
+    worker.tell(&json!({ "kill": { "run": run(1) } }));
+    assert_eq!(worker.end(1)["completed"], "Request");
+    // Whoever got its pipe and is none of it may write for ever.
+    let ours = place.path.join("pipe");
+    let program = format!("ln -s /proc/$$/fd/1 {}; echo up; sleep 1000", ours.display());
+    worker.start_run(&place, 2, &["sh", "-c", &program], json!({}));
+    wait_until("it is up", LONG, || place.output(&run(2), "stdout").contains("up"));
+    let pipe = std::fs::OpenOptions::new().write(true).open(&ours).unwrap();
+    let mut stranger = std::process::Command::new("yes").stdout(pipe).spawn().unwrap();
+    worker.tell(&json!({ "kill": { "run": run(2) } }));
+    assert_eq!(worker.end(2)["exit"], "Signal(9)");
+    stranger.kill().unwrap();
+    stranger.wait().unwrap();
+    worker.end_by("TERM");
 }
 
 for_each_runtime!(

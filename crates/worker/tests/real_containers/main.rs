@@ -24,6 +24,7 @@ mod images;
 mod limits;
 mod logs;
 mod orphans;
+mod probes;
 mod program;
 mod refusals;
 mod signals;

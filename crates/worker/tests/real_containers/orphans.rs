@@ -52,6 +52,30 @@ fn after_its_end_nothing_is_left_of_a_run(runtime: Runtime) {
     });
 }
 
+/// Without cgroups a process of ours stands above each command, and work may kill it.
+#[test]
+fn who_kills_what_stands_above_it_does_not_get_away() {
+    let place = Place::new();
+    let mut worker = Worker::start_with(&place, "tree");
+    let programs = [
+        "kill -9 $PPID; exec sleep 1000",
+        "(setsid sleep 1000 &); (setsid sh -c 'sleep 1000 & sleep 1000' &); kill -9 $PPID; sleep 1000",
+        "(setsid sleep 1000 &); kill -9 $PPID",
+        "house=$PPID; (setsid sh -c \"sleep 0.2; kill -9 $house; while :; do sleep 0.01; done\" &); \
+         sleep 1000",
+    ];
+    worker.start_run(&place, 9, &["sleep", "1000"], json!({}));
+    worker.wait_for_state(9, "Running");
+    for (number, program) in (1..).zip(programs) {
+        worker.start_run(&place, number, &["sh", "-c", program], json!({}));
+        assert_eq!(worker.end(number)["completed"], "Exited", "{program}");
+        assert_eq!(place.marked().len(), 1, "{program}: only the other run is there");
+    }
+    worker.tell(&json!({ "kill": { "run": run(9) } }));
+    assert_eq!(worker.end(9)["completed"], "Request");
+    worker.end_by("TERM");
+}
+
 fn a_guardian_that_is_stopped_does_not_hold_up_an_end(runtime: Runtime) {
     every_isolation(runtime, |place, isolation| {
         let mut worker = Worker::start_with(place, isolation);

@@ -33,6 +33,19 @@ fn what_cannot_be_started_says_why_and_leaves_nothing() {
         (&["true"], json!({ "limits": { "pids": 0 } }), "cannot limit pids to 0"),
         (&["true"], json!({ "rlimits": { "speed": 1 } }), "no resource limit is called 'speed'"),
         (&[], json!({}), "the command is empty"),
+        (&["true"], json!({ "env": { "A=B": "c" } }), "the name 'A=B'"),
+        (&["true"], json!({ "ports": ["http", "http"] }), "both become PORT_HTTP"),
+        (
+            &["true"],
+            json!({ "limits": { "cpu": "99999999999" } }),
+            "no machine has so many processors",
+        ),
+        (
+            &["true"],
+            json!({ "rlimits": { "nofile": 99_999_999_999_u64 } }),
+            "ask in rlimits for no more",
+        ),
+        (&["true"], json!({ "user": "nobody", "directory": "/root" }), "let its user enter it"),
         (&["true"], json!({ "setup": [["no-such-setup"]] }), "no 'no-such-setup'"),
     ];
     for (number, (command, more, _)) in (1..).zip(&cases) {
@@ -46,7 +59,7 @@ fn what_cannot_be_started_says_why_and_leaves_nothing() {
         worker.tell(&json!({ "acknowledge": { "run": run(number) } }));
     }
     wait_until("nothing of them is left", LONG, || {
-        let runs = std::fs::read_dir(place.path.join("runs")).unwrap().count();
+        let runs = place.runs();
         let groups = place.groups().into_iter();
         let groups: usize = groups
             .map(|group| {
@@ -68,6 +81,34 @@ fn an_environment_that_cannot_be_given_is_refused() {
     let mut worker = Worker::start(&place);
     worker.start_run(&place, 1, &["echo", "zero\0byte"], json!({}));
     assert!(worker.end(1)["completed"].as_str().unwrap().contains("zero byte"));
+    worker.end_by("TERM");
+}
+
+#[test]
+fn what_is_too_long_for_a_command_is_refused_by_name_and_nothing_hangs() {
+    let place = Place::new();
+    let mut worker = Worker::start(&place);
+    let long = |length: usize| "x".repeat(length);
+    worker.start_run(&place, 1, &["true"], json!({ "env": { "LONG": long(9 << 20) } }));
+    worker.start_run(&place, 2, &["echo", &long(9 << 20)], json!({}));
+    worker.start_run(&place, 3, &["echo", &long(200 << 10)], json!({}));
+    let zero = format!("\0{}", long(200 << 10));
+    worker.start_run(&place, 4, &["echo", &zero], json!({}));
+    for (number, reason) in [
+        (1, "the environment's LONG has 9.0 MiB"),
+        (2, "word 1 of the command has 9.0 MiB"),
+        (3, "put what is long into a file"),
+        (4, "has a zero byte in it"),
+    ] {
+        let end = worker.end(number);
+        let cause = end["completed"].as_str().unwrap();
+        assert!(
+            cause.contains(reason) && cause.len() < 1_000,
+            "{reason:?} is not in {cause:.1000}"
+        );
+    }
+    worker.start_run(&place, 5, &["true"], json!({}));
+    assert_eq!(worker.end(5)["exit"], "Code(0)");
     worker.end_by("TERM");
 }
 

@@ -63,6 +63,8 @@ impl Runtime {
 pub(crate) struct Place {
     pub(crate) path: PathBuf,
     pub(crate) runtime: Runtime,
+    /// Whether it is a file system of its own.
+    is_mounted: bool,
 }
 
 impl Place {
@@ -81,13 +83,29 @@ impl Place {
             Runtime::Process => {}
             Runtime::Oci => make_rootfs(&path.join("rootfs")),
         }
-        Self { path, runtime }
+        Self { path, runtime, is_mounted: false }
+    }
+
+    /// One that has room for no more than this; `None` if this machine may not mount anything.
+    pub(crate) fn small(size: &str) -> Option<Self> {
+        let mut place = Self::new();
+        let size = format!("size={size}");
+        let mut mount = Command::new("mount");
+        mount.args(["-t", "tmpfs", "-o", &size, "none"]).arg(&place.path);
+        place.is_mounted = mount.status().is_ok_and(|it| it.success());
+        place.is_mounted.then_some(place)
     }
 
     /// An image, as work asks for it; it finds this place where it is.
     pub(crate) fn image(&self) -> Value {
         let mount = json!({ "source": self.path, "target": self.path });
         json!({ "rootfs": self.path.join("rootfs"), "mounts": [mount] })
+    }
+
+    /// How many runs have a directory here.
+    pub(crate) fn runs(&self) -> usize {
+        let entries = fs::read_dir(self.path.join("runs")).unwrap().flatten();
+        entries.filter(|entry| entry.file_name().to_string_lossy().starts_with("run-")).count()
     }
 
     /// The work directory of a run, as that sees it.
@@ -195,6 +213,9 @@ impl Drop for Place {
         }
         if self.path.join("id").exists() {
             self.groups().iter().for_each(|group| remove_groups(group));
+        }
+        if self.is_mounted {
+            drop(Command::new("umount").arg("--lazy").arg(&self.path).status());
         }
         drop(fs::remove_dir_all(&self.path));
     }

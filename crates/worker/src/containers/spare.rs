@@ -1,0 +1,235 @@
+//! Directories of runs that are over, for those that come: a file system takes longer to make and to
+//! remove files than to rename them.
+//!
+//! ```text
+//!   runs/<run>/ ── over, and as it was made ──▶ runs/.spare-<n>/ ── rename ──▶ runs/<next run>/
+//!     journal                                     journal.spare     guardian     journal
+//! ```
+//!
+//! Invariant: what comes out has an empty work directory of the worker's own, as what is made; its
+//! journal has an empty line, and the worker's two files name another run, so that nobody believes
+//! them. Whatever else is found in a directory, it is removed and not used again.
+//!
+//! Invariant: a journal is no journal while it is spare. The guardian alone makes it one, by a rename
+//! that fails if there is one (safety rule 13).
+
+use std::{
+    fs, io,
+    mem::MaybeUninit,
+    os::fd::OwnedFd,
+    path::{Path, PathBuf},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use rustix::{
+    fs::{
+        CWD, FileType, Mode, OFlags, RawDir, RenameFlags, ResolveFlags, flistxattr, fstat,
+        ftruncate, openat2, renameat, renameat_with,
+    },
+    io::pwrite,
+    process::{getegid, geteuid},
+};
+
+use crate::guardian::{JOURNAL, SPARE_JOURNAL};
+
+/// So many are kept.
+const KEPT_MAX: usize = 64;
+const PREFIX: &str = ".spare-";
+/// The fresh directory of a run, in its own.
+pub(super) const WORK: &str = "work";
+/// What a worker writes of a run, with its name.
+const FILES: [&str; 2] = [super::stored::WORK, super::stored::END];
+
+/// Directories to be used again.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Spares {
+    kept: Arc<Mutex<Vec<PathBuf>>>,
+    next: Arc<AtomicU64>,
+}
+
+impl Spares {
+    /// Takes the directory of a run that is over, if it is as it was made; gives whether it has.
+    ///
+    /// # Errors
+    /// It cannot be told, or something was in the way: it is to be removed.
+    pub(super) fn keep(&self, directory: &Path) -> io::Result<bool> {
+        if self.lock().len() >= KEPT_MAX {
+            return Ok(false);
+        }
+        let opened = open(CWD, directory, OFlags::RDONLY | OFlags::DIRECTORY)?;
+        if !is_as_made(&opened)? {
+            return Ok(false);
+        }
+        spare_journal(&opened)?;
+        let number = self.next.fetch_add(1, Ordering::Relaxed);
+        let spare = directory.with_file_name(format!("{PREFIX}{number}"));
+        renameat_with(CWD, directory, CWD, &spare, RenameFlags::NOREPLACE)?;
+        self.lock().push(spare);
+        Ok(true)
+    }
+
+    /// Makes one of them the directory of a run; gives whether there was one.
+    pub(super) fn take(&self, directory: &Path) -> bool {
+        let Some(spare) = self.lock().pop() else { return false };
+        renameat_with(CWD, &spare, CWD, directory, RenameFlags::NOREPLACE).is_ok()
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<PathBuf>> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Makes the journal of a run that is over one that is spare.
+pub(crate) fn spare_journal(directory: &OwnedFd) -> io::Result<()> {
+    let journal = open(directory, Path::new(JOURNAL), OFlags::WRONLY)?;
+    // Not to nothing at all: some file systems write that to the disk when it is closed.
+    pwrite(&journal, b"\n", 0)?;
+    ftruncate(&journal, 1)?;
+    Ok(renameat(directory, JOURNAL, directory, SPARE_JOURNAL)?)
+}
+
+/// What an earlier worker has kept, which nobody knows any more.
+pub(super) fn left(runs: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(runs).into_iter().flatten().flatten();
+    let spares = entries.filter(|entry| entry.file_name().to_string_lossy().starts_with(PREFIX));
+    spares.map(|entry| entry.path()).collect()
+}
+
+fn open(at: impl std::os::fd::AsFd, path: &Path, flags: OFlags) -> io::Result<OwnedFd> {
+    let flags = flags | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    // Nothing of a run is a link or a mount, unless its work has made it so.
+    let resolve = if path.is_absolute() { ResolveFlags::empty() } else { ResolveFlags::NO_XDEV };
+    Ok(openat2(at, path, flags, Mode::empty(), resolve)?)
+}
+
+/// Whether nothing but what a worker and its guardian make is in it, and its work directory is empty.
+fn is_as_made(directory: &OwnedFd) -> io::Result<bool> {
+    let mut count = 0;
+    let mut room = [MaybeUninit::uninit(); 1024];
+    let mut entries = RawDir::new(directory, &mut room);
+    while let Some(entry) = entries.next() {
+        let entry = entry?;
+        let name = entry.file_name().to_bytes();
+        let is_file = entry.file_type() == FileType::RegularFile;
+        let is_known = FILES.into_iter().chain([JOURNAL]).any(|known| known.as_bytes() == name);
+        match name {
+            b"." | b".." => {}
+            _ if is_known && is_file => count += 1,
+            _ if name == WORK.as_bytes() => {}
+            _ => return Ok(false),
+        }
+    }
+    if count != FILES.len() + 1 {
+        return Ok(false);
+    }
+    let work = open(directory, Path::new(WORK), OFlags::RDONLY | OFlags::DIRECTORY)?;
+    let mut entries = RawDir::new(&work, &mut room);
+    while let Some(entry) = entries.next() {
+        match entry?.file_name().to_bytes() {
+            b"." | b".." => {}
+            _ => return Ok(false),
+        }
+    }
+    let found = fstat(&work)?;
+    let is_ours = found.st_uid == geteuid().as_raw() && found.st_gid == getegid().as_raw();
+    // A file system without attributes has none.
+    let attributes = flistxattr(&work, &mut [0_u8; 0][..]).unwrap_or(0);
+    Ok(is_ours && found.st_mode & 0o7777 == 0o700 && attributes == 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::{DirBuilderExt, PermissionsExt, symlink};
+
+    use super::*;
+
+    /// Something that work does to the directory of its run.
+    type Change = fn(&Path);
+
+    struct Scratch(PathBuf);
+
+    impl Scratch {
+        fn new(name: &str) -> Self {
+            let path =
+                std::env::temp_dir().join(format!("sterna-spare-{}-{name}", std::process::id()));
+            drop(fs::remove_dir_all(&path));
+            fs::create_dir_all(&path).unwrap();
+            Self(path)
+        }
+
+        /// The directory of a run, as it is when the run is over.
+        fn run(&self, name: &str) -> PathBuf {
+            let path = self.0.join(name);
+            fs::create_dir(&path).unwrap();
+            fs::DirBuilder::new().mode(0o700).create(path.join(WORK)).unwrap();
+            for file in FILES.into_iter().chain([JOURNAL]) {
+                fs::write(path.join(file), "of an earlier run").unwrap();
+            }
+            path
+        }
+    }
+
+    impl Drop for Scratch {
+        fn drop(&mut self) {
+            drop(fs::remove_dir_all(&self.0));
+        }
+    }
+
+    #[test]
+    fn what_is_used_again_is_as_what_is_made() {
+        let scratch = Scratch::new("again");
+        let (spares, next) = (Spares::default(), scratch.0.join("next"));
+        assert!(!spares.take(&next), "there is none yet");
+        let over = scratch.run("over");
+        assert!(spares.keep(&over).unwrap());
+        assert!(!over.exists());
+        assert_eq!(left(&scratch.0).len(), 1);
+        assert!(spares.take(&next));
+        assert!(!next.join(JOURNAL).exists(), "it has no journal before its guardian makes it");
+        assert_eq!(fs::read(next.join(SPARE_JOURNAL)).unwrap(), b"\n");
+        assert_eq!(fs::read_dir(next.join(WORK)).unwrap().count(), 0);
+        assert!(left(&scratch.0).is_empty());
+    }
+
+    #[test]
+    fn nobody_takes_the_place_of_another() {
+        let scratch = Scratch::new("place");
+        let spares = Spares::default();
+        assert!(spares.keep(&scratch.run("over")).unwrap());
+        let next = scratch.run("next");
+        assert!(!spares.take(&next));
+        assert_eq!(fs::read(next.join(JOURNAL)).unwrap(), b"of an earlier run");
+    }
+
+    #[test]
+    fn what_work_has_changed_is_not_used_again() {
+        let scratch = Scratch::new("changed");
+        let spares = Spares::default();
+        let changes: [(&str, Change); 6] = [
+            ("a file", |run| fs::write(run.join("work/file"), "").unwrap()),
+            ("a mode", |run| {
+                fs::set_permissions(run.join(WORK), fs::Permissions::from_mode(0o755)).unwrap();
+            }),
+            ("another file", |run| fs::write(run.join("status"), "").unwrap()),
+            ("no end", |run| fs::remove_file(run.join(super::super::stored::END)).unwrap()),
+            ("a link", |run| {
+                fs::remove_file(run.join(JOURNAL)).unwrap();
+                symlink("/etc/passwd", run.join(JOURNAL)).unwrap();
+            }),
+            ("a link for a directory", |run| {
+                fs::remove_dir(run.join(WORK)).unwrap();
+                symlink("/", run.join(WORK)).unwrap();
+            }),
+        ];
+        for (what, change) in changes {
+            let run = scratch.run("run");
+            change(&run);
+            assert!(!spares.keep(&run).unwrap_or(false), "{what}");
+            fs::remove_dir_all(&run).unwrap();
+        }
+        assert!(left(&scratch.0).is_empty());
+    }
+}
