@@ -182,6 +182,7 @@ impl Control {
     fn worker_is_back(&mut self, now: Now, lock: Lock) {
         for run in self.runs_on(lock) {
             let Some(key) = self.seats.get(&run).map(|seat| seat.key.clone()) else { continue };
+            self.silent.remove(&run);
             if let Some(instance) = self.instances.get(&key) {
                 let is_silent = instance.is_twins(run)
                     && instance.twin().is_some_and(|twin| twin.reason == TwinReason::Silent);
