@@ -92,6 +92,9 @@ pub struct Control {
     is_recovered: bool,
     /// Whether work without a claim may start (safety rule 20).
     is_open: bool,
+    /// Whether instances under `keep` without a claim may, too: where the store was restored, claims
+    /// are lost, and no wait is long enough for whoever is missing and may have them.
+    is_open_for_kept: bool,
     seed: [u8; 16],
     runs_made: u64,
     outbox: Outbox<RecordKey, Record, Effect>,
@@ -157,6 +160,7 @@ impl Control {
             is_recovered: stage == Stage::Recovered,
             declaring: BTreeSet::new(),
             is_open: false,
+            is_open_for_kept: stage != Stage::Recovered,
             seed,
             runs_made: 0,
             outbox: Outbox::default(),
@@ -381,6 +385,13 @@ impl Control {
             }
         }
         RunId::from_parts(now.wall, random)
+    }
+
+    /// What a run takes on its worker.
+    fn wants_of_run(&self, key: &WorkKey, run: RunId) -> Arc<Wants> {
+        let instance = self.instances.get(key);
+        let copy = instance.and_then(|one| one.copies().find(|copy| copy.placed.run == run));
+        copy.map_or_else(|| self.wants_of(key), |copy| Arc::clone(&copy.wants))
     }
 
     /// What work that is known takes on its worker.

@@ -27,7 +27,15 @@ impl Control {
                 self.set_drain(now, lock, Some(super::Drain { deadline }));
             }
             News::WantsDrain(lock, false) => self.set_drain(now, lock, None),
-            News::Opened(doors) => self.is_open |= doors.unclaimed,
+            News::Opened(doors) => {
+                self.is_open |= doors.unclaimed;
+                if doors.keep_batches && !std::mem::replace(&mut self.is_open_for_kept, true) {
+                    let keys = self.instances.keys();
+                    for key in keys {
+                        self.converge_index(now, &key);
+                    }
+                }
+            }
             News::Retired(oldest) => {
                 self.limits.retain(|limits| limits.version >= oldest);
                 self.write_limits();

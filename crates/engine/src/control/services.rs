@@ -121,7 +121,7 @@ impl Control {
         };
         match instance.state() {
             InstanceState::Unclaimed { .. } => {
-                if may_start(instance, contract) {
+                if may_start(instance, contract) && self.is_open_for(contract) {
                     self.ask_when_rested(now, key);
                 }
             }
@@ -140,6 +140,13 @@ impl Control {
             | InstanceState::Running { .. } => {}
         }
         self.end_evacuated(key);
+    }
+
+    const fn is_open_for(&self, contract: Contract) -> bool {
+        match contract {
+            Contract::Replace { .. } | Contract::Stop { .. } => true,
+            Contract::Keep => self.is_open_for_kept,
+        }
     }
 
     /// A copy that evacuates ends when another runs, or has crashed.
@@ -233,13 +240,13 @@ impl Control {
         let service = service_of(key)?;
         let record = &self.services.get(&service)?.record;
         let (contract, version) = (record.spec.contract, record.version);
-        let work = Arc::clone(&record.spec.work);
+        let (work, wants) = (Arc::clone(&record.spec.work), Arc::clone(&record.spec.wants));
         let instance = self.instances.get_mut(key)?;
         if !may_start(instance, contract) {
             return None;
         }
         let placed = Placed { run, on: to, contract };
-        instance.claim(placed, version, now.wall).ok()?;
+        instance.claim(placed, version, wants, now.wall).ok()?;
         let (_, index) = index_of(key)?;
         self.note_index(now, &service, key, index);
         Some(Sending { run, key: key.clone(), to, contract, task: None, work })
@@ -263,13 +270,14 @@ impl Control {
         let (run, on) = (placed.run, placed.on);
         let Some((service, _)) = index_of(key) else { return };
         let version = self.services.get(&service).map_or(0, |service| service.record.version);
+        let wants = self.wants_of(key);
         if !self.instances.contains(key) {
             self.instances.insert(key, Instance::new(now.wall));
         }
         let Some(instance) = self.instances.get_mut(key) else { return };
         let rival = instance.copy().map(|copy| copy.placed.run);
         let has_room = rival.is_none() || instance.displace(TwinReason::Surplus, now.wall).is_ok();
-        if !has_room || instance.adopt(placed, version, now.wall).is_err() {
+        if !has_room || instance.adopt(placed, version, wants, now.wall).is_err() {
             return self.end_stray(run, key, on, Container::Running);
         }
         self.withdraw(key);

@@ -124,7 +124,7 @@ impl Control {
 
     /// A run that may be there takes its seat; the auction has given it, or it was there before.
     pub(super) fn seat(&mut self, run: RunId, key: WorkKey, on: Incarnation) {
-        let wants = self.wants_of(&key);
+        let wants = self.wants_of_run(&key, run);
         let bidder = self.workers.get(&on.lock).map(|worker| worker.bidder);
         let stage = Stage::Starting;
         let occupant = Occupant { key: &key, wants: &wants, stage };

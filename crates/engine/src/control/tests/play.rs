@@ -33,6 +33,8 @@ pub(super) enum Mood {
     Obeys,
     /// It starts runs, and they never get ready.
     Dawdles,
+    /// It starts runs and says so, and they do not heed that they are to end.
+    Ignores,
     /// Nothing reaches it, and it says nothing.
     Silent,
 }
@@ -167,7 +169,9 @@ impl Play {
             statuses: 0,
             is_storing: true,
         };
-        let doors = Doors { unclaimed: true, stop_batches: true, keep_batches: true };
+        // Where the store was restored, somebody is missing.
+        let doors =
+            Doors { unclaimed: true, stop_batches: true, keep_batches: !is_recovered };
         play.news(scheduler::Effect::Opened(doors));
         play
     }
@@ -278,7 +282,7 @@ impl Play {
             }
             scheduler::Input::Kill(run, _) => {
                 let Some((worker, _)) = self.running.get(&run) else { return };
-                if self.moods[worker] != Mood::Silent {
+                if matches!(self.moods[worker], Mood::Obeys | Mood::Dawdles) {
                     self.end(run, STOPPED);
                 }
             }
@@ -314,10 +318,10 @@ impl Play {
         let worker = *self.moods.keys().find(|worker| lock(**worker) == to.lock).unwrap();
         match self.moods[&worker] {
             Mood::Silent => {}
-            Mood::Obeys | Mood::Dawdles => {
+            Mood::Obeys | Mood::Dawdles | Mood::Ignores => {
                 self.starts.push(key.clone());
                 self.running.insert(run, (worker, key));
-                if self.moods[&worker] == Mood::Obeys {
+                if self.moods[&worker] != Mood::Dawdles {
                     self.report(run, News::Progress(Arc::from(RUNNING)));
                 }
             }

@@ -3,10 +3,10 @@
 //! It has two slots for runs: the place that its state speaks of, and the twin's. A run leaves its
 //! slot only when it is certainly gone, and nothing starts without a free place (safety rule 22).
 
-use std::fmt;
+use std::{fmt, sync::Arc};
 
 use super::{Crash, CrashPolicy, Crashes, Illegal, Placed};
-use crate::{RunId, WallTime};
+use crate::{RunId, WallTime, Wants};
 
 /// Where an instance is in its life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -164,6 +164,8 @@ pub struct InstanceCopy {
     pub placed: Placed,
     /// Of which version of the spec.
     pub version: u64,
+    /// What it takes on its worker, as long as it is there: its spec may be another by then, or gone.
+    pub wants: Arc<Wants>,
     /// Why it is being ended, if it is.
     pub stopping: Option<StopReason>,
 }
@@ -325,9 +327,15 @@ impl Instance {
     ///
     /// # Errors
     /// When it does not wait for one.
-    pub fn claim(&mut self, placed: Placed, version: u64, now: WallTime) -> Result<(), Illegal> {
+    pub fn claim(
+        &mut self,
+        placed: Placed,
+        version: u64,
+        wants: Arc<Wants>,
+        now: WallTime,
+    ) -> Result<(), Illegal> {
         self.check(InstanceEvent::Claim)?;
-        let copy = InstanceCopy { placed, version, stopping: None };
+        let copy = InstanceCopy { placed, version, wants, stopping: None };
         self.state = InstanceState::Claimed { copy, since: now };
         Ok(())
     }
@@ -427,9 +435,15 @@ impl Instance {
     ///
     /// # Errors
     /// When somebody has.
-    pub fn adopt(&mut self, placed: Placed, version: u64, since: WallTime) -> Result<(), Illegal> {
+    pub fn adopt(
+        &mut self,
+        placed: Placed,
+        version: u64,
+        wants: Arc<Wants>,
+        since: WallTime,
+    ) -> Result<(), Illegal> {
         self.check(InstanceEvent::Adopt)?;
-        let copy = InstanceCopy { placed, version, stopping: None };
+        let copy = InstanceCopy { placed, version, wants, stopping: None };
         self.state = InstanceState::Running { copy, since };
         Ok(())
     }
