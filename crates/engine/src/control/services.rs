@@ -115,8 +115,10 @@ impl Control {
 
     /// A wanted index: it runs, or is on its way there.
     fn keep_index(&mut self, now: Now, key: &WorkKey, service: &ServiceKey) {
-        let contract = self.services.get(service).map(|service| service.record.spec.contract);
-        let (Some(instance), Some(contract)) = (self.instances.get_mut(key), contract) else {
+        let spec = self.services.get(service).map(|service| &service.record.spec);
+        let spec = spec.map(|spec| (spec.contract, spec.crash.longest_wait));
+        let (Some(instance), Some((contract, longest))) = (self.instances.get_mut(key), spec)
+        else {
             return;
         };
         match instance.state() {
@@ -125,7 +127,10 @@ impl Control {
                     self.ask_when_rested(now, key);
                 }
             }
-            InstanceState::Crashed { until: Some(until) } if *until <= now.wall => {
+            // One that is further away than any wait was reckoned by a clock that was wrong.
+            InstanceState::Crashed { until: Some(until) }
+                if *until <= now.wall || until.since(now.wall) > longest =>
+            {
                 if instance.restart(now.wall).is_ok() {
                     self.write_instance(key);
                     self.keep_index(now, key, service);
@@ -304,7 +309,7 @@ impl Control {
         let run = instance.copy().map(|copy| copy.placed.run);
         let is_silent = run.is_some_and(|run| self.silent.contains(&run));
         let is_twin_silent = instance.twin().is_some_and(|twin| {
-            twin.reason == TwinReason::Evacuating && self.silent.contains(&twin.copy.placed.run)
+            twin.reason != TwinReason::Silent && self.silent.contains(&twin.copy.placed.run)
         });
         if is_twin_silent {
             instance.turn_twin(TwinReason::Silent);

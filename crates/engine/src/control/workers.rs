@@ -326,6 +326,21 @@ impl Control {
         self.offer(lock);
         if is_draining {
             self.evacuate(now, lock);
+        } else {
+            self.stay(now, lock);
+        }
+    }
+
+    /// What was to move from a machine, and has not, stays there.
+    fn stay(&mut self, now: Now, lock: Lock) {
+        for run in self.runs_on(lock) {
+            let Some(key) = self.seats.get(&run).map(|seat| seat.key.clone()) else { continue };
+            let is_evacuating = self.instances.get(&key).and_then(|one| one.twin()).is_some_and(
+                |twin| twin.copy.placed.run == run && twin.reason == TwinReason::Evacuating,
+            );
+            if is_evacuating {
+                self.settle_twin(now, &key);
+            }
         }
     }
 

@@ -3,17 +3,18 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use sterna_model::{
-    Contract, WallTime,
-    record::{InstancePhase as P, TaskEnd, TaskPhase},
+    Contract, Span, WallTime,
+    record::{CrashPolicy, InstancePhase as P, TaskEnd, TaskPhase},
     spec::{ServiceSpec, TaskSpec},
 };
 use sterna_protocol::{
     health::Health,
+    message::RunRefusal,
     roster::Doors,
     scheduler::{self, GoneBy, Settlement},
 };
 
-use super::play::{Mood, Play, SUCCESS, incarnation, service_spec, task, task_spec, web};
+use super::play::{FAILURE, Mood, Play, SUCCESS, incarnation, service_spec, task, task_spec, web};
 use crate::control::Call;
 
 fn create(name: &str, spec: TaskSpec) -> Call {
@@ -75,7 +76,7 @@ fn a_crash_is_waited_out_under_the_next_leader() {
     let mut spec = service_spec(1);
     spec.crash.wait_from = 1;
     play.ask(Call::PutService(web(), spec));
-    play.end(play.run_of(0), super::play::FAILURE);
+    play.end(play.run_of(0), FAILURE);
     play.pass(10);
     let mut play = play.change_leader();
     play.pass(19);
@@ -151,6 +152,21 @@ fn after_a_restore_what_is_kept_waits_for_everybody_who_may_have_it() {
     let doors = Doors { unclaimed: true, stop_batches: true, keep_batches: true };
     play.news(scheduler::Effect::Opened(doors));
     assert_eq!(play.starts.len(), 1);
+}
+
+#[test]
+fn a_wall_clock_that_is_set_back_makes_nobody_wait_longer() {
+    let mut play = Play::with(1);
+    let crash = CrashPolicy { wait_from: 1, ..CrashPolicy::default() };
+    play.ask(Call::PutService(web(), ServiceSpec { crash, ..service_spec(2) }));
+    play.settle(play.run_of(0), Settlement::Refused(RunRefusal::NotHealthy));
+    play.end(play.run_of(1), FAILURE);
+    assert_eq!(play.phases(), [(0, P::Unclaimed), (1, P::Crashed)]);
+    let hour = Span::from_secs(3_600).as_millis();
+    let hour = i64::try_from(hour).unwrap();
+    play.now.wall = WallTime::from_millis(play.now.wall.as_millis() - hour).unwrap();
+    play.pass(2);
+    assert_eq!(play.phases(), [(0, P::Running), (1, P::Running)]);
 }
 
 #[test]
