@@ -14,7 +14,10 @@
 
 use std::collections::{BTreeSet, VecDeque};
 
-use sterna_model::{BootTime, Incarnation, Revision, RunId, Work};
+use sterna_model::{
+    BootTime, Incarnation, Revision, RunId, Work,
+    planted::{Mistake, is_planted},
+};
 use sterna_protocol::{
     message::{FromLeader, FromWorker, Mandate, StreamId},
     scheduler::{self, Fleet},
@@ -76,6 +79,9 @@ impl Leader {
     pub fn new(now: Now, mut fleet: scheduler::Begin, records: control::Begin) -> Self {
         let control = Control::new(now, records);
         fleet.claims = control.claims().collect();
+        if is_planted(Mistake::ForgetsDrains) {
+            fleet.roster.iter_mut().for_each(|entry| entry.is_draining = false);
+        }
         let draining = control.draining();
         let fleet = Fleet::new(now.boot, fleet);
         let mut leader = Self { fleet, control, batches: BTreeSet::new() };

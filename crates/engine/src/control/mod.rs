@@ -54,7 +54,10 @@ use std::{
 
 use sterna_model::{
     BootTime, Bytes, Constraints, Countables, Demand, Epoch, Lock, Millicores, Name, RunId, Span,
-    WallTime, Wants, WorkKey, record::Task, spec::TaskSpec,
+    WallTime, Wants, WorkKey,
+    planted::{Mistake, is_planted},
+    record::Task,
+    spec::TaskSpec,
 };
 use sterna_protocol::{limits::Limits, roster::Enrolled, scheduler};
 
@@ -218,6 +221,9 @@ impl Control {
                 self.roster.insert(lock, entry);
             }
             (RecordKey::Drain(lock), Record::Drain(drain)) => {
+                if is_planted(Mistake::ForgetsDrains) {
+                    return;
+                }
                 self.drains.insert(lock, drain);
             }
             (RecordKey::Domain(name), Record::Domain(until)) => {

@@ -7,6 +7,7 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use sterna_model::{
     Contract, Incarnation, RunId, Span, WallTime, Work, WorkKey,
+    planted::{Mistake, is_planted},
     record::{Instance, InstancePhase, InstanceState, Placed, StopReason, TwinReason},
     spec::DEFAULT_DOMAIN,
 };
@@ -62,11 +63,14 @@ pub(super) const fn may_overlap(contract: Contract) -> bool {
 
 /// Whether another copy may start beside what the record still holds.
 pub(super) fn may_start(instance: &Instance, contract: Contract) -> bool {
+    if is_planted(Mistake::StartsAThird) {
+        return true;
+    }
     match instance.twin().map(|twin| twin.reason) {
         None => true,
         Some(TwinReason::Silent | TwinReason::Evacuating) => may_overlap(contract),
         // It is on its way out, and nothing else excuses a second one.
-        Some(TwinReason::Surplus) => false,
+        Some(TwinReason::Surplus) => is_planted(Mistake::StartsBesideSurplus),
     }
 }
 
@@ -100,6 +104,8 @@ impl Control {
             .services
             .get(&service)
             .is_some_and(|service| index < service.record.spec.instances);
+        let is_wanted =
+            if is_planted(Mistake::JudgesByCount) { self.is_lacking(key) } else { is_wanted };
         if is_wanted && !self.instances.contains(key) {
             self.instances.insert(key, Instance::new(now.wall));
             self.write_instance(key);
@@ -111,6 +117,14 @@ impl Control {
         }
         self.note_index(now, &service, key, index);
         self.roll(now, &service);
+    }
+
+    /// Whether there are fewer than the spec wants, beside this one.
+    fn is_lacking(&self, key: &WorkKey) -> bool {
+        let Some(service) = service_of(key) else { return false };
+        let wanted = self.services.get(&service).map_or(0, |known| known.record.spec.instances);
+        let others = self.indices_from(&service, 0).into_iter().filter(|other| other != key);
+        others.count() < wanted as usize
     }
 
     /// A wanted index: it runs, or is on its way there.
@@ -137,6 +151,7 @@ impl Control {
                     return;
                 }
             }
+            InstanceState::Crashed { until: Some(_) } if is_planted(Mistake::ForgetsRestarts) => {}
             InstanceState::Crashed { until: Some(until) } => {
                 self.timers.insert((*until, Timer::Restart(key.clone())));
             }
@@ -211,6 +226,7 @@ impl Control {
 
     fn is_fresh(&self, domain: &sterna_model::Name, now: WallTime) -> bool {
         domain.as_str() == DEFAULT_DOMAIN
+            || is_planted(Mistake::DestroysStale)
             || self.domains.get(domain).is_some_and(|until| until.is_none_or(|until| now < until))
     }
 
@@ -225,6 +241,9 @@ impl Control {
 
     /// Ends a copy. That stands in the store first: an acknowledged stop is not forgotten.
     pub(super) fn stop_copy(&mut self, key: &WorkKey, run: RunId, reason: StopReason) -> bool {
+        if reason == StopReason::Elsewhere && is_planted(Mistake::LeavesTwins) {
+            return false;
+        }
         let Some(instance) = self.instances.get_mut(key) else { return false };
         let is_news = instance.stop(run, reason);
         if is_news {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use sterna_model::{
     Contract, Incarnation, Lock, Name, RunId, Wants, WorkKey,
+    planted::{Mistake, is_planted},
     record::{InstancePhase, StopReason, TaskEnd, TwinReason},
 };
 use sterna_protocol::{
@@ -109,7 +110,7 @@ impl Control {
         let offer = payload::offer(&worker.name, &worker.facts, standing);
         let bidder = worker.bidder;
         self.registry.set(bidder, offer);
-        if is_taking {
+        if is_taking && !is_planted(Mistake::ForgetsWaiting) {
             self.helped.push(Helped::Worker(bidder));
         }
     }
@@ -118,7 +119,8 @@ impl Control {
         for run in self.seated.get(&lock).into_iter().flatten() {
             let Some(seat) = self.seats.get_mut(run) else { continue };
             let occupant = Occupant { key: &seat.key, wants: &seat.wants, stage: seat.stage };
-            seat.is_counted = self.registry.occupy(bidder, occupant).is_ok();
+            seat.is_counted = !is_planted(Mistake::OversellsWorkers)
+                && self.registry.occupy(bidder, occupant).is_ok();
         }
     }
 
@@ -128,6 +130,7 @@ impl Control {
         let bidder = self.workers.get(&on.lock).map(|worker| worker.bidder);
         let stage = Stage::Starting;
         let occupant = Occupant { key: &key, wants: &wants, stage };
+        let bidder = bidder.filter(|_| !is_planted(Mistake::OversellsWorkers));
         let is_counted =
             bidder.is_some_and(|bidder| self.registry.occupy(bidder, occupant).is_ok());
         self.keep_seat(run, Seat { key, lock: on.lock, wants, stage, is_counted });
@@ -168,7 +171,10 @@ impl Control {
         let Some(worker) = self.workers.get(&seat.lock) else { return };
         let bidder = worker.bidder;
         let occupant = Occupant { key: &seat.key, wants: &seat.wants, stage: seat.stage };
-        if seat.is_counted && self.registry.vacate(bidder, occupant).is_ok() {
+        if seat.is_counted
+            && self.registry.vacate(bidder, occupant).is_ok()
+            && !is_planted(Mistake::ForgetsWaiting)
+        {
             self.helped.push(Helped::Worker(bidder));
         }
     }
@@ -182,7 +188,9 @@ impl Control {
     fn worker_is_back(&mut self, now: Now, lock: Lock) {
         for run in self.runs_on(lock) {
             let Some(key) = self.seats.get(&run).map(|seat| seat.key.clone()) else { continue };
-            self.silent.remove(&run);
+            if !is_planted(Mistake::RemembersSilence) {
+                self.silent.remove(&run);
+            }
             if let Some(instance) = self.instances.get(&key) {
                 let is_silent = instance.is_twins(run)
                     && instance.twin().is_some_and(|twin| twin.reason == TwinReason::Silent);
@@ -209,6 +217,14 @@ impl Control {
 
     /// Ends a run, once everything stands that was decided so far.
     pub(super) fn kill(&mut self, run: RunId, how: Kill) {
+        if is_planted(Mistake::FreesAtTerm)
+            && let Some(seat) = self.seats.get_mut(&run)
+            && std::mem::take(&mut seat.is_counted)
+            && let Some(worker) = self.workers.get(&seat.lock)
+        {
+            let occupant = Occupant { key: &seat.key, wants: &seat.wants, stage: seat.stage };
+            drop(self.registry.vacate(worker.bidder, occupant));
+        }
         self.tell_fleet(scheduler::Input::Kill(run, how));
     }
 
@@ -219,7 +235,7 @@ impl Control {
             entry.is_declared_dead = stands.is_declared_dead;
             entry.is_draining = stands.is_draining;
         }
-        if self.stage == StoreStage::Virgin {
+        if self.stage == StoreStage::Virgin && !is_planted(Mistake::StaysVirgin) {
             self.set_stage(StoreStage::Used);
         }
         self.roster.insert(lock, entry.clone());
@@ -335,9 +351,10 @@ impl Control {
     fn stay(&mut self, now: Now, lock: Lock) {
         for run in self.runs_on(lock) {
             let Some(key) = self.seats.get(&run).map(|seat| seat.key.clone()) else { continue };
-            let is_evacuating = self.instances.get(&key).and_then(|one| one.twin()).is_some_and(
-                |twin| twin.copy.placed.run == run && twin.reason == TwinReason::Evacuating,
-            );
+            let is_evacuating =
+                self.instances.get(&key).and_then(|one| one.twin()).is_some_and(|twin| {
+                    twin.copy.placed.run == run && twin.reason == TwinReason::Evacuating
+                });
             if is_evacuating {
                 self.settle_twin(now, &key);
             }

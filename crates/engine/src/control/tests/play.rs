@@ -170,8 +170,7 @@ impl Play {
             is_storing: true,
         };
         // Where the store was restored, somebody is missing.
-        let doors =
-            Doors { unclaimed: true, stop_batches: true, keep_batches: !is_recovered };
+        let doors = Doors { unclaimed: true, stop_batches: true, keep_batches: !is_recovered };
         play.news(scheduler::Effect::Opened(doors));
         play
     }

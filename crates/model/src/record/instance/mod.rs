@@ -6,7 +6,10 @@
 use std::{fmt, sync::Arc};
 
 use super::{Crash, CrashPolicy, Crashes, Illegal, Placed};
-use crate::{RunId, WallTime, Wants};
+use crate::{
+    RunId, WallTime, Wants,
+    planted::{Mistake, is_planted},
+};
 
 /// Where an instance is in its life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -337,6 +340,9 @@ impl Instance {
         self.check(InstanceEvent::Claim)?;
         let copy = InstanceCopy { placed, version, wants, stopping: None };
         self.state = InstanceState::Claimed { copy, since: now };
+        if is_planted(Mistake::ForgetsCrashes) {
+            self.crashes = Crashes::default();
+        }
         Ok(())
     }
 
@@ -390,7 +396,7 @@ impl Instance {
     /// When it has no run, or a twin already: there is never a third.
     pub fn displace(&mut self, reason: TwinReason, now: WallTime) -> Result<(), Illegal> {
         self.check(InstanceEvent::Displace)?;
-        if self.twin.is_some() {
+        if self.twin.is_some() && !is_planted(Mistake::StartsAThird) {
             return Err(self.refuse(InstanceEvent::Displace));
         }
         let taken = self.take(InstanceState::Unclaimed { since: now });
