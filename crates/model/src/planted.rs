@@ -124,8 +124,6 @@ mistakes! {
     RestartsAfterRestore,
     /// A leader numbers its runs anew on a new stream (safety rule 4).
     ResetsNumbers,
-    /// A copy starts beside one that is being ended.
-    StartsBesideSurplus,
     /// What waits for room is not tried again when a worker has some.
     ForgetsWaiting,
     /// An instance that waits after a crash is forgotten.

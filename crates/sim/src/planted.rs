@@ -65,7 +65,6 @@ pub const fn breaks(mistake: Mistake) -> &'static [Promise] {
         M::StaysVirgin           => &[P2, P10],
         M::RestartsAfterRestore  => &[P1],
         M::ResetsNumbers         => &[P3, P9],
-        M::StartsBesideSurplus   => &[P2],
         M::ForgetsWaiting        => &[P3],
         M::ForgetsRestarts       => &[P3],
         M::LeavesStrays          => &[P9],

@@ -19,6 +19,7 @@ const KNOWN: &[(Mistake, u64)] = &[
     (Mistake::ForgetsStops, 455),
     (Mistake::HasNoMargin, 259),
     (Mistake::LeavesKillingToOthers, 118),
+    (Mistake::LeavesStrays, 264),
     (Mistake::StopsAtTheDeadline, 118),
 ];
 

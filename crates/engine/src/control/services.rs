@@ -70,7 +70,7 @@ pub(super) fn may_start(instance: &Instance, contract: Contract) -> bool {
         None => true,
         Some(TwinReason::Silent | TwinReason::Evacuating) => may_overlap(contract),
         // It is on its way out, and nothing else excuses a second one.
-        Some(TwinReason::Surplus) => is_planted(Mistake::StartsBesideSurplus),
+        Some(TwinReason::Surplus) => false,
     }
 }
 
