@@ -6,12 +6,18 @@
 //!                       └─ runs, kills ──┘  once they stand in the store
 //! ```
 //!
+//! Batches are not the control core's yet: whoever drives them speaks to the fleet through
+//! [`Input::Batch`], and hears of their runs by [`Effect::Batch`].
+//!
 //! Invariant: nothing decides here. What one says is handed to the other until both are silent; what
 //! concerns the outside goes out, in order.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
-use sterna_model::{BootTime, Incarnation, Revision};
+use sterna_model::{
+    BootTime, Incarnation, Revision, RunId, Work,
+    planted::{Mistake, is_planted},
+};
 use sterna_protocol::{
     message::{FromLeader, FromWorker, Mandate, StreamId},
     scheduler::{self, Fleet},
@@ -26,6 +32,8 @@ use crate::control::{
 pub struct Leader {
     fleet: Fleet,
     control: Control,
+    /// The runs of batches that it has sent or found.
+    batches: BTreeSet<RunId>,
 }
 
 /// Something that happened.
@@ -43,6 +51,8 @@ pub enum Input {
     Revision(Revision),
     /// Something for the control core: a call, a commit, a callback's answer.
     Control(control::Input),
+    /// Something for the fleet that concerns a batch: send runs, end one, or a status is recorded.
+    Batch(scheduler::Input),
 }
 
 /// Something that the driver must do, in order.
@@ -58,6 +68,8 @@ pub enum Effect {
     Callback(control::Callback),
     /// Tell people.
     Alarm(Alarm),
+    /// What the fleet says of a run of a batch.
+    Batch(scheduler::Effect),
     /// This reign is over, and the next one must open a recovered epoch (safety rule 25).
     StoreLags(Mandate, Revision),
 }
@@ -67,9 +79,12 @@ impl Leader {
     pub fn new(now: Now, mut fleet: scheduler::Begin, records: control::Begin) -> Self {
         let control = Control::new(now, records);
         fleet.claims = control.claims().collect();
+        if is_planted(Mistake::ForgetsDrains) {
+            fleet.roster.iter_mut().for_each(|entry| entry.is_draining = false);
+        }
         let draining = control.draining();
         let fleet = Fleet::new(now.boot, fleet);
-        let mut leader = Self { fleet, control };
+        let mut leader = Self { fleet, control, batches: BTreeSet::new() };
         // What the store says of drains counts from the first moment, and so do doors that are open.
         let mut ignored = Vec::new();
         for lock in draining {
@@ -130,6 +145,12 @@ impl Leader {
                 queue.push_back(Turn::Control(control::Input::RosterIsComplete));
             }
             Input::Control(input) => queue.push_back(Turn::Control(input)),
+            Input::Batch(input) => {
+                if let scheduler::Input::Dispatch(runs) = &input {
+                    self.batches.extend(runs.iter().map(|run| run.run));
+                }
+                queue.push_back(Turn::Fleet(input));
+            }
         }
         while let Some(turn) = queue.pop_front() {
             match turn {
@@ -162,6 +183,10 @@ impl Leader {
         let mut said = Vec::new();
         self.fleet.step(now.boot, input, &mut said);
         for news in said {
+            if self.is_of_a_batch(&news) {
+                effects.push(Effect::Batch(news));
+                continue;
+            }
             match news {
                 scheduler::Effect::Send(stream, frame) => effects.push(Effect::Send(stream, frame)),
                 scheduler::Effect::Close(stream) => effects.push(Effect::Close(stream)),
@@ -186,6 +211,37 @@ impl Leader {
                     queue.push_back(Turn::Control(control::Input::Fleet(news)));
                 }
             }
+        }
+    }
+
+    fn is_of_a_batch(&mut self, news: &scheduler::Effect) -> bool {
+        match news {
+            scheduler::Effect::Found(_, held) => {
+                let is_node = matches!(held.key.work, Work::Node { .. });
+                self.batches.extend(is_node.then_some(held.run));
+                is_node
+            }
+            scheduler::Effect::Settled(run, _) => self.batches.remove(run),
+            // Nothing follows an end.
+            scheduler::Effect::Reported(report) if report.news.is_end() => {
+                self.batches.remove(&report.run)
+            }
+            scheduler::Effect::Reported(report) => self.batches.contains(&report.run),
+            scheduler::Effect::Send(..)
+            | scheduler::Effect::Close(_)
+            | scheduler::Effect::Enroll(_)
+            | scheduler::Effect::Revive(_)
+            | scheduler::Effect::Strike(_)
+            | scheduler::Effect::Silent(_)
+            | scheduler::Effect::Health(..)
+            | scheduler::Effect::Facts(..)
+            | scheduler::Effect::WantsDrain(..)
+            | scheduler::Effect::Opened(_)
+            | scheduler::Effect::Raise(_)
+            | scheduler::Effect::Healed
+            | scheduler::Effect::Retired(_)
+            | scheduler::Effect::StoreLags(..)
+            | scheduler::Effect::Alarm(..) => false,
         }
     }
 

@@ -236,7 +236,7 @@ impl World {
                 }
             }
             Effect::Answer(id, answer) => self.answers.push((id.0, answer)),
-            Effect::Close(_) | Effect::Callback(_) | Effect::Alarm(_) => {}
+            Effect::Close(_) | Effect::Callback(_) | Effect::Alarm(_) | Effect::Batch(_) => {}
             Effect::StoreLags(..) => panic!("the store never went back"),
         }
     }

@@ -51,7 +51,7 @@ mistakes! {
     CommitsUnfenced,
     /// A leader takes a commit without an answer for one that did not apply (safety rule 18).
     TakesUnknownForFailed,
-    /// A leader takes the status of any run for that of the one it waits for (safety rule 24).
+    /// A status overwrites how a task ended, though that is known (safety rule 24).
     BelievesStaleRuns,
     /// A task whose run is gone is started again (safety rule 6).
     RestartsLostTasks,
@@ -85,7 +85,7 @@ mistakes! {
     AdoptsNothing,
     /// A worker that starts again does not raise its counter.
     ReusesItsLife,
-    /// A leader does not count what is on its way to a worker.
+    /// A leader does not count what an earlier one has placed.
     OversellsWorkers,
     /// A client is told of its task before it is committed.
     AcknowledgesUnwritten,
@@ -96,6 +96,42 @@ mistakes! {
     /// A leader calls a worker alive that was declared dead, by the word of the life that it gave up
     /// (safety rule 24).
     RevivesTheDead,
+    /// Whether an index is wanted is judged by how many there are.
+    JudgesByCount,
+    /// The crashes of an instance are forgotten when it is given to a worker.
+    ForgetsCrashes,
+    /// Work is placed where it does not fit.
+    PlacesOverCapacity,
+    /// What is told to end takes nothing any more (safety rule 23).
+    FreesAtTerm,
+    /// A callback that nobody took is not tried again.
+    LosesCallbacks,
+    /// A copy that evacuated goes on beside the one that took its place.
+    LeavesTwins,
+    /// The name of a task that is over may be taken (safety rule 27).
+    FreesNames,
+    /// A new leader does not know which machines are drained (safety rule 23).
+    ForgetsDrains,
+    /// What is not wanted ends though its domain is stale.
+    DestroysStale,
+    /// A task that runs is ended by its latest start.
+    ExpiresRunning,
+    /// Nothing stays of a task that was deleted (safety rule 27).
+    ForgetsTombstones,
+    /// A store stays virgin when a worker joins (safety rule 21).
+    StaysVirgin,
+    /// A task that was pending before a restore is started (safety rule 25).
+    RestartsAfterRestore,
+    /// A leader numbers its runs anew on a new stream (safety rule 4).
+    ResetsNumbers,
+    /// What waits for room is not tried again when a worker has some.
+    ForgetsWaiting,
+    /// An instance that waits after a crash is forgotten.
+    ForgetsRestarts,
+    /// What runs without a record goes on (safety rule 24).
+    LeavesStrays,
+    /// A worker that was silent once is taken for silent.
+    RemembersSilence,
 }
 
 thread_local! {

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   seed ──▶ plan of faults ──▶ world: clocks, network, store, process table
-//!                                 │    servers  (election, settling, epochs, fleet: the real cores)
+//!                                 │    servers  (election, settling, epochs, leader: the real cores)
 //!                                 │    workers  (link: the real core)
 //!                                 │    guardians (decisions: the real core)
 //!                                 └──▶ facts ──▶ checkers P1 to P10
@@ -14,22 +14,25 @@
 //! | `world`, `queue`, `clock`, `rng` | time, and what happens in it |
 //! | `net`, `streams`, `store`, `desk` | what is between processes: it loses, delays and doubles |
 //! | `server`, `machine`, `table` | processes, and what they run |
-//! | `faults`, `well` | what breaks, and whether everything is well again |
+//! | `clients`, `operate` | what people ask for, and what they say of machines |
+//! | `faults`, `turns` | what breaks, and what comes to pass |
 //! | `check` | one file for each promise; they see facts, never a core |
 //! | [`shrink`] | the shortest plan that still breaks a promise |
 //! | [`planted`] | mistakes on purpose, which the checkers must find |
 //!
 //! Invariant: the same seed gives the same history, byte for byte, on any machine.
 //!
-//! A plain dispatcher stands in for the engine until that comes.
+//! The engine has no batches yet: nodes that are always wanted are sent through its fleet.
 
 mod check;
+mod clients;
 mod clock;
 mod coverage;
 mod desk;
 mod faults;
 mod machine;
 mod net;
+mod operate;
 pub mod plan;
 pub mod planted;
 mod queue;
@@ -41,7 +44,7 @@ mod store;
 mod streams;
 mod table;
 mod trace;
-mod well;
+mod turns;
 mod words;
 mod world;
 

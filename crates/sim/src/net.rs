@@ -25,6 +25,8 @@ pub(crate) struct Stream {
     /// Whether each end still reads it.
     pub(crate) is_open_below: bool,
     pub(crate) is_open_above: bool,
+    /// Whether a frame of it was lost.
+    pub(crate) is_lossy: bool,
     /// What arrives after this is lost.
     pub(crate) broken_at: Option<Moment>,
     /// When the last frame each way arrives: later ones come after it.
@@ -36,12 +38,31 @@ pub(crate) struct Stream {
     pub(crate) patience: u64,
 }
 
+/// A network in two parts.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Split {
+    /// The machines of one part, a bit each.
+    pub(crate) machines: u64,
+    /// The server that is with them.
+    pub(crate) server: usize,
+    pub(crate) until: Moment,
+}
+
+impl Split {
+    const fn is_between(&self, machine: usize, server: usize) -> bool {
+        let is_in = machine < 64 && self.machines >> machine & 1 == 1;
+        is_in != (server == self.server)
+    }
+}
+
 #[derive(Debug)]
 pub(crate) struct Net {
     pub(crate) rng: Rng,
     pub(crate) streams: BTreeMap<StreamId, Stream>,
     /// Until when each machine's frames are held up, up and down.
     blocked: Vec<(Moment, Moment)>,
+    /// Until when these machines reach one server alone, and all others the other servers.
+    split: Split,
     pub(crate) harsh_until: Moment,
     pub(crate) is_calm: bool,
     opened: u64,
@@ -53,6 +74,7 @@ impl Net {
             rng,
             streams: BTreeMap::new(),
             blocked: Vec::new(),
+            split: Split { machines: 0, server: 0, until: 0 },
             harsh_until: 0,
             is_calm: false,
             opened: 0,
@@ -79,6 +101,7 @@ impl Net {
             leader,
             is_open_below: true,
             is_open_above: true,
+            is_lossy: false,
             broken_at: None,
             last_up: now,
             last_down: now,
@@ -98,6 +121,8 @@ impl Net {
             Toward::Server => up,
             Toward::Worker => down,
         };
+        let is_between = self.split.is_between(stream.machine, stream.server);
+        let blocked = if is_between { blocked.max(self.split.until) } else { blocked };
         let rng = &mut self.rng;
         let is_calm = self.is_calm;
         let mut draw = || {
@@ -114,6 +139,7 @@ impl Net {
                 7..15 => 2,
                 _ => 1,
             };
+            stream.is_lossy |= copies == 0;
             return (0..copies).map(|_| draw()).collect();
         }
         let last = match toward {
@@ -144,14 +170,21 @@ impl Net {
         }
     }
 
+    /// Cuts the network in two.
+    pub(crate) const fn cut_in_two(&mut self, split: Split) {
+        self.split = split;
+    }
+
     pub(crate) fn unblock_all(&mut self) {
+        self.split.until = 0;
         self.blocked.iter_mut().for_each(|blocked| *blocked = (0, 0));
     }
 
-    /// Whether a machine can reach anybody.
-    pub(crate) fn is_reachable(&self, now: Moment, machine: usize) -> bool {
+    /// Whether a machine can reach a server.
+    pub(crate) fn is_reachable(&self, now: Moment, machine: usize, server: usize) -> bool {
         let (up, down) = self.blocked[machine];
-        now >= up && now >= down
+        let is_split = now < self.split.until && self.split.is_between(machine, server);
+        now >= up && now >= down && !is_split
     }
 
     /// Streams of a machine, or of a server's process, that are not over at both ends.

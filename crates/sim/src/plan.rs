@@ -44,10 +44,17 @@ pub enum Fault {
     StreamBreaks(usize),
     /// A machine is cut off from the servers for so long.
     CutOff(usize, Way, u64),
+    /// The network is in two for so long: these machines, a bit each, and this server on one side, and
+    /// the store with everybody else on the other.
+    NetworkSplit(u64, usize, u64),
     /// All frames are lost, doubled, late and overtaken, each for itself, for so long.
     NetworkHarsh(u64),
     /// A worker is killed, and started again after so long.
     WorkerKilled(usize, u64),
+    /// A worker is asked to end, and started again after so long.
+    WorkerLeaves(usize, u64),
+    /// A machine's checks of itself fail for so long.
+    ChecksFail(usize, u64),
     /// A worker is stopped, and continued after so long.
     WorkerStopped(usize, u64),
     /// A guardian is killed; its worker starts it again.
@@ -87,6 +94,8 @@ pub enum Fault {
     CommitsLost(Loss, u64),
     /// All servers end, the store goes back by so many milliseconds, and they start again.
     StoreRestored(u64),
+    /// The same, under servers that run: an older copy takes over.
+    StoreSetBack(u64),
     /// Somebody changes the limits.
     LimitsChanged,
 }
@@ -98,8 +107,11 @@ impl Fault {
         "cut-off",
         "cut-off-up",
         "cut-off-down",
+        "network-split",
         "network-harsh",
         "worker-killed",
+        "worker-leaves",
+        "checks-fail",
         "worker-stopped",
         "guardian-killed",
         "guardian-stopped",
@@ -122,6 +134,7 @@ impl Fault {
         "commits-lost",
         "commits-late",
         "store-restored",
+        "store-set-back",
         "limits-changed",
     ];
 
@@ -132,7 +145,10 @@ impl Fault {
             Self::CutOff(_, Way::Both, _) => "cut-off",
             Self::CutOff(_, Way::Up, _) => "cut-off-up",
             Self::CutOff(_, Way::Down, _) => "cut-off-down",
+            Self::NetworkSplit(..) => "network-split",
             Self::NetworkHarsh(_) => "network-harsh",
+            Self::WorkerLeaves(..) => "worker-leaves",
+            Self::ChecksFail(..) => "checks-fail",
             Self::WorkerKilled(..) => "worker-killed",
             Self::WorkerStopped(..) => "worker-stopped",
             Self::GuardianKilled(_) => "guardian-killed",
@@ -156,6 +172,7 @@ impl Fault {
             Self::CommitsLost(Loss::Commit, _) => "commits-lost",
             Self::CommitsLost(Loss::Late, _) => "commits-late",
             Self::StoreRestored(_) => "store-restored",
+            Self::StoreSetBack(_) => "store-set-back",
             Self::LimitsChanged => "limits-changed",
         }
     }
@@ -166,6 +183,8 @@ impl Fault {
             Self::StreamBreaks(machine)
             | Self::CutOff(machine, ..)
             | Self::WorkerKilled(machine, _)
+            | Self::WorkerLeaves(machine, _)
+            | Self::ChecksFail(machine, _)
             | Self::WorkerStopped(machine, _)
             | Self::GuardianKilled(machine)
             | Self::GuardianStopped(machine, _)
@@ -181,11 +200,12 @@ impl Fault {
             | Self::ServerStopped(server, _)
             | Self::ServerAlone(server, _)
             | Self::ServerResigns(server, _) => format!("s{server}"),
-            Self::NetworkHarsh(_) => "net".to_owned(),
+            Self::NetworkSplit(..) | Self::NetworkHarsh(_) => "net".to_owned(),
             Self::StoreDown(_)
             | Self::StoreSlow(_)
             | Self::CommitsLost(..)
             | Self::StoreRestored(_)
+            | Self::StoreSetBack(_)
             | Self::LimitsChanged => "store".to_owned(),
         }
     }
@@ -194,7 +214,10 @@ impl Fault {
     pub const fn lasts(&self) -> Option<u64> {
         match self {
             Self::CutOff(_, _, lasts)
+            | Self::NetworkSplit(_, _, lasts)
             | Self::NetworkHarsh(lasts)
+            | Self::WorkerLeaves(_, lasts)
+            | Self::ChecksFail(_, lasts)
             | Self::WorkerKilled(_, lasts)
             | Self::WorkerStopped(_, lasts)
             | Self::GuardianStopped(_, lasts)
@@ -216,6 +239,7 @@ impl Fault {
             | Self::WallClockSet(..)
             | Self::CommitsLost(..)
             | Self::StoreRestored(_)
+            | Self::StoreSetBack(_)
             | Self::LimitsChanged => None,
         }
     }
@@ -231,11 +255,16 @@ impl fmt::Display for Planned {
         }
         match fault {
             Fault::CommitsLost(_, count) => write!(f, ", the next {count}"),
-            Fault::StoreRestored(back) => write!(f, ", back by {}", seconds(*back)),
+            Fault::StoreRestored(back) | Fault::StoreSetBack(back) => {
+                write!(f, ", back by {}", seconds(*back))
+            }
+            Fault::NetworkSplit(mask, server, _) => write!(f, ", {mask:b} with s{server}"),
             Fault::WallClockSet(_, off) => write!(f, " by {off} ms"),
             Fault::StreamBreaks(_)
             | Fault::CutOff(..)
             | Fault::NetworkHarsh(_)
+            | Fault::WorkerLeaves(..)
+            | Fault::ChecksFail(..)
             | Fault::WorkerKilled(..)
             | Fault::WorkerStopped(..)
             | Fault::GuardianKilled(_)
@@ -263,7 +292,7 @@ pub(crate) fn draw(rng: &mut Rng, machines: usize, servers: usize, until: Moment
     let mut plan = Vec::new();
     // Some seeds are quiet, and some are not.
     let every = rng.between(3_000, 40_000);
-    let may_restore = rng.chance(60);
+    let may_restore = rng.chance(100);
     let mut at = rng.between(2_000, 10_000);
     while at < until {
         let fault = one(rng, machines, servers, may_restore);
@@ -274,7 +303,9 @@ pub(crate) fn draw(rng: &mut Rng, machines: usize, servers: usize, until: Moment
                 | Fault::ServerStopped(..)
                 | Fault::ServerAlone(..)
                 | Fault::ServerResigns(..)
+                | Fault::NetworkSplit(..)
                 | Fault::StoreRestored(_)
+                | Fault::StoreSetBack(_)
         );
         if is_change_of_leader && rng.chance(700) {
             // Much is unsettled when a reign begins: then more breaks.
@@ -325,7 +356,12 @@ fn one(rng: &mut Rng, machines: usize, servers: usize, may_restore: bool) -> Fau
             Fault::CommitsLost(loss, rng.between(1, 6))
         }
         94..96 => Fault::NetworkHarsh(rng.between(2_000, 90_000)),
-        96 if may_restore => Fault::StoreRestored(rng.between(2_000, 120_000)),
+        96 if may_restore && rng.chance(500) => Fault::StoreRestored(rng.between(2_000, 120_000)),
+        96 if may_restore => Fault::StoreSetBack(rng.between(2_000, 120_000)),
+        97..99 => {
+            let mask = rng.below(1 << machines.min(63));
+            Fault::NetworkSplit(mask, server, lasting)
+        }
         _ => Fault::LimitsChanged,
     }
 }
@@ -339,8 +375,10 @@ fn of_machine(rng: &mut Rng, machines: usize) -> Fault {
         36..41 => Fault::CutOff(machine, Way::Up, lasting),
         41..46 => Fault::CutOff(machine, Way::Down, lasting),
         46..52 => Fault::WorkerKilled(machine, lasting.min(30_000)),
-        52..58 => Fault::WorkerKilled(machine, lasting.min(1_000)),
-        58..70 => Fault::WorkerStopped(machine, lasting),
+        52..56 => Fault::WorkerKilled(machine, lasting.min(1_000)),
+        56..59 => Fault::WorkerLeaves(machine, lasting.min(20_000)),
+        59..61 => Fault::ChecksFail(machine, lasting),
+        61..70 => Fault::WorkerStopped(machine, lasting),
         70..75 => Fault::GuardianKilled(machine),
         75..80 => Fault::GuardianStopped(machine, lasting.min(20_000)),
         80..83 => Fault::NamespaceKilled(machine, lasting.min(30_000)),

@@ -29,7 +29,7 @@ pub fn shrink(seed: u64, options: &Options, tries: u32) -> Option<Shrunk> {
     }
     let mut chunk = best.plan.len().div_ceil(2);
     while chunk > 0 && best.tried < tries {
-        let mut start = 0;
+        let (before, mut start) = (best.plan.len(), 0);
         while start < best.plan.len() && best.tried < tries {
             let mut without = best.plan.clone();
             without.drain(start..(start + chunk).min(without.len()));
@@ -37,7 +37,10 @@ pub fn shrink(seed: u64, options: &Options, tries: u32) -> Option<Shrunk> {
                 start += chunk;
             }
         }
-        chunk /= 2;
+        // What could not be left out before may be, now that less is there.
+        if chunk > 1 || best.plan.len() == before {
+            chunk /= 2;
+        }
     }
     Some(best)
 }

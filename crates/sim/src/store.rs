@@ -31,6 +31,21 @@ pub(crate) enum Told {
     Compact(Result<(), StoreError>),
 }
 
+impl Told {
+    /// How far the store had come, if it says so.
+    pub(crate) const fn revision(&self) -> Option<Revision> {
+        match self {
+            Self::Commit(Ok(Outcome::Applied(revision))) => Some(*revision),
+            Self::Get(Ok(reading)) => Some(reading.revision),
+            Self::Commit(_)
+            | Self::Get(_)
+            | Self::Scan(_)
+            | Self::Written(_)
+            | Self::Compact(_) => None,
+        }
+    }
+}
+
 impl Ask {
     /// It does not get through.
     pub(crate) fn refused(&self) -> Told {

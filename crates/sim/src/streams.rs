@@ -9,8 +9,10 @@ use crate::{
 
 impl World {
     /// A machine's streams break: some of what is on its way is lost.
-    pub(crate) fn break_streams(&mut self, machine: usize) {
-        for id in self.net.of(|stream| stream.machine == machine) {
+    pub(crate) fn break_streams(&mut self, machine: usize) -> bool {
+        let streams = self.net.of(|stream| stream.machine == machine);
+        let is_harmed = !streams.is_empty();
+        for id in streams {
             let broken = self.now + self.rng.below(2_000);
             if let Some(stream) = self.net.streams.get_mut(&id) {
                 stream.broken_at.get_or_insert(broken);
@@ -19,6 +21,7 @@ impl World {
             self.queue.push(broken + below, Event::ClosedBelow(id));
             self.queue.push(broken + above, Event::ClosedAbove(id));
         }
+        is_harmed
     }
 
     /// A machine is cut off, if faults still happen.

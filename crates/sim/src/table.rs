@@ -58,7 +58,7 @@ impl Nature {
             _ if is_calm => None,
             sterna_model::Work::Node { .. } => rng.chance(500).then(|| rng.between(200, 90_000)),
             sterna_model::Work::Instance { .. } => {
-                rng.chance(100).then(|| rng.between(1_000, 90_000))
+                rng.chance(250).then(|| rng.between(500, 60_000))
             }
         };
         Self {

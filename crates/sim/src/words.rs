@@ -2,17 +2,21 @@
 
 use std::sync::Arc;
 
-use sterna_executor::guardian::OnWorkerExit;
+use sterna_engine::control::ServiceKey;
+use sterna_executor::{
+    container::{Cause, End, Exit},
+    guardian::OnWorkerExit,
+};
 use sterna_model::{
-    Contract, DirectoryId, Lock, MachineId, Name, Namespace, NodeName, Span, WallTime, Work,
-    WorkKey,
+    Bytes, Constraints, Contract, Countables, Demand, DirectoryId, Lock, MachineId, Millicores,
+    Name, Namespace, NodeName, Span, WallTime, Wants, Work, WorkKey,
 };
 use sterna_protocol::{limits::Limits, message::Payload};
 use sterna_store::leader::Timing;
 
 use crate::rng::Rng;
 
-/// Work that is wanted as long as the world lasts. (Tasks come from clients.)
+/// A node that is wanted as long as the world lasts. (Tasks and services come from clients.)
 #[derive(Clone, Debug)]
 pub(crate) struct Wanted {
     pub(crate) key: WorkKey,
@@ -82,28 +86,23 @@ impl Pace {
     /// How long after the last fault everything is well again (P9): the old leader's lease runs out
     /// and another is elected; who is silent is lost; what ran there has ended by itself; what was
     /// refused asks again after its longest back-off; and some time to do all that.
-    pub(crate) fn converges_within(&self) -> Span {
+    pub(crate) fn converges_within(&self, longest_stop: Span) -> Span {
         let lease = self.timing.lease.times(2);
         let lost = self.limits.time_to_loss().times(2);
-        let over = self.stop_after_task.plus(self.limits.kill_wait);
+        let over = self.stop_after_task.max(longest_stop).plus(self.limits.kill_wait);
         lease.plus(lost).plus(over).plus(Span::from_secs(32 + 30))
     }
 }
 
 pub(crate) fn wanted(pace: &Pace) -> Vec<Wanted> {
     let stop = Contract::Stop { after: pace.stop_after };
-    let replace = Contract::Replace { after: pace.replace_after };
     let last = if pace.limits.has_kept_batches { Contract::Keep } else { stop };
     let nodes = [stop, stop, stop, stop, last, last];
     let nodes = nodes.into_iter().zip(1..).map(|(contract, number)| {
         let work = Work::Node { batch: name("b"), node: node(number) };
         Wanted { key: key(work), contract }
     });
-    let instances = (0..4).map(|index| Wanted {
-        key: key(Work::Instance { service: name("s"), index }),
-        contract: replace,
-    });
-    nodes.chain(instances).collect()
+    nodes.collect()
 }
 
 pub(crate) fn task(number: u64) -> WorkKey {
@@ -111,7 +110,11 @@ pub(crate) fn task(number: u64) -> WorkKey {
 }
 
 fn key(work: Work) -> WorkKey {
-    WorkKey { namespace: Namespace::new("default").expect("it is one"), work }
+    WorkKey { namespace: namespace(), work }
+}
+
+fn namespace() -> Namespace {
+    Namespace::new("default").expect("it is one")
 }
 
 pub(crate) fn name(text: &str) -> Name {
@@ -132,10 +135,18 @@ pub(crate) fn number(key: &WorkKey) -> u64 {
     text.trim_start_matches(char::is_alphabetic).parse().unwrap_or(0)
 }
 
-/// How much of a worker it takes.
+/// How much of a worker it takes: always the same for a key.
 pub(crate) fn size(key: &WorkKey) -> u64 {
-    number(key) % 3 + 1
+    match &key.work {
+        Work::Task(_) => number(key) % 3 + 1,
+        Work::Instance { .. } => SIZE_OF_INSTANCES,
+        // They have places of their own.
+        Work::Node { .. } => 0,
+    }
 }
+
+/// How much an instance takes.
+pub(crate) const SIZE_OF_INSTANCES: u64 = 2;
 
 /// What becomes of it when its worker is gone.
 pub(crate) fn on_worker_exit(key: &WorkKey) -> OnWorkerExit {
@@ -144,6 +155,58 @@ pub(crate) fn on_worker_exit(key: &WorkKey) -> OnWorkerExit {
 
 /// How much a worker has.
 pub(crate) const CAPACITY: u64 = 11;
+/// How many nodes at a time it is given.
+pub(crate) const NODES: usize = 3;
+
+/// What a worker says of itself.
+pub(crate) fn facts() -> Payload {
+    let facts = format!(r#"{{"memory_bytes":{CAPACITY},"containers":100}}"#);
+    Arc::from(facts.into_bytes())
+}
+
+/// What a worker says of a run that runs.
+pub(crate) fn running() -> Payload {
+    Arc::from(&br#"{"state":"running"}"#[..])
+}
+
+/// What a worker says of a run that is over.
+pub(crate) fn ended(end: &End) -> Payload {
+    let cause = match &end.cause {
+        Cause::Exited => "exited",
+        Cause::SetupFailed(_) => "setup_failed",
+        Cause::FailedToStart(_) => "failed_to_start",
+        Cause::Timeout => "timeout",
+        Cause::Monitor(_) => "monitor",
+        Cause::DiskLimit => "disk_limit",
+        Cause::Request => "request",
+        Cause::Deadline => "deadline",
+        Cause::WorkerExit => "worker_exit",
+    };
+    let said = match end.exit {
+        Some(Exit::Code(code)) => format!(r#"{{"cause":"{cause}","exit":{{"code":{code}}}}}"#),
+        Some(Exit::Signal(_) | Exit::OutOfMemory | Exit::Unknown) | None => {
+            format!(r#"{{"cause":"{cause}"}}"#)
+        }
+    };
+    Arc::from(said.into_bytes())
+}
+
+/// The code with which a run ended, by what was said of it.
+pub(crate) fn code_of(said: &[u8]) -> Option<u64> {
+    let said: serde_json::Value = serde_json::from_slice(said).ok()?;
+    said["exit"]["code"].as_u64()
+}
+
+/// What work of this size wants of a worker.
+pub(crate) fn wants(size: u64) -> Arc<Wants> {
+    let (cpu, disk) = (Millicores::new(0), Bytes::new(0));
+    let demand = Demand::new(cpu, Bytes::new(size), disk, Countables::default());
+    Arc::new(Wants { demand, constraints: Constraints::default() })
+}
+
+pub(crate) fn service(text: &str) -> ServiceKey {
+    ServiceKey { namespace: namespace(), name: name(text) }
+}
 
 pub(crate) fn lock(number: u64) -> Lock {
     let mut bytes = [7; 16];
@@ -156,12 +219,4 @@ pub(crate) fn lock(number: u64) -> Lock {
 
 pub(crate) fn nothing() -> Payload {
     Arc::from([])
-}
-
-pub(crate) fn payload(number: u64) -> Payload {
-    Arc::from(number.to_be_bytes())
-}
-
-pub(crate) fn number_of(payload: &Payload) -> Option<u64> {
-    Some(u64::from_be_bytes(payload.as_ref().try_into().ok()?))
 }

@@ -2,20 +2,23 @@
 
 use std::collections::BTreeMap;
 
+use sterna_engine::control;
 use sterna_executor::{
     container::Exit,
     guardian::{Fate, Part, Phase, Request, SocketId},
     ward,
 };
-use sterna_model::{BootTime, RunId, Term, WriteId};
+use sterna_model::{BootTime, Lock, RunId, Term, WorkKey, WriteId};
 use sterna_protocol::message::{FromLeader, FromWorker, StreamId};
+use sterna_store::cluster::{CLUSTER_KEY, Cluster, Stage};
 
 use crate::{
     Options,
-    check::{Checks, Fact, Violation},
+    check::{self, Checks, Fact, Scene, SceneMachine, Sight, Stored, Violation},
+    clients::Clients,
     clock::{Clock, Moment},
     coverage::Coverage,
-    machine::Machine,
+    machine::{Machine, Power},
     net::{Net, Toward},
     plan::{self, Fault, Planned},
     queue::Queue,
@@ -87,10 +90,12 @@ pub(crate) enum Event {
     Container(RunId, Happening),
     /// A machine that has just come is cut off again.
     CutOff(usize, u64),
-    /// Somebody creates a task.
+    /// A client asks for something.
     Client,
     /// The operator of a machine wants it drained no longer.
     DrainOver(usize),
+    /// A worker that was asked to end is gone, and comes back after so long.
+    Leave(usize, Pid, u64),
     /// Faults are over.
     Calm,
     /// Is everything well?
@@ -109,9 +114,14 @@ pub(crate) enum Answer {
 pub(crate) enum Message {
     Tick(Moment),
     Told(CallId, Told),
-    /// The dispatcher looks, and will again; or looks once.
-    Dispatch,
+    /// Operators look, and will again.
+    Operate,
+    /// Nodes are looked at once.
     Look,
+    /// What waits to be committed is sent.
+    Pump,
+    /// The answer to a callback.
+    Called(Box<control::Input>),
     Dial,
     Checked(BootTime),
     Reborn,
@@ -142,6 +152,8 @@ pub(crate) struct World {
     pub(crate) net: Net,
     pub(crate) table: Table,
     pub(crate) wanted: Vec<Wanted>,
+    /// Where each node was sent last.
+    pub(crate) sent: BTreeMap<WorkKey, usize>,
     pub(crate) checks: Checks,
     pub(crate) coverage: Coverage,
     pub(crate) is_calm: bool,
@@ -151,7 +163,9 @@ pub(crate) struct World {
     pids: u64,
     /// What waits for processes that are stopped.
     parked: BTreeMap<Pid, Vec<Message>>,
-    pub(crate) tasks: u64,
+    pub(crate) clients: Clients,
+    /// What the store says, by its log of commits.
+    pub(crate) stored: Stored,
     trace: Option<Vec<String>>,
 }
 
@@ -174,8 +188,9 @@ impl World {
         let until = options.minutes.max(1) * 60_000;
         let drawn = plan::draw(&mut planning, workers, servers, until);
         let plan = plan.unwrap_or(drawn);
-        let keeps_backups =
-            plan.iter().any(|planned| matches!(planned.fault, Fault::StoreRestored(_)));
+        let keeps_backups = plan.iter().any(|planned| {
+            matches!(planned.fault, Fault::StoreRestored(_) | Fault::StoreSetBack(_))
+        });
         let mut world = Self {
             now: 0,
             queue: Queue::new(),
@@ -188,6 +203,7 @@ impl World {
             net: Net::new(netting),
             table: Table::default(),
             wanted: words::wanted(&pace),
+            sent: BTreeMap::new(),
             checks: Checks::new(&pace),
             coverage: Coverage::default(),
             is_calm: false,
@@ -196,7 +212,8 @@ impl World {
             is_done: false,
             pids: 0,
             parked: BTreeMap::new(),
-            tasks: 0,
+            clients: Clients::default(),
+            stored: Stored::default(),
             trace: is_traced.then(Vec::new),
             rng,
         };
@@ -214,7 +231,8 @@ impl World {
         for (index, planned) in world.plan.iter().enumerate() {
             world.queue.push(planned.at, Event::Fault(index));
         }
-        world.queue.push(3_000, Event::Client);
+        world.queue.push(500, Event::Client);
+        world.queue.push(2_000, Event::Look);
         world.queue.push(until, Event::Calm);
         world
     }
@@ -224,6 +242,7 @@ impl World {
         let clock = Clock::new(&mut self.rng);
         self.machines.push(Machine::new(number as u64 + 1, words::name(name), clock, &self.pace));
         self.net.add_machine();
+        self.stored.add_machine(self.machines[number].lock);
         self.queue.push(self.now + at, Event::Start(Who::Worker(number)));
     }
 
@@ -273,8 +292,9 @@ impl World {
             }
             Event::Container(run, what) => self.container(run, what),
             Event::CutOff(machine, lasts) => self.cut_off(machine, lasts),
-            Event::Client => self.create_task(),
+            Event::Client => self.client(),
             Event::DrainOver(machine) => self.want_drain(machine, false),
+            Event::Leave(machine, pid, lasts) => self.worker_leaves(machine, pid, lasts),
             Event::Calm => self.be_calm(),
             Event::Look => self.look(),
         }
@@ -305,7 +325,8 @@ impl World {
 
     /// A process that was stopped goes on, if it does.
     fn go_on_again(&mut self, who: Who, pid: Pid) {
-        for message in self.parked.remove(&pid).unwrap_or_default() {
+        let parked = self.parked.remove(&pid).unwrap_or_default();
+        for message in parked {
             self.deliver(who, pid, message);
         }
     }
@@ -360,7 +381,13 @@ impl World {
     }
 
     pub(crate) fn tell(&mut self, fact: &Fact<'_>) {
-        self.checks.see(self.now, fact);
+        let walls = self.servers.iter().map(|server| server.clock.wall(self.now));
+        let wall = walls.min().unwrap_or(sterna_model::WallTime::EPOCH);
+        self.checks.see(&Sight { now: self.now, stored: &self.stored, wall }, fact);
+    }
+
+    pub(crate) fn machine_of(&self, lock: Lock) -> Option<usize> {
+        self.machines.iter().position(|one| one.lock == lock)
     }
 
     pub(crate) const fn is_traced(&self) -> bool {
@@ -385,37 +412,69 @@ impl World {
         self.is_calm = true;
         self.net.is_calm = true;
         self.net.unblock_all();
+        // A stream that has lost something breaks in the end.
+        for stream in self.net.of(|stream| stream.is_lossy) {
+            self.queue.push(self.now + 1, Event::ClosedBelow(stream));
+            self.queue.push(self.now + 2, Event::ClosedAbove(stream));
+        }
         self.store.forget_losses();
         self.store.down_until = 0;
         self.store.slow_until = 0;
         self.continue_all();
-        self.queue.push(self.now + 1_000, Event::Look);
-        self.tell(&Fact::Calm);
     }
 
     /// Looks whether everything is well, and stays so.
     fn look(&mut self) {
-        let within = self.pace.converges_within().as_millis();
-        match self.is_well() {
-            Ok(()) => {
+        self.tell(&Fact::Looked);
+        if !self.is_calm {
+            return self.queue.push(self.now + 2_000, Event::Look);
+        }
+        let within = self.pace.converges_within(self.stored.longest_stop()).as_millis();
+        match check::unwell(&self.scene()) {
+            None => {
                 let since = *self.well_since.get_or_insert(self.now);
                 if self.now >= since + STAYS_WELL {
                     self.say(|| "== everything is well ==".to_owned());
                     let took = since - self.calm_at;
                     self.coverage.converged_ms = took;
                     self.is_done = true;
-                    return self.tell(&Fact::Well);
+                    return;
                 }
             }
-            Err(what) => {
+            Some(unwell) => {
                 self.well_since = None;
                 if self.now > self.calm_at + within {
                     self.is_done = true;
-                    let fact = Fact::NotWell { what: &what.text, is_forgotten: what.is_forgotten };
-                    return self.tell(&fact);
+                    return self.tell(&Fact::NotWell { unwell: &unwell });
                 }
             }
         }
         self.queue.push(self.now + 500, Event::Look);
+    }
+
+    /// The world, as anybody could see it who can be everywhere.
+    fn scene(&self) -> Scene<'_> {
+        let stage = self.store.model().get(CLUSTER_KEY).item;
+        let stage = stage.and_then(|item| Cluster::from_bytes(&item.value).ok());
+        let is_recovered = stage.is_some_and(|cluster| cluster.stage == Stage::Recovered);
+        let machines = self.machines.iter().map(|one| SceneMachine {
+            lock: one.lock,
+            is_on: one.is_on(),
+            is_vanished: one.power == Power::Vanished,
+            is_healthy: one.is_told_healthy(self.now),
+            has_unacknowledged: one.has_unacknowledged(),
+            is_listed: one.listed_in.is_some()
+                && one.listed_in == self.stored.epoch().zip(self.stored.term()),
+        });
+        Scene {
+            table: &self.table,
+            stored: &self.stored,
+            machines: machines.collect(),
+            nodes: &self.wanted,
+            sent: &self.sent,
+            // Where a batch may have been kept, every batch waits for everybody (safety rule 20).
+            may_be_kept: is_recovered || self.pace.limits.has_kept_batches,
+            is_recovered,
+        }
     }
 }

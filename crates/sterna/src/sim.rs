@@ -88,6 +88,8 @@ struct Failed {
     seed: u64,
     promise: String,
     what: String,
+    /// The command that plays it again.
+    replay: String,
 }
 
 pub(crate) fn run(args: Args) -> anyhow::Result<()> {
@@ -198,6 +200,10 @@ fn answer(
                 seed: *seed,
                 promise: violation.promise.to_string(),
                 what: violation.to_string(),
+                replay: format!(
+                    "sterna sim --seed {seed} --minutes {} --workers {} --trace",
+                    options.minutes, options.workers
+                ),
             })
             .collect(),
     };

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use sterna_model::{
     Lock, WorkKey,
+    planted::{Mistake, is_planted},
     record::{Illegal, StopReason},
     spec::ServiceSpec,
 };
@@ -77,6 +78,9 @@ impl Control {
 
     /// Answers a call, once what it says stands.
     pub(super) fn answer(&mut self, id: CallId, answer: Answer) {
+        if is_planted(Mistake::AcknowledgesUnwritten) {
+            return self.ready.push(Effect::Answer(id, answer));
+        }
         self.tell(Effect::Answer(id, answer));
     }
 

@@ -54,7 +54,10 @@ use std::{
 
 use sterna_model::{
     BootTime, Bytes, Constraints, Contract, Countables, Demand, Epoch, Lock, Millicores, Name,
-    RunId, Span, WallTime, Wants, WorkKey, record::Task, spec::TaskSpec,
+    RunId, Span, WallTime, Wants, WorkKey,
+    planted::{Mistake, is_planted},
+    record::Task,
+    spec::TaskSpec,
 };
 use sterna_protocol::{
     limits::Limits,
@@ -135,6 +138,8 @@ pub struct Control {
     /// Runs that were called lost, and may yet say how they ended.
     lost: BTreeMap<RunId, WorkKey>,
     timers: BTreeSet<(WallTime, Timer)>,
+    /// What the clocks showed last.
+    seen: Now,
     callbacks: BTreeMap<WorkKey, u32>,
 }
 
@@ -190,6 +195,7 @@ impl Control {
             services: BTreeMap::new(),
             instances: Instances::default(),
             timers: BTreeSet::new(),
+            seen: now,
             callbacks: BTreeMap::new(),
         };
         for (key, record) in records {
@@ -218,6 +224,9 @@ impl Control {
                 self.roster.insert(lock, entry);
             }
             (RecordKey::Drain(lock), Record::Drain(drain)) => {
+                if is_planted(Mistake::ForgetsDrains) {
+                    return;
+                }
                 self.drains.insert(lock, drain);
             }
             (RecordKey::Domain(name), Record::Domain(until)) => {
@@ -294,6 +303,7 @@ impl Control {
 
     /// Takes one input at `now` and adds to `effects` what the driver must do, in order.
     pub fn step(&mut self, now: Now, input: Input, effects: &mut Vec<Effect>) {
+        self.mind_clock(now);
         match input {
             Input::Tick => self.pass_time(now),
             Input::Fleet(news) => self.hear(now, news),
@@ -323,6 +333,34 @@ impl Control {
         }
         self.place(now);
         effects.append(&mut self.ready);
+    }
+
+    /// A wall clock that is set back makes nobody wait longer who waits for a while, rather than for a
+    /// moment that people have named.
+    fn mind_clock(&mut self, now: Now) {
+        let expected = self.seen.wall.plus(now.boot.since(self.seen.boot));
+        self.seen = now;
+        let back = expected.since(now.wall);
+        if back < Span::from_secs(1) {
+            return;
+        }
+        let earlier = |at: WallTime| {
+            let back = i64::try_from(back.as_millis()).unwrap_or(i64::MAX);
+            WallTime::from_millis(at.as_millis().saturating_sub(back)).unwrap_or(at)
+        };
+        self.timers = std::mem::take(&mut self.timers)
+            .into_iter()
+            .map(|(at, timer)| match timer {
+                Timer::Restart(_) | Timer::Settled(_) | Timer::Callback(_) => (earlier(at), timer),
+                Timer::Task(_) | Timer::Drain(_) => (at, timer),
+            })
+            .collect();
+        self.resting.values_mut().for_each(|until| *until = earlier(*until));
+        // Records that name a moment beyond any wait are looked at anew.
+        let keys = self.instances.keys();
+        for key in keys {
+            self.converge_index(now, &key);
+        }
     }
 
     /// What is due.
@@ -397,6 +435,13 @@ impl Control {
         }
         let service = services::service_of(key).and_then(|service| self.services.get(&service));
         service.map(|service| service.record.spec.contract)
+    }
+
+    /// What a run takes on its worker.
+    fn wants_of_run(&self, key: &WorkKey, run: RunId) -> Arc<Wants> {
+        let instance = self.instances.get(key);
+        let copy = instance.and_then(|one| one.copies().find(|copy| copy.placed.run == run));
+        copy.map_or_else(|| self.wants_of(key), |copy| Arc::clone(&copy.wants))
     }
 
     /// What work that is known takes on its worker.

@@ -4,7 +4,10 @@
 //! all is taken for as little as possible: an end is an end, whatever it says.
 
 use serde_json::Value;
-use sterna_model::{Amounts, Bytes, Millicores, Name};
+use sterna_model::{
+    Amounts, Bytes, Millicores, Name,
+    planted::{Mistake, is_planted},
+};
 
 use crate::{
     auction::{Offer, Standing},
@@ -15,6 +18,7 @@ use crate::{
 pub fn offer(name: &Name, facts: &[u8], standing: Standing) -> Offer {
     let facts: Value = serde_json::from_slice(facts).unwrap_or_default();
     let number = |field: &str| facts[field].as_u64().unwrap_or(0);
+    let scale = if is_planted(Mistake::PlacesOverCapacity) { 2 } else { 1 };
     let word = |value: &Value| value.as_str().and_then(|text| Name::new(text).ok());
     let words = |field: &str| {
         let all = facts[field].as_array().into_iter().flatten();
@@ -32,7 +36,7 @@ pub fn offer(name: &Name, facts: &[u8], standing: Standing) -> Offer {
         optional: words("tags"),
         total: Amounts {
             cpu: Millicores::new(number("cpu_millicores")),
-            memory: Bytes::new(number("memory_bytes")),
+            memory: Bytes::new(number("memory_bytes") * scale),
             disk: Bytes::new(number("disk_bytes")),
             containers: number("containers"),
             countables,

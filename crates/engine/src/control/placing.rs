@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use sterna_model::{
     Contract, WorkKey,
+    planted::{Mistake, is_planted},
     record::{Placed, TaskEnd, TaskPhase},
     spec::WhenFull,
 };
 use sterna_protocol::{message::Payload, roster::Doors, scheduler};
 
-use super::{Control, Now, interface::Sending, services};
+use super::{Control, Effect, Now, interface::Sending, services};
 use crate::auction::{Ask, BidderId, Change, Reason};
 
 /// Something after which work that waits may be placed.
@@ -122,7 +123,11 @@ impl Control {
         self.write_work(key);
         let Sending { run, key, to, contract, task, work } = sending;
         let dispatch = scheduler::Dispatch { to, run, key, task, contract, work };
-        self.tell_fleet(scheduler::Input::Dispatch(vec![dispatch]));
+        let dispatch = scheduler::Input::Dispatch(vec![dispatch]);
+        if is_planted(Mistake::ClaimsAfterSend) {
+            return self.ready.push(Effect::Fleet(Box::new(dispatch)));
+        }
+        self.tell_fleet(dispatch);
     }
 
     fn leave(&mut self, now: Now, ask: Ask, reason: Arc<Reason>) {

@@ -1,6 +1,10 @@
 //! What the fleet says, and what follows from it: both tables of reconciliation are applied here.
 
-use sterna_model::{Incarnation, RunId, TaskIncarnation, WorkKey, record::Placed};
+use sterna_model::{
+    Incarnation, RunId, TaskIncarnation, WorkKey,
+    planted::{Mistake, is_planted},
+    record::Placed,
+};
 use sterna_protocol::{
     message::{Held, Kill, News, StatusAnswer},
     scheduler::{self, NotSent, Report, Settlement},
@@ -81,6 +85,9 @@ impl Control {
             }
         };
         let recorded = scheduler::Input::Recorded(from, run, number, answer);
+        if is_planted(Mistake::AcknowledgesTooEarly) {
+            return self.ready.push(Effect::Fleet(Box::new(recorded)));
+        }
         self.tell_fleet(recorded);
     }
 
@@ -150,6 +157,9 @@ impl Control {
             Container::Crashed | Container::Shutdown | Container::Absent => {}
             Container::Reserved | Container::Starting | Container::Running => {
                 self.seat(run, key.clone(), on);
+                if is_planted(Mistake::LeavesStrays) {
+                    return;
+                }
                 self.kill(run, Kill::Gracefully);
             }
         }

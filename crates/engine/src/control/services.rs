@@ -7,6 +7,7 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use sterna_model::{
     Contract, Incarnation, RunId, Span, WallTime, Work, WorkKey,
+    planted::{Mistake, is_planted},
     record::{Instance, InstancePhase, InstanceState, Placed, StopReason, TwinReason},
     spec::DEFAULT_DOMAIN,
 };
@@ -62,6 +63,9 @@ pub(super) const fn may_overlap(contract: Contract) -> bool {
 
 /// Whether another copy may start beside what the record still holds.
 pub(super) fn may_start(instance: &Instance, contract: Contract) -> bool {
+    if is_planted(Mistake::StartsAThird) {
+        return true;
+    }
     match instance.twin().map(|twin| twin.reason) {
         None => true,
         Some(TwinReason::Silent | TwinReason::Evacuating) => may_overlap(contract),
@@ -100,6 +104,8 @@ impl Control {
             .services
             .get(&service)
             .is_some_and(|service| index < service.record.spec.instances);
+        let is_wanted =
+            if is_planted(Mistake::JudgesByCount) { self.is_lacking(key) } else { is_wanted };
         if is_wanted && !self.instances.contains(key) {
             self.instances.insert(key, Instance::new(now.wall));
             self.write_instance(key);
@@ -113,10 +119,20 @@ impl Control {
         self.roll(now, &service);
     }
 
+    /// Whether there are fewer than the spec wants, beside this one.
+    fn is_lacking(&self, key: &WorkKey) -> bool {
+        let Some(service) = service_of(key) else { return false };
+        let wanted = self.services.get(&service).map_or(0, |known| known.record.spec.instances);
+        let others = self.indices_from(&service, 0).into_iter().filter(|other| other != key);
+        others.count() < wanted as usize
+    }
+
     /// A wanted index: it runs, or is on its way there.
     fn keep_index(&mut self, now: Now, key: &WorkKey, service: &ServiceKey) {
-        let contract = self.services.get(service).map(|service| service.record.spec.contract);
-        let (Some(instance), Some(contract)) = (self.instances.get_mut(key), contract) else {
+        let spec = self.services.get(service).map(|service| &service.record.spec);
+        let spec = spec.map(|spec| (spec.contract, spec.crash.longest_wait));
+        let (Some(instance), Some((contract, longest))) = (self.instances.get_mut(key), spec)
+        else {
             return;
         };
         match instance.state() {
@@ -125,13 +141,17 @@ impl Control {
                     self.ask_when_rested(now, key);
                 }
             }
-            InstanceState::Crashed { until: Some(until) } if *until <= now.wall => {
+            // One that is further away than any wait was reckoned by a clock that was wrong.
+            InstanceState::Crashed { until: Some(until) }
+                if *until <= now.wall || until.since(now.wall) > longest =>
+            {
                 if instance.restart(now.wall).is_ok() {
                     self.write_instance(key);
                     self.keep_index(now, key, service);
                     return;
                 }
             }
+            InstanceState::Crashed { until: Some(_) } if is_planted(Mistake::ForgetsRestarts) => {}
             InstanceState::Crashed { until: Some(until) } => {
                 self.timers.insert((*until, Timer::Restart(key.clone())));
             }
@@ -199,6 +219,7 @@ impl Control {
 
     fn is_fresh(&self, domain: &sterna_model::Name, now: WallTime) -> bool {
         domain.as_str() == DEFAULT_DOMAIN
+            || is_planted(Mistake::DestroysStale)
             || self.domains.get(domain).is_some_and(|until| until.is_none_or(|until| now < until))
     }
 
@@ -213,6 +234,9 @@ impl Control {
 
     /// Ends a copy. That stands in the store first: an acknowledged stop is not forgotten.
     pub(super) fn stop_copy(&mut self, key: &WorkKey, run: RunId, reason: StopReason) -> bool {
+        if reason == StopReason::Elsewhere && is_planted(Mistake::LeavesTwins) {
+            return false;
+        }
         let Some(instance) = self.instances.get_mut(key) else { return false };
         let is_news = instance.stop(run, reason);
         if is_news {
@@ -233,13 +257,13 @@ impl Control {
         let service = service_of(key)?;
         let record = &self.services.get(&service)?.record;
         let (contract, version) = (record.spec.contract, record.version);
-        let work = Arc::clone(&record.spec.work);
+        let (work, wants) = (Arc::clone(&record.spec.work), Arc::clone(&record.spec.wants));
         let instance = self.instances.get_mut(key)?;
         if !may_start(instance, contract) {
             return None;
         }
         let placed = Placed { run, on: to, contract };
-        instance.claim(placed, version, now.wall).ok()?;
+        instance.claim(placed, version, wants, now.wall).ok()?;
         let (_, index) = index_of(key)?;
         self.note_index(now, &service, key, index);
         Some(Sending { run, key: key.clone(), to, contract, task: None, work })
@@ -263,13 +287,14 @@ impl Control {
         let (run, on) = (placed.run, placed.on);
         let Some((service, _)) = index_of(key) else { return };
         let version = self.services.get(&service).map_or(0, |service| service.record.version);
+        let wants = self.wants_of(key);
         if !self.instances.contains(key) {
             self.instances.insert(key, Instance::new(now.wall));
         }
         let Some(instance) = self.instances.get_mut(key) else { return };
         let rival = instance.copy().map(|copy| copy.placed.run);
         let has_room = rival.is_none() || instance.displace(TwinReason::Surplus, now.wall).is_ok();
-        if !has_room || instance.adopt(placed, version, now.wall).is_err() {
+        if !has_room || instance.adopt(placed, version, wants, now.wall).is_err() {
             return self.end_stray(run, key, on, Container::Running);
         }
         self.withdraw(key);
@@ -296,7 +321,7 @@ impl Control {
         let run = instance.copy().map(|copy| copy.placed.run);
         let is_silent = run.is_some_and(|run| self.silent.contains(&run));
         let is_twin_silent = instance.twin().is_some_and(|twin| {
-            twin.reason == TwinReason::Evacuating && self.silent.contains(&twin.copy.placed.run)
+            twin.reason != TwinReason::Silent && self.silent.contains(&twin.copy.placed.run)
         });
         if is_twin_silent {
             instance.turn_twin(TwinReason::Silent);

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use sterna_model::{
     RunId, Span, TaskIncarnation, WorkKey,
+    planted::{Mistake, is_planted},
     record::{Placed, Task, TaskEnd, TaskPhase, TaskState},
     spec::TaskSpec,
 };
@@ -37,7 +38,9 @@ impl Control {
         incarnation: TaskIncarnation,
         spec: Arc<TaskSpec>,
     ) {
-        let known = self.tasks.get(key).map(|(task, _)| task.incarnation());
+        let is_free = |task: &Task| is_planted(Mistake::FreesNames) && task.end().is_some();
+        let known = self.tasks.get(key).filter(|(task, _)| !is_free(task));
+        let known = known.map(|(task, _)| task.incarnation());
         let known = known.or_else(|| self.tombstones.get(key).map(|stone| stone.incarnation));
         if let Some(known) = known {
             // The same call again is answered as the first was.
@@ -68,7 +71,9 @@ impl Control {
         }
         match task.phase() {
             // It may have run before the store was restored (safety rule 25).
-            TaskPhase::Pending if task.epoch() < self.epoch => {
+            TaskPhase::Pending
+                if task.epoch() < self.epoch && !is_planted(Mistake::RestartsAfterRestore) =>
+            {
                 self.finish_task(now, key, TaskEnd::UnknownAfterRestore);
             }
             TaskPhase::Pending => self.ask(key),
@@ -146,7 +151,9 @@ impl Control {
     pub(super) fn task_lost(&mut self, now: Now, key: &WorkKey, run: RunId) {
         let Some((task, _)) = self.tasks.get_mut(key) else { return };
         let is_its = matches!(task.state(), TaskState::Running { placed, .. } if placed.run == run);
-        if is_its {
+        if is_its && is_planted(Mistake::RestartsLostTasks) {
+            self.task_returned(now, key, run, true);
+        } else if is_its {
             self.finish_task(now, key, TaskEnd::Lost);
         } else if task.amend(run, None).is_ok() {
             self.write_task(key);
@@ -253,7 +260,9 @@ impl Control {
         }
         let tries = self.callbacks.entry(key.clone()).or_default();
         *tries += 1;
-        let is_over = called == Called::Taken || *tries >= CALLBACKS_MAX;
+        let is_over = called == Called::Taken
+            || *tries >= CALLBACKS_MAX
+            || is_planted(Mistake::LosesCallbacks);
         if !is_over {
             let wait = CALLBACK_WAIT.times(1 << (*tries - 1).min(16));
             self.timers.insert((now.wall.plus(wait), Timer::Callback(key.clone())));
@@ -284,6 +293,9 @@ impl Control {
             return;
         };
         match task.state() {
+            TaskState::Running { .. } if is_planted(Mistake::ExpiresRunning) => {
+                self.finish_task(now, key, TaskEnd::TooLate);
+            }
             // What runs is not ended for having begun late.
             TaskState::Running { .. } | TaskState::Resolving { .. } => {}
             TaskState::Pending => {
@@ -338,6 +350,9 @@ impl Control {
         self.timers.insert((now.wall.plus(TOMBSTONE), Timer::Task(key.clone())));
         self.callbacks.remove(key);
         self.outbox.write(RecordKey::Task(key.clone()), None);
+        if is_planted(Mistake::ForgetsTombstones) {
+            return;
+        }
         let record = Record::Tombstone(stone.clone());
         self.outbox.write(RecordKey::Tombstone(key.clone()), Some(record));
         self.tombstones.insert(key.clone(), stone);

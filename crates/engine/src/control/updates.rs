@@ -31,7 +31,9 @@ impl Control {
                 let is_current = copy.version == record.version;
                 let settled = since.plus(healthy_for);
                 is_outdated = !is_current && copy.stopping.is_none();
-                serves = copy.stopping.is_none() && (!is_current || settled <= now.wall);
+                // One that runs since later than now does so by a clock that was wrong.
+                let is_settled = settled <= now.wall || *since > now.wall;
+                serves = copy.stopping.is_none() && (!is_current || is_settled);
                 if is_current && !serves && copy.stopping.is_none() {
                     settles = Some(settled);
                 }

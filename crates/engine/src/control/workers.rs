@@ -4,6 +4,7 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use sterna_model::{
     Contract, Incarnation, Lock, Name, RunId, Wants, Work, WorkKey,
+    planted::{Mistake, is_planted},
     record::{Illegal, InstancePhase, StopReason, TaskEnd, TaskPhase, TwinReason},
 };
 use sterna_protocol::{
@@ -118,7 +119,7 @@ impl Control {
         let offer = payload::offer(&worker.name, &worker.facts, standing);
         let bidder = worker.bidder;
         self.registry.set(bidder, offer);
-        if is_taking {
+        if is_taking && !is_planted(Mistake::ForgetsWaiting) {
             self.helped.push(Helped::Worker(bidder));
         }
     }
@@ -127,16 +128,18 @@ impl Control {
         for run in self.seated.get(&lock).into_iter().flatten() {
             let Some(seat) = self.seats.get_mut(run) else { continue };
             let occupant = Occupant { key: &seat.key, wants: &seat.wants, stage: seat.stage };
-            seat.is_counted = self.registry.occupy(bidder, occupant).is_ok();
+            seat.is_counted = !is_planted(Mistake::OversellsWorkers)
+                && self.registry.occupy(bidder, occupant).is_ok();
         }
     }
 
     /// A run that may be there takes its seat; the auction has given it, or it was there before.
     pub(super) fn seat(&mut self, run: RunId, key: WorkKey, on: Incarnation) {
-        let wants = self.wants_of(&key);
+        let wants = self.wants_of_run(&key, run);
         let bidder = self.workers.get(&on.lock).map(|worker| worker.bidder);
         let stage = Stage::Starting;
         let occupant = Occupant { key: &key, wants: &wants, stage };
+        let bidder = bidder.filter(|_| !is_planted(Mistake::OversellsWorkers));
         let is_counted =
             bidder.is_some_and(|bidder| self.registry.occupy(bidder, occupant).is_ok());
         self.keep_seat(run, Seat { key, lock: on.lock, wants, stage, is_counted });
@@ -177,7 +180,10 @@ impl Control {
         let Some(worker) = self.workers.get(&seat.lock) else { return };
         let bidder = worker.bidder;
         let occupant = Occupant { key: &seat.key, wants: &seat.wants, stage: seat.stage };
-        if seat.is_counted && self.registry.vacate(bidder, occupant).is_ok() {
+        if seat.is_counted
+            && self.registry.vacate(bidder, occupant).is_ok()
+            && !is_planted(Mistake::ForgetsWaiting)
+        {
             self.helped.push(Helped::Worker(bidder));
         }
     }
@@ -225,6 +231,9 @@ impl Control {
     fn worker_is_back(&mut self, now: Now, lock: Lock) {
         for run in self.runs_on(lock) {
             let Some(key) = self.seats.get(&run).map(|seat| seat.key.clone()) else { continue };
+            if !is_planted(Mistake::RemembersSilence) {
+                self.silent.remove(&run);
+            }
             if let Some(instance) = self.instances.get(&key) {
                 let is_silent = instance.is_twins(run)
                     && instance.twin().is_some_and(|twin| twin.reason == TwinReason::Silent);
@@ -251,6 +260,14 @@ impl Control {
 
     /// Ends a run, once everything stands that was decided so far.
     pub(super) fn kill(&mut self, run: RunId, how: Kill) {
+        if is_planted(Mistake::FreesAtTerm)
+            && let Some(seat) = self.seats.get_mut(&run)
+            && std::mem::take(&mut seat.is_counted)
+            && let Some(worker) = self.workers.get(&seat.lock)
+        {
+            let occupant = Occupant { key: &seat.key, wants: &seat.wants, stage: seat.stage };
+            drop(self.registry.vacate(worker.bidder, occupant));
+        }
         self.tell_fleet(scheduler::Input::Kill(run, how));
     }
 
@@ -261,7 +278,7 @@ impl Control {
             entry.is_declared_dead = stands.is_declared_dead;
             entry.is_draining = stands.is_draining;
         }
-        if self.stage == StoreStage::Virgin {
+        if self.stage == StoreStage::Virgin && !is_planted(Mistake::StaysVirgin) {
             self.set_stage(StoreStage::Used);
         }
         self.roster.insert(lock, entry.clone());
@@ -423,6 +440,22 @@ impl Control {
         self.offer(lock);
         if is_draining {
             self.evacuate(now, lock);
+        } else {
+            self.stay(now, lock);
+        }
+    }
+
+    /// What was to move from a machine, and has not, stays there.
+    fn stay(&mut self, now: Now, lock: Lock) {
+        for run in self.runs_on(lock) {
+            let Some(key) = self.seats.get(&run).map(|seat| seat.key.clone()) else { continue };
+            let is_evacuating =
+                self.instances.get(&key).and_then(|one| one.twin()).is_some_and(|twin| {
+                    twin.copy.placed.run == run && twin.reason == TwinReason::Evacuating
+                });
+            if is_evacuating {
+                self.settle_twin(now, &key);
+            }
         }
     }
 

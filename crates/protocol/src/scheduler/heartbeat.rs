@@ -1,6 +1,6 @@
 //! Heartbeats: who this is, what it is told, and how it is judged.
 
-use sterna_model::{BootTime, Incarnation, Lock};
+use sterna_model::{BootTime, Incarnation, Lock, RunSequence};
 
 use super::{Alarm, Arrival, Effect, Fleet, peer::Enrolment, peers::Slot};
 use crate::{
@@ -9,6 +9,7 @@ use crate::{
         Confirmation, Heartbeat, HeartbeatAnswer, Mandate, Order, Refusal, Standing, StreamId,
         VERSION,
     },
+    planted::{Mistake, is_planted},
 };
 
 impl Fleet {
@@ -123,6 +124,9 @@ impl Fleet {
             return;
         }
         let Some(peer) = self.peers.at_mut(slot) else { return };
+        if is_planted(Mistake::ResetsNumbers) {
+            peer.sequence = RunSequence::ZERO;
+        }
         if let Some(old) = old {
             effects.push(Effect::Close(old));
             peer.doubt_all(now);

@@ -282,7 +282,12 @@ impl Fleet {
             let Some(entry) = peer.runs().get(run) else { continue };
             match (entry.phase, answer) {
                 (Phase::Sent(_) | Phase::Unsure { .. } | Phase::Running, RunAnswer::Started) => {
+                    let kill = entry.kill;
                     peer.turn(run, Phase::Running);
+                    // The wish may have come before the run, and was nothing to the worker then.
+                    if let Some(kill) = kill {
+                        self.send_to(lock, Order::Kill(run, kill), effects);
+                    }
                 }
                 (
                     Phase::Sent(_) | Phase::Unsure { .. } | Phase::Running,

@@ -341,6 +341,7 @@ impl words::Copy {
             stopping: stopping.into(),
             since_ms: since.map(ms),
             told: copy.told.as_deref().map(<[u8]>::to_vec),
+            wants: Some(Word::of(&*copy.wants)),
         }
     }
 
@@ -356,7 +357,8 @@ impl words::Copy {
         let placed = part("placed", self.placed)?;
         let told = self.told.map(Arc::from);
         let since = self.since_ms.map(at).transpose()?;
-        Ok((InstanceCopy { placed, version: self.version, stopping, told }, since))
+        let wants = Arc::new(part("wants", self.wants)?);
+        Ok((InstanceCopy { placed, version: self.version, wants, stopping, told }, since))
     }
 
     /// A copy that is as it is since some moment.

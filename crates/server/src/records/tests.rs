@@ -118,6 +118,7 @@ fn instances() -> Vec<Record> {
     let copy = |number, stopping| InstanceCopy {
         placed: placed(number, contract),
         version: 3,
+        wants: wants(),
         stopping,
         told: Some(Arc::from(*b"told")),
     };

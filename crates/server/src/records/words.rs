@@ -250,6 +250,9 @@ pub(super) struct Copy {
     /// What its worker said of it last.
     #[prost(bytes = "vec", optional, tag = "5")]
     pub(super) told: Option<Vec<u8>>,
+    /// What it takes on its worker.
+    #[prost(message, optional, tag = "6")]
+    pub(super) wants: Option<Wants>,
 }
 
 #[derive(Clone, core::marker::Copy, Debug, PartialEq, Eq, Enumeration)]

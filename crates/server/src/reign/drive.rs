@@ -223,6 +223,8 @@ impl Reigning<'_> {
             }
             Effect::Callback(callback) => self.call_back(callback),
             Effect::Alarm(alarm) => self.alarm(&alarm),
+            // There are no batches yet: nobody asks for them, and nothing comes of them.
+            Effect::Batch(_) => {}
             Effect::StoreLags(mandate, revision) => {
                 self.ended = Some(Ended::Lags(mandate, revision));
             }

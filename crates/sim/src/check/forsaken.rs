@@ -6,9 +6,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use sterna_engine::control::{Record, RecordKey};
 use sterna_model::{RunId, Term};
 
-use super::{Fact, Mark};
+use super::{Fact, Sight};
 
 #[derive(Debug, Default)]
 pub(super) struct Forsaken {
@@ -35,62 +36,68 @@ impl Forsaken {
     }
 
     /// Sees a fact, and says what is broken by it.
-    pub(super) fn see(&mut self, fact: &Fact<'_>) -> Option<String> {
-        match fact {
-            Fact::Began { run, container } => {
-                self.alive.insert(*run, container.machine);
-                if self.declared.contains_key(&container.machine) {
-                    self.runs.insert(*run);
+    pub(super) fn see(&mut self, sight: &Sight<'_>, fact: &Fact<'_>) -> Option<String> {
+        if let Fact::Began { run, container } = fact {
+            self.alive.insert(*run, container.machine);
+            if self.declared.contains_key(&container.machine) {
+                self.runs.insert(*run);
+            }
+        }
+        if let Fact::Gone { run } = fact {
+            self.alive.remove(run);
+            self.runs.remove(run);
+        }
+        if let Fact::Committed { changes, applied } = fact {
+            return changes.iter().find_map(|changed| {
+                let RecordKey::Roster(lock) = &changed.key else { return None };
+                let machine = sight.stored.machine_of(*lock)?;
+                match sight.stored.get(&changed.key) {
+                    Some(Record::Roster(entry)) if entry.is_declared_dead => {
+                        self.declare(machine, entry.incarnation.life, applied.term);
+                        None
+                    }
+                    Some(_) => self.revive(machine),
+                    None => {
+                        if let Some(declared) = self.declared.get_mut(&machine) {
+                            declared.is_marked = false;
+                        }
+                        None
+                    }
                 }
+            });
+        }
+        // A leader that has not heard of the declaration confirms the same life still.
+        if let Fact::Confirmed { machine, life, term } = fact {
+            let declared = self.declared.get(machine)?;
+            if declared.term == Some(*term) && *life <= declared.life {
+                return None;
             }
-            Fact::Gone { run } => {
-                self.alive.remove(run);
-                self.runs.remove(run);
-            }
-            Fact::Enrolled { machine, mark: Mark::Dead(life, term) } => {
-                if self.declared.get(machine).is_none_or(|declared| !declared.is_marked) {
-                    let declared = Declared { life: *life, term: *term, is_marked: true };
-                    self.declared.insert(*machine, declared);
-                    let there = self.alive.iter().filter(|(_, on)| *on == machine);
-                    self.runs.extend(there.map(|(run, _)| *run));
-                }
-            }
-            Fact::Enrolled { machine, mark: Mark::Alive } => {
-                self.declared.remove(machine)?;
-                return self.left(*machine).map(|run| {
-                    format!("m{machine} was declared dead, and is not while {run:?} goes on there")
-                });
-            }
-            Fact::Enrolled { machine, mark: Mark::Struck } => {
-                if let Some(declared) = self.declared.get_mut(machine) {
-                    declared.is_marked = false;
-                }
-            }
-            // A leader that has not heard of the declaration confirms the same life still.
-            Fact::Confirmed { machine, life, term } => {
-                let declared = self.declared.get(machine)?;
-                if declared.term == Some(*term) && *life <= declared.life {
-                    return None;
-                }
-                self.declared.remove(machine);
-                return self.left(*machine).map(|run| {
-                    format!(
-                        "m{machine} was declared dead, and is confirmed while {run:?} goes on there"
-                    )
-                });
-            }
-            // The mark may be lost with the store.
-            Fact::Restored => self.declared.clear(),
-            Fact::Sent { .. }
-            | Fact::WorkerGone { .. }
-            | Fact::GuardianStopped { .. }
-            | Fact::Committed { .. }
-            | Fact::Acknowledged { .. }
-            | Fact::Forgotten { .. }
-            | Fact::Calm
-            | Fact::Well
-            | Fact::NotWell { .. } => {}
+            self.declared.remove(machine);
+            return self.left(*machine).map(|run| {
+                format!(
+                    "m{machine} was declared dead, and is confirmed while {run:?} goes on there"
+                )
+            });
+        }
+        // The mark may be lost with the store.
+        if let Fact::Restored = fact {
+            self.declared.clear();
         }
         None
+    }
+
+    fn declare(&mut self, machine: usize, life: u64, term: Option<Term>) {
+        if self.declared.get(&machine).is_none_or(|declared| !declared.is_marked) {
+            self.declared.insert(machine, Declared { life, term, is_marked: true });
+            let there = self.alive.iter().filter(|(_, on)| **on == machine);
+            self.runs.extend(there.map(|(run, _)| *run));
+        }
+    }
+
+    fn revive(&mut self, machine: usize) -> Option<String> {
+        self.declared.remove(&machine)?;
+        self.left(machine).map(|run| {
+            format!("m{machine} was declared dead, and is not while {run:?} goes on there")
+        })
     }
 }

@@ -13,29 +13,34 @@ mod p07;
 mod p08;
 mod p09;
 mod p10;
+mod silence;
+mod stored;
+mod well;
 
 use std::fmt;
 
-use sterna_model::{Contract, RunId, TaskIncarnation, Term, WorkKey};
+use sterna_engine::control::{Answer, Call};
+use sterna_model::{Epoch, RunId, TaskIncarnation, Term, WallTime, WorkKey};
+use sterna_protocol::message::Run;
 
-use crate::{clock::Moment, record::Shelf, store::Applied, table::Container, words::Pace};
+pub(crate) use self::{
+    stored::{Changed, Stored},
+    well::{Scene, SceneMachine, Unwell, unwell},
+};
+use crate::{clock::Moment, store::Applied, table::Container, words::Pace};
 
-/// What the roster says of a machine.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Mark {
-    /// This life was declared dead, as of a commit in this term.
-    Dead(u64, Option<Term>),
-    /// It may be alive.
-    Alive,
-    /// Nothing.
-    Struck,
+/// What every checker may look at when it sees a fact.
+pub(crate) struct Sight<'a> {
+    pub(crate) now: Moment,
+    pub(crate) stored: &'a Stored,
+    /// The least that the wall clock of any server shows.
+    pub(crate) wall: WallTime,
 }
 
 /// Something that happened in the world.
-#[derive(Clone, Copy, Debug)]
 pub(crate) enum Fact<'a> {
     /// A run left a leader.
-    Sent { run: RunId, key: &'a WorkKey, contract: Contract },
+    Sent { run: &'a Run, machine: usize, term: Term },
     /// A command began.
     Began { run: RunId, container: &'a Container },
     /// The last process of a container is gone.
@@ -45,23 +50,31 @@ pub(crate) enum Fact<'a> {
     /// A guardian does nothing until then.
     GuardianStopped { machine: usize, until: Moment },
     /// A commit applied.
-    Committed { applied: &'a Applied, shelf: &'a Shelf },
+    Committed { applied: &'a Applied, changes: &'a [Changed] },
     /// The store is as it was before.
     Restored,
-    /// A client was told that its task is created.
-    Acknowledged { key: &'a WorkKey, incarnation: TaskIncarnation },
+    /// A client asks for something.
+    Asked { id: u64, call: &'a Call },
+    /// A client was told what became of it.
+    Answered { id: u64, call: &'a Call, answer: &'a Answer },
+    /// A receiver was told that a task is over, and took it or not.
+    Called { incarnation: TaskIncarnation, is_taken: bool },
     /// A worker was told that the end of a task is recorded, and has forgotten it.
-    Forgotten { run: RunId, key: &'a WorkKey, result: u64 },
-    /// The roster's entry of a machine was written, or removed.
-    Enrolled { machine: usize, mark: Mark },
+    Forgotten { key: &'a WorkKey, epoch: Option<Epoch>, result: u64 },
+    /// A leader hears a heartbeat of a machine.
+    Heard { machine: usize, life: u64, term: Term },
+    /// A leader hears what a machine runs.
+    Listed { machine: usize, life: u64, term: Term },
     /// A leader confirms a life of a machine.
     Confirmed { machine: usize, life: u64, term: Term },
-    /// Faults are over.
-    Calm,
-    /// Everything is well.
-    Well,
+    /// A leader gives a life of a machine up: what it runs is not heard of any more.
+    GivenUp { machine: usize },
+    /// A worker did something because a leader said so.
+    Followed { machine: usize, reign: (Epoch, Term) },
+    /// Somebody looks at the clock.
+    Looked,
     /// In time not everything is well.
-    NotWell { what: &'a str, is_forgotten: bool },
+    NotWell { unwell: &'a Unwell },
 }
 
 /// A promise.
@@ -118,7 +131,7 @@ trait Checker {
     const PROMISE: Promise;
 
     /// Sees a fact, and says what is broken by it.
-    fn see(&mut self, now: Moment, fact: &Fact<'_>) -> Option<String>;
+    fn see(&mut self, sight: &Sight<'_>, fact: &Fact<'_>) -> Option<String>;
 }
 
 /// All checkers.
@@ -158,22 +171,27 @@ impl Checks {
     }
 
     /// Shows a fact to everybody.
-    pub(crate) fn see(&mut self, now: Moment, fact: &Fact<'_>) {
+    pub(crate) fn see(&mut self, sight: &Sight<'_>, fact: &Fact<'_>) {
         let Self { p01, p02, p03, p05, p06, p07, p08, p09, p10, broken } = self;
-        one(p01, now, fact, broken);
-        one(p10, now, fact, broken);
-        one(p02, now, fact, broken);
-        one(p03, now, fact, broken);
-        one(p05, now, fact, broken);
-        one(p06, now, fact, broken);
-        one(p07, now, fact, broken);
-        one(p08, now, fact, broken);
-        one(p09, now, fact, broken);
+        one(p01, sight, fact, broken);
+        one(p10, sight, fact, broken);
+        one(p02, sight, fact, broken);
+        one(p03, sight, fact, broken);
+        one(p05, sight, fact, broken);
+        one(p06, sight, fact, broken);
+        one(p07, sight, fact, broken);
+        one(p08, sight, fact, broken);
+        one(p09, sight, fact, broken);
     }
 }
 
-fn one<C: Checker>(checker: &mut C, now: Moment, fact: &Fact<'_>, broken: &mut Option<Violation>) {
-    if let Some(what) = checker.see(now, fact) {
-        broken.get_or_insert(Violation { promise: C::PROMISE, at: now, what });
+fn one<C: Checker>(
+    checker: &mut C,
+    sight: &Sight<'_>,
+    fact: &Fact<'_>,
+    broken: &mut Option<Violation>,
+) {
+    if let Some(what) = checker.see(sight, fact) {
+        broken.get_or_insert(Violation { promise: C::PROMISE, at: sight.now, what });
     }
 }

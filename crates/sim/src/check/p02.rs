@@ -1,4 +1,5 @@
-//! P2: under `stop` and `keep` a key never has two live containers, under `replace` never three.
+//! P2: under `stop` and `keep` a key never has two live containers; under `replace` two only while a
+//! worker is silent or drained, never three.
 //!
 //! A store that was set back has forgotten claims, and no wait is long enough for copies under
 //! `replace` on machines that stay silent: those from before are not counted. Nor is what a machine
@@ -8,67 +9,60 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use sterna_model::{Contract, RunId, WorkKey};
 
-use super::{Checker, Fact, Promise, forsaken::Forsaken};
-use crate::clock::Moment;
+use super::{Checker, Fact, Promise, Sight, forsaken::Forsaken, silence::Silence};
 
 #[derive(Debug, Default)]
 pub(crate) struct Copies {
-    alive: BTreeMap<RunId, (WorkKey, usize)>,
+    alive: BTreeMap<RunId, (WorkKey, usize, Contract)>,
     /// Under `replace`, from before the store was set back.
     forgotten: BTreeSet<RunId>,
-    replaced: BTreeSet<RunId>,
     forsaken: Forsaken,
+    silence: Silence,
 }
 
 impl Checker for Copies {
     const PROMISE: Promise = Promise::P2;
 
-    fn see(&mut self, _now: Moment, fact: &Fact<'_>) -> Option<String> {
-        if let Some(what) = self.forsaken.see(fact) {
+    fn see(&mut self, sight: &Sight<'_>, fact: &Fact<'_>) -> Option<String> {
+        self.silence.see(sight, fact);
+        if let Some(what) = self.forsaken.see(sight, fact) {
             return Some(what);
         }
-        match fact {
-            Fact::Began { run, container } => {
-                let (key, machine) = (container.key.clone(), container.machine);
-                let others: Vec<String> = self
-                    .alive
-                    .iter()
-                    .filter(|(run, (other, _))| *other == key && !self.forgotten.contains(run))
-                    .filter(|(run, _)| !self.forsaken.contains(**run))
-                    .map(|(run, (_, machine))| format!("{run:?} on m{machine}"))
-                    .collect();
-                self.alive.insert(*run, (key.clone(), machine));
-                let max = match container.contract {
-                    Contract::Stop { .. } | Contract::Keep => 0,
-                    Contract::Replace { .. } => {
-                        self.replaced.insert(*run);
-                        1
-                    }
-                };
-                (others.len() > max && !self.forsaken.contains(*run))
-                    .then(|| format!("{run:?} of {key} begins on m{machine} beside {others:?}"))
-            }
-            Fact::Gone { run } => {
-                self.alive.remove(run);
-                self.forgotten.remove(run);
-                self.replaced.remove(run);
-                None
-            }
-            Fact::Restored => {
-                self.forgotten.append(&mut self.replaced);
-                None
-            }
-            Fact::Sent { .. }
-            | Fact::WorkerGone { .. }
-            | Fact::GuardianStopped { .. }
-            | Fact::Committed { .. }
-            | Fact::Acknowledged { .. }
-            | Fact::Forgotten { .. }
-            | Fact::Enrolled { .. }
-            | Fact::Confirmed { .. }
-            | Fact::Calm
-            | Fact::Well
-            | Fact::NotWell { .. } => None,
+        if let Fact::Gone { run } = fact {
+            self.alive.remove(run);
+            self.forgotten.remove(run);
         }
+        if let Fact::Restored = fact {
+            let is_replaced = |contract: &Contract| matches!(contract, Contract::Replace { .. });
+            let replaced = self.alive.iter().filter(|(_, (.., contract))| is_replaced(contract));
+            self.forgotten.extend(replaced.map(|(run, _)| *run));
+        }
+        let Fact::Began { run, container } = fact else { return None };
+        let (key, machine) = (container.key.clone(), container.machine);
+        let others: Vec<(RunId, usize, Contract)> = self
+            .alive
+            .iter()
+            .filter(|(run, (other, ..))| *other == key && !self.forgotten.contains(run))
+            .filter(|(run, _)| !self.forsaken.contains(**run))
+            .map(|(run, (_, machine, contract))| (*run, *machine, *contract))
+            .collect();
+        self.alive.insert(*run, (key.clone(), machine, container.contract));
+        // tidy: not a table
+        let is_fine = match (container.contract, others.as_slice()) {
+            (_, []) => true,
+            (Contract::Replace { .. }, [(_, on, Contract::Replace { after })]) => {
+                let excuses = |machine| self.silence.excuses(sight, machine, *after);
+                excuses(*on) || excuses(machine)
+            }
+            (Contract::Replace { .. } | Contract::Stop { .. } | Contract::Keep, [..]) => false,
+        };
+        let others = others.iter().map(|(run, on, _)| {
+            let silent = self.silence.silent_for(sight.now, *on);
+            format!("{run:?} on m{on}, heard {silent} ms ago")
+        });
+        (!is_fine && !self.forsaken.contains(*run)).then(|| {
+            let others: Vec<_> = others.collect();
+            format!("{run:?} of {key} begins on m{machine} beside {others:?}")
+        })
     }
 }

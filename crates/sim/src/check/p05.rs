@@ -1,80 +1,261 @@
 //! P5: what was acknowledged is never lost.
 //!
-//! A task that a client was told of is in the store, and stays there. A result of which a worker
-//! was told that it is recorded stands in the task's record. Only a store that was set back loses
-//! what came since.
+//! What a client was told stands in the store when it is told, and stays there: tasks and their ends,
+//! services, domains, drains. A result of which a worker was told that it is recorded stands in the
+//! task's record. Whoever asked to be told of an end was told. Nothing is ended for the lack of a
+//! record where a domain is stale. Only a store that was set back loses what came since.
 
 use std::collections::BTreeMap;
 
-use sterna_model::TaskIncarnation;
-use sterna_store::Key;
-
-use super::{Checker, Fact, Promise};
-use crate::{
-    clock::Moment,
-    record::{Record, TaskEnd, TaskState, work_key},
+use sterna_engine::control::{Answer, Call, Record, RecordKey, ServiceKey};
+use sterna_model::{
+    Epoch, TaskIncarnation, Work, WorkKey,
+    record::{Instance, StopReason, TaskEnd},
+    spec::DEFAULT_DOMAIN,
 };
+use sterna_protocol::message::Run;
+
+use super::{Changed, Checker, Fact, Promise, Sight};
+use crate::{clock::Moment, words};
+
+/// How long after a restore a leader may not have noticed.
+const NOTICED_WITHIN: u64 = 20_000;
+/// How often a receiver is tried before it is given up.
+const CALLS: u32 = 8;
 
 #[derive(Debug, Default)]
 pub(crate) struct Kept {
-    /// What the store has said of each task last.
-    tasks: BTreeMap<Key, (Moment, TaskIncarnation, TaskState)>,
-    /// Set when the store was set back: what it says is not what it said.
-    is_restored: bool,
+    restored: Option<Moment>,
+    /// The newest call about each service and domain.
+    newest: BTreeMap<RecordKey, u64>,
+    /// How often each receiver was told, and whether it took that.
+    called: BTreeMap<TaskIncarnation, (u32, bool)>,
+}
+
+impl Kept {
+    fn is_settling(&self, now: Moment) -> bool {
+        self.restored.is_some_and(|at| now < at + NOTICED_WITHIN)
+    }
+
+    fn answered(&self, sight: &Sight<'_>, id: u64, call: &Call, answer: &Answer) -> Option<String> {
+        let is_newest = |key: &RecordKey| self.newest.get(key) == Some(&id);
+        let holds = match (call, answer) {
+            (Call::CreateTask(key, incarnation, _), Answer::Done | Answer::Already) => {
+                knows(sight, key, Some(*incarnation))
+            }
+            (Call::CancelTask(key), Answer::Done) => {
+                let task = sight.stored.task(key);
+                task.map_or(knows(sight, key, None), |(task, _)| task.end().is_some())
+            }
+            (Call::DeleteTask(key), Answer::Done) => knows(sight, key, None),
+            (Call::PutService(key, spec), Answer::Done) => {
+                let stored = sight.stored.service(key);
+                !is_newest(&RecordKey::Service(key.clone()))
+                    || stored.is_some_and(|record| record.spec == *spec)
+            }
+            (Call::DeleteService(key), Answer::Done) => {
+                !is_newest(&RecordKey::Service(key.clone())) || sight.stored.service(key).is_none()
+            }
+            (Call::SetDomain(name, until), Answer::Done) => {
+                let key = RecordKey::Domain(name.clone());
+                let stored = sight.stored.get(&key);
+                !is_newest(&key) || stored == Some(&Record::Domain(*until))
+            }
+            (
+                Call::CreateTask(..)
+                | Call::CancelTask(_)
+                | Call::DeleteTask(_)
+                | Call::PutService(..)
+                | Call::DeleteService(_)
+                | Call::StopInstance(_)
+                | Call::Kill(_)
+                | Call::Forget(_)
+                | Call::Drain(..)
+                | Call::Undrain(_)
+                | Call::DeclareDead(_)
+                | Call::SetLimits(_)
+                | Call::SetDomain(..),
+                Answer::Done
+                | Answer::Already
+                | Answer::NotFound
+                | Answer::Taken(_)
+                | Answer::Conflict(_)
+                | Answer::BadLimits(_),
+            ) => true,
+        };
+        (!holds).then(|| format!("{answer:?} was said to {call:?}, and the store says otherwise"))
+    }
+
+    /// What a commit did to a task.
+    fn task_changed(&self, sight: &Sight<'_>, key: &WorkKey, changed: &Changed) -> Option<String> {
+        let before = changed.before.as_ref().and_then(task_of);
+        let after = sight.stored.task(key);
+        if let (Some(before), None) = (before, after) {
+            let is_buried = knows(sight, key, Some(before.incarnation()));
+            return (!is_buried).then(|| format!("{key} is gone from the store"));
+        }
+        let (task, spec) = after?;
+        if let Some(before) = before {
+            if before.incarnation() != task.incarnation() {
+                return Some(format!("{key} is another task, and its name was taken"));
+            }
+            // Only one that was called lost may yet tell how it ended.
+            let is_known = before.end().is_some_and(|end| *end != TaskEnd::Lost);
+            if is_known && before.end() != task.end() {
+                return Some(format!("{key} had ended, and now {:?}", task.end()));
+            }
+        }
+        let (tries, is_taken) = self.called.get(&task.incarnation()).copied().unwrap_or_default();
+        let is_lost = spec.callback.is_some() && task.is_told() && !is_taken && tries < CALLS;
+        is_lost.then(|| format!("nobody was told that {key} is over, and nobody will be"))
+    }
+
+    fn forgotten(
+        &self,
+        sight: &Sight<'_>,
+        key: &WorkKey,
+        epoch: Option<Epoch>,
+        result: u64,
+    ) -> Option<String> {
+        // What was sent in an earlier life of the store may be unknown in this one.
+        if epoch < sight.stored.epoch() {
+            return None;
+        }
+        let Some((task, _)) = sight.stored.task(key) else {
+            let is_buried = knows(sight, key, None);
+            return (!is_buried).then(|| format!("the result of {key} was acknowledged, and lost"));
+        };
+        let is_there = match task.end() {
+            Some(TaskEnd::Ran { report, .. }) => words::code_of(report.as_bytes()) == Some(result),
+            Some(TaskEnd::Cancelled | TaskEnd::Drained | TaskEnd::UnknownAfterRestore) => true,
+            Some(
+                TaskEnd::Lost | TaskEnd::NeverTaken | TaskEnd::NoRoom { .. } | TaskEnd::TooLate,
+            )
+            | None => false,
+        };
+        (!is_there).then(|| {
+            let state = task.state();
+            format!("the result {result} of {key} was acknowledged, and the store says {state:?}")
+        })
+    }
+}
+
+/// Whether the store has a task of this name, or what stays of it.
+fn knows(sight: &Sight<'_>, key: &WorkKey, incarnation: Option<TaskIncarnation>) -> bool {
+    let task = sight.stored.task(key).map(|(task, _)| task.incarnation());
+    let stone = match sight.stored.get(&RecordKey::Tombstone(key.clone())) {
+        Some(Record::Tombstone(stone)) => Some(stone.incarnation),
+        Some(_) | None => None,
+    };
+    match incarnation {
+        Some(incarnation) => task == Some(incarnation) || stone == Some(incarnation),
+        None => stone.is_some(),
+    }
+}
+
+fn task_of(record: &Record) -> Option<&sterna_model::record::Task> {
+    let Record::Task(task, _) = record else { return None };
+    Some(task)
+}
+
+/// A copy that was ended because nobody wants it, though nobody asked for that and its domain is
+/// stale.
+fn destroyed(sight: &Sight<'_>, changed: &Changed, changes: &[Changed]) -> Option<String> {
+    let RecordKey::Instance(key) = &changed.key else { return None };
+    let Work::Instance { service, index } = &key.work else { return None };
+    let service = ServiceKey { namespace: key.namespace.clone(), name: service.clone() };
+    let record = sight.stored.service(&service)?;
+    let is_asked = changes.iter().any(|one| one.key == RecordKey::Service(service.clone()));
+    let domain = &record.spec.domain;
+    let is_stale = domain.as_str() != DEFAULT_DOMAIN
+        && match sight.stored.get(&RecordKey::Domain(domain.clone())) {
+            Some(Record::Domain(until)) => until.is_some_and(|until| until <= sight.wall),
+            Some(_) | None => true,
+        };
+    let unwanted = |instance: &Instance| {
+        let is_unwanted = |stopping: Option<StopReason>| stopping == Some(StopReason::Unwanted);
+        instance.copies().filter(|copy| is_unwanted(copy.stopping)).count()
+    };
+    let before = match &changed.before {
+        Some(Record::Instance(before)) => unwanted(before),
+        Some(_) | None => 0,
+    };
+    let after = unwanted(sight.stored.instance(key)?);
+    (*index >= record.spec.instances && is_stale && !is_asked && after > before)
+        .then(|| format!("{key} is ended, though {domain} is stale"))
+}
+
+/// A drain that stood before the claim was made.
+fn drained(sight: &Sight<'_>, run: &Run, machine: usize) -> Option<String> {
+    let lock =
+        sight.stored.drained().find(|lock| sight.stored.machine_of(*lock) == Some(machine))?;
+    let since = sight.stored.since(&RecordKey::Drain(lock))?;
+    let key = match &run.key.work {
+        Work::Task(_) => RecordKey::Task(run.key.clone()),
+        Work::Instance { .. } => RecordKey::Instance(run.key.clone()),
+        Work::Node { .. } => return None,
+    };
+    (since < sight.stored.since(&key)?)
+        .then(|| format!("{} is sent to m{machine}, which is being drained", run.key))
 }
 
 impl Checker for Kept {
     const PROMISE: Promise = Promise::P5;
 
-    fn see(&mut self, now: Moment, fact: &Fact<'_>) -> Option<String> {
-        match fact {
-            Fact::Committed { applied, shelf } => {
-                for change in &applied.changes {
-                    let record = change.value.as_ref().and_then(|value| shelf.get(value));
-                    if let Some(Record::Task(task)) = record {
-                        let said = (now, task.incarnation, task.state.clone());
-                        self.tasks.insert(change.key.clone(), said);
-                    } else if self.tasks.contains_key(&change.key) {
-                        return Some(format!("{} is gone from the store", change.key));
-                    }
+    fn see(&mut self, sight: &Sight<'_>, fact: &Fact<'_>) -> Option<String> {
+        let is_settling = self.is_settling(sight.now);
+        if let Fact::Asked { id, call } = fact {
+            let key = match call {
+                Call::PutService(key, _) | Call::DeleteService(key) => {
+                    Some(RecordKey::Service(key.clone()))
                 }
-                None
-            }
-            Fact::Acknowledged { key, incarnation } => {
-                let stored = self.tasks.get(&work_key(key)).map(|(_, stored, _)| *stored);
-                (stored != Some(*incarnation) && !self.is_restored)
-                    .then(|| format!("{key} was acknowledged and is not in the store"))
-            }
-            Fact::Forgotten { run, key, result } => {
-                if self.is_restored {
-                    return None;
-                }
-                match self.tasks.get(&work_key(key)) {
-                    Some((_, _, TaskState::Ended(TaskEnd::Result(recorded, is)))) => {
-                        let is_its = recorded == run && is == result;
-                        (!is_its)
-                            .then(|| format!("{key} has the result of {recorded:?}, not {run:?}"))
-                    }
-                    Some((_, _, TaskState::Ended(TaskEnd::NeverTaken))) => None,
-                    other => Some(format!(
-                        "the result of {key} was acknowledged, and the store says {other:?}"
-                    )),
-                }
-            }
-            Fact::Restored => {
-                self.is_restored = true;
-                None
-            }
-            Fact::Sent { .. }
-            | Fact::Began { .. }
-            | Fact::Gone { .. }
-            | Fact::WorkerGone { .. }
-            | Fact::GuardianStopped { .. }
-            | Fact::Enrolled { .. }
-            | Fact::Confirmed { .. }
-            | Fact::Calm
-            | Fact::Well
-            | Fact::NotWell { .. } => None,
+                Call::SetDomain(name, _) => Some(RecordKey::Domain(name.clone())),
+                Call::CreateTask(..)
+                | Call::CancelTask(_)
+                | Call::DeleteTask(_)
+                | Call::StopInstance(_)
+                | Call::Kill(_)
+                | Call::Forget(_)
+                | Call::Drain(..)
+                | Call::Undrain(_)
+                | Call::DeclareDead(_)
+                | Call::SetLimits(_) => None,
+            };
+            self.newest.extend(key.map(|key| (key, *id)));
         }
+        if let Fact::Answered { id, call, answer } = fact {
+            return self.answered(sight, *id, call, answer).filter(|_| !is_settling);
+        }
+        if let Fact::Called { incarnation, is_taken, .. } = fact {
+            let (tries, was_taken) = self.called.entry(*incarnation).or_default();
+            *tries += 1;
+            *was_taken |= is_taken;
+        }
+        if let Fact::Restored = fact {
+            self.restored = Some(sight.now);
+        }
+        if let Fact::Committed { changes, .. } = fact {
+            return changes.iter().find_map(|changed| match &changed.key {
+                RecordKey::Task(key) => self.task_changed(sight, key, changed),
+                RecordKey::Tombstone(key) => {
+                    let is_gone = sight.stored.get(&changed.key).is_none();
+                    is_gone.then(|| format!("it is forgotten that there was {key}"))
+                }
+                RecordKey::Instance(_) => destroyed(sight, changed, changes),
+                RecordKey::Service(_)
+                | RecordKey::Roster(_)
+                | RecordKey::Drain(_)
+                | RecordKey::Domain(_)
+                | RecordKey::Limits
+                | RecordKey::Stage => None,
+            });
+        }
+        if let Fact::Forgotten { key, epoch, result, .. } = fact {
+            return self.forgotten(sight, key, *epoch, *result).filter(|_| !is_settling);
+        }
+        if let Fact::Sent { run, machine, .. } = fact {
+            return drained(sight, run, *machine).filter(|_| !is_settling);
+        }
+        None
     }
 }

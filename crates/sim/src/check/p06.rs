@@ -1,14 +1,14 @@
-//! P6: no worker is given more than it has, stopping containers included.
+//! P6: no worker is given more than it has, stopping containers included. (Nodes have no resources of
+//! their own yet.)
+//!
+//! What a store that was set back has forgotten is not counted: nobody knows what it takes.
 
 use std::collections::BTreeMap;
 
 use sterna_model::{RunId, WorkKey};
 
-use super::{Checker, Fact, Promise};
-use crate::{
-    clock::Moment,
-    words::{self, CAPACITY},
-};
+use super::{Checker, Fact, Promise, Sight};
+use crate::words::{self, CAPACITY};
 
 #[derive(Debug, Default)]
 pub(crate) struct Room {
@@ -18,31 +18,21 @@ pub(crate) struct Room {
 impl Checker for Room {
     const PROMISE: Promise = Promise::P6;
 
-    fn see(&mut self, _now: Moment, fact: &Fact<'_>) -> Option<String> {
-        match fact {
-            Fact::Began { run, container } => {
-                let machine = container.machine;
-                self.alive.insert(*run, (container.key.clone(), machine));
-                let there = self.alive.values().filter(|(_, on)| *on == machine);
-                let used: u64 = there.map(|(key, _)| words::size(key)).sum();
-                (used > CAPACITY).then(|| format!("m{machine} has {CAPACITY}, and {used} is used"))
-            }
-            Fact::Gone { run } => {
-                self.alive.remove(run);
-                None
-            }
-            Fact::Sent { .. }
-            | Fact::WorkerGone { .. }
-            | Fact::GuardianStopped { .. }
-            | Fact::Committed { .. }
-            | Fact::Restored
-            | Fact::Acknowledged { .. }
-            | Fact::Forgotten { .. }
-            | Fact::Enrolled { .. }
-            | Fact::Confirmed { .. }
-            | Fact::Calm
-            | Fact::Well
-            | Fact::NotWell { .. } => None,
+    fn see(&mut self, sight: &Sight<'_>, fact: &Fact<'_>) -> Option<String> {
+        if let Fact::Gone { run } = fact {
+            self.alive.remove(run);
         }
+        if let Fact::Restored = fact {
+            let is_known = |run: &RunId, key: &WorkKey| {
+                sight.stored.claims(key).iter().any(|claim| claim.run == *run)
+            };
+            self.alive.retain(|run, (key, _)| is_known(run, key));
+        }
+        let Fact::Began { run, container } = fact else { return None };
+        let machine = container.machine;
+        self.alive.insert(*run, (container.key.clone(), machine));
+        let there = self.alive.values().filter(|(_, on)| *on == machine);
+        let used: u64 = there.map(|(key, _)| words::size(key)).sum();
+        (used > CAPACITY).then(|| format!("m{machine} has {CAPACITY}, and {used} is used"))
     }
 }

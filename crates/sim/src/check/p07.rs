@@ -1,52 +1,58 @@
 //! P7: a deposed leader changes nothing.
 //!
-//! No commit of a term applies when the store names another. No machine begins what an older term
-//! sent after it has begun what a newer one sent.
+//! No commit of a term applies when the store names another. No machine does what an older leader says
+//! after it has done what a newer one said.
 
 use std::collections::BTreeMap;
 
 use sterna_model::{Epoch, Term};
 
-use super::{Checker, Fact, Promise};
-use crate::clock::Moment;
+use super::{Checker, Fact, Promise, Sight};
 
 #[derive(Debug, Default)]
 pub(crate) struct Deposed {
-    newest: BTreeMap<usize, (Epoch, Term)>,
+    /// Whose orders each machine has followed.
+    followed: BTreeMap<usize, (Epoch, Term)>,
+    /// Whose runs it has begun. One that was accepted in time may begin a little later.
+    begun: BTreeMap<usize, (Epoch, Term)>,
+}
+
+/// Notes the newest; gives it if this one is older.
+fn note(
+    all: &mut BTreeMap<usize, (Epoch, Term)>,
+    machine: usize,
+    reign: (Epoch, Term),
+) -> Option<(Epoch, Term)> {
+    let newest = all.entry(machine).or_insert(reign);
+    let before = *newest;
+    *newest = before.max(reign);
+    (reign < before).then_some(before)
 }
 
 impl Checker for Deposed {
     const PROMISE: Promise = Promise::P7;
 
-    fn see(&mut self, _now: Moment, fact: &Fact<'_>) -> Option<String> {
-        match fact {
-            Fact::Committed { applied, .. } => {
-                let (said, stood) = (applied.term?, applied.reign?.term);
-                let revision = applied.revision;
-                (said != stood).then(|| {
-                    format!("a commit of {said:?} applied at {revision:?}, when {stood:?} stood")
-                })
-            }
-            Fact::Began { run, container } => {
-                let newest = self.newest.entry(container.machine).or_insert(container.reign);
-                let (reign, before) = (container.reign, *newest);
-                *newest = before.max(reign);
-                (reign < before).then(|| {
-                    format!("{run:?} of {reign:?} begins on a machine that has begun {before:?}")
-                })
-            }
-            Fact::Sent { .. }
-            | Fact::Gone { .. }
-            | Fact::Restored
-            | Fact::WorkerGone { .. }
-            | Fact::GuardianStopped { .. }
-            | Fact::Acknowledged { .. }
-            | Fact::Forgotten { .. }
-            | Fact::Enrolled { .. }
-            | Fact::Confirmed { .. }
-            | Fact::Calm
-            | Fact::Well
-            | Fact::NotWell { .. } => None,
+    fn see(&mut self, _sight: &Sight<'_>, fact: &Fact<'_>) -> Option<String> {
+        if let Fact::Committed { applied, .. } = fact {
+            let (said, stood) = (applied.term?, applied.reign?.term);
+            let revision = applied.revision;
+            return (said != stood).then(|| {
+                format!("a commit of {said:?} applied at {revision:?}, when {stood:?} stood")
+            });
         }
+        if let Fact::Followed { machine, reign } = fact {
+            let before = note(&mut self.followed, *machine, *reign)?;
+            return Some(format!(
+                "m{machine} does what {reign:?} says, and has followed {before:?}"
+            ));
+        }
+        if let Fact::Began { run, container } = fact {
+            let reign = container.reign;
+            let before = note(&mut self.begun, container.machine, reign)?;
+            return Some(format!(
+                "{run:?} of {reign:?} begins on a machine that has begun {before:?}"
+            ));
+        }
+        None
     }
 }

@@ -108,8 +108,10 @@ impl World {
                 self.write_ends(machine);
             }
             Message::Told(..)
-            | Message::Dispatch
+            | Message::Operate
             | Message::Look
+            | Message::Pump
+            | Message::Called(_)
             | Message::Dial
             | Message::Checked(_)
             | Message::Reborn
@@ -287,7 +289,7 @@ impl World {
             nature,
             has_exited: false,
         };
-        self.checks.see(self.now, &Fact::Began { run, container: &container });
+        self.tell(&Fact::Began { run, container: &container });
         self.table.insert(run, container);
     }
 
@@ -339,7 +341,7 @@ impl World {
             Happening::Empties => {
                 self.say(|| format!("m{machine}: {run:?} is gone"));
                 let gone = self.table.remove(run);
-                self.checks.see(self.now, &Fact::Gone { run });
+                self.tell(&Fact::Gone { run });
                 let Some((pid, _)) = guardian else { return };
                 if let Some(gone) = gone.filter(|gone| !gone.has_exited) {
                     let exited = Message::Exited(run, gone.part, Exit::Signal(9));
@@ -354,7 +356,7 @@ impl World {
     pub(crate) fn end_all(&mut self, machine: usize) {
         for run in self.table.on(machine) {
             self.table.remove(run);
-            self.checks.see(self.now, &Fact::Gone { run });
+            self.tell(&Fact::Gone { run });
         }
     }
 }

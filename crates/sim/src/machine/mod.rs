@@ -16,7 +16,7 @@ use sterna_executor::{
     guardian::{Fate, Guardian, Kept, Part, SocketId, Spawn},
     ward::Ward,
 };
-use sterna_model::{BootTime, Epoch, Lock, Name, Revision, RunId, Term};
+use sterna_model::{BootTime, Epoch, Incarnation, Lock, Name, Revision, RunId, Term};
 use sterna_protocol::{
     limits::Limits,
     message::{Held, Mandate, Run, StreamId},
@@ -37,6 +37,12 @@ pub(crate) struct Machine {
     pub(crate) power: Power,
     /// Whether an operator takes it for dead, who is wrong.
     pub(crate) is_taken_for_dead: bool,
+    /// Until when its checks of itself fail.
+    pub(crate) unwell_until: Moment,
+    /// When its worker was told last that it is healthy, and in which life.
+    told_healthy: (Moment, u64),
+    /// To which reign it has said last what it runs.
+    pub(crate) listed_in: Option<(Epoch, Term)>,
     pub(crate) disk: Disk,
     pub(crate) worker: Option<WorkerProcess>,
     pub(crate) guardian: Option<GuardianProcess>,
@@ -96,6 +102,8 @@ pub(crate) struct WorkerProcess {
     stream: Option<StreamId>,
     tick_at: Option<Moment>,
     wants_drain: bool,
+    /// Whether it was asked to end: it takes nothing on any more.
+    is_leaving: bool,
     wards: BTreeMap<RunId, Ward>,
     ward_tick_at: Option<Moment>,
 }
@@ -128,6 +136,9 @@ impl Machine {
             boot: 1,
             power: Power::On,
             is_taken_for_dead: false,
+            unwell_until: 0,
+            told_healthy: (0, 0),
+            listed_in: None,
             disk: Disk {
                 life: 0,
                 seen: None,
@@ -203,9 +214,16 @@ impl Machine {
         self.disk.held.retain(|_, held| held.status.is_some());
     }
 
-    /// The worker's core, if there is one.
-    pub(crate) fn core(&self) -> Option<&Worker> {
-        self.worker.as_ref()?.core.as_ref()
+    /// The life of its worker, if that has begun.
+    pub(crate) fn incarnation(&self) -> Option<Incarnation> {
+        let core = self.worker.as_ref()?.core.as_ref()?;
+        Some(core.incarnation())
+    }
+
+    /// Whether its worker was told within a few heartbeats that it is healthy.
+    pub(crate) fn is_told_healthy(&self, now: Moment) -> bool {
+        let (at, life) = self.told_healthy;
+        self.worker.is_some() && life == self.disk.life && now <= at + 3_000
     }
 
     pub(crate) fn has_unacknowledged(&self) -> bool {

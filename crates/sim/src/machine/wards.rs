@@ -3,14 +3,14 @@
 use std::collections::BTreeSet;
 
 use sterna_executor::{
-    container::{Cause, End, Exit, How, Spec, State, Step},
-    guardian::{Fate, Part, Phase, Request},
+    container::{Cause, End, How, Spec, State, Step},
+    guardian::{Fate, OnWorkerExit, Part, Phase, Request},
     monitor,
     ward::{Effect, Input, Question, Ward},
 };
 use sterna_model::{RunId, Span, Work, WorkKey};
 use sterna_protocol::{
-    message::{Kill, News, Payload, Status},
+    message::{Kill, News, Status},
     worker::Stop,
 };
 
@@ -121,6 +121,19 @@ impl World {
         self.step_ward(machine, run, Input::Stop(cause, how));
     }
 
+    /// A worker that is about to go ends what does not outlive it.
+    pub(super) fn end_ward_with_worker(&mut self, machine: usize, run: RunId) {
+        let held = self.machines[machine].disk.held.get(&run);
+        let is_ended = held.is_some_and(|held| match words::on_worker_exit(&held.key) {
+            OnWorkerExit::Stop => true,
+            OnWorkerExit::Keep => false,
+        });
+        if is_ended {
+            let stop = Input::Stop(Cause::WorkerExit, How::Gracefully);
+            self.step_ward(machine, run, stop);
+        }
+    }
+
     pub(super) fn step_ward(&mut self, machine: usize, run: RunId, input: Input) {
         let one = &mut self.machines[machine];
         let now = one.clock.at(self.now);
@@ -175,14 +188,7 @@ impl World {
                 });
                 self.later(after, who, pid, Message::Ward(run, answer));
             }
-            Effect::Became(state) => self.coverage.turn(match state {
-                State::Reserved => "reserved",
-                State::Initializing => "initializing",
-                State::Created => "created",
-                State::Running => "running",
-                State::Completed => "completed",
-                State::Gone => "gone",
-            }),
+            Effect::Became(state) => self.became(machine, run, state),
             Effect::Readiness(true) => self.coverage.turn("ready"),
             Effect::Readiness(false) => self.coverage.turn("not-ready"),
             Effect::Completed(end) => self.complete_ward(machine, run, &end),
@@ -194,11 +200,36 @@ impl World {
         }
     }
 
+    fn became(&mut self, machine: usize, run: RunId, state: State) {
+        self.coverage.turn(match state {
+            State::Reserved => "reserved",
+            State::Initializing => "initializing",
+            State::Created => "created",
+            State::Running => "running",
+            State::Completed => "completed",
+            State::Gone => "gone",
+        });
+        if state == State::Running {
+            let progress = sterna_protocol::worker::Input::Progress(run, words::running());
+            self.step_worker(machine, progress);
+        }
+    }
+
+    /// What was adopted and runs is said to run, in case nobody heard it from the worker before.
+    pub(super) fn tell_adopted(&mut self, machine: usize) {
+        let Some(process) = &self.machines[machine].worker else { return };
+        let runs = process.wards.iter().filter(|(_, ward)| ward.state() == State::Running);
+        for run in runs.map(|(run, _)| *run).collect::<Vec<_>>() {
+            let progress = sterna_protocol::worker::Input::Progress(run, words::running());
+            self.step_worker(machine, progress);
+        }
+    }
+
     /// Its end is kept on the disk, the guardian lets go of it, and it is told until it is
     /// acknowledged.
     fn complete_ward(&mut self, machine: usize, run: RunId, end: &End) {
         self.coverage.turn(name(&end.cause));
-        let how = result(end);
+        let how = words::ended(end);
         let one = &mut self.machines[machine];
         let is_asked = one
             .worker
@@ -240,14 +271,6 @@ impl World {
             let pid = process.pid;
             self.queue.push(at, Event::To(Who::Worker(machine), pid, Message::WardTick(at)));
         }
-    }
-}
-
-/// What is told of an end.
-fn result(end: &End) -> Payload {
-    match end.exit {
-        Some(Exit::Code(code)) => words::payload(u64::from(code.unsigned_abs())),
-        Some(Exit::Signal(_) | Exit::OutOfMemory | Exit::Unknown) | None => words::nothing(),
     }
 }
 

@@ -3,7 +3,8 @@
 use sterna_executor::guardian::{Part, Phase, Process, Request, SocketId};
 use sterna_model::{Incarnation, RunId, Span};
 use sterna_protocol::{
-    message::{FromLeader, FromWorker, Held, News, Order, Run, StreamId},
+    health::Health,
+    message::{FromLeader, FromWorker, HeartbeatAnswer, Held, News, Order, Run, StreamId},
     worker::{Alarm, Effect, Input, Start, Worker},
 };
 
@@ -38,6 +39,7 @@ impl World {
             stream: None,
             tick_at: None,
             wants_drain: false,
+            is_leaving: false,
             wards: std::collections::BTreeMap::new(),
             ward_tick_at: None,
         });
@@ -108,8 +110,10 @@ impl World {
             Message::Ward(run, input) => self.step_ward(machine, run, input),
             Message::WardTick(at) => self.tick_wards(machine, at),
             Message::Told(..)
-            | Message::Dispatch
+            | Message::Operate
             | Message::Look
+            | Message::Pump
+            | Message::Called(_)
             | Message::FrameUp(..)
             | Message::ToGuardian(..)
             | Message::Cloned(..)
@@ -172,7 +176,7 @@ impl World {
             name: one.name.clone(),
             boot: one.boot,
             birth: one.disk.life,
-            facts: words::nothing(),
+            facts: words::facts(),
             seen: one.disk.seen,
             confirmed: one.disk.kept.confirmed,
             held: if is_planted(Mistake::AdoptsNothing) {
@@ -185,6 +189,7 @@ impl World {
         let Some(process) = &mut one.worker else { return };
         process.core = Some(Worker::new(now, start));
         let pid = process.pid;
+        self.tell_adopted(machine);
         self.later(1, Who::Worker(machine), pid, Message::Dial);
     }
 
@@ -215,8 +220,26 @@ impl World {
         let Some(core) = one.worker.as_mut().and_then(|process| process.core.as_mut()) else {
             return;
         };
+        let reign = match &input {
+            Input::Frame(_, frame) => Some((frame.mandate.epoch, frame.mandate.term)),
+            Input::Tick
+            | Input::Opened(_)
+            | Input::Closed(_)
+            | Input::GuardianAnswered(_)
+            | Input::Checked(_)
+            | Input::Progress(..)
+            | Input::Ended(..)
+            | Input::Reborn(_)
+            | Input::WantsDrain(_) => None,
+        };
         let mut effects = Vec::new();
+        // What is due by now is not done for what is said.
+        core.step(now, Input::Tick, &mut effects);
+        let due = effects.len();
         core.step(now, input, &mut effects);
+        if let Some(reign) = reign.filter(|_| effects.iter().skip(due).any(is_obedience)) {
+            self.tell(&Fact::Followed { machine, reign });
+        }
         for effect in effects {
             self.perform_below(machine, effect);
         }
@@ -228,9 +251,12 @@ impl World {
         match effect {
             Effect::AskGuardian(number) => self.ask_guardian(machine, Request::Ping(number)),
             Effect::Check => {
-                let began = self.machines[machine].clock.at(self.now);
+                let one = &self.machines[machine];
+                let (began, is_well) = (one.clock.at(self.now), self.now >= one.unwell_until);
                 let after = self.rng.between(20, 300);
-                self.later(after, who, pid, Message::Checked(began));
+                if is_well {
+                    self.later(after, who, pid, Message::Checked(began));
+                }
             }
             Effect::Send(stream, frame) => self.send_up(machine, stream, frame),
             Effect::Close(stream) => self.hang_up_below(stream),
@@ -284,20 +310,49 @@ impl World {
         let key = run.key.clone();
         one.disk.orders.insert(id, run);
         self.begin_ward(machine, id, &key);
+        if self.machines[machine].worker.as_ref().is_some_and(|process| process.is_leaving) {
+            self.end_ward_with_worker(machine, id);
+        }
+    }
+
+    /// Its worker is asked to end: what does not outlive it is ended first, and then it goes.
+    pub(crate) fn leave_gracefully(&mut self, machine: usize, lasts: u64) -> bool {
+        let Some(process) = &mut self.machines[machine].worker else { return false };
+        if process.is_leaving || process.core.is_none() {
+            return false;
+        }
+        process.is_leaving = true;
+        let (pid, runs) = (process.pid, process.wards.keys().copied().collect::<Vec<_>>());
+        for run in runs {
+            self.end_ward_with_worker(machine, run);
+        }
+        let after = self.rng.between(500, 6_000);
+        self.queue.push(self.now + after, Event::Leave(machine, pid, lasts));
+        true
+    }
+
+    /// It has gone, unless it was killed before.
+    pub(crate) fn worker_leaves(&mut self, machine: usize, pid: Pid, lasts: u64) {
+        let is_it = |one: &super::Machine| one.worker.as_ref().is_some_and(|one| one.pid == pid);
+        if is_it(&self.machines[machine]) {
+            self.kill_worker(machine);
+            self.queue.push(self.now + lasts, Event::Start(Who::Worker(machine)));
+        }
     }
 
     fn forget(&mut self, machine: usize, run: RunId) {
         let one = &mut self.machines[machine];
         if let Some(held) = one.disk.held.remove(&run) {
             let told = held.status.as_ref().and_then(|status| match &status.news {
-                News::Ended(how) => words::number_of(how),
+                News::Ended(how) => words::code_of(how),
                 News::Progress(_) | News::WasNotRunning => None,
             });
             // What was told of it must be how it was.
             let result = one.results.get(&run).copied().filter(|_| told.is_some());
+            let epoch = one.reigns.get(&run).map(|(epoch, _)| *epoch);
             if let (Some(_), Some(result)) = (held.task, result) {
-                let fact = Fact::Forgotten { run, key: &held.key, result };
-                self.checks.see(self.now, &fact);
+                let fact = Fact::Forgotten { key: &held.key, epoch, result };
+                self.tell(&fact);
             }
         }
         let disk = &mut self.machines[machine].disk;
@@ -314,9 +369,9 @@ impl World {
         }
         self.coverage.message(match &frame.order {
             Order::Heartbeat(answer) => match answer {
-                sterna_protocol::message::HeartbeatAnswer::Welcome => "welcome",
-                sterna_protocol::message::HeartbeatAnswer::Confirmed(_) => "confirmed",
-                sterna_protocol::message::HeartbeatAnswer::Refused(_) => "refused",
+                HeartbeatAnswer::Welcome => "welcome",
+                HeartbeatAnswer::Confirmed(_) => "confirmed",
+                HeartbeatAnswer::Refused(_) => "refused",
             },
             Order::Statuses(_) => "status-answers",
             Order::GetRunning => "get-running",
@@ -327,6 +382,11 @@ impl World {
         });
         if self.is_traced() && !matches!(frame.order, Order::Heartbeat(_)) {
             self.say(|| format!("    m{machine} hears {stream:?} {:?}", frame.order));
+        }
+        if let Order::Heartbeat(HeartbeatAnswer::Confirmed(confirmation)) = &frame.order
+            && confirmation.verdict == Health::Healthy
+        {
+            self.machines[machine].told_healthy = (self.now, frame.incarnation.life);
         }
         if let Order::Run(runs) = &frame.order {
             let reign = (frame.mandate.epoch, frame.mandate.term);
@@ -370,7 +430,7 @@ impl World {
             Some(server) => self.servers[server].process().map(|(pid, _)| (server, pid)),
             None => self.rng.pick(&leaders),
         };
-        let leader = leader.filter(|_| self.net.is_reachable(self.now, machine));
+        let leader = leader.filter(|(server, _)| self.net.is_reachable(self.now, machine, *server));
         let Some(leader) = leader else {
             let after = self.rng.between(200, 1_500);
             return self.later(after, Who::Worker(machine), pid, Message::Dial);
@@ -407,5 +467,23 @@ impl World {
         let Some(process) = &mut self.machines[machine].worker else { return };
         process.wants_drain = wants;
         self.step_worker(machine, Input::WantsDrain(wants));
+    }
+}
+
+/// Whether a worker that does this in answer to a frame has followed whoever sent it.
+const fn is_obedience(effect: &Effect) -> bool {
+    match effect {
+        Effect::Start(_)
+        | Effect::Stop(..)
+        | Effect::Forget(_)
+        | Effect::Confirmed(_)
+        | Effect::Remember(..)
+        | Effect::Limits(_)
+        | Effect::Rebirth => true,
+        Effect::AskGuardian(_)
+        | Effect::Check
+        | Effect::Send(..)
+        | Effect::Close(_)
+        | Effect::Alarm(_) => false,
     }
 }

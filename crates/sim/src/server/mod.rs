@@ -2,17 +2,16 @@
 //!
 //! ```text
 //!   mod.rs       the process; calls and their answers; the election, which is the real one
-//!   office.rs    what a leader has: taking office, group commit, settling (the real code)
-//!   ops.rs       what a leader commits, and what that does to records
-//!   links.rs     the fleet, which is the real one: frames in, effects out
-//!   dispatch.rs  a plain dispatcher, which stands in for the engine
+//!   office.rs    what a leader has: taking office, parcels, settling (the real code)
+//!   links.rs     the leader, which is the engine's: frames in, effects out
+//!   batches.rs   nodes that are wanted all the time, until the engine has batches
 //! ```
 
-mod dispatch;
+mod batches;
 mod links;
 mod office;
-mod ops;
 
+use sterna_engine::control::{Call, Record, RecordKey};
 use sterna_model::{ClusterId, Marks, Nonce, Position, Revision, Term, WallTime, WriteId};
 use sterna_protocol::limits::Limits;
 use sterna_store::{
@@ -22,12 +21,11 @@ use sterna_store::{
 };
 
 use self::office::{Office, Taking};
-pub(crate) use self::ops::Op;
 use crate::{
     clock::{Clock, Moment},
     desk::Desk,
     plan::Loss,
-    record::{LIMITS, Record},
+    record,
     store::{Ask, Told},
     world::{Answer, Event, Message, Pid, Who, World},
 };
@@ -37,8 +35,8 @@ use crate::{
 pub(crate) enum CallId {
     LeaseRead,
     Election(Attempt),
-    /// Of the group of commits with this number.
-    Group(u64),
+    /// Of the parcel that was sent with this number.
+    Parcel(u64),
     /// Of what is done by real code at a desk.
     Desk(u64),
 }
@@ -62,6 +60,8 @@ pub(crate) struct Process {
     taking: Option<Taking>,
     pub(crate) office: Option<Office>,
     tick_at: Option<Moment>,
+    /// The highest revision that it was told.
+    told: Revision,
 }
 
 impl Server {
@@ -98,13 +98,17 @@ impl World {
     pub(crate) fn found_cluster(&mut self) {
         let epoch = sterna_model::Epoch::new(1);
         let cluster = Cluster { id: cluster_id(), epoch, stage: Stage::Virgin };
-        let limits = self.shelf.put(Record::Limits(vec![self.pace.limits]));
+        let limits = Record::Limits(vec![self.pace.limits]);
+        let limits = self.shelf.put(RecordKey::Limits, limits);
         let id = WriteId::from_parts(WallTime::EPOCH, [9; 10]);
         let commit = Commit::new(id)
             .expect(CLUSTER_KEY, Expect::Absent)
             .put(CLUSTER_KEY, cluster.to_string())
-            .put(LIMITS, limits);
-        drop(self.store.serve(0, &Ask::Commit(commit), None));
+            .put(record::path(&RecordKey::Limits), limits);
+        let (_, applied) = self.store.serve(0, &Ask::Commit(commit), None);
+        if let Some(applied) = applied {
+            self.committed(&applied);
+        }
     }
 
     pub(crate) fn start_server(&mut self, server: usize) {
@@ -122,6 +126,7 @@ impl World {
             taking: None,
             office: None,
             tick_at: None,
+            told: Revision::new(0),
         });
         self.say(|| format!("s{server} starts"));
         self.step_election(server, leader::Input::Tick);
@@ -138,8 +143,13 @@ impl World {
         match message {
             Message::Tick(at) => self.tick_server(server, at),
             Message::Told(call, told) => self.be_told(server, call, told),
-            Message::Dispatch => self.dispatch(server),
-            Message::Look => self.start_due(server),
+            Message::Operate => self.operate(server),
+            Message::Look => self.start_nodes(server),
+            Message::Pump => self.pump(server),
+            Message::Called(answer) => {
+                self.step_leader(server, sterna_engine::Input::Control(*answer));
+                self.arm_server(server);
+            }
             Message::FrameUp(stream, frame) => self.hear_worker(server, stream, frame),
             Message::Closed(stream) => self.hear_closed(server, stream),
             Message::Dial
@@ -164,17 +174,17 @@ impl World {
         }
         process.tick_at = None;
         self.step_election(server, leader::Input::Tick);
-        self.tick_fleet(server);
+        self.tick_leader(server);
         self.arm_server(server);
     }
 
     /// Sees to it that this process is woken when it wants to be.
     pub(crate) fn arm_server(&mut self, server: usize) {
-        let now = self.now;
+        let (now, clocks) = (self.now, self.now_of(server));
         let one = &mut self.servers[server];
         let Some(process) = &mut one.process else { return };
-        let fleet = process.office.as_ref().map(|office| office.fleet.deadline());
-        let due = process.election.deadline().into_iter().chain(fleet).min();
+        let leader = process.office.as_ref().map(|office| office.leader.deadline(clocks));
+        let due = process.election.deadline().into_iter().chain(leader).min();
         let Some(at) = due.map(|due| one.clock.when(due).max(now)) else { return };
         if process.tick_at.is_none_or(|before| at < before) {
             process.tick_at = Some(at);
@@ -281,6 +291,17 @@ impl World {
     }
 
     fn be_told(&mut self, server: usize, call: CallId, told: Told) {
+        if let (Some(revision), Some(process)) =
+            (told.revision(), &mut self.servers[server].process)
+        {
+            // An open store is not believed any more when it has gone back.
+            if revision < process.told {
+                self.coverage.turn("went-back");
+                self.say(|| format!("s{server} sees that the store has gone back"));
+                return self.end_soon(server);
+            }
+            process.told = revision;
+        }
         match call {
             CallId::LeaseRead => {
                 let input = self.lease_seen(server, told);
@@ -299,9 +320,9 @@ impl World {
                 };
                 self.step_election(server, leader::Input::Answered(attempt, ended));
             }
-            CallId::Group(number) => {
+            CallId::Parcel(number) => {
                 let Told::Commit(answer) = told else { return };
-                self.group_answered(server, number, answer);
+                self.parcel_answered(server, number, answer);
             }
             CallId::Desk(number) => {
                 if let Some(process) = &self.servers[server].process {
@@ -340,7 +361,7 @@ impl World {
 
     /// What was written down of the store is at least this.
     pub(crate) fn write_down(&mut self, server: usize, position: Position, reign: (Term, Nonce)) {
-        let marks = self.office(server).map_or(Marks::NONE, |office| office.fleet.marks());
+        let marks = self.office(server).map_or(Marks::NONE, |office| office.leader.fleet().marks());
         let seen = Seen { cluster: cluster_id(), position, reign: Some(reign), marks };
         let before = self.servers[server].seen;
         let marks = seen.after(before.as_ref()).marks;
@@ -348,16 +369,19 @@ impl World {
     }
 
     /// Somebody resigns.
-    pub(crate) fn resign(&mut self, server: usize) {
+    pub(crate) fn resign(&mut self, server: usize) -> bool {
+        let is_there = self.servers[server].process.is_some();
         self.step_election(server, leader::Input::Resign);
+        is_there
     }
 
-    pub(crate) fn change_limits(&mut self) {
-        let Some(server) = self.leading() else { return };
-        let Some(office) = self.office(server) else { return };
-        let version = office.fleet.limits().version + 1;
+    pub(crate) fn change_limits(&mut self) -> bool {
+        let Some(server) = self.leading() else { return false };
+        let Some(office) = self.office(server) else { return false };
+        let version = office.leader.fleet().limits().version + 1;
         let limits: Limits = self.pace.other_limits(&mut self.rng, version);
-        self.submit(server, Op::Limits(limits));
+        self.ask(server, Call::SetLimits(limits));
+        true
     }
 
     /// A server that takes itself for the leader.
@@ -368,9 +392,16 @@ impl World {
             process.is_some_and(|process| {
                 let is_awake = self.now >= process.stopped_until;
                 let office = process.office.as_ref();
-                is_awake && office.is_some_and(|office| !office.fleet.is_mute(now))
+                is_awake && office.is_some_and(|office| !office.leader.fleet().is_mute(now))
             })
         })
+    }
+
+    /// Whether a server's lease lasts.
+    pub(crate) fn is_leading(&self, server: usize) -> bool {
+        let now = self.servers[server].clock.at(self.now);
+        let process = self.servers[server].process.as_ref();
+        process.is_some_and(|process| process.election.is_leading(now).is_some())
     }
 
     pub(crate) fn office(&self, server: usize) -> Option<&Office> {

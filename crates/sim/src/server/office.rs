@@ -1,13 +1,16 @@
-//! What a leader has: it takes office, commits in groups, and settles what got no answer.
+//! What a leader has: it takes office, commits parcels one at a time, and settles what got no answer.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
-
-use sterna_model::{Incarnation, Lock, Marks, Position, Revision, RunId, WorkKey, WriteId};
+use bytes::Bytes;
+use sterna_engine::{
+    Leader,
+    control::{self, Now, ParcelId, Record, RecordKey},
+};
+use sterna_model::{Marks, Position, Revision, WriteId};
 use sterna_protocol::{
-    limits::Book,
+    limits::{Book, Limits},
     message::Mandate,
     roster::Origin,
-    scheduler::{Begin, Bump, Claim, Fleet, Input},
+    scheduler::{Begin, Bump},
 };
 use sterna_store::{
     Commit, Item, Key, Outcome, StoreError,
@@ -16,17 +19,14 @@ use sterna_store::{
     scan_all,
 };
 
-use super::{CallId, Op, ops};
+use super::{CallId, batches::Batches};
 use crate::{
     desk::{Desk, Job},
     planted::{Mistake, is_planted},
-    record::{PREFIX, Record, Records, TaskEnd, TaskState},
+    record::{self, PREFIX},
     store::Ask,
     world::{Message, Who, World},
 };
-
-/// Operations in one commit at most.
-const GROUP_MAX: usize = 24;
 
 /// On the way into office.
 pub(crate) struct Taking {
@@ -45,46 +45,37 @@ pub(crate) struct Taken {
 pub(crate) struct Office {
     pub(crate) reign: Reign,
     pub(crate) cluster: Cluster,
-    pub(crate) fleet: Fleet,
-    pub(crate) records: Records,
-    pub(crate) ops: VecDeque<Op>,
-    group: Group,
-    groups: u64,
+    pub(crate) leader: Leader,
+    pub(crate) batches: Batches,
+    under_way: UnderWay,
+    /// Commits that were sent, so that an answer is not taken for that of a later one.
+    sent: u64,
     revision: Revision,
-    pub(crate) workers: BTreeMap<Lock, Incarnation>,
-    /// What each run is a run of.
-    pub(crate) keys: BTreeMap<RunId, WorkKey>,
-    /// The runs of batches that may be running, as far as this leader knows.
-    pub(crate) batches: BTreeMap<RunId, WorkKey>,
-    /// Keys whose claim is being committed, and on which machine.
-    pub(crate) busy: BTreeMap<WorkKey, Lock>,
-    pub(crate) silent: BTreeSet<RunId>,
-    /// What is being declared dead.
-    pub(crate) declared: BTreeSet<Lock>,
 }
 
 /// The one commit that is under way.
-enum Group {
-    None,
+enum UnderWay {
+    Nothing,
+    /// It was refused, and is sent again.
+    Refused(Parcel),
     Sent {
         number: u64,
         unanswered: Unanswered,
-        change: Change,
+        parcel: Parcel,
     },
     /// Its answer was lost.
     Settling {
-        change: Change,
+        parcel: Parcel,
         job: Job<Result<Settled, StoreError>>,
         raise_id: WriteId,
         unanswered: Unanswered,
     },
 }
 
-/// What one commit does.
-struct Change {
-    ops: Vec<Op>,
-    new: Records,
-    removed: Vec<Key>,
+/// A parcel, as the store is told.
+struct Parcel {
+    id: ParcelId,
+    writes: Vec<(Key, Option<Bytes>)>,
     stage: Option<Stage>,
 }
 
@@ -129,9 +120,9 @@ impl World {
             .taking
             .as_mut()
             .and_then(|taking| Desk::go_on(&mut taking.job).map(|taken| (taking.reign, taken)));
-        let settled = process.office.as_mut().and_then(|office| match &mut office.group {
-            Group::Settling { job, .. } => Desk::go_on(job),
-            Group::None | Group::Sent { .. } => None,
+        let settled = process.office.as_mut().and_then(|office| match &mut office.under_way {
+            UnderWay::Settling { job, .. } => Desk::go_on(job),
+            UnderWay::Nothing | UnderWay::Refused(_) | UnderWay::Sent { .. } => None,
         });
         let term = process.election.until().map(|(reign, _)| reign.term);
         for (number, ask) in process.desk.take_asked() {
@@ -141,27 +132,23 @@ impl World {
             self.begin(server, reign, taken);
         }
         if let Some(settled) = settled {
-            self.settled_group(server, settled);
+            self.settled(server, settled);
         }
     }
 
     fn begin(&mut self, server: usize, reign: Reign, taken: Result<Taken, ClusterError>) {
-        let clock = self.servers[server].clock;
         let Some(process) = &mut self.servers[server].process else { return };
         process.taking = None;
         let until = process.election.until().filter(|(now, _)| now.term == reign.term);
         let (Ok(taken), Some((_, lease_until))) = (taken, until) else {
             // Somebody else is faster, or the store does not answer: once more, from the beginning.
             self.say(|| format!("s{server} cannot take office"));
-            let after = self.rng.between(100, 2_000);
-            return self.end_server(server, after);
+            return self.end_soon(server);
         };
         let Taken { cluster, items, revision } = taken;
-        let records: Records = items
-            .iter()
-            .filter_map(|item| Some((item.key.clone(), self.shelf.get(&item.value)?.clone())))
-            .collect();
-        let origin = origin(cluster.stage);
+        let on_shelf = |item: &Item| self.shelf.get(&item.value).cloned();
+        let records: Vec<(RecordKey, Record)> = items.iter().filter_map(on_shelf).collect();
+        let (origin, stage) = origin(cluster.stage);
         self.coverage.turn(match origin {
             Origin::Virgin => "began-virgin",
             Origin::Continued => "began-continued",
@@ -175,65 +162,55 @@ impl World {
         };
         let position = Position { epoch: cluster.epoch, revision };
         self.write_down(server, position, (reign.term, reign.nonce));
-        let now = clock.at(self.now);
+        let now = self.now_of(server);
         let elected = if is_planted(Mistake::CountsFromStart) {
-            sterna_model::BootTime::from_millis(now.as_millis().saturating_sub(60_000))
+            sterna_model::BootTime::from_millis(now.boot.as_millis().saturating_sub(60_000))
         } else {
-            now
+            now.boot
         };
-        let begin = Begin {
+        let fleet = Begin {
             mandate,
             elected,
             lease_until,
             revision,
             marks: self.servers[server].seen.map_or(Marks::NONE, |seen| seen.marks),
             book: book(&records, &self.pace.limits),
-            roster: records.values().filter_map(enrolled).collect(),
-            claims: records.values().flat_map(claims).collect(),
+            roster: records.iter().filter_map(enrolled).collect(),
+            claims: Vec::new(),
             origin,
             bump: Bump::Forbidden,
         };
-        let keys = begin.claims.iter().map(|claim| (claim.run, claim.key.clone())).collect();
+        let mut seed = [0; 16];
+        seed[..10].copy_from_slice(&self.rng.bytes());
+        let begin = control::Begin { epoch: cluster.epoch, stage, records, seed };
         let office = Office {
             reign,
             cluster,
-            fleet: Fleet::new(now, begin),
-            records,
-            ops: VecDeque::new(),
-            group: Group::None,
-            groups: 0,
+            leader: Leader::new(now, fleet, begin),
+            batches: Batches::default(),
+            under_way: UnderWay::Nothing,
+            sent: 0,
             revision,
-            workers: BTreeMap::new(),
-            keys,
-            batches: BTreeMap::new(),
-            busy: BTreeMap::new(),
-            silent: BTreeSet::new(),
-            declared: BTreeSet::new(),
         };
         let Some(process) = &mut self.servers[server].process else { return };
         process.office = Some(office);
         let pid = process.pid;
-        self.say(|| format!("s{server} leads: {:?}, {origin:?}", mandate));
-        self.end_pending(server);
-        self.later(1, Who::Server(server), pid, Message::Dispatch);
+        self.say(|| format!("s{server} leads: {mandate:?}, {origin:?}"));
+        self.later(1, Who::Server(server), pid, Message::Operate);
+        self.pump(server);
         self.arm_server(server);
     }
 
-    /// A task that was pending when the store was set back may have been started since (safety rule
-    /// 25). Whoever takes office ends it, for the one who opened the epoch may not have come to.
-    fn end_pending(&mut self, server: usize) {
-        let Some(office) = self.office_mut(server) else { return };
-        for record in office.records.values() {
-            match record {
-                Record::Task(task)
-                    if task.state == TaskState::Pending && task.epoch < office.cluster.epoch =>
-                {
-                    office.ops.push_back(Op::End(task.key.clone(), TaskEnd::UnknownAfterRestore));
-                }
-                Record::Task(_) | Record::Enrolled(_) | Record::Limits(_) | Record::Instance(_) => {
-                }
-            }
-        }
+    /// Now, on both clocks of a server.
+    pub(crate) fn now_of(&self, server: usize) -> Now {
+        let clock = &self.servers[server].clock;
+        Now { boot: clock.at(self.now), wall: clock.wall(self.now) }
+    }
+
+    /// This server's process ends, and another begins soon.
+    pub(crate) fn end_soon(&mut self, server: usize) {
+        let after = self.rng.between(100, 2_000);
+        self.end_server(server, after);
     }
 
     pub(crate) fn leave_office(&mut self, server: usize) {
@@ -241,6 +218,7 @@ impl World {
         process.taking = None;
         if process.office.take().is_some() {
             let pid = process.pid;
+            self.clients.give_up();
             for stream in self.net.of(|stream| stream.leader == pid) {
                 self.hang_up_above(stream);
             }
@@ -253,60 +231,68 @@ impl World {
         let Some((reign, until)) = process.election.until() else { return };
         let is_ours = process.office.as_ref().is_some_and(|one| one.reign.term == reign.term);
         if is_ours {
-            self.step_fleet(server, Input::Lease(until));
-            self.pump(server);
+            self.step_leader(server, sterna_engine::Input::Lease(until));
         }
     }
 
-    /// Wants something committed.
-    pub(crate) fn submit(&mut self, server: usize, op: Op) {
-        if let Some(office) = self.office_mut(server) {
-            office.ops.push_back(op);
-            self.pump(server);
-        }
-    }
-
-    /// Commits what waits, if nothing is under way and this server leads.
+    /// Commits what is decided, if nothing is under way and this server leads.
     pub(crate) fn pump(&mut self, server: usize) {
         let now = self.servers[server].clock.at(self.now);
-        let write_id = self.write_id();
         let Some(process) = &mut self.servers[server].process else { return };
         let Some(leading) = process.election.is_leading(now) else { return };
         let Some(office) = &mut process.office else { return };
-        if !matches!(office.group, Group::None)
-            || office.ops.is_empty()
-            || leading.term != office.reign.term
-        {
+        if leading.term != office.reign.term {
             return;
         }
-        let count = office.ops.len().min(GROUP_MAX);
-        let ops: Vec<Op> = office.ops.drain(..count).collect();
-        let mut view = ops::View::new(&office.records, office.cluster, self.pace.limits);
-        for op in &ops {
-            ops::apply(op, &mut view);
-        }
-        let (new, removed, stage) = view.finish();
+        let parcel = match std::mem::replace(&mut office.under_way, UnderWay::Nothing) {
+            UnderWay::Refused(parcel) => parcel,
+            UnderWay::Nothing => {
+                let Some((id, writes)) = office.leader.commit() else { return };
+                self.coverage.turn("parcel");
+                let mut parcel = Parcel { id, writes: Vec::new(), stage: None };
+                for (key, record) in writes {
+                    if let Some(Record::Stage(stage)) = record {
+                        parcel.stage = Some(record::stage(stage));
+                        continue;
+                    }
+                    let path = record::path(&key);
+                    let value = record.map(|record| self.shelf.put(key, record));
+                    parcel.writes.push((path, value));
+                }
+                parcel
+            }
+            other @ (UnderWay::Sent { .. } | UnderWay::Settling { .. }) => {
+                office.under_way = other;
+                return;
+            }
+        };
+        self.send_parcel(server, parcel);
+    }
+
+    fn send_parcel(&mut self, server: usize, parcel: Parcel) {
+        let write_id = self.write_id();
+        let Some(office) = self.office_mut(server) else { return };
         let mut commit = Commit::new(write_id);
-        for (key, record) in &new {
-            commit = commit.put(key.clone(), self.shelf.put(record.clone()));
+        for (key, value) in &parcel.writes {
+            commit = match value {
+                Some(value) => commit.put(key.clone(), value.clone()),
+                None => commit.delete(key.clone()),
+            };
         }
-        for key in &removed {
-            commit = commit.delete(key.clone());
-        }
-        if let Some(stage) = stage {
+        if let Some(stage) = parcel.stage {
             let cluster = Cluster { stage, ..office.cluster };
             commit = commit.put(CLUSTER_KEY, cluster.to_string());
         }
         let commit =
             if is_planted(Mistake::CommitsUnfenced) { commit } else { office.reign.fenced(commit) };
-        office.groups += 1;
-        let (number, after, term) = (office.groups, office.revision, office.reign.term);
-        let change = Change { ops, new, removed, stage };
-        office.group = Group::Sent { number, unanswered: Unanswered { write_id, after }, change };
-        self.call(server, CallId::Group(number), Ask::Commit(commit), Some(term));
+        office.sent += 1;
+        let (number, after, term) = (office.sent, office.revision, office.reign.term);
+        let unanswered = Unanswered { write_id, after };
+        office.under_way = UnderWay::Sent { number, unanswered, parcel };
+        self.call(server, CallId::Parcel(number), Ask::Commit(commit), Some(term));
     }
 
-    pub(crate) fn group_answered(
+    pub(crate) fn parcel_answered(
         &mut self,
         server: usize,
         number: u64,
@@ -315,94 +301,88 @@ impl World {
         let raise_id = self.write_id();
         let Some(process) = &mut self.servers[server].process else { return };
         let Some(office) = &mut process.office else { return };
-        let (unanswered, change) = match std::mem::replace(&mut office.group, Group::None) {
-            Group::Sent { number: sent, unanswered, change } if sent == number => {
-                (unanswered, change)
+        let (unanswered, parcel) = match std::mem::replace(&mut office.under_way, UnderWay::Nothing)
+        {
+            UnderWay::Sent { number: sent, unanswered, parcel } if sent == number => {
+                (unanswered, parcel)
             }
-            // Of a group that is over.
-            other @ (Group::None | Group::Sent { .. } | Group::Settling { .. }) => {
-                office.group = other;
+            // Of a commit that is over.
+            other @ (UnderWay::Nothing
+            | UnderWay::Refused(_)
+            | UnderWay::Sent { .. }
+            | UnderWay::Settling { .. }) => {
+                office.under_way = other;
                 return;
             }
         };
         match answer {
-            Ok(Outcome::Applied(revision)) => self.group_applied(server, revision, change),
+            Ok(Outcome::Applied(revision)) => self.parcel_applied(server, revision, parcel),
             Ok(Outcome::Conflict(_)) => {
                 // Only the fence was expected: somebody else leads.
                 self.say(|| format!("s{server} hears that its commit is fenced off"));
-                let after = self.rng.between(100, 2_000);
-                self.end_server(server, after);
+                self.end_soon(server);
             }
             Err(StoreError::Unknown(_)) if !is_planted(Mistake::TakesUnknownForFailed) => {
                 self.coverage.turn("settling");
                 let job = settle_job(process.desk.clone(), office.reign, raise_id, unanswered);
-                office.group = Group::Settling { change, job, raise_id, unanswered };
+                office.under_way = UnderWay::Settling { parcel, job, raise_id, unanswered };
                 self.go_on(server);
             }
-            Err(_) => {
-                for op in change.ops.into_iter().rev() {
-                    office.ops.push_front(op);
-                }
-                // The dispatcher pumps again soon.
-            }
+            Err(_) => self.send_again(server, parcel),
         }
     }
 
-    fn settled_group(&mut self, server: usize, settled: Result<Settled, StoreError>) {
+    /// Nothing of it was written: it is sent again.
+    fn send_again(&mut self, server: usize, parcel: Parcel) {
+        let after = self.rng.between(100, 500);
+        if let Some(office) = self.office_mut(server) {
+            office.under_way = UnderWay::Refused(parcel);
+        }
+        if let Some((pid, _)) = self.servers[server].process() {
+            self.later(after, Who::Server(server), pid, Message::Pump);
+        }
+    }
+
+    fn settled(&mut self, server: usize, settled: Result<Settled, StoreError>) {
         let Some(process) = &mut self.servers[server].process else { return };
         let Some(office) = &mut process.office else { return };
-        let Group::Settling { change, raise_id, unanswered, .. } =
-            std::mem::replace(&mut office.group, Group::None)
+        let UnderWay::Settling { parcel, raise_id, unanswered, .. } =
+            std::mem::replace(&mut office.under_way, UnderWay::Nothing)
         else {
             return;
         };
         let Ok(settled) = settled else {
             // Once more, with the same id.
             let job = settle_job(process.desk.clone(), office.reign, raise_id, unanswered);
-            office.group = Group::Settling { change, raise_id, unanswered, job };
+            office.under_way = UnderWay::Settling { parcel, raise_id, unanswered, job };
             return self.go_on(server);
         };
-        let Some(reign) = settled.reign else {
-            let after = self.rng.between(100, 2_000);
-            return self.end_server(server, after);
-        };
+        let Some(reign) = settled.reign else { return self.end_soon(server) };
         office.reign = reign;
         process.election.raised(reign);
         match settled.fates.first() {
             Some(leader::Fate::Applied(revision)) => {
                 self.coverage.turn("settled-applied");
                 let revision = *revision;
-                self.group_applied(server, revision, change);
+                self.parcel_applied(server, revision, parcel);
             }
             Some(leader::Fate::Never) | None => {
                 self.coverage.turn("settled-never");
-                for op in change.ops.into_iter().rev() {
-                    office.ops.push_front(op);
-                }
+                office.under_way = UnderWay::Refused(parcel);
                 self.pump(server);
             }
-            Some(leader::Fate::Forgotten) => {
-                let after = self.rng.between(100, 2_000);
-                self.end_server(server, after);
-            }
+            Some(leader::Fate::Forgotten) => self.end_soon(server),
         }
     }
 
-    fn group_applied(&mut self, server: usize, revision: Revision, change: Change) {
-        let Change { ops, new, removed, stage } = change;
+    fn parcel_applied(&mut self, server: usize, revision: Revision, parcel: Parcel) {
         self.servers[server].note(revision);
         let Some(office) = self.office_mut(server) else { return };
         office.revision = office.revision.max(revision);
-        for key in removed {
-            office.records.remove(&key);
-        }
-        office.records.extend(new);
-        office.cluster.stage = stage.unwrap_or(office.cluster.stage);
-        self.step_fleet(server, Input::Revision(revision));
-        for op in ops {
-            self.op_committed(server, op);
-        }
-        self.pump(server);
+        office.cluster.stage = parcel.stage.unwrap_or(office.cluster.stage);
+        self.step_leader(server, sterna_engine::Input::Revision(revision));
+        let committed = control::Input::Committed(parcel.id);
+        self.step_leader(server, sterna_engine::Input::Control(committed));
         self.arm_server(server);
     }
 }
@@ -416,18 +396,18 @@ fn settle_job(
     Box::pin(async move { leader::settle(&desk, reign, raise_id, &[unanswered]).await })
 }
 
-const fn origin(stage: Stage) -> Origin {
+const fn origin(stage: Stage) -> (Origin, control::Stage) {
     match stage {
-        Stage::Virgin => Origin::Virgin,
-        Stage::Used | Stage::Moved => Origin::Continued,
-        Stage::Recovered => Origin::Recovered,
+        Stage::Virgin => (Origin::Virgin, control::Stage::Virgin),
+        Stage::Used | Stage::Moved => (Origin::Continued, control::Stage::Used),
+        Stage::Recovered => (Origin::Recovered, control::Stage::Recovered),
     }
 }
 
-fn book(records: &Records, usual: &sterna_protocol::limits::Limits) -> Book {
-    let all = records.values().find_map(|record| match record {
-        Record::Limits(all) => Some(all),
-        Record::Enrolled(_) | Record::Task(_) | Record::Instance(_) => None,
+fn book(records: &[(RecordKey, Record)], usual: &Limits) -> Book {
+    let all = records.iter().find_map(|(_, record)| {
+        let Record::Limits(all) = record else { return None };
+        Some(all)
     });
     let book = match all.and_then(|all| all.split_last()) {
         Some((newest, older)) => Book::new(*newest, older.to_vec()),
@@ -436,20 +416,7 @@ fn book(records: &Records, usual: &sterna_protocol::limits::Limits) -> Book {
     book.expect("every pace can be gone by")
 }
 
-fn enrolled(record: &Record) -> Option<sterna_protocol::roster::Enrolled> {
-    match record {
-        Record::Enrolled(entry) => Some(entry.clone()),
-        Record::Limits(_) | Record::Task(_) | Record::Instance(_) => None,
-    }
-}
-
-fn claims(record: &Record) -> Vec<Claim> {
-    match record {
-        Record::Instance(slots) => slots.clone(),
-        Record::Task(task) => match &task.state {
-            TaskState::Claimed(claim) => vec![claim.clone()],
-            TaskState::Pending | TaskState::Ended(_) => Vec::new(),
-        },
-        Record::Enrolled(_) | Record::Limits(_) => Vec::new(),
-    }
+fn enrolled((_, record): &(RecordKey, Record)) -> Option<sterna_protocol::roster::Enrolled> {
+    let Record::Roster(entry) = record else { return None };
+    Some(entry.clone())
 }

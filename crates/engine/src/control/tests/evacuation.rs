@@ -34,6 +34,19 @@ fn a_copy_that_runs_goes_on_until_another_does() {
 }
 
 #[test]
+fn a_copy_that_has_not_moved_stays_when_its_machine_is_drained_no_longer() {
+    let mut play = Play::with(1);
+    play.ask(Call::PutService(web(), service_spec(1)));
+    let first = play.run_of(0);
+    drain(&mut play, 1);
+    assert_eq!(play.ask(Call::Undrain(lock(1))), Answer::Done);
+    assert_eq!((play.phases(), play.run_of(0)), (vec![(0, P::Running)], first));
+    assert_eq!(play.instance(0).twin(), None);
+    play.join(2);
+    assert_eq!(play.starts.len(), 1, "nothing is started beside it");
+}
+
+#[test]
 fn a_copy_that_evacuates_ends_when_its_replacement_has_crashed() {
     let mut play = Play::with(2);
     play.moods.insert(2, Mood::Dawdles);

@@ -1,17 +1,20 @@
 //! One leader after another.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use sterna_model::{
-    record::{InstancePhase as P, TaskEnd, TaskPhase},
-    spec::TaskSpec,
+    Contract, Span, WallTime,
+    record::{CrashPolicy, InstancePhase as P, TaskEnd, TaskPhase},
+    spec::{ServiceSpec, TaskSpec},
 };
 use sterna_protocol::{
     health::Health,
-    scheduler::{GoneBy, Settlement},
+    message::RunRefusal,
+    roster::Doors,
+    scheduler::{self, GoneBy, Settlement},
 };
 
-use super::play::{Mood, Play, SUCCESS, incarnation, service_spec, task, task_spec, web};
+use super::play::{FAILURE, Mood, Play, SUCCESS, incarnation, service_spec, task, task_spec, web};
 use crate::control::Call;
 
 fn create(name: &str, spec: TaskSpec) -> Call {
@@ -73,7 +76,7 @@ fn a_crash_is_waited_out_under_the_next_leader() {
     let mut spec = service_spec(1);
     spec.crash.wait_from = 1;
     play.ask(Call::PutService(web(), spec));
-    play.end(play.run_of(0), super::play::FAILURE);
+    play.end(play.run_of(0), FAILURE);
     play.pass(10);
     let mut play = play.change_leader();
     play.pass(19);
@@ -136,4 +139,47 @@ fn a_leader_that_is_not_yet_to_start_anything_starts_nothing() {
     play.join(1);
     play.health(1, Health::Healthy);
     assert!(play.starts.is_empty(), "its doors are shut");
+}
+
+#[test]
+fn after_a_restore_what_is_kept_waits_for_everybody_who_may_have_it() {
+    let mut play = Play::begin(BTreeMap::new(), WallTime::EPOCH, 2, true);
+    play.join(1);
+    let spec = ServiceSpec { contract: Contract::Keep, ..service_spec(1) };
+    play.ask(Call::PutService(web(), spec));
+    play.pass(100_000);
+    assert_eq!(play.starts.len(), 0, "somebody is missing who may have it");
+    let doors = Doors { unclaimed: true, stop_batches: true, keep_batches: true };
+    play.news(scheduler::Effect::Opened(doors));
+    assert_eq!(play.starts.len(), 1);
+}
+
+#[test]
+fn a_wall_clock_that_is_set_back_makes_nobody_wait_longer() {
+    let mut play = Play::with(1);
+    let crash = CrashPolicy { wait_from: 1, ..CrashPolicy::default() };
+    play.ask(Call::PutService(web(), ServiceSpec { crash, ..service_spec(2) }));
+    play.settle(play.run_of(0), Settlement::Refused(RunRefusal::NotHealthy));
+    play.end(play.run_of(1), FAILURE);
+    assert_eq!(play.phases(), [(0, P::Unclaimed), (1, P::Crashed)]);
+    let hour = Span::from_secs(3_600).as_millis();
+    let hour = i64::try_from(hour).unwrap();
+    play.now.wall = WallTime::from_millis(play.now.wall.as_millis() - hour).unwrap();
+    play.pass(2);
+    assert_eq!(play.phases(), [(0, P::Running), (1, P::Running)]);
+}
+
+#[test]
+fn what_a_deleted_service_still_runs_takes_its_place_under_the_next_leader() {
+    let mut play = Play::with(1);
+    play.moods.insert(1, Mood::Ignores);
+    play.ask(Call::PutService(web(), service_spec(9)));
+    play.ask(Call::DeleteService(web()));
+    assert_eq!(play.running.len(), 9, "they do not heed it");
+    let mut play = play.change_leader();
+    for number in 0..3 {
+        let key = task(&format!("t{number}"));
+        play.ask(Call::CreateTask(key, incarnation(number), Arc::new(task_spec())));
+    }
+    assert_eq!(play.running.len(), 10, "100 bytes, and 10 for each");
 }

@@ -33,6 +33,8 @@ pub(super) enum Mood {
     Obeys,
     /// It starts runs, and they never get ready.
     Dawdles,
+    /// It starts runs and says so, and they do not heed that they are to end.
+    Ignores,
     /// Nothing reaches it, and it says nothing.
     Silent,
 }
@@ -277,7 +279,7 @@ impl Play {
             }
             scheduler::Input::Kill(run, _) => {
                 let Some((worker, _)) = self.running.get(&run) else { return };
-                if self.moods[worker] != Mood::Silent {
+                if matches!(self.moods[worker], Mood::Obeys | Mood::Dawdles) {
                     self.end(run, STOPPED);
                 }
             }
@@ -313,10 +315,10 @@ impl Play {
         let worker = *self.moods.keys().find(|worker| lock(**worker) == to.lock).unwrap();
         match self.moods[&worker] {
             Mood::Silent => {}
-            Mood::Obeys | Mood::Dawdles => {
+            Mood::Obeys | Mood::Dawdles | Mood::Ignores => {
                 self.starts.push(key.clone());
                 self.running.insert(run, (worker, key));
-                if self.moods[&worker] == Mood::Obeys {
+                if self.moods[&worker] != Mood::Dawdles {
                     self.report(run, News::Progress(Arc::from(RUNNING)));
                 }
             }

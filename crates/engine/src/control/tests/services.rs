@@ -175,6 +175,40 @@ fn a_silent_worker_that_comes_back_after_the_second_copy_runs_loses_its_own() {
 }
 
 #[test]
+fn a_copy_whose_worker_was_silent_for_a_while_keeps_its_place_when_its_twin_goes() {
+    let mut play = Play::with(3);
+    play.ask(put(service_spec(1)));
+    let first = play.worker_of(play.run_of(0));
+    play.fall_silent(first);
+    let second = play.run_of(0);
+    play.fall_silent(play.worker_of(second));
+    play.come_back(play.worker_of(second));
+    play.come_back(first);
+    assert_eq!(play.run_of(0), second);
+    assert_eq!(play.instance(0).twin(), None, "nobody is silent");
+    assert_eq!(play.running.len(), 1);
+}
+
+#[test]
+fn a_copy_that_is_surplus_on_a_silent_worker_keeps_nobody_from_starting() {
+    let mut play = Play::with(3);
+    play.ask(put(service_spec(1)));
+    let first = play.worker_of(play.run_of(0));
+    for worker in 1..=3 {
+        play.moods.insert(worker, Mood::Dawdles);
+    }
+    play.fall_silent(first);
+    let second = play.worker_of(play.run_of(0));
+    play.moods.insert(second, Mood::Silent);
+    // What runs wins over what is only starting.
+    play.come_back(first);
+    assert_eq!(play.instance(0).twin().unwrap().reason, TwinReason::Surplus);
+    play.fall_silent(second);
+    play.end(play.run_of(0), FAILURE);
+    assert_eq!(play.phases(), [(0, P::Running)], "the surplus one is silent by now");
+}
+
+#[test]
 fn a_silent_worker_that_comes_back_before_anybody_had_room_keeps_its_own() {
     let mut play = Play::with(1);
     play.ask(put(service_spec(1)));

@@ -6,7 +6,10 @@
 use std::{fmt, sync::Arc};
 
 use super::{Crash, CrashPolicy, Crashes, Illegal, Placed};
-use crate::{RunId, WallTime};
+use crate::{
+    RunId, WallTime, Wants,
+    planted::{Mistake, is_planted},
+};
 
 /// Where an instance is in its life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -164,6 +167,8 @@ pub struct InstanceCopy {
     pub placed: Placed,
     /// Of which version of the spec.
     pub version: u64,
+    /// What it takes on its worker, as long as it is there: its spec may be another by then, or gone.
+    pub wants: Arc<Wants>,
     /// Why it is being ended, if it is.
     pub stopping: Option<StopReason>,
     /// What its worker said of it last, in the worker's words: where it takes requests, and whether.
@@ -332,10 +337,19 @@ impl Instance {
     ///
     /// # Errors
     /// When it does not wait for one.
-    pub fn claim(&mut self, placed: Placed, version: u64, now: WallTime) -> Result<(), Illegal> {
+    pub fn claim(
+        &mut self,
+        placed: Placed,
+        version: u64,
+        wants: Arc<Wants>,
+        now: WallTime,
+    ) -> Result<(), Illegal> {
         self.check(InstanceEvent::Claim)?;
-        let copy = InstanceCopy { placed, version, stopping: None, told: None };
+        let copy = InstanceCopy { placed, version, wants, stopping: None, told: None };
         self.state = InstanceState::Claimed { copy, since: now };
+        if is_planted(Mistake::ForgetsCrashes) {
+            self.crashes = Crashes::default();
+        }
         Ok(())
     }
 
@@ -389,7 +403,7 @@ impl Instance {
     /// When it has no run, or a twin already: there is never a third.
     pub fn displace(&mut self, reason: TwinReason, now: WallTime) -> Result<(), Illegal> {
         self.check(InstanceEvent::Displace)?;
-        if self.twin.is_some() {
+        if self.twin.is_some() && !is_planted(Mistake::StartsAThird) {
             return Err(self.refuse(InstanceEvent::Displace));
         }
         let taken = self.take(InstanceState::Unclaimed { since: now });
@@ -434,9 +448,15 @@ impl Instance {
     ///
     /// # Errors
     /// When somebody has.
-    pub fn adopt(&mut self, placed: Placed, version: u64, since: WallTime) -> Result<(), Illegal> {
+    pub fn adopt(
+        &mut self,
+        placed: Placed,
+        version: u64,
+        wants: Arc<Wants>,
+        since: WallTime,
+    ) -> Result<(), Illegal> {
         self.check(InstanceEvent::Adopt)?;
-        let copy = InstanceCopy { placed, version, stopping: None, told: None };
+        let copy = InstanceCopy { placed, version, wants, stopping: None, told: None };
         self.state = InstanceState::Running { copy, since };
         Ok(())
     }

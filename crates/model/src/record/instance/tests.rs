@@ -1,7 +1,10 @@
 //! The doors against the table, and what the slots hold.
 
 use super::*;
-use crate::{Contract, DirectoryId, Incarnation, Lock, MachineId, Span};
+use crate::{
+    Bytes, Constraints, Contract, Countables, Demand, DirectoryId, Incarnation, Lock, MachineId,
+    Millicores, Span,
+};
 
 const NOW: WallTime = WallTime::EPOCH;
 
@@ -16,18 +19,24 @@ fn placed(number: u8) -> Placed {
     Placed { run: run(number), on, contract: Contract::Replace { after: Span::from_secs(15) } }
 }
 
+fn wants() -> Arc<Wants> {
+    let demand =
+        Demand::new(Millicores::new(0), Bytes::new(1), Bytes::new(0), Countables::default());
+    Arc::new(Wants { demand, constraints: Constraints::default() })
+}
+
 fn in_phase(phase: InstancePhase) -> Instance {
     let mut instance = Instance::new(NOW);
     match phase {
         InstancePhase::Unclaimed => {}
-        InstancePhase::Claimed => instance.claim(placed(1), 1, NOW).unwrap(),
+        InstancePhase::Claimed => instance.claim(placed(1), 1, wants(), NOW).unwrap(),
         InstancePhase::Running => {
-            instance.claim(placed(1), 1, NOW).unwrap();
+            instance.claim(placed(1), 1, wants(), NOW).unwrap();
             instance.start(NOW).unwrap();
         }
         InstancePhase::Crashed => {
             let policy = CrashPolicy { wait_from: 1, ..CrashPolicy::default() };
-            instance.claim(placed(1), 1, NOW).unwrap();
+            instance.claim(placed(1), 1, wants(), NOW).unwrap();
             instance.crash(&policy, NOW).unwrap();
         }
     }
@@ -39,21 +48,22 @@ fn in_phase(phase: InstancePhase) -> Instance {
 fn with_twin(phase: InstancePhase) -> Instance {
     let mut instance = in_phase(phase);
     let (reason, running_since) = (TwinReason::Silent, Some(NOW));
-    let copy = InstanceCopy { placed: placed(7), version: 1, stopping: None, told: None };
+    let copy =
+        InstanceCopy { placed: placed(7), version: 1, wants: wants(), stopping: None, told: None };
     instance.twin = Some(Box::new(Twin { copy, reason, running_since }));
     instance
 }
 
 fn apply(instance: &mut Instance, event: InstanceEvent) -> Result<(), Illegal> {
     match event {
-        InstanceEvent::Claim => instance.claim(placed(2), 1, NOW),
+        InstanceEvent::Claim => instance.claim(placed(2), 1, wants(), NOW),
         InstanceEvent::Start => instance.start(NOW),
         InstanceEvent::Crash => instance.crash(&CrashPolicy::default(), NOW).map(drop),
         InstanceEvent::Vacate => instance.vacate(NOW),
         InstanceEvent::Displace => instance.displace(TwinReason::Evacuating, NOW),
         InstanceEvent::Restart => instance.restart(NOW),
         InstanceEvent::Promote => instance.promote(NOW),
-        InstanceEvent::Adopt => instance.adopt(placed(3), 1, NOW),
+        InstanceEvent::Adopt => instance.adopt(placed(3), 1, wants(), NOW),
         InstanceEvent::Retire => instance.check_retire(),
     }
 }
@@ -120,7 +130,7 @@ fn only_running_moves_the_clock_of_crashes() {
     let later = NOW.plus(Span::from_secs(400));
     instance.crash(&CrashPolicy::default(), later).unwrap();
     assert_eq!(instance.crashes().count, 1);
-    instance.claim(placed(2), 1, later).unwrap();
+    instance.claim(placed(2), 1, wants(), later).unwrap();
     instance.start(later).unwrap();
     let end = later.plus(Span::from_secs(300));
     instance.stop(run(2), StopReason::Asked);
@@ -140,7 +150,7 @@ fn the_first_reason_to_stop_stays() {
 #[test]
 fn what_a_worker_says_of_a_copy_stays_with_that_copy() {
     let mut instance = Instance::new(NOW);
-    instance.claim(placed(1), 0, NOW).unwrap();
+    instance.claim(placed(1), 0, wants(), NOW).unwrap();
     assert!(instance.tell(run(1), b"ports"));
     assert!(!instance.tell(run(1), b"ports"), "said again it is no news");
     assert!(!instance.tell(run(2), b"ports"), "of another run it is none");

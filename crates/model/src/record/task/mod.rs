@@ -6,7 +6,10 @@ mod tests;
 use std::fmt;
 
 use super::{Illegal, Placed};
-use crate::{Epoch, Incarnation, RunId, TaskIncarnation, WallTime};
+use crate::{
+    Epoch, Incarnation, RunId, TaskIncarnation, WallTime,
+    planted::{Mistake, is_planted},
+};
 
 /// Where a task is in its life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -454,7 +457,7 @@ impl Task {
     pub fn amend(&mut self, run: RunId, told: Option<TaskEnd>) -> Result<(), Illegal> {
         self.check(TaskEvent::Amend)?;
         self.left.take_if(|left| left.run == run);
-        if self.lost == Some(run)
+        if (self.lost == Some(run) || is_planted(Mistake::BelievesStaleRuns))
             && let Some(told) = told
             && let TaskState::Completed { end, .. } | TaskState::Resolving { end, .. } =
                 &mut self.state

@@ -1,0 +1,204 @@
+//! What the store says, as its log of commits tells it.
+
+use std::collections::BTreeMap;
+
+use sterna_engine::control::{Record, RecordKey, ServiceKey, ServiceRecord};
+use sterna_model::{
+    Epoch, Lock, Revision, Span, Term, WorkKey,
+    record::{Instance, Placed, Task},
+    spec::TaskSpec,
+};
+use sterna_store::{
+    Key,
+    cluster::{CLUSTER_KEY, Cluster},
+    leader::{REIGN_KEY, Reign},
+    memory::Model,
+};
+
+use crate::{
+    record::{Records, Shelf},
+    store::Applied,
+};
+
+/// All records, and since which revision each stands.
+#[derive(Debug, Default)]
+pub(crate) struct Stored {
+    records: Records,
+    since: BTreeMap<RecordKey, Revision>,
+    /// Every place at which anything ever stood.
+    paths: BTreeMap<Key, RecordKey>,
+    term: Option<Term>,
+    epoch: Option<Epoch>,
+    /// The machines of the world, by their place.
+    locks: Vec<Lock>,
+}
+
+/// What one commit did to one record.
+#[derive(Debug)]
+pub(crate) struct Changed {
+    pub(crate) key: RecordKey,
+    pub(crate) before: Option<Record>,
+}
+
+impl Stored {
+    pub(crate) fn add_machine(&mut self, lock: Lock) {
+        self.locks.push(lock);
+    }
+
+    pub(crate) fn machine_of(&self, lock: Lock) -> Option<usize> {
+        self.locks.iter().position(|known| *known == lock)
+    }
+
+    /// A commit applied.
+    pub(crate) fn apply(&mut self, applied: &Applied, shelf: &Shelf) -> Vec<Changed> {
+        let mut all = Vec::new();
+        for change in &applied.changes {
+            if &*change.key == REIGN_KEY {
+                let text = change.value.as_ref().map(|value| String::from_utf8_lossy(value));
+                let reign = text.and_then(|text| text.parse::<Reign>().ok());
+                self.term = reign.map(|reign| reign.term).or(self.term);
+                continue;
+            }
+            if &*change.key == CLUSTER_KEY {
+                let cluster = change.value.as_ref().map(|value| Cluster::from_bytes(value));
+                self.epoch = cluster.and_then(Result::ok).map(|cluster| cluster.epoch);
+                continue;
+            }
+            let after = change.value.as_ref().and_then(|value| shelf.get(value)).cloned();
+            let (key, before) = match after {
+                Some((key, record)) => {
+                    self.paths.insert(change.key.clone(), key.clone());
+                    self.since.insert(key.clone(), applied.revision);
+                    let before = self.records.insert(key.clone(), record);
+                    (key, before)
+                }
+                None => {
+                    let Some(key) = self.paths.get(&change.key).cloned() else { continue };
+                    self.since.remove(&key);
+                    let before = self.records.remove(&key);
+                    (key, before)
+                }
+            };
+            all.push(Changed { key, before });
+        }
+        all
+    }
+
+    /// The store is as it was before.
+    pub(crate) fn reset(&mut self, model: &Model, shelf: &Shelf) {
+        self.records.clear();
+        self.since.clear();
+        for (path, key) in &self.paths {
+            let Some(item) = model.get(path).item else { continue };
+            if let Some((_, record)) = shelf.get(&item.value) {
+                self.records.insert(key.clone(), record.clone());
+                self.since.insert(key.clone(), item.revision);
+            }
+        }
+    }
+
+    /// The term of the last election.
+    pub(crate) const fn term(&self) -> Option<Term> {
+        self.term
+    }
+
+    /// The life of the store.
+    pub(crate) const fn epoch(&self) -> Option<Epoch> {
+        self.epoch
+    }
+
+    pub(crate) fn get(&self, key: &RecordKey) -> Option<&Record> {
+        self.records.get(key)
+    }
+
+    pub(crate) fn all(&self) -> impl Iterator<Item = (&RecordKey, &Record)> {
+        self.records.iter()
+    }
+
+    pub(crate) fn since(&self, key: &RecordKey) -> Option<Revision> {
+        self.since.get(key).copied()
+    }
+
+    pub(crate) fn task(&self, key: &WorkKey) -> Option<(&Task, &TaskSpec)> {
+        match self.get(&RecordKey::Task(key.clone()))? {
+            Record::Task(task, spec) => Some((task, spec)),
+            Record::Service(_)
+            | Record::Instance(_)
+            | Record::Tombstone(_)
+            | Record::Roster(_)
+            | Record::Drain(_)
+            | Record::Domain(_)
+            | Record::Limits(_)
+            | Record::Stage(_) => None,
+        }
+    }
+
+    pub(crate) fn instance(&self, key: &WorkKey) -> Option<&Instance> {
+        match self.get(&RecordKey::Instance(key.clone()))? {
+            Record::Instance(instance) => Some(instance),
+            Record::Service(_)
+            | Record::Task(..)
+            | Record::Tombstone(_)
+            | Record::Roster(_)
+            | Record::Drain(_)
+            | Record::Domain(_)
+            | Record::Limits(_)
+            | Record::Stage(_) => None,
+        }
+    }
+
+    pub(crate) fn service(&self, key: &ServiceKey) -> Option<&ServiceRecord> {
+        self.services().find(|(known, _)| *known == key).map(|(_, record)| record)
+    }
+
+    pub(crate) fn services(&self) -> impl Iterator<Item = (&ServiceKey, &ServiceRecord)> {
+        self.records.iter().filter_map(|(key, record)| {
+            let (RecordKey::Service(key), Record::Service(record)) = (key, record) else {
+                return None;
+            };
+            Some((key, record.as_ref()))
+        })
+    }
+
+    /// Everybody who may be running this, by claims.
+    pub(crate) fn claims(&self, key: &WorkKey) -> Vec<&Placed> {
+        let task = self.task(key).and_then(|(task, _)| task.placed());
+        let copies = self.instance(key).into_iter().flat_map(Instance::copies);
+        task.into_iter().chain(copies.map(|copy| &copy.placed)).collect()
+    }
+
+    pub(crate) fn drained(&self) -> impl Iterator<Item = Lock> {
+        self.records.keys().filter_map(|key| {
+            let RecordKey::Drain(lock) = key else { return None };
+            Some(*lock)
+        })
+    }
+
+    /// Everybody on the roster, and whether it was declared dead.
+    pub(crate) fn roster(&self) -> impl Iterator<Item = (Lock, bool)> {
+        self.records.iter().filter_map(|(key, record)| {
+            let (RecordKey::Roster(lock), Record::Roster(entry)) = (key, record) else {
+                return None;
+            };
+            Some((*lock, entry.is_declared_dead))
+        })
+    }
+
+    pub(crate) fn is_declared_dead(&self, lock: Lock) -> bool {
+        self.roster().any(|(known, is_declared_dead)| known == lock && is_declared_dead)
+    }
+
+    /// The longest `stop_after` that anything was ever started with, by the marks.
+    pub(crate) fn longest_stop(&self) -> Span {
+        let Some(Record::Limits(all)) = self.get(&RecordKey::Limits) else { return Span::ZERO };
+        all.iter().map(|limits| limits.stop_after_max).max().unwrap_or(Span::ZERO)
+    }
+
+    /// After how long nothing of a batch under `stop` can be running; `None` if one may be kept.
+    pub(crate) fn batch_wait(&self) -> Option<Span> {
+        let Some(Record::Limits(all)) = self.get(&RecordKey::Limits) else { return None };
+        let may_be_kept = all.iter().any(|limits| limits.has_kept_batches);
+        let longest = all.iter().map(|limits| limits.batch_stop_after_max).max();
+        longest.filter(|_| !may_be_kept)
+    }
+}

@@ -1,0 +1,217 @@
+//! Whether everything is well, by the process table, the store, and what was said to machines.
+
+use std::collections::BTreeMap;
+
+use sterna_engine::control::{Record, RecordKey};
+use sterna_model::{
+    Contract, Lock, Work, WorkKey,
+    record::{InstancePhase, InstanceState, Task, TaskPhase},
+    spec::TaskSpec,
+};
+
+use super::Stored;
+use crate::{
+    table::Table,
+    words::{self, CAPACITY, Wanted},
+};
+
+/// What is not as it should be.
+#[derive(Debug)]
+pub(crate) struct Unwell {
+    pub(crate) text: String,
+    /// Whether it is that work is not running which should be (P3), rather than something else.
+    pub(crate) is_forgotten: bool,
+}
+
+impl Unwell {
+    const fn late(text: String) -> Self {
+        Self { text, is_forgotten: false }
+    }
+
+    const fn forgotten(text: String) -> Self {
+        Self { text, is_forgotten: true }
+    }
+}
+
+/// A machine, as the world shows it.
+#[derive(Debug)]
+pub(crate) struct SceneMachine {
+    pub(crate) lock: Lock,
+    pub(crate) is_on: bool,
+    /// Nobody says what became of it.
+    pub(crate) is_vanished: bool,
+    /// Whether its worker was told within a few heartbeats that it is healthy.
+    pub(crate) is_healthy: bool,
+    /// Whether its disk has an end that nobody took.
+    pub(crate) has_unacknowledged: bool,
+    /// Whether it has told whoever leads now what it runs.
+    pub(crate) is_listed: bool,
+}
+
+/// The world, as anybody could see it who can be everywhere.
+pub(crate) struct Scene<'a> {
+    pub(crate) table: &'a Table,
+    pub(crate) stored: &'a Stored,
+    pub(crate) machines: Vec<SceneMachine>,
+    pub(crate) nodes: &'a [Wanted],
+    /// Where each node was sent last.
+    pub(crate) sent: &'a BTreeMap<WorkKey, usize>,
+    /// Whether a batch may be kept somewhere of which nobody knows.
+    pub(crate) may_be_kept: bool,
+    /// Whether the store was set back: then claims may be lost.
+    pub(crate) is_recovered: bool,
+}
+
+/// What is not well: every worker must be healthy, every wanted key must run once, and nothing may be
+/// left over.
+pub(crate) fn unwell(scene: &Scene<'_>) -> Option<Unwell> {
+    scene
+        .machines()
+        .or_else(|| scene.nodes())
+        .or_else(|| scene.services())
+        .or_else(|| scene.tasks())
+        .or_else(|| scene.left_over())
+}
+
+impl Scene<'_> {
+    fn machines(&self) -> Option<Unwell> {
+        let on = self.machines.iter().enumerate().filter(|(_, one)| one.is_on);
+        on.into_iter().find_map(|(machine, one)| {
+            if !one.is_healthy {
+                return Some(Unwell::late(format!("m{machine} is not healthy")));
+            }
+            one.has_unacknowledged
+                .then(|| Unwell::late(format!("m{machine} has an end that nobody took")))
+        })
+    }
+
+    fn is_vanished(&self, lock: Lock) -> bool {
+        self.machines.iter().any(|one| one.lock == lock && one.is_vanished)
+    }
+
+    /// Whether whoever leads now cannot know what ran somewhere.
+    fn is_unknown(&self) -> bool {
+        self.machines.iter().any(|one| one.is_vanished && !one.is_listed)
+    }
+
+    fn alive(&self, key: &WorkKey) -> usize {
+        self.table.all().filter(|(_, one)| one.key == *key).count()
+    }
+
+    fn nodes(&self) -> Option<Unwell> {
+        self.nodes.iter().find_map(|wanted| {
+            let is_unknown = self.is_unknown();
+            let sent = self.sent.get(&wanted.key).and_then(|machine| self.machines.get(*machine));
+            let is_excused = match wanted.contract {
+                Contract::Keep => is_unknown || sent.is_some_and(|one| one.is_vanished),
+                Contract::Stop { .. } => is_unknown && self.may_be_kept,
+                Contract::Replace { .. } => false,
+            };
+            match self.alive(&wanted.key) {
+                1 => None,
+                0 if is_excused => None,
+                0 => Some(Unwell::forgotten(format!("{} does not run", wanted.key))),
+                more => Some(Unwell::late(format!("{more} containers of {}", wanted.key))),
+            }
+        })
+    }
+
+    fn services(&self) -> Option<Unwell> {
+        self.stored.services().find_map(|(service, record)| {
+            let wanted = record.spec.contract;
+            (0..record.spec.instances)
+                .find_map(|index| self.index(&service.instance(index), wanted))
+        })
+    }
+
+    fn index(&self, key: &WorkKey, wanted: Contract) -> Option<Unwell> {
+        let Some(instance) = self.stored.instance(key) else {
+            return Some(Unwell::forgotten(format!("{key} has no record")));
+        };
+        let silent: Vec<_> =
+            instance.copies().filter(|copy| self.is_vanished(copy.placed.on.lock)).collect();
+        let is_excused = match wanted {
+            // Both slots may be taken (safety rule 22).
+            Contract::Replace { .. } => silent.len() == 2,
+            // What was started under another contract, or kept, may run there for ever.
+            Contract::Stop { .. } | Contract::Keep => {
+                let is_lost = wanted == Contract::Keep && self.is_recovered && self.is_unknown();
+                is_lost || silent.iter().any(|copy| copy.placed.contract.stop_after().is_none())
+            }
+        };
+        let is_given_up = matches!(instance.state(), InstanceState::Crashed { until: None });
+        // tidy: not a table
+        match (self.alive(key), instance.phase()) {
+            (0, _) if is_excused || is_given_up || !self.has_room(key) => None,
+            (1, InstancePhase::Running) => {
+                let run = instance.copy().map(|copy| copy.placed.run);
+                let runs = run.is_some_and(|run| self.table.get(run).is_some());
+                (!runs).then(|| Unwell::late(format!("{key} is not what its record says")))
+            }
+            (0, InstancePhase::Running) => {
+                Some(Unwell::late(format!("{key} is taken for running, and is not")))
+            }
+            (0 | 1, InstancePhase::Unclaimed | InstancePhase::Claimed | InstancePhase::Crashed) => {
+                Some(Unwell::forgotten(format!("{key} is {instance:?}")))
+            }
+            (
+                more,
+                InstancePhase::Unclaimed
+                | InstancePhase::Claimed
+                | InstancePhase::Running
+                | InstancePhase::Crashed,
+            ) => Some(Unwell::late(format!("{more} containers of {key}"))),
+        }
+    }
+
+    fn tasks(&self) -> Option<Unwell> {
+        self.stored.all().find_map(|(key, record)| {
+            let (RecordKey::Task(key), Record::Task(task, spec)) = (key, record) else {
+                return None;
+            };
+            self.task(key, task, spec)
+        })
+    }
+
+    fn task(&self, key: &WorkKey, task: &Task, spec: &TaskSpec) -> Option<Unwell> {
+        let is_over = match task.phase() {
+            TaskPhase::Completed => {
+                if spec.callback.is_some() && !task.is_told() {
+                    return Some(Unwell::late(format!("nobody was told that {key} is over")));
+                }
+                true
+            }
+            TaskPhase::Resolving => {
+                return Some(Unwell::late(format!("it is being told that {key} is over")));
+            }
+            TaskPhase::Pending => !self.has_room(key),
+            // Nobody says what became of its machine.
+            TaskPhase::Running => task.placed().is_some_and(|placed| {
+                placed.contract == Contract::Keep && self.is_vanished(placed.on.lock)
+            }),
+        };
+        (!is_over).then(|| Unwell::forgotten(format!("{key} is {:?}", task.state())))
+    }
+
+    /// What runs and stands in no record, or is being ended.
+    fn left_over(&self) -> Option<Unwell> {
+        self.table.all().find_map(|(run, container)| {
+            let is_known = match &container.key.work {
+                Work::Task(_) | Work::Instance { .. } => {
+                    self.stored.claims(&container.key).iter().any(|claim| claim.run == *run)
+                }
+                Work::Node { .. } => self.nodes.iter().any(|node| node.key == container.key),
+            };
+            (!is_known).then(|| Unwell::late(format!("{} is left over", container.key)))
+        })
+    }
+
+    /// Whether any machine could take it.
+    fn has_room(&self, key: &WorkKey) -> bool {
+        self.machines.iter().enumerate().filter(|(_, one)| one.is_on).any(|(index, _)| {
+            let there = self.table.all().filter(|(_, one)| one.machine == index);
+            let used: u64 = there.map(|(_, one)| words::size(&one.key)).sum();
+            used + words::size(key) <= CAPACITY
+        })
+    }
+}

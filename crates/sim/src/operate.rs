@@ -1,0 +1,81 @@
+//! What operators do: they know which machines are off, which drains are over, and when a roster is
+//! complete.
+
+use sterna_engine::{
+    Input,
+    control::{self, Call},
+};
+use sterna_store::cluster::Stage;
+
+use crate::world::{Event, Message, Who, World};
+
+/// How often they look.
+const EVERY: u64 = 250;
+
+impl World {
+    /// Looks, and will again.
+    pub(crate) fn operate(&mut self, server: usize) {
+        let now = self.servers[server].clock.at(self.now);
+        let Some((pid, _)) = self.servers[server].process() else { return };
+        if self.office(server).is_none() {
+            return;
+        }
+        let every = self.rng.between(EVERY / 2, EVERY * 2);
+        self.queue.push(self.now + every, Event::To(Who::Server(server), pid, Message::Operate));
+        if self.office(server).is_some_and(|office| !office.leader.fleet().is_mute(now)) {
+            self.declare_dead(server);
+            self.be_content(server);
+            self.start_nodes(server);
+        }
+        self.pump(server);
+        self.arm_server(server);
+    }
+
+    /// The nodes are looked at once, soon.
+    pub(crate) fn look_soon(&mut self, server: usize) {
+        if let Some((pid, _)) = self.servers[server].process() {
+            self.later(1, Who::Server(server), pid, Message::Look);
+        }
+    }
+
+    fn declare_dead(&mut self, server: usize) {
+        for machine in 0..self.machines.len() {
+            let one = &self.machines[machine];
+            let lock = one.lock;
+            let is_asking = self
+                .clients
+                .is_asking(|call| matches!(call, Call::DeclareDead(asked) if *asked == lock));
+            let is_due = one.is_held_off() && !is_asking && !self.stored.is_declared_dead(lock);
+            if is_due && self.rng.chance(if self.is_calm { 500 } else { 100 }) {
+                self.ask(server, Call::DeclareDead(lock));
+            }
+        }
+    }
+
+    /// When nothing goes wrong any more, nothing is drained, and it is said who was lost.
+    fn be_content(&mut self, server: usize) {
+        if !self.is_calm {
+            return;
+        }
+        if self.rng.chance(300)
+            && let Some(lock) = self.some_drained()
+        {
+            self.ask(server, Call::Undrain(lock));
+        }
+        let is_recovered =
+            self.office(server).is_some_and(|office| office.cluster.stage == Stage::Recovered);
+        if is_recovered && self.rng.chance(50) && self.roster_is_complete(server) {
+            let input = control::Input::RosterIsComplete;
+            self.step_leader(server, Input::Control(input));
+        }
+    }
+
+    /// Whether every machine that runs something is on the roster, and what it runs is known.
+    fn roster_is_complete(&self, server: usize) -> bool {
+        let Some(office) = self.office(server) else { return false };
+        self.table.all().all(|(run, container)| {
+            let lock = self.machines[container.machine].lock;
+            office.leader.fleet().held(lock).any(|claim| claim.run == *run)
+        })
+    }
+}
