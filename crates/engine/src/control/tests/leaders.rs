@@ -149,8 +149,7 @@ fn after_a_restore_what_is_kept_waits_for_everybody_who_may_have_it() {
     play.ask(Call::PutService(web(), spec));
     play.pass(100_000);
     assert_eq!(play.starts.len(), 0, "somebody is missing who may have it");
-    let doors = Doors { unclaimed: true, stop_batches: true, keep_batches: true };
-    play.news(scheduler::Effect::Opened(doors));
+    play.news(scheduler::Effect::Opened(Doors::OPEN));
     assert_eq!(play.starts.len(), 1);
 }
 

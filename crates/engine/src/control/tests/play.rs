@@ -169,7 +169,10 @@ impl Play {
             statuses: 0,
             is_storing: true,
         };
-        play.news(scheduler::Effect::Opened(Doors::OPEN));
+        // Where the store was restored, somebody is missing.
+        let is_whole = !is_recovered;
+        let doors = Doors { unclaimed_kept: is_whole, keep_batches: is_whole, ..Doors::OPEN };
+        play.news(scheduler::Effect::Opened(doors));
         play
     }
 
