@@ -25,7 +25,11 @@ fn task(before: Option<&Task>, after: &Task) -> Option<&'static str> {
         (None, TaskPhase::Pending) => Some("task-made"),
         (Some(TaskPhase::Pending), TaskPhase::Running) => Some("task-claimed"),
         (Some(TaskPhase::Running), TaskPhase::Pending) => Some("task-returned"),
-        (Some(TaskPhase::Completed), TaskPhase::Resolving) => Some("task-resolving"),
+        // Often in the commit that ends it.
+        (
+            Some(TaskPhase::Pending | TaskPhase::Running | TaskPhase::Completed),
+            TaskPhase::Resolving,
+        ) => Some("task-resolving"),
         (Some(TaskPhase::Resolving), TaskPhase::Completed) => Some("task-told"),
         (Some(TaskPhase::Pending | TaskPhase::Running), TaskPhase::Completed) => {
             after.end().map(end)

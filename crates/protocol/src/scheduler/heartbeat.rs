@@ -182,6 +182,7 @@ impl Fleet {
         if peer.judge(now, &self.terms, &self.consensus) {
             self.tell_health(lock, effects);
         }
+        self.kill_again(now, slot, effects);
     }
 
     /// Welcome, confirmed or refused; and the question that comes before a confirmation.

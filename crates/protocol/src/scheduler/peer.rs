@@ -69,6 +69,10 @@ pub(super) struct Peer {
     /// The shortest silence after which another copy of one of its runs may start, or shorter.
     pub(super) silent_after: Option<Span>,
     pub(super) has_silent_runs: bool,
+    /// Whether somebody wants one of its runs to end, or did.
+    pub(super) has_kills: bool,
+    /// When it is told so again.
+    pub(super) kills_again_at: Option<BootTime>,
     /// The version of the limits that it said last.
     pub(super) echoed: u64,
 }
@@ -129,6 +133,8 @@ impl Peer {
             thinks_it_drains: false,
             is_draining: false,
             asked_drain: None,
+            has_kills: false,
+            kills_again_at: None,
             is_declared_dead: false,
             purge: BTreeSet::new(),
             sequence: RunSequence::ZERO,

@@ -113,6 +113,9 @@ impl Peer {
     }
 }
 
+/// How long after a kill was said it is said again.
+const KILL_AGAIN: Span = Span::from_secs(10);
+
 impl Fleet {
     /// A claim of the store: the run may be running there.
     pub(super) fn presume(&mut self, now: BootTime, claim: Claim) {
@@ -172,8 +175,8 @@ impl Fleet {
         Ok(Run { sequence, notify, run, key, task, contract, work })
     }
 
-    /// A wish that is kept: it is said again on every new stream, and when this leader may speak
-    /// again, until the run is settled.
+    /// A wish that is kept: it is said again on every new stream, when this leader may speak again, and
+    /// from time to time, until the run is settled.
     pub(super) fn kill(&mut self, run: RunId, kill: Kill, effects: &mut Vec<Effect>) {
         for (lock, kill) in self.note_kill(run, kill) {
             self.send_to(lock, Order::Kill(run, kill), effects);
@@ -190,9 +193,26 @@ impl Fleet {
             // A gentler wish does not soften an earlier one.
             let kill = entry.kill.map_or(kill, |earlier| earlier.max(kill));
             entry.kill = Some(kill);
+            peer.has_kills = true;
             Some((lock, kill))
         };
         slots.into_iter().filter_map(note).collect()
+    }
+
+    /// With a heartbeat, from time to time: on a stream that goes on a kill may have been lost.
+    pub(super) fn kill_again(&mut self, now: BootTime, slot: Slot, effects: &mut Vec<Effect>) {
+        let Some(peer) = self.peers.at_mut(slot).filter(|peer| peer.has_kills) else { return };
+        let due = *peer.kills_again_at.get_or_insert(now.plus(KILL_AGAIN));
+        if now < due {
+            return;
+        }
+        let lock = peer.incarnation.lock;
+        let has_kills = peer.runs().iter().any(|(_, entry)| entry.kill.is_some());
+        peer.has_kills = has_kills;
+        peer.kills_again_at = peer.has_kills.then(|| now.plus(KILL_AGAIN));
+        if peer.has_kills {
+            self.repeat_kills(lock, effects);
+        }
     }
 
     pub(super) fn repeat_kills(&self, lock: Lock, effects: &mut Vec<Effect>) {

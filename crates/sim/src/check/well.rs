@@ -94,6 +94,12 @@ impl Scene<'_> {
         self.machines.iter().any(|one| one.is_vanished && !one.is_listed)
     }
 
+    /// Whether a claim may be lost with the store, and who had it is not back and may never be: then
+    /// what is kept waits for somebody who must know (safety rule 25).
+    fn may_be_lost(&self) -> bool {
+        self.is_recovered && self.machines.iter().any(|one| one.is_vanished)
+    }
+
     fn alive(&self, key: &WorkKey) -> usize {
         self.table.all().filter(|(_, one)| one.key == *key).count()
     }
@@ -135,7 +141,7 @@ impl Scene<'_> {
             Contract::Replace { .. } => silent.len() == 2,
             // What was started under another contract, or kept, may run there for ever.
             Contract::Stop { .. } | Contract::Keep => {
-                let is_lost = wanted == Contract::Keep && self.is_recovered && self.is_unknown();
+                let is_lost = wanted == Contract::Keep && self.may_be_lost();
                 is_lost || silent.iter().any(|copy| copy.placed.contract.stop_after().is_none())
             }
         };
@@ -184,7 +190,9 @@ impl Scene<'_> {
             TaskPhase::Resolving => {
                 return Some(Unwell::late(format!("it is being told that {key} is over")));
             }
-            TaskPhase::Pending => !self.has_room(key),
+            TaskPhase::Pending => {
+                !self.has_room(key) || spec.contract == Contract::Keep && self.may_be_lost()
+            }
             // Nobody says what became of its machine.
             TaskPhase::Running => task.placed().is_some_and(|placed| {
                 placed.contract == Contract::Keep && self.is_vanished(placed.on.lock)
