@@ -162,7 +162,7 @@ fn from_worker() -> impl Strategy<Value = FromWorker> {
 /// Limits that can be gone by: others are not read.
 fn limits() -> impl Strategy<Value = Limits> {
     let millis = any::<u32>().prop_map(u64::from);
-    let numbers = proptest::collection::vec(millis, 9);
+    let numbers = vec(millis, 9);
     (any::<u64>(), numbers, any::<bool>()).prop_map(|(version, numbers, has_kept_batches)| {
         let span = |at: usize| Span::from_millis(numbers[at].max(1));
         let (heartbeat_every, heartbeat_grace, judge_every) = (span(0), span(1), span(2));
