@@ -159,23 +159,33 @@ fn from_worker() -> impl Strategy<Value = FromWorker> {
     )
 }
 
+/// Limits that can be gone by: others are not read.
 fn limits() -> impl Strategy<Value = Limits> {
-    (any::<[u64; 10]>(), any::<bool>()).prop_map(|(numbers, has_kept_batches)| {
-        let [version, rest @ ..] = numbers;
-        let [beat, grace, check, check_grace, judge, lose, kill, batch, any] =
-            rest.map(|millis| Span::from_millis(millis.max(1)));
-        Limits {
+    let millis = any::<u32>().prop_map(u64::from);
+    let numbers = proptest::collection::vec(millis, 9);
+    (any::<u64>(), numbers, any::<bool>()).prop_map(|(version, numbers, has_kept_batches)| {
+        let span = |at: usize| Span::from_millis(numbers[at].max(1));
+        let (heartbeat_every, heartbeat_grace, judge_every) = (span(0), span(1), span(2));
+        let judge_every = judge_every.min(heartbeat_every);
+        let lose_after = heartbeat_every.plus(judge_every.times(2)).plus(span(3));
+        let paces = Limits {
             version,
-            heartbeat_every: beat,
-            heartbeat_grace: grace,
-            check_every: check,
-            check_grace,
-            judge_every: judge,
-            lose_after: lose,
-            kill_wait: kill,
-            batch_stop_after_max: batch,
-            stop_after_max: any,
+            heartbeat_every,
+            heartbeat_grace,
+            check_every: span(4),
+            check_grace: span(5),
+            judge_every,
+            lose_after,
+            kill_wait: span(6),
+            batch_stop_after_max: Span::ZERO,
+            stop_after_max: Span::ZERO,
             has_kept_batches,
+        };
+        let least = paces.stop_after_min();
+        Limits {
+            batch_stop_after_max: least.plus(span(7)),
+            stop_after_max: least.plus(span(8)),
+            ..paces
         }
     })
 }
