@@ -21,10 +21,13 @@ const FRAMES_WAITING: usize = 8_192;
 /// A question to the leader, answered at once by what it knows.
 type Ask = Box<dyn FnOnce(&Leader, Now) + Send>;
 
+/// What must be so, as the leader knows it, for a change to be made.
+pub(crate) type OnlyIf = Box<dyn FnOnce(&Leader) -> bool + Send>;
+
 /// What a client wants.
 pub(crate) enum Post {
-    /// A change; answered when it stands in the store.
-    Call(Call, oneshot::Sender<Answer>),
+    /// A change, on a condition; answered when it stands in the store.
+    Call(Call, Option<OnlyIf>, oneshot::Sender<Result<Answer, Refused>>),
     /// To know something.
     Ask(Ask),
     /// A question to the worker of this machine; dropped if it has no stream.
@@ -65,9 +68,18 @@ pub(crate) fn desk() -> (Desk, Inbox) {
 impl Desk {
     /// Asks the leader for a change, and waits until it stands.
     pub(crate) async fn call(&self, call: Call) -> Result<Answer, Refused> {
+        self.call_if(None, call).await
+    }
+
+    /// Asks the leader for a change, if a condition holds.
+    pub(crate) async fn call_if(
+        &self,
+        only_if: Option<OnlyIf>,
+        call: Call,
+    ) -> Result<Answer, Refused> {
         let (reply, answer) = oneshot::channel();
-        self.post(Post::Call(call, reply))?;
-        answer.await.map_err(|_| unanswered())
+        self.post(Post::Call(call, only_if, reply))?;
+        answer.await.map_err(|_| unanswered())?
     }
 
     /// Asks the leader what it knows.

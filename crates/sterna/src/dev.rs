@@ -13,14 +13,13 @@ use sterna_api::{
     rest::{Applied, Apply, Status},
 };
 use tokio::{
-    io::{AsyncBufReadExt, BufReader},
-    process::{Child, Command},
+    process::Child,
     signal::unix::{SignalKind, signal},
     time::{Instant, sleep, timeout},
 };
 
 use crate::{
-    apply, exit, out,
+    apply, child, out,
     remote::{self, failed},
 };
 
@@ -168,49 +167,19 @@ impl Dev {
     }
 
     async fn start_server(&mut self) -> anyhow::Result<()> {
-        let mut command = self.command("server.log")?;
-        command.arg("server").arg("--make").arg("--data").arg(&self.data);
-        command.arg("--listen").arg(self.address.to_string()).arg("--until-eof");
-        command.stdout(Stdio::piped());
-        let mut server = command.spawn().context("cannot start the server")?;
-        let stdout = server.stdout.take().context("the server has no output")?;
-        let mut said = String::new();
-        let mut stdout = BufReader::new(stdout);
-        let read = timeout(READY_WITHIN, stdout.read_line(&mut said)).await;
-        if !matches!(read, Ok(Ok(1..))) {
-            let log = self.data.join("server.log");
-            // It says why, and that is all there is to say.
-            let why = fs::read_to_string(&log).unwrap_or_default();
-            let why = why.lines().rev().take(4).collect::<Vec<_>>();
-            let why = why.into_iter().rev().collect::<Vec<_>>().join("\n  ");
-            drop(server.kill().await);
-            let error =
-                anyhow::anyhow!("the server did not start; {} ends with\n  {why}", log.display());
-            return Err(exit::coded(exit::TRY_AGAIN)(error));
-        }
-        self.address = said.trim().parse().context("the server does not say where it listens")?;
+        let (server, address) = child::server(&self.data, self.address).await?;
+        self.address = address;
         self.children.push((Role::Server, server));
         Ok(())
     }
 
     fn start_worker(&self, number: u32) -> anyhow::Result<Child> {
         let name = format!("worker-{number}");
-        let mut command = self.command(&format!("{name}.log"))?;
+        let mut command = child::command(&self.data, &format!("{name}.log"))?;
         command.arg("worker").arg("--join").arg(self.address.to_string());
         command.arg("--name").arg(&name).arg("--data").arg(self.data.join(&name));
         command.arg("--until-eof").stdout(Stdio::null());
         command.spawn().with_context(|| format!("cannot start {name}"))
-    }
-
-    /// This same program, in a process group of its own: Ctrl-C is for `dev` alone.
-    fn command(&self, log: &str) -> anyhow::Result<Command> {
-        let program = std::env::current_exe().context("this program cannot be found")?;
-        let path = self.data.join(log);
-        let log = fs::OpenOptions::new().create(true).append(true).open(&path);
-        let log = log.with_context(|| format!("cannot write to {}", path.display()))?;
-        let mut command = Command::new(program);
-        command.stdin(Stdio::piped()).stderr(log).process_group(0);
-        Ok(command)
     }
 
     /// Starts again what dies.

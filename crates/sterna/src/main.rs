@@ -5,6 +5,7 @@
 
 mod apply;
 mod bench;
+mod child;
 mod clock;
 mod cron;
 mod dev;

@@ -9,6 +9,7 @@ use std::{
 };
 
 use anyhow::Context;
+use rustix::process::{Resource, getrlimit, setrlimit};
 use sterna_server::{Config, Server};
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -38,6 +39,10 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
     if args.until_eof {
         until_eof::watch()?;
     }
+    // Every worker, client and reader is an open file. What is not given is found out by who needs it.
+    let mut files = getrlimit(Resource::Nofile);
+    files.current = files.maximum;
+    let _: Result<(), _> = setrlimit(Resource::Nofile, files);
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     runtime.context("cannot wait for anything")?.block_on(serve(args))
 }

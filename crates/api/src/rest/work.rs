@@ -20,6 +20,15 @@ pub struct CreateTask {
     pub incarnation: Option<String>,
 }
 
+/// A service that is to be.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PutService {
+    /// What it is, as under `[service.NAME]` of a spec.
+    #[schema(value_type = Object)]
+    pub spec: Value,
+}
+
 /// A task.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct TaskView {

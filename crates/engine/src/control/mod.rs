@@ -290,6 +290,16 @@ impl Control {
         self.drains.keys().copied().collect()
     }
 
+    /// A service, as it is going to stand.
+    pub fn service(&self, key: &ServiceKey) -> Option<&ServiceRecord> {
+        self.services.get(key).map(|known| &*known.record)
+    }
+
+    /// A task, as it is going to stand.
+    pub fn task(&self, key: &WorkKey) -> Option<&Task> {
+        self.tasks.get(key).map(|(task, _)| task)
+    }
+
     /// When to call [`Control::step`] with [`Input::Tick`].
     pub fn deadline(&self, now: Now) -> Option<BootTime> {
         let (at, _) = self.timers.first()?;

@@ -65,8 +65,22 @@ pub(crate) struct Event {
     pub(crate) id: EventId,
     pub(crate) kind: EventKind,
     pub(crate) key: Box<str>,
-    /// As JSON, in one line.
+    /// As it is sent, made once for all readers.
+    pub(crate) frame: Bytes,
+    /// The part of it that is JSON, in one line.
     pub(crate) json: Bytes,
+}
+
+impl Event {
+    fn new(id: EventId, kind: EventKind, key: Box<str>, json: &[u8]) -> Arc<Self> {
+        let mut frame = format!("id: {id}\nevent: {}\ndata: ", kind.as_str()).into_bytes();
+        let begin = frame.len();
+        frame.extend_from_slice(json);
+        frame.extend_from_slice(b"\n\n");
+        let frame = Bytes::from(frame);
+        let json = frame.slice(begin..frame.len() - 2);
+        Arc::new(Self { id, kind, key, frame, json })
+    }
 }
 
 /// The events of one commit, numbered.
@@ -160,8 +174,8 @@ impl Log {
                 reason,
                 data,
             };
-            let json = serde_json::to_vec(&view).unwrap_or_default().into();
-            Arc::new(Event { id, kind, key: key.into(), json })
+            let json = serde_json::to_vec(&view).unwrap_or_default();
+            Event::new(id, kind, key.into(), &json)
         });
         let events: Vec<_> = numbered.collect();
         let kept = self.kept.read().unwrap_or_else(PoisonError::into_inner);
@@ -228,7 +242,7 @@ impl Log {
 fn read(line: &[u8]) -> Option<Arc<Event>> {
     let view: EventView = serde_json::from_slice(line).ok()?;
     let (id, kind, key) = (view.id.parse().ok()?, view.kind, view.key.into());
-    Some(Arc::new(Event { id, kind, key, json: Bytes::copy_from_slice(line) }))
+    Some(Event::new(id, kind, key, line))
 }
 
 #[cfg(test)]

@@ -22,6 +22,7 @@ use super::{
     Answer, Api, bad, namespace, not_found,
     refusal::{Refusal, changed},
     services::instance_key,
+    tag::Fnv,
     task_key,
 };
 use crate::views;
@@ -40,7 +41,7 @@ fn specs(asked: &Apply) -> Answer<Specs> {
 
 /// What the task of this version of a definition is called: the same as long as nothing in it changes.
 fn versioned(name: &Name, task: &TaskDefinition) -> Answer<Name> {
-    let mut hash = Fnv(0xcbf2_9ce4_8422_2325);
+    let mut hash = Fnv::new();
     task.spec.work.hash(&mut hash);
     format!("{:?}", (&task.spec.wants, task.spec.contract, task.spec.when_full)).hash(&mut hash);
     (&task.spec.callback, task.latest_start_after.map(sterna_model::Span::as_millis))
@@ -53,21 +54,6 @@ fn versioned(name: &Name, task: &TaskDefinition) -> Answer<Name> {
     let text = format!("{name}.{:08x}", digest ^ (digest >> 32) & 0xffff_ffff);
     let short = text.get(..name.as_str().len() + 9).unwrap_or(&text);
     Name::new(short).map_err(|error| bad(crate::because(&error)))
-}
-
-/// FNV-1a: the same on every machine and in every build.
-struct Fnv(u64);
-
-impl Hasher for Fnv {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        for byte in bytes {
-            self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
-        }
-    }
 }
 
 async fn planned(shared: &Api, space: &Namespace, specs: &Specs) -> Answer<Vec<PlannedService>> {

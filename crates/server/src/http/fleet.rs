@@ -79,9 +79,9 @@ pub(super) async fn list(
 ) -> Answer<Json<Page<WorkerView>>> {
     let Query(listing) = listing?;
     let workers = workers(&shared).await?;
-    let is_in = |seen: &&WorkerSeen| listing.phase.as_ref().is_none_or(|it| health(seen) == it);
+    let is_in = |seen: &&WorkerSeen| listing.is_in(health(seen));
     let views = workers.iter().filter(is_in).map(|seen| (seen.name.to_string(), view(seen)));
-    Ok(Json(page(&listing, views)))
+    page(&listing, views).map(Json)
 }
 
 /// A worker.

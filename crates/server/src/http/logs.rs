@@ -14,10 +14,7 @@ use http::header;
 use serde_json::{Value, json};
 use sterna_api::rest::{Code, LogPage, Refused};
 use sterna_model::{Lock, RunId, WorkKey};
-use tokio::{
-    sync::oneshot,
-    time::{sleep, timeout},
-};
+use tokio::{sync::oneshot, time::timeout};
 
 use super::{Answer, Api, bad, not_found, refusal::Refusal, services::instance_key, task_key};
 use crate::shared::Shared;
@@ -194,7 +191,7 @@ impl Following {
             if self.is_over {
                 return None;
             }
-            let change = self.shared.changed(&self.key);
+            let mut change = self.shared.changed(&self.key);
             let look = look(&self.shared, &self.key)?;
             let Some(place) = look.place else {
                 if look.is_over {
@@ -210,7 +207,7 @@ impl Following {
                 }
                 self.of = place.of.clone();
             }
-            let page = self.next(&place, look.is_over, change).await;
+            let page = self.next(&place, look.is_over, &mut change).await;
             let page = match page {
                 Some(Ok(page)) => page,
                 // Its worker has not begun it, or keeps nothing of it.
@@ -218,7 +215,8 @@ impl Following {
                     if look.is_over {
                         return None;
                     }
-                    sleep(SOON).await;
+                    // Its end is a change.
+                    drop(timeout(SOON, &mut change).await);
                     continue;
                 }
                 Some(Err(refused)) => {
@@ -244,7 +242,7 @@ impl Following {
         &self,
         place: &Place,
         is_over: bool,
-        change: oneshot::Receiver<()>,
+        change: &mut oneshot::Receiver<()>,
     ) -> Option<Result<LogPage, Refused>> {
         let wait = if is_over { Duration::ZERO } else { WAIT };
         let question = self.which.question(place, self.after.as_deref(), wait);

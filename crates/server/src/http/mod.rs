@@ -3,12 +3,13 @@
 //! | file | calls |
 //! | --- | --- |
 //! | `tasks` | create, get, list, cancel, kill, delete |
-//! | `services` | get, list, delete; instances; endpoints |
+//! | `services` | get, list, put, delete; instances; endpoints |
 //! | `change` | plan, apply, why |
 //! | `logs` | what runs wrote, by pages or as it comes |
 //! | `fleet` | workers, domains |
 //! | `status` | the cluster as a whole, health, metrics |
 //! | `stream` | events as they come |
+//! | `tag` | `ETag` and `If-Match` |
 //!
 //! Invariant: every answer that refuses is of one catalogue, [`Code`], and says what to do.
 //!
@@ -21,9 +22,13 @@ mod refusal;
 mod services;
 mod status;
 mod stream;
+mod tag;
 mod tasks;
 
-use std::sync::{Arc, atomic::Ordering};
+use std::{
+    str::FromStr,
+    sync::{Arc, atomic::Ordering},
+};
 
 use axum::{
     Router,
@@ -88,7 +93,7 @@ fn calls() -> OpenApiRouter<Api> {
         .routes(routes!(change::why_task))
         .routes(routes!(logs::of_task))
         .routes(routes!(services::list))
-        .routes(routes!(services::get, services::delete))
+        .routes(routes!(services::get, services::put, services::delete))
         .routes(routes!(services::instances))
         .routes(routes!(services::instance))
         .routes(routes!(services::stop))
@@ -144,13 +149,19 @@ async fn admit(State(shared): State<Api>, request: Request, next: Next) -> Respo
         given.and_then(|given| given.to_str().ok()).and_then(|it| it.strip_prefix("Bearer "));
     if !given.is_some_and(|given| is_same(given.trim().as_bytes(), shared.token.as_bytes())) {
         let what = if given.is_some() { "this token is not the right one" } else { "no token" };
+        Counters::add(&shared.counters.refused, 1);
         return Refusal(Refused::new(Code::Unauthorized, what)).into_response();
     }
     let Some(_place) = Place::take(&shared) else {
         let message = format!("{REQUESTS_MAX} requests are being answered already");
+        Counters::add(&shared.counters.refused, 1);
         return Refusal(Refused::new(Code::TooMuch, message)).into_response();
     };
-    next.run(request).await
+    let answer = next.run(request).await;
+    if answer.status().is_client_error() || answer.status().is_server_error() {
+        Counters::add(&shared.counters.refused, 1);
+    }
+    answer
 }
 
 /// A request that is being answered.
@@ -213,18 +224,41 @@ struct Listing {
     phase: Option<String>,
 }
 
-/// One page of what is there, in the order of names.
-fn page<T>(listing: &Listing, all: impl Iterator<Item = (String, T)>) -> sterna_api::rest::Page<T> {
+impl Listing {
+    /// Whether what is in this phase is asked for.
+    fn is_in(&self, phase: &str) -> bool {
+        self.phase.as_deref().is_none_or(|wanted| wanted == phase)
+    }
+
+    /// A phase that there is not is a mistake, not an empty list.
+    fn check_phase(&self, words: &[&str]) -> Answer<()> {
+        match &self.phase {
+            Some(phase) if !words.contains(&phase.as_str()) => {
+                Err(bad(format!("phase: {phase:?} is none of {}", words.join(", "))))
+            }
+            Some(_) | None => Ok(()),
+        }
+    }
+}
+
+/// One page of what is there, in its order.
+fn page<K: Ord + FromStr + ToString, T>(
+    listing: &Listing,
+    all: impl Iterator<Item = (K, T)>,
+) -> Answer<sterna_api::rest::Page<T>> {
     let limit = usize::try_from(listing.limit.unwrap_or(100).clamp(1, 1_000)).unwrap_or(100);
-    let after = listing.after.as_deref().unwrap_or_default();
-    let mut rest = all.filter(|(name, _)| after.is_empty() || name.as_str() > after).peekable();
+    let after = listing.after.as_deref().filter(|after| !after.is_empty());
+    let after = after.map(K::from_str).transpose();
+    let after = after.map_err(|_| bad("after: it is not what a page gave as `next`"))?;
+    let is_left = |(key, _): &(K, T)| after.as_ref().is_none_or(|after| key > after);
+    let mut rest = all.filter(is_left).peekable();
     let (mut items, mut last) = (Vec::new(), None);
     while items.len() < limit
-        && let Some((name, item)) = rest.next()
+        && let Some((key, item)) = rest.next()
     {
         items.push(item);
-        last = Some(name);
+        last = Some(key);
     }
-    let next = if rest.peek().is_some() { last } else { None };
-    sterna_api::rest::Page { items, next }
+    let next = if rest.peek().is_some() { last.map(|last| last.to_string()) } else { None };
+    Ok(sterna_api::rest::Page { items, next })
 }

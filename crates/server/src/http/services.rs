@@ -2,13 +2,28 @@
 
 use axum::{
     Json,
-    extract::{Path, Query, State, rejection::QueryRejection},
+    extract::{
+        Path, Query, State,
+        rejection::{JsonRejection, QueryRejection},
+    },
+    response::Response,
 };
-use sterna_api::rest::{Done, EndpointView, InstanceView, Page, Refused, ServiceView};
+use serde_json::json;
+use sterna_api::{
+    rest::{Done, EndpointView, InstanceView, Page, PutService, Refused, ServiceView},
+    spec::{Source, read},
+};
 use sterna_engine::control::{Call, ServiceKey};
-use sterna_model::WorkKey;
+use sterna_model::{
+    WorkKey,
+    record::{Instance, InstancePhase},
+};
 
-use super::{Answer, Api, Listing, bad, name, namespace, not_found, page, refusal::changed};
+use super::{
+    Answer, Api, Listing, bad, name, namespace, not_found, page,
+    refusal::{Refusal, changed},
+    tag::{self, Matching, tagged},
+};
 use crate::{shared::Shared, views};
 
 fn service_key(space: &str, service: &str) -> Answer<ServiceKey> {
@@ -38,53 +53,97 @@ pub(super) async fn list(
         let view = views::service(&mirror, key)?;
         Some((view.name.clone(), view))
     });
-    Ok(Json(page(&listing, views)))
+    page(&listing, views).map(Json)
 }
 
 /// A service.
 #[utoipa::path(get, path = "/v1/namespaces/{namespace}/services/{name}", tag = "services",
     params(("namespace" = String, Path), ("name" = String, Path)),
-    responses((status = 200, body = ServiceView), (status = "4XX", body = Refused), (status = "5XX", body = Refused)))]
+    responses((status = 200, body = ServiceView, headers(("ETag" = String, description = "for `If-Match`"))),
+        (status = "4XX", body = Refused), (status = "5XX", body = Refused)))]
 pub(super) async fn get(
     State(shared): State<Api>,
     Path((space, service)): Path<(String, String)>,
-) -> Answer<Json<ServiceView>> {
+) -> Answer<Response> {
     let key = service_key(&space, &service)?;
     shared.lead()?;
-    let view = views::service(&shared.mirror(), &key);
-    view.map(Json).ok_or_else(|| not_found(&format!("service {service}")))
+    view(&shared, &key).ok_or_else(|| not_found(&format!("service {service}")))
+}
+
+fn view(shared: &Api, key: &ServiceKey) -> Option<Response> {
+    let mirror = shared.mirror();
+    let record = mirror.services.get(key)?;
+    Some(tagged(tag::of_service(record), views::service(&mirror, key)?))
+}
+
+/// Makes a service, or changes it to this spec.
+#[utoipa::path(put, path = "/v1/namespaces/{namespace}/services/{name}", tag = "services",
+    params(("namespace" = String, Path), ("name" = String, Path),
+        ("If-Match" = Option<String>, Header, description = "the `ETag` that was read: only if it is still so"),
+        ("If-None-Match" = Option<String>, Header, description = "`*`: only if there is none of the name")),
+    request_body = PutService,
+    responses((status = 200, body = ServiceView, headers(("ETag" = String, description = "for `If-Match`"))),
+        (status = "4XX", body = Refused), (status = "5XX", body = Refused)))]
+pub(super) async fn put(
+    State(shared): State<Api>,
+    Path((space, service)): Path<(String, String)>,
+    matching: Matching,
+    asked: Result<Json<PutService>, JsonRejection>,
+) -> Answer<Response> {
+    let Json(PutService { spec }) = asked?;
+    let key = service_key(&space, &service)?;
+    let text = json!({ "version": 1, "service": { service.as_str(): spec } }).to_string();
+    let specs = read(&[Source { name: "request.json", text: &text }]);
+    let specs = specs.map_err(|problems| Refusal::from(&problems))?;
+    let spec = specs.services.into_values().next();
+    let spec = spec.ok_or_else(|| bad("the spec holds no service"))?;
+    let only_if = matching.service(key.clone());
+    let answer = shared.desk.call_if(only_if, Call::PutService(key.clone(), spec)).await?;
+    changed(answer, &format!("service {service}"))?;
+    // Somebody may have deleted it since.
+    view(&shared, &key).ok_or_else(|| not_found(&format!("service {service}")))
 }
 
 /// Ends a service and all its instances.
 #[utoipa::path(delete, path = "/v1/namespaces/{namespace}/services/{name}", tag = "services",
-    params(("namespace" = String, Path), ("name" = String, Path)),
+    params(("namespace" = String, Path), ("name" = String, Path),
+        ("If-Match" = Option<String>, Header, description = "the `ETag` that was read: only if it is still so")),
     responses((status = 200, body = Done), (status = "4XX", body = Refused), (status = "5XX", body = Refused)))]
 pub(super) async fn delete(
     State(shared): State<Api>,
     Path((space, service)): Path<(String, String)>,
+    matching: Matching,
 ) -> Answer<Json<Done>> {
-    let answer = shared.desk.call(Call::DeleteService(service_key(&space, &service)?)).await?;
+    let key = service_key(&space, &service)?;
+    let only_if = matching.service(key.clone());
+    let answer = shared.desk.call_if(only_if, Call::DeleteService(key)).await?;
     Ok(Json(Done { changed: changed(answer, &format!("service {service}"))? }))
 }
 
 /// The instances of a service, in the order of their indices.
 #[utoipa::path(get, path = "/v1/namespaces/{namespace}/services/{name}/instances", tag = "services",
-    params(("namespace" = String, Path), ("name" = String, Path)),
+    params(("namespace" = String, Path), ("name" = String, Path), Listing),
     responses((status = 200, body = Page<InstanceView>), (status = "4XX", body = Refused), (status = "5XX", body = Refused)))]
 pub(super) async fn instances(
     State(shared): State<Api>,
     Path((space, service)): Path<(String, String)>,
+    listing: Result<Query<Listing>, QueryRejection>,
 ) -> Answer<Json<Page<InstanceView>>> {
+    let Query(listing) = listing?;
     let key = service_key(&space, &service)?;
+    listing.check_phase(&InstancePhase::ALL.map(InstancePhase::as_str))?;
     shared.lead()?;
     let mirror = shared.mirror();
-    let items: Vec<_> = views::instances(&mirror, &key)
-        .map(|(key, instance)| views::instance(&mirror, key, instance))
-        .collect();
-    if items.is_empty() && !mirror.services.contains_key(&key) {
+    let mut all = views::instances(&mirror, &key).peekable();
+    if all.peek().is_none() && !mirror.services.contains_key(&key) {
         return Err(not_found(&format!("service {service}")));
     }
-    Ok(Json(Page { items, next: None }))
+    let is_in = |(_, instance): &(_, &Instance)| listing.is_in(instance.phase().as_str());
+    let views = all.filter(is_in).map(|(key, instance)| {
+        let view = views::instance(&mirror, key, instance);
+        (view.index, view)
+    });
+    page(&listing, views).map(Json)
 }
 
 /// One instance.

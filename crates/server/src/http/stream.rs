@@ -22,8 +22,8 @@ use crate::{
     shared::Shared,
 };
 
-/// So many events are written at once.
-const AT_ONCE: usize = 256;
+/// So many events are written at once: this is what a reader that stops reading holds.
+const AT_ONCE: usize = 64;
 /// A reader that hears nothing for so long hears that.
 const BEAT: Duration = Duration::from_secs(15);
 
@@ -134,13 +134,7 @@ impl Reader {
                     self.next = next;
                     for event in &events {
                         if self.which.wants(event) {
-                            chunk.put_slice(b"id: ");
-                            chunk.put_slice(event.id.to_string().as_bytes());
-                            chunk.put_slice(b"\nevent: ");
-                            chunk.put_slice(event.kind.as_str().as_bytes());
-                            chunk.put_slice(b"\ndata: ");
-                            chunk.put_slice(&event.json);
-                            chunk.put_slice(b"\n\n");
+                            chunk.put_slice(&event.frame);
                         }
                     }
                     if !chunk.is_empty() {

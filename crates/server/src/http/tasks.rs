@@ -24,6 +24,7 @@ use tokio::time::{Instant, timeout_at};
 use super::{
     Answer, Api, Listing, bad, namespace, not_found, page,
     refusal::{Refusal, changed},
+    tag::{self, Matching, tagged},
     task_key,
 };
 use crate::views;
@@ -39,23 +40,18 @@ pub(super) async fn list(
 ) -> Answer<Json<Page<TaskView>>> {
     let Query(listing) = listing?;
     let space = namespace(&space)?;
-    if let Some(phase) = &listing.phase
-        && !TaskPhase::ALL.iter().any(|known| known.as_str() == phase)
-    {
-        let words = TaskPhase::ALL.map(TaskPhase::as_str).join(", ");
-        return Err(bad(format!("phase: {phase:?} is none of {words}")));
-    }
+    listing.check_phase(&TaskPhase::ALL.map(TaskPhase::as_str))?;
     shared.lead()?;
     let mirror = shared.mirror();
-    let tasks = mirror.tasks.iter().filter(|(key, (task, _))| {
-        let is_in = listing.phase.as_ref().is_none_or(|phase| task.phase().as_str() == phase);
-        key.namespace == space && is_in
-    });
+    let tasks = mirror
+        .tasks
+        .iter()
+        .filter(|(key, (task, _))| key.namespace == space && listing.is_in(task.phase().as_str()));
     let views = tasks.map(|(key, (task, spec))| {
         let view = views::task(&mirror, key, task, spec);
         (view.name.clone(), view)
     });
-    Ok(Json(page(&listing, views)))
+    page(&listing, views).map(Json)
 }
 
 /// Makes a task. Asked for again with the same incarnation, it is the same one.
@@ -85,7 +81,8 @@ pub(super) async fn create(
     let is_new = changed(answer, &format!("task {name}"))?;
     let status = if is_new { StatusCode::CREATED } else { StatusCode::OK };
     let view = view(&shared, &key).ok_or_else(|| not_found(&format!("task {name}")))?;
-    Ok((status, Json(view)).into_response())
+    let tag = tag::named(&view.incarnation);
+    Ok((status, tagged(tag, view)).into_response())
 }
 
 fn view(shared: &Api, key: &WorkKey) -> Option<TaskView> {
@@ -106,12 +103,12 @@ pub(super) struct Waiting {
 /// A task; waits for its end if that is asked for.
 #[utoipa::path(get, path = "/v1/namespaces/{namespace}/tasks/{name}", tag = "tasks",
     params(("namespace" = String, Path), ("name" = String, Path), Waiting),
-    responses((status = 200, body = TaskView), (status = "4XX", body = Refused), (status = "5XX", body = Refused)))]
+    responses((status = 200, body = TaskView, headers(("ETag" = String, description = "for `If-Match`"))), (status = "4XX", body = Refused), (status = "5XX", body = Refused)))]
 pub(super) async fn get(
     State(shared): State<Api>,
     Path((space, name)): Path<(String, String)>,
     waiting: Result<Query<Waiting>, QueryRejection>,
-) -> Answer<Json<TaskView>> {
+) -> Answer<Response> {
     let Query(Waiting { wait_s }) = waiting?;
     let key = task_key(&space, &name)?;
     shared.lead()?;
@@ -119,49 +116,64 @@ pub(super) async fn get(
     loop {
         let change = shared.changed(&key);
         let view = view(&shared, &key).ok_or_else(|| not_found(&format!("task {name}")))?;
-        let Some(until) = until.filter(|_| view.end.is_none()) else { return Ok(Json(view)) };
+        let tag = tag::named(&view.incarnation);
+        let Some(until) = until.filter(|_| view.end.is_none()) else {
+            return Ok(tagged(tag, view));
+        };
         match timeout_at(until, change).await {
             Ok(Ok(())) => {}
             Ok(Err(_)) => {
                 return Err(Refusal(Refused::new(Code::NotReady, "this server is ending")));
             }
-            Err(_) => return Ok(Json(view)),
+            Err(_) => return Ok(tagged(tag, view)),
         }
     }
 }
 
 /// Ends a task: it will not run, or not go on.
 #[utoipa::path(post, path = "/v1/namespaces/{namespace}/tasks/{name}/cancel", tag = "tasks",
-    params(("namespace" = String, Path), ("name" = String, Path)),
+    params(("namespace" = String, Path), ("name" = String, Path),
+        ("If-Match" = Option<String>, Header, description = "the `ETag` that was read: only this task is meant")),
     responses((status = 200, body = Done), (status = "4XX", body = Refused), (status = "5XX", body = Refused)))]
 pub(super) async fn cancel(
     State(shared): State<Api>,
     Path((space, name)): Path<(String, String)>,
+    matching: Matching,
 ) -> Answer<Json<Done>> {
-    let answer = shared.desk.call(Call::CancelTask(task_key(&space, &name)?)).await?;
+    let key = task_key(&space, &name)?;
+    let only_if = matching.task(key.clone());
+    let answer = shared.desk.call_if(only_if, Call::CancelTask(key)).await?;
     Ok(Json(Done { changed: changed(answer, &format!("task {name}"))? }))
 }
 
 /// Kills whatever runs of a task, at once.
 #[utoipa::path(post, path = "/v1/namespaces/{namespace}/tasks/{name}/kill", tag = "tasks",
-    params(("namespace" = String, Path), ("name" = String, Path)),
+    params(("namespace" = String, Path), ("name" = String, Path),
+        ("If-Match" = Option<String>, Header, description = "the `ETag` that was read: only this task is meant")),
     responses((status = 200, body = Done), (status = "4XX", body = Refused), (status = "5XX", body = Refused)))]
 pub(super) async fn kill(
     State(shared): State<Api>,
     Path((space, name)): Path<(String, String)>,
+    matching: Matching,
 ) -> Answer<Json<Done>> {
-    let answer = shared.desk.call(Call::Kill(task_key(&space, &name)?)).await?;
+    let key = task_key(&space, &name)?;
+    let only_if = matching.task(key.clone());
+    let answer = shared.desk.call_if(only_if, Call::Kill(key)).await?;
     Ok(Json(Done { changed: changed(answer, &format!("task {name}"))? }))
 }
 
 /// Forgets a task that is over. Its name stays taken for 7 days.
 #[utoipa::path(delete, path = "/v1/namespaces/{namespace}/tasks/{name}", tag = "tasks",
-    params(("namespace" = String, Path), ("name" = String, Path)),
+    params(("namespace" = String, Path), ("name" = String, Path),
+        ("If-Match" = Option<String>, Header, description = "the `ETag` that was read: only this task is meant")),
     responses((status = 200, body = Done), (status = "4XX", body = Refused), (status = "5XX", body = Refused)))]
 pub(super) async fn delete(
     State(shared): State<Api>,
     Path((space, name)): Path<(String, String)>,
+    matching: Matching,
 ) -> Answer<Json<Done>> {
-    let answer = shared.desk.call(Call::DeleteTask(task_key(&space, &name)?)).await?;
+    let key = task_key(&space, &name)?;
+    let only_if = matching.task(key.clone());
+    let answer = shared.desk.call_if(only_if, Call::DeleteTask(key)).await?;
     Ok(Json(Done { changed: changed(answer, &format!("task {name}"))? }))
 }

@@ -24,7 +24,7 @@ mod words;
 use std::sync::Arc;
 
 use prost::Message;
-use sterna_engine::control::{Record, RecordKey, ServiceKey, Stage};
+use sterna_engine::control::{Record, RecordKey, ServiceKey, ServiceRecord, Stage};
 use sterna_model::{Name, Namespace, Work, WorkKey};
 use sterna_store::cluster::{self, CLUSTER_KEY, Cluster};
 use sterna_wire::convert::{FieldError, Word};
@@ -83,7 +83,7 @@ fn of_work(key: &WorkKey, kind: &str) -> String {
 /// A record in bytes. What the store is stands in the record of the cluster.
 pub(crate) fn encode(record: &Record, cluster: &Cluster) -> Vec<u8> {
     match record {
-        Record::Service(record) => words::Service::of(record).encode_to_vec(),
+        Record::Service(record) => encode_service(record),
         Record::Instance(instance) => words::Instance::of(instance).encode_to_vec(),
         Record::Task(task, spec) => {
             words::Task::of(&(task.clone(), Arc::clone(spec))).encode_to_vec()
@@ -102,6 +102,11 @@ pub(crate) fn encode(record: &Record, cluster: &Cluster) -> Vec<u8> {
             Cluster { stage, ..*cluster }.to_string().into_bytes()
         }
     }
+}
+
+/// A service in bytes.
+pub(crate) fn encode_service(record: &ServiceRecord) -> Vec<u8> {
+    words::Service::of(record).encode_to_vec()
 }
 
 /// The record under a key; `None` for what is none of a leader's records.

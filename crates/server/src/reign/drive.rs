@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, pin::Pin, sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use sterna_api::rest::EventKind;
+use sterna_api::rest::{Code, EventKind, Refused};
 use sterna_engine::{
     Effect, Input, Leader,
     control::{self, Answer, CallId, Callback, Called, ParcelId},
@@ -71,7 +71,7 @@ struct Reigning<'a> {
     streams: BTreeMap<StreamId, Sender<FromLeader>>,
     /// Where each machine was heard last.
     heard: BTreeMap<Lock, (StreamId, Incarnation)>,
-    calls: BTreeMap<CallId, oneshot::Sender<Answer>>,
+    calls: BTreeMap<CallId, oneshot::Sender<Result<Answer, Refused>>>,
     calls_made: u64,
     asides: BTreeMap<u64, oneshot::Sender<Bytes>>,
     asides_made: u64,
@@ -218,7 +218,7 @@ impl Reigning<'_> {
             Effect::Answer(id, answer) => {
                 if let Some(reply) = self.calls.remove(&id) {
                     // Who no longer waits needs no answer.
-                    drop(reply.send(answer));
+                    drop(reply.send(Ok(answer)));
                 }
             }
             Effect::Callback(callback) => self.call_back(callback),
@@ -280,7 +280,13 @@ impl Reigning<'_> {
 
     fn take(&mut self, post: Post) {
         match post {
-            Post::Call(call, reply) => {
+            Post::Call(call, only_if, reply) => {
+                if only_if.is_some_and(|holds| !holds(&self.leader)) {
+                    let why = "it is not what If-Match or If-None-Match asks for";
+                    // Who no longer waits needs no answer.
+                    drop(reply.send(Err(Refused::new(Code::HasChanged, why))));
+                    return;
+                }
                 self.calls_made += 1;
                 let id = CallId(self.calls_made);
                 self.calls.insert(id, reply);

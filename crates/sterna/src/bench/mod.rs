@@ -6,6 +6,7 @@
 #[cfg(any(feature = "etcd", feature = "postgres"))]
 mod bare;
 mod consensus;
+mod control;
 mod converge;
 mod cron;
 #[cfg(feature = "etcd")]
@@ -29,6 +30,7 @@ pub(crate) struct Args {
 #[derive(Debug, clap::Subcommand)]
 enum Bench {
     Consensus(consensus::Args),
+    Control(control::Args),
     Converge(converge::Args),
     Cron(cron::Args),
     Placement(placement::Args),
@@ -39,6 +41,7 @@ enum Bench {
 pub(crate) fn run(args: Args) -> anyhow::Result<()> {
     match args.bench {
         Bench::Consensus(args) => consensus::run(args),
+        Bench::Control(args) => control::run(args),
         Bench::Converge(args) => converge::run(args),
         Bench::Cron(args) => cron::run(args),
         Bench::Placement(args) => placement::run(args),

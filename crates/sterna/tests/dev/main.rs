@@ -1,7 +1,9 @@
 //! `sterna dev` with real processes: commands as people type them, and what becomes of everything when
 //! something is killed.
 
+mod api;
 mod commands;
+mod crowd;
 mod deaths;
 mod place;
 mod storm;

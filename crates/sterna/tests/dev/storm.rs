@@ -29,14 +29,15 @@ fn rounds() -> u32 {
     if env::var_os("STERNA_LONG").is_some() { 100 } else { 8 }
 }
 
-struct Place {
+/// A directory with a server of its own.
+pub(crate) struct Place {
     path: PathBuf,
-    address: String,
+    pub(crate) address: String,
 }
 
 impl Place {
-    fn new() -> Self {
-        let path = env::temp_dir().join(format!("sterna-storm-{}", std::process::id()));
+    pub(crate) fn new(name: &str) -> Self {
+        let path = env::temp_dir().join(format!("sterna-{name}-{}", std::process::id()));
         drop(fs::remove_dir_all(&path));
         fs::create_dir_all(&path).expect("a directory for the test");
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
@@ -51,16 +52,20 @@ impl Place {
         command.stderr(log.expect("a log")).spawn().expect("it starts")
     }
 
-    fn server(&self) -> Child {
+    pub(crate) fn server(&self) -> Child {
         self.start(
             "server.log",
             &["server", "--make", "--data", "server", "--listen", &self.address],
         )
     }
 
-    fn client(&self) -> Client {
+    pub(crate) fn client(&self) -> Client {
+        Client::new(self.address.clone(), self.token())
+    }
+
+    pub(crate) fn token(&self) -> String {
         let token = fs::read_to_string(self.path.join("server/admin.token")).unwrap_or_default();
-        Client::new(self.address.clone(), token.trim())
+        token.trim().to_owned()
     }
 }
 
@@ -121,7 +126,7 @@ fn block_on<T>(future: impl Future<Output = T>) -> T {
 
 #[test]
 fn nothing_acknowledged_is_lost_and_nothing_runs_twice_when_the_server_is_killed() {
-    let place = Arc::new(Place::new());
+    let place = Arc::new(Place::new("storm"));
     let mut server = place.server();
     let join = place.address.clone();
     let mut worker =

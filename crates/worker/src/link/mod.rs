@@ -15,6 +15,7 @@
 //! | `remark.rs` | what people are told, and how often |
 //! | `payload.rs` | work, ends, progress and facts, as they stand in messages |
 //! | `table.rs` | what the next life must know, on the disk |
+//! | `rehearsal.rs` | a worker whose containers are only said to be there |
 //! | `mailbox.rs`, `check.rs`, `asides.rs`, `driver.rs` | what acts |
 //!
 //! Invariant: the link's thread never makes the thread of the containers wait.
@@ -28,6 +29,7 @@ mod driver;
 mod keeper;
 mod mailbox;
 mod payload;
+pub mod rehearsal;
 mod remark;
 mod table;
 

@@ -1,0 +1,344 @@
+//! `sterna bench control`: a whole server under tasks, with workers that only say that they run them.
+//!
+//! ```text
+//!   clients ──REST──▶ server (its own process, embedded store) ◀══links══ workers without containers
+//!   └──────────────── all in this process: a task's way is timed by one clock ────────────────┘
+//! ```
+
+use std::{
+    collections::HashMap,
+    fs,
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use anyhow::Context;
+use http::Method;
+use serde_json::{Value, json};
+use sterna_api::{
+    client::Client,
+    rest::{CreateTask, Status, TaskView},
+};
+use sterna_model::{
+    Amounts, Bytes, Countables, DirectoryId, Incarnation, Lock, MachineId, Millicores, Name,
+    WallTime, WorkKey,
+};
+use sterna_worker::link::{
+    Description,
+    rehearsal::{Audience, rehearse},
+};
+use tokio::{
+    task::JoinSet,
+    time::{sleep, sleep_until},
+};
+
+use super::report::{Report, quantile, rounded};
+use crate::{child, clock, out, remote};
+
+/// Measure how many tasks a server takes, starts and ends in a second
+///
+/// A server as a process of its own on an embedded store, every commit durable; workers on real links
+/// over loopback that say of every run that it began and ended well. First as many tasks as the
+/// clients can make, until the end of each is recorded; then tasks at an even pace, and how long each
+/// takes until its worker has it. Beside it, how many requests the same clients get answered that
+/// touch nothing.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// How many tasks are made as fast as they can be
+    #[arg(long, default_value_t = 40_000, value_parser = clap::value_parser!(u32).range(100..=10_000_000))]
+    tasks: u32,
+    /// How many clients make them, each with a connection of its own
+    #[arg(long, default_value_t = 128, value_parser = clap::value_parser!(u32).range(1..=4_096))]
+    clients: u32,
+    /// How many workers
+    #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    workers: u32,
+    /// How many tasks a second are made at an even pace
+    #[arg(long, default_value_t = 500, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    rate: u32,
+    /// For how many seconds
+    #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=3_600))]
+    seconds: u32,
+    /// Where the server keeps its files; removed at the end
+    #[arg(long)]
+    data: Option<PathBuf>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(args: Args) -> anyhow::Result<()> {
+    let name = format!("sterna-bench-control-{}", std::process::id());
+    let path = args.data.clone().unwrap_or_else(|| std::env::temp_dir().join(name));
+    anyhow::ensure!(!path.exists(), "{} is there already: name another place", path.display());
+    remote::directory(&path)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    let measured = runtime.context("cannot wait for anything")?.block_on(measure(&args, &path));
+    let removed = fs::remove_dir_all(&path);
+    let report = measured?;
+    removed.with_context(|| format!("cannot remove {}", path.display()))?;
+    let text = if args.json { report.json("control").to_string() } else { table(&report) };
+    out::answer(&text)?;
+    Ok(())
+}
+
+/// What the workers have seen so far.
+#[derive(Debug, Default)]
+struct Seen {
+    /// When each task was begun, by its name.
+    begun: Mutex<HashMap<String, Instant>>,
+    recorded: AtomicUsize,
+}
+
+struct Watcher(Arc<Seen>);
+
+impl Audience for Watcher {
+    fn begins(&mut self, key: &WorkKey) {
+        let key = key.to_string();
+        let name = key.rsplit('/').next().unwrap_or_default().to_owned();
+        let mut begun = self.0.begun.lock().unwrap_or_else(PoisonError::into_inner);
+        begun.insert(name, clock::instant());
+    }
+
+    fn is_recorded(&mut self) {
+        self.0.recorded.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn says(&mut self, _: &str) {}
+}
+
+/// A server and its workers; they end with it.
+struct Ground {
+    address: SocketAddr,
+    token: String,
+    seen: Arc<Seen>,
+    /// They work for as long as they are here.
+    _workers: JoinSet<()>,
+    /// It ends when its standard input is closed.
+    server: tokio::process::Child,
+}
+
+async fn measure(args: &Args, data: &Path) -> anyhow::Result<Report> {
+    let progress = out::Progress::new();
+    progress.say("starts a server");
+    let mut ground = Ground::new(data, args.workers).await?;
+    let measured = ground.measure(args, &progress).await;
+    // Nothing of it is needed any more, however it ends.
+    drop(ground.server.kill().await);
+    measured
+}
+
+impl Ground {
+    async fn measure(&self, args: &Args, progress: &out::Progress) -> anyhow::Result<Report> {
+        progress.say("asks for nothing");
+        let requests = self.requests(args.clients, args.tasks).await?;
+        progress.say(&format!("makes {} tasks", args.tasks));
+        let before = self.decided().await?;
+        let took = self.storm(args.clients, args.tasks).await?;
+        let decided = self.decided().await? - before;
+        progress.say(&format!("makes {} tasks a second for {} s", args.rate, args.seconds));
+        let mut ways = self.pace(args.rate, args.seconds).await?;
+        let tasks = f64::from(args.tasks);
+        let mut report = Report::default();
+        let mut figure = |name: &str, value: f64| {
+            report.figures.insert(name.to_owned(), rounded(value));
+        };
+        figure("tasks_per_s", tasks / took.as_secs_f64());
+        figure("leader_us_per_task", decided / tasks);
+        figure("submit_to_started_ms_p50", quantile(&mut ways, 0.5));
+        figure("submit_to_started_ms_p99", quantile(&mut ways, 0.99));
+        report.floor.insert("requests_per_s".to_owned(), rounded(requests));
+        let ratio = tasks / took.as_secs_f64() / requests;
+        report.ratios.insert("tasks_over_requests".to_owned(), rounded(ratio));
+        Ok(report)
+    }
+
+    async fn new(data: &Path, workers: u32) -> anyhow::Result<Self> {
+        let (server, address) = child::server(data, SocketAddr::from(([127, 0, 0, 1], 0))).await?;
+        let token = fs::read_to_string(data.join(sterna_server::TOKEN_FILE));
+        let token = token.context("the server has no token")?.trim().to_owned();
+        let seen = Arc::new(Seen::default());
+        let mut joined = JoinSet::new();
+        for number in 1..=workers {
+            let name = Name::new(&format!("bench-{number}"))?;
+            let server = address.to_string().parse()?;
+            let lock = Lock {
+                directory: DirectoryId::from_parts(WallTime::EPOCH, tail(number)),
+                machine: MachineId::from_bytes([7; 16])?,
+            };
+            let life = Incarnation { lock, life: 1 };
+            let mut watcher = Watcher(Arc::clone(&seen));
+            let description = Description { amounts: plenty(), ..Description::default() };
+            joined.spawn(async move {
+                rehearse(server, name, life, description, &mut watcher).await;
+            });
+        }
+        let ground = Self { address, token, seen, _workers: joined, server };
+        ground.wait_for(workers as usize).await?;
+        Ok(ground)
+    }
+
+    fn client(&self) -> Client {
+        Client::new(self.address.to_string(), self.token.clone())
+    }
+
+    async fn wait_for(&self, workers: usize) -> anyhow::Result<()> {
+        let mut client = self.client();
+        let until = clock::instant() + Duration::from_secs(30);
+        while clock::instant() < until {
+            let status: Status = client.get("/v1/status").await?;
+            if status.takes_work && status.workers.get("healthy") == Some(&workers) {
+                return Ok(());
+            }
+            sleep(Duration::from_millis(20)).await;
+        }
+        anyhow::bail!("the workers were not all healthy within 30 s");
+    }
+
+    /// How long the leader has taken to decide so far, in microseconds.
+    async fn decided(&self) -> anyhow::Result<f64> {
+        let mut lines = self.client().lines("/metrics").await?;
+        while let Some(line) = lines.next().await? {
+            let line = String::from_utf8_lossy(&line);
+            if let Some(value) = line.strip_prefix("sterna_decide_microseconds_total ") {
+                return value.trim().parse().context("the metrics cannot be read");
+            }
+        }
+        anyhow::bail!("the server does not tell how long its leader decides");
+    }
+
+    /// Requests per second that touch nothing.
+    async fn requests(&self, clients: u32, count: u32) -> anyhow::Result<f64> {
+        let began = clock::instant();
+        self.crowd(clients, count, |mut client, _| async move {
+            drop(client.lines("/healthz").await?.next().await?);
+            Ok(client)
+        })
+        .await?;
+        Ok(f64::from(count) / began.elapsed().as_secs_f64())
+    }
+
+    /// Makes tasks as fast as it can, and waits until the end of each is recorded.
+    async fn storm(&self, clients: u32, count: u32) -> anyhow::Result<Duration> {
+        let began = clock::instant();
+        self.crowd(clients, count, |mut client, number| async move {
+            create(&mut client, format!("storm-{number}")).await?;
+            Ok(client)
+        })
+        .await?;
+        self.until_recorded(count as usize).await?;
+        Ok(began.elapsed())
+    }
+
+    /// So many clients, which share so many calls.
+    async fn crowd<F: Future<Output = anyhow::Result<Client>> + Send + 'static>(
+        &self,
+        clients: u32,
+        count: u32,
+        call: impl Fn(Client, u32) -> F + Copy + Send + 'static,
+    ) -> anyhow::Result<()> {
+        let mut crowd = JoinSet::new();
+        for first in 0..clients {
+            let mut client = self.client();
+            crowd.spawn(async move {
+                for number in (first..count).step_by(clients as usize) {
+                    client = call(client, number).await?;
+                }
+                anyhow::Ok(())
+            });
+        }
+        while let Some(done) = crowd.join_next().await {
+            done??;
+        }
+        Ok(())
+    }
+
+    async fn until_recorded(&self, count: usize) -> anyhow::Result<()> {
+        let mut before = (0, clock::instant());
+        loop {
+            let recorded = self.seen.recorded.load(Ordering::Relaxed);
+            if recorded >= count {
+                return Ok(());
+            }
+            if recorded != before.0 {
+                before = (recorded, clock::instant());
+            }
+            let is_stuck = before.1.elapsed() > Duration::from_secs(30);
+            anyhow::ensure!(!is_stuck, "of {count} tasks only {recorded} came to their end");
+            sleep(Duration::from_millis(1)).await;
+        }
+    }
+
+    /// Makes tasks at an even pace; gives how many milliseconds each took until its worker had it.
+    async fn pace(&self, rate: u32, seconds: u32) -> anyhow::Result<Vec<f64>> {
+        let count = rate * seconds;
+        let done = self.seen.recorded.load(Ordering::Relaxed);
+        let began = tokio::time::Instant::now();
+        let mut idle = Vec::new();
+        let mut calls = JoinSet::new();
+        let mut submitted = Vec::new();
+        for number in 0..count {
+            sleep_until(began + Duration::from_secs(1) * number / rate).await;
+            while let Some(done) = calls.try_join_next() {
+                idle.push(done??);
+            }
+            let mut client = idle.pop().unwrap_or_else(|| self.client());
+            let name = format!("pace-{number}");
+            submitted.push((name.clone(), clock::instant()));
+            calls.spawn(async move {
+                create(&mut client, name).await?;
+                anyhow::Ok(client)
+            });
+        }
+        while let Some(done) = calls.join_next().await {
+            done??;
+        }
+        self.until_recorded(done + count as usize).await?;
+        let begun = self.seen.begun.lock().unwrap_or_else(PoisonError::into_inner);
+        let way = |(name, at): (String, Instant)| {
+            let begun = begun.get(&name).with_context(|| format!("{name} never began"))?;
+            Ok(begun.duration_since(at).as_secs_f64() * 1_000.0)
+        };
+        submitted.into_iter().map(way).collect()
+    }
+}
+
+async fn create(client: &mut Client, name: String) -> anyhow::Result<()> {
+    let spec = json!({ "run": ["true"], "memory": "1MiB", "cpu": 0.01 });
+    let asked = CreateTask { name, spec, incarnation: None };
+    let path = "/v1/namespaces/default/tasks";
+    client.call::<TaskView>(Method::POST, path, Some(&asked)).await?;
+    Ok(())
+}
+
+/// What tells one worker from the others.
+fn tail(number: u32) -> [u8; 10] {
+    let mut bytes = [0; 10];
+    bytes[6..].copy_from_slice(&number.to_be_bytes());
+    bytes
+}
+
+/// More than any bench takes.
+fn plenty() -> Amounts {
+    Amounts {
+        cpu: Millicores::new(1_000_000),
+        memory: Bytes::new(1 << 40),
+        disk: Bytes::new(1 << 50),
+        containers: 1_000_000,
+        countables: Countables::default(),
+    }
+}
+
+fn table(report: &Report) -> String {
+    let shown = |value: Option<&Value>| value.map_or("-".to_owned(), Value::to_string);
+    let mut text = format!("{:<28}{:>12}", "", "measured");
+    for (name, value) in report.figures.iter().chain(&report.floor).chain(&report.ratios) {
+        text += &format!("\n{name:<28}{:>12}", shown(Some(value)));
+    }
+    text
+}

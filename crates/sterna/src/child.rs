@@ -1,0 +1,53 @@
+//! A server as a process of its own, that ends with this one.
+
+use std::{fs, net::SocketAddr, path::Path, process::Stdio, time::Duration};
+
+use anyhow::Context;
+use tokio::{
+    io::{AsyncBufReadExt, BufReader},
+    process::{Child, Command},
+    time::timeout,
+};
+
+use crate::exit;
+
+/// How long a server may take until it can be asked.
+const READY_WITHIN: Duration = Duration::from_secs(30);
+
+/// This same program, in a process group of its own: Ctrl-C is for this one alone. What it says goes to
+/// a file of the data directory; it ends when its standard input does.
+pub(crate) fn command(data: &Path, log: &str) -> anyhow::Result<Command> {
+    let program = std::env::current_exe().context("this program cannot be found")?;
+    let path = data.join(log);
+    let log = fs::OpenOptions::new().create(true).append(true).open(&path);
+    let log = log.with_context(|| format!("cannot write to {}", path.display()))?;
+    let mut command = Command::new(program);
+    command.stdin(Stdio::piped()).stderr(log).process_group(0);
+    Ok(command)
+}
+
+/// Starts a server that listens there, on a store of its own, and waits until it can be asked.
+pub(crate) async fn server(data: &Path, listen: SocketAddr) -> anyhow::Result<(Child, SocketAddr)> {
+    let mut command = command(data, "server.log")?;
+    command.arg("server").arg("--make").arg("--data").arg(data);
+    command.arg("--listen").arg(listen.to_string()).arg("--until-eof");
+    command.stdout(Stdio::piped());
+    let mut server = command.spawn().context("cannot start the server")?;
+    let stdout = server.stdout.take().context("the server has no output")?;
+    let mut said = String::new();
+    let mut stdout = BufReader::new(stdout);
+    let read = timeout(READY_WITHIN, stdout.read_line(&mut said)).await;
+    if !matches!(read, Ok(Ok(1..))) {
+        let log = data.join("server.log");
+        // It says why, and that is all there is to say.
+        let why = fs::read_to_string(&log).unwrap_or_default();
+        let why = why.lines().rev().take(4).collect::<Vec<_>>();
+        let why = why.into_iter().rev().collect::<Vec<_>>().join("\n  ");
+        drop(server.kill().await);
+        let error =
+            anyhow::anyhow!("the server did not start; {} ends with\n  {why}", log.display());
+        return Err(exit::coded(exit::TRY_AGAIN)(error));
+    }
+    let address = said.trim().parse().context("the server does not say where it listens")?;
+    Ok((server, address))
+}

@@ -1,0 +1,44 @@
+//! `sterna bench control`: its answer, and that nothing is left of it.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on says where")]
+
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+fn bench(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_sterna"))
+        .args(["bench", "control"])
+        .args(arguments)
+        .output()
+        .unwrap()
+}
+
+#[test]
+fn every_task_comes_to_its_end_and_the_json_has_the_form_of_every_bench() {
+    let place = std::env::temp_dir().join(format!("sterna-bench-control-{}", std::process::id()));
+    let data = place.to_str().unwrap();
+    let short = ["--tasks", "1000", "--rate", "100", "--seconds", "1", "--workers", "3"];
+    let output = bench(&[&short[..], &["--data", data, "--json"]].concat());
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    assert_eq!(said, "");
+    let json: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(json["bench"], "control");
+    let figure = |name: &str| json["figures"][name].as_f64().unwrap();
+    assert!(figure("tasks_per_s") > 0.0, "{json}");
+    assert!(figure("leader_us_per_task") > 0.0, "{json}");
+    let (middle, most) = (figure("submit_to_started_ms_p50"), figure("submit_to_started_ms_p99"));
+    assert!(0.0 < middle && middle <= most, "{json}");
+    assert!(json["floor"]["requests_per_s"].as_f64().unwrap() > 0.0, "{json}");
+    // Beside whatever else runs: a task costs a hundred bare requests at most.
+    assert!(json["ratios"]["tasks_over_requests"].as_f64().unwrap() > 0.01, "{json}");
+    assert!(!place.exists(), "its files are gone");
+}
+
+#[test]
+fn a_place_that_is_in_use_is_refused() {
+    let output = bench(&["--data", "/"]);
+    assert!(!output.status.success());
+    assert!(String::from_utf8_lossy(&output.stderr).contains("/ is there already"));
+}

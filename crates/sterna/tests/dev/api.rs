@@ -1,0 +1,164 @@
+//! The API, as a client speaks it that knows HTTP alone.
+
+use std::{
+    io::{Read, Write},
+    net::TcpStream,
+};
+
+use serde_json::{Value, json};
+
+use crate::{
+    place::{LONG, wait_until},
+    storm::Place,
+};
+
+/// A server without workers; what is asked of it waits.
+struct Api {
+    place: Place,
+    server: std::process::Child,
+}
+
+/// An answer.
+struct Said {
+    status: u16,
+    tag: Option<String>,
+    body: Value,
+    text: String,
+}
+
+impl Api {
+    fn start(name: &str) -> Self {
+        let place = Place::new(name);
+        let server = place.server();
+        let api = Self { place, server };
+        let is_ready = || {
+            // It may not listen yet.
+            TcpStream::connect(&api.place.address).is_ok()
+                && api.ask("GET", "/readyz", &[], None).status == 200
+        };
+        wait_until("the server leads", LONG, is_ready);
+        api
+    }
+
+    fn ask(&self, method: &str, path: &str, headers: &[&str], body: Option<&Value>) -> Said {
+        let body = body.map(Value::to_string).unwrap_or_default();
+        let token = self.place.token();
+        let mut request = format!(
+            "{method} {path} HTTP/1.1\r\nHost: sterna\r\nConnection: close\r\n\
+             Authorization: Bearer {token}\r\nContent-Type: application/json\r\n\
+             Content-Length: {}\r\n",
+            body.len()
+        );
+        for header in headers {
+            request += &format!("{header}\r\n");
+        }
+        request += &format!("\r\n{body}");
+        let mut socket = TcpStream::connect(&self.place.address).expect("the server listens");
+        socket.write_all(request.as_bytes()).expect("it reads");
+        let mut answer = String::new();
+        socket.read_to_string(&mut answer).expect("it answers");
+        let (head, text) = answer.split_once("\r\n\r\n").expect("an answer of HTTP");
+        let status = head.split(' ').nth(1).and_then(|status| status.parse().ok());
+        let tag = head.lines().find_map(|line| line.strip_prefix("etag: "));
+        Said {
+            status: status.expect("a status"),
+            tag: tag.map(str::to_owned),
+            body: serde_json::from_str(text).unwrap_or_default(),
+            text: text.to_owned(),
+        }
+    }
+}
+
+impl Drop for Api {
+    fn drop(&mut self) {
+        drop(self.server.kill());
+        drop(self.server.wait());
+    }
+}
+
+const WEB: &str = "/v1/namespaces/default/services/web";
+const TASKS: &str = "/v1/namespaces/default/tasks";
+
+fn web(instances: u32) -> Value {
+    json!({ "spec": { "run": ["sleep", "1000"], "instances": instances } })
+}
+
+#[test]
+fn a_service_is_changed_only_by_who_has_read_what_it_is() {
+    let api = Api::start("tags");
+    let is_new = ["If-None-Match: *"];
+    let made = api.ask("PUT", WEB, &is_new, Some(&web(1)));
+    assert_eq!(made.status, 200, "{}", made.text);
+    let first = made.tag.expect("a tag");
+    let again = api.ask("PUT", WEB, &is_new, Some(&web(2)));
+    assert_eq!((again.status, &again.body["code"]), (412, &json!("has-changed")), "{}", again.text);
+    assert_eq!(api.ask("GET", WEB, &[], None).tag.as_ref(), Some(&first), "nothing was changed");
+    let read = format!("If-Match: {first}");
+    let changed = api.ask("PUT", WEB, &[&read], Some(&web(3)));
+    assert_eq!((changed.status, &changed.body["instances"]), (200, &json!(3)), "{}", changed.text);
+    let second = changed.tag.expect("a tag");
+    assert_ne!(first, second);
+    for method in ["PUT", "DELETE"] {
+        let late = api.ask(method, WEB, &[&read], Some(&web(4)));
+        assert_eq!((late.status, &late.body["code"]), (412, &json!("has-changed")), "{method}");
+    }
+    let any = api.ask("PUT", WEB, &["If-Match: \"other\", *"], Some(&web(4)));
+    assert_eq!(any.status, 200, "{}", any.text);
+    let back = api.ask("PUT", WEB, &[], Some(&web(3)));
+    assert_eq!(back.tag.as_ref(), Some(&second), "the same spec has the same tag");
+    let strange = api.ask("PUT", WEB, &["If-None-Match: \"x\""], Some(&web(3)));
+    assert_eq!(strange.status, 400, "{}", strange.text);
+    let gone = api.ask("DELETE", WEB, &[&format!("If-Match: {second}")], None);
+    assert_eq!(gone.status, 200, "{}", gone.text);
+    let none = api.ask("PUT", WEB, &["If-Match: *"], Some(&web(1)));
+    assert_eq!(none.status, 412, "there is nothing that it could be");
+}
+
+#[test]
+fn a_task_is_ended_only_if_it_is_the_one_that_was_read() {
+    let api = Api::start("incarnations");
+    let asked = json!({ "name": "t", "spec": { "run": ["true"] } });
+    let made = api.ask("POST", TASKS, &[], Some(&asked));
+    assert_eq!(made.status, 201, "{}", made.text);
+    let tag = made.tag.expect("a tag");
+    let path = format!("{TASKS}/t");
+    assert_eq!(api.ask("GET", &path, &[], None).tag.as_ref(), Some(&tag));
+    let cancel = format!("{path}/cancel");
+    let other = api.ask("POST", &cancel, &["If-Match: \"task-other\""], None);
+    assert_eq!((other.status, &other.body["code"]), (412, &json!("has-changed")));
+    let it = format!("If-Match: {tag}");
+    assert_eq!(api.ask("POST", &cancel, &[&it], None).body["changed"], true);
+    assert_eq!(api.ask("DELETE", &path, &[&it], None).body["changed"], true);
+    assert_eq!(api.ask("DELETE", &path, &[&it], None).status, 412);
+}
+
+#[test]
+fn lists_come_by_pages_and_phases_and_refusals_are_counted() {
+    let api = Api::start("pages");
+    assert_eq!(api.ask("PUT", WEB, &[], Some(&web(25))).status, 200);
+    let (mut after, mut seen) = (String::new(), Vec::new());
+    loop {
+        let page = api.ask("GET", &format!("{WEB}/instances?limit=7&after={after}"), &[], None);
+        let items = page.body["items"].as_array().expect("a page").clone();
+        assert!(items.len() <= 7);
+        seen.extend(items.iter().filter_map(|item| item["index"].as_u64()));
+        match page.body["next"].as_str() {
+            Some(next) => next.clone_into(&mut after),
+            None => break,
+        }
+    }
+    assert_eq!(seen, (0..25).collect::<Vec<_>>(), "by number, each once");
+    let running = api.ask("GET", &format!("{WEB}/instances?phase=running"), &[], None);
+    assert_eq!(running.body["items"], json!([]));
+    let refused = |api: &Api| {
+        let metrics = api.ask("GET", "/metrics", &[], None).text;
+        let line = metrics.lines().find_map(|line| line.strip_prefix("sterna_refused_total "));
+        line.and_then(|count| count.parse::<u64>().ok()).expect("it is counted")
+    };
+    let before = refused(&api);
+    for query in ["instances?phase=asleep", "instances?after=x", "instances?limit=x"] {
+        let answer = api.ask("GET", &format!("{WEB}/{query}"), &[], None);
+        assert_eq!((answer.status, &answer.body["code"]), (400, &json!("bad-request")), "{query}");
+    }
+    assert_eq!(refused(&api), before + 3);
+}
