@@ -28,6 +28,11 @@ pub(crate) const PACKAGES: &[Package] = &[
         needed_by: "real_containers, which runs work in images",
     },
     Package {
+        name: "python3-venv",
+        proof: "/usr/share/doc/python3-venv",
+        needed_by: "dev, which asks the API with schemathesis",
+    },
+    Package {
         name: "busybox-static",
         proof: "busybox",
         needed_by: "real_containers, which makes an image of it",

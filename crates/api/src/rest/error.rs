@@ -18,8 +18,10 @@ pub enum Code {
     Unauthorized,
     /// There is nothing of that name.
     NotFound,
-    /// There is no such path, or it is not for this method.
+    /// There is no such path.
     NoSuchCall,
+    /// The path is there, but not for this method.
+    WrongMethod,
     /// The name belongs to another task, or did until lately.
     NameTaken,
     /// Not in this phase.
@@ -44,12 +46,13 @@ pub enum Code {
 
 impl Code {
     /// All of them, in their order.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 16] = [
         Self::BadRequest,
         Self::BadSpec,
         Self::Unauthorized,
         Self::NotFound,
         Self::NoSuchCall,
+        Self::WrongMethod,
         Self::NameTaken,
         Self::WrongPhase,
         Self::HasChanged,
@@ -70,6 +73,7 @@ impl Code {
             Self::Unauthorized => "unauthorized",
             Self::NotFound => "not-found",
             Self::NoSuchCall => "no-such-call",
+            Self::WrongMethod => "wrong-method",
             Self::NameTaken => "name-taken",
             Self::WrongPhase => "wrong-phase",
             Self::HasChanged => "has-changed",
@@ -90,6 +94,7 @@ impl Code {
             Self::BadSpec => 422,
             Self::Unauthorized => 401,
             Self::NotFound | Self::NoSuchCall => 404,
+            Self::WrongMethod => 405,
             Self::NameTaken | Self::WrongPhase => 409,
             Self::HasChanged => 412,
             Self::EventsGone => 410,
@@ -103,7 +108,7 @@ impl Code {
     /// The exit code of a command that was refused so.
     pub const fn exit_code(self) -> u8 {
         match self {
-            Self::BadRequest | Self::NoSuchCall => 64,
+            Self::BadRequest | Self::NoSuchCall | Self::WrongMethod => 64,
             Self::BadSpec | Self::TooLarge => 65,
             Self::Unauthorized => 77,
             Self::TooMuch | Self::NotLeading | Self::NotReady | Self::WorkerSilent => 75,
@@ -127,6 +132,7 @@ impl Code {
             }
             Self::NotFound => "see what there is with `sterna ls`",
             Self::NoSuchCall => "see /openapi.json for every call",
+            Self::WrongMethod => "use a method that the header Allow names",
             Self::NameTaken => {
                 "use another name; the name of a task is free 7 days after it was deleted"
             }

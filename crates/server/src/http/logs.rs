@@ -12,7 +12,7 @@ use bytes::Bytes;
 use futures_util::stream;
 use http::header;
 use serde_json::{Value, json};
-use sterna_api::rest::{Code, LogPage, Refused};
+use sterna_api::rest::{Code, LogLine, LogPage, Refused};
 use sterna_model::{Lock, RunId, WorkKey};
 use tokio::{sync::oneshot, time::timeout};
 
@@ -82,7 +82,7 @@ impl Which {
 /// What a task wrote.
 #[utoipa::path(get, path = "/v1/namespaces/{namespace}/tasks/{name}/logs", tag = "tasks",
     params(("namespace" = String, Path), ("name" = String, Path), Which),
-    responses((status = 200, body = LogPage), (status = "4XX", body = Refused), (status = "5XX", body = Refused)))]
+    responses((status = 200, content((LogPage = "application/json"), (LogLine = "application/x-ndjson"))), (status = "4XX", body = Refused), (status = "5XX", body = Refused)))]
 pub(super) async fn of_task(
     State(shared): State<Api>,
     Path((space, name)): Path<(String, String)>,
@@ -96,7 +96,7 @@ pub(super) async fn of_task(
 /// What an instance wrote, and those before it on the same worker.
 #[utoipa::path(get, path = "/v1/namespaces/{namespace}/services/{name}/instances/{index}/logs", tag = "services",
     params(("namespace" = String, Path), ("name" = String, Path), ("index" = u32, Path), Which),
-    responses((status = 200, body = LogPage), (status = "4XX", body = Refused), (status = "5XX", body = Refused)))]
+    responses((status = 200, content((LogPage = "application/json"), (LogLine = "application/x-ndjson"))), (status = "4XX", body = Refused), (status = "5XX", body = Refused)))]
 pub(super) async fn of_instance(
     State(shared): State<Api>,
     Path((space, service, index)): Path<(String, String, String)>,

@@ -132,7 +132,7 @@ pub(crate) fn router(shared: &Api, links: Links) -> Router {
         .route("/readyz", get(status::readyz))
         .route_service("/sterna.link.v1.Link/{call}", links)
         .fallback(no_such_call)
-        .method_not_allowed_fallback(no_such_call)
+        .method_not_allowed_fallback(wrong_method)
         .layer(DefaultBodyLimit::max(BODY_MAX))
         .with_state(Arc::clone(shared))
 }
@@ -140,6 +140,11 @@ pub(crate) fn router(shared: &Api, links: Links) -> Router {
 async fn no_such_call(request: Request) -> Refusal {
     let (method, path) = (request.method(), request.uri().path());
     Refusal(Refused::new(Code::NoSuchCall, format!("there is no call {method} {path}")))
+}
+
+async fn wrong_method(request: Request) -> Refusal {
+    let (method, path) = (request.method(), request.uri().path());
+    Refusal(Refused::new(Code::WrongMethod, format!("{path} is not for {method}")))
 }
 
 /// Lets in who has the token, as long as there is room.

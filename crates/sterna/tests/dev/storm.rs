@@ -31,7 +31,7 @@ fn rounds() -> u32 {
 
 /// A directory with a server of its own.
 pub(crate) struct Place {
-    path: PathBuf,
+    pub(crate) path: PathBuf,
     pub(crate) address: String,
 }
 
