@@ -43,7 +43,7 @@ fn every_field_of_the_work_arrives() {
         disk = '1GiB'
         limits = { pids = 100, rlimits = { nofile = 4096, core = 0 } }
         ports = ['http', 'admin']
-        signals = { stop = 'INT', grace = '30s', to = 'all', group = 'shared', death = 'KILL' }
+        signals = { stop = 'INT', grace = '30s', linger = '2s', to = 'all', group = 'shared', death = 'KILL' }
         when_worker_exits = 'keep'
         logs = { rate = '1MiB', when_over = 'drop' }
         monitor = { http = '/up', port = 'http', interval = '200ms', timeout = '1s', failures = 2, start_timeout = 'never' }
@@ -69,6 +69,7 @@ fn every_field_of_the_work_arrives() {
             group: ProcessGroup::Shared,
             stop: Signal::Int,
             grace: Some(Span::from_secs(30)),
+            linger: Some(Span::from_secs(2)),
             to: To::All,
         },
         when_worker_exits: WhenWorkerExits::Keep,

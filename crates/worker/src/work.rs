@@ -129,6 +129,10 @@ pub struct Signals {
     /// (c) Between that and KILL; no time at all is KILL at once, and without it KILL comes only at a
     /// deadline.
     pub grace: Option<Span>,
+    /// How long it still answers before that, once it takes no more requests; a second if it has ports
+    /// and nothing is said.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub linger: Option<Span>,
     /// (d) Who is asked to end. KILL goes to everything, always.
     pub to: To,
 }
@@ -140,6 +144,7 @@ impl Default for Signals {
             group: ProcessGroup::Own,
             stop: Signal::Term,
             grace: Some(Span::from_secs(10)),
+            linger: None,
             to: To::Group,
         }
     }

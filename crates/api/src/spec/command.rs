@@ -280,6 +280,9 @@ fn signals(fields: &Fields<'_>, found: &mut Found<'_>) -> Map<String, Json> {
             signals.insert("grace".to_owned(), json!(grace));
         }
     }
+    if let Some(linger) = fields.get("linger").and_then(|said| said.span(Span::ZERO, found)) {
+        signals.insert("linger".to_owned(), json!(linger));
+    }
     let is_shared = signals.get("group").is_some_and(|group| group == "shared");
     let to = fields.get("to").filter(|_| is_shared && !signals.contains_key("to"));
     if let Some(said) = to {

@@ -276,6 +276,12 @@ pub(super) const SIGNALS: Form = Form {
             "Between that and KILL; `0s` is KILL at once, `never` only at a deadline.",
         ),
         field(
+            "linger",
+            "\"5s\"",
+            "1s with ports",
+            "How long it still answers before that, once it is no longer among the endpoints.",
+        ),
+        field(
             "to",
             "\"all\"",
             "`group`",

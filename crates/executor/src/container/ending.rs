@@ -70,13 +70,15 @@ impl End {
 pub(super) struct Stopping {
     cause: Cause,
     exit: Option<Exit>,
+    /// When its stop signal is due, if it was not sent.
+    signal_at: Option<BootTime>,
     kill_at: Option<BootTime>,
     was_killed: bool,
 }
 
 impl Stopping {
     pub(super) const fn new(cause: Cause) -> Self {
-        Self { cause, exit: None, kill_at: None, was_killed: false }
+        Self { cause, exit: None, signal_at: None, kill_at: None, was_killed: false }
     }
 
     /// Why it has begun.
@@ -92,6 +94,26 @@ impl Stopping {
     /// It is to be killed at `at`, or earlier.
     pub(super) fn hurry(&mut self, at: BootTime) {
         self.kill_at = Some(self.kill_at.map_or(at, |before| before.min(at)));
+    }
+
+    /// Its stop signal is to be sent at `at`.
+    pub(super) const fn signal_at(&mut self, at: BootTime) {
+        self.signal_at = Some(at);
+    }
+
+    /// If it was not sent, it is to be sent by then.
+    pub(super) fn signal_by(&mut self, at: BootTime) {
+        self.signal_at = self.signal_at.map(|before| before.min(at));
+    }
+
+    /// Whether to send the stop signal now; said once.
+    pub(super) fn signal_due(&mut self, now: BootTime) -> bool {
+        self.signal_at.take_if(|at| now >= *at).is_some()
+    }
+
+    /// When to look at it again; `None` for never.
+    pub(super) fn deadline(&self) -> Option<BootTime> {
+        self.signal_at.into_iter().chain(self.kill_at()).min()
     }
 
     /// When KILL is due; `None` if it was sent, or none is wanted.

@@ -168,7 +168,7 @@ impl Container {
             Stage::Initializing | Stage::Created(_) | Stage::Running => {
                 if let Some(stopping) = &self.stopping {
                     // Before anything runs there is nothing to kill.
-                    return stopping.kill_at().filter(|_| self.is_up());
+                    return stopping.deadline().filter(|_| self.is_up());
                 }
                 let monitors = [&self.monitor, &self.readiness].into_iter().flatten();
                 monitors.filter_map(Monitor::deadline).chain(self.timeout_at).min()
@@ -204,6 +204,9 @@ impl Container {
             Stage::Initializing | Stage::Created(_) | Stage::Running => {
                 let is_up = self.is_up();
                 if let Some(stopping) = &mut self.stopping {
+                    if is_up && stopping.signal_due(now) {
+                        effects.push(Effect::Terminate);
+                    }
                     if is_up && stopping.kill_due(now) {
                         effects.push(Effect::Kill);
                     }
@@ -421,16 +424,23 @@ impl Container {
             Stage::Reserved { .. } => self.stage = Stage::Expired,
             Stage::Initializing | Stage::Created(_) | Stage::Running => {
                 let is_first = self.stopping.is_none();
-                self.first_cause(cause, None);
-                let grace = match how {
-                    How::Gracefully => self.spec.grace,
-                    How::Within(grace) => grace,
-                    How::Now => Span::ZERO,
+                let (linger, grace) = match how {
+                    How::Gracefully => (self.linger(&cause), self.spec.grace),
+                    How::Within(grace) => (Span::ZERO, grace),
+                    How::Now => (Span::ZERO, Span::ZERO),
                 };
+                self.first_cause(cause, None);
                 let is_up = self.is_up();
                 let Some(stopping) = &mut self.stopping else { return };
-                stopping.hurry(now.plus(grace));
-                if is_up && is_first && grace > Span::ZERO {
+                let signal_at = now.plus(linger);
+                stopping.hurry(signal_at.plus(grace));
+                if is_first && grace > Span::ZERO {
+                    stopping.signal_at(signal_at);
+                }
+                if how != How::Gracefully {
+                    stopping.signal_by(now);
+                }
+                if is_up && stopping.signal_due(now) {
                     effects.push(Effect::Terminate);
                 }
                 if is_up && stopping.kill_due(now) {
@@ -439,6 +449,22 @@ impl Container {
                 self.settle_readiness(effects);
             }
             Stage::Expired | Stage::Completed(_) | Stage::Removed => {}
+        }
+    }
+
+    /// Who has just asked for an endpoint still finds what is moved or stopped on request.
+    fn linger(&self, cause: &Cause) -> Span {
+        match cause {
+            Cause::Request if self.state() == State::Running => self.spec.linger,
+            Cause::Request
+            | Cause::Exited
+            | Cause::SetupFailed(_)
+            | Cause::FailedToStart(_)
+            | Cause::Timeout
+            | Cause::Monitor(_)
+            | Cause::DiskLimit
+            | Cause::Deadline
+            | Cause::WorkerExit => Span::ZERO,
         }
     }
 

@@ -52,6 +52,8 @@ pub struct Spec {
     pub timeout: Option<Span>,
     /// Between its stop signal and KILL.
     pub grace: Span,
+    /// How long it still answers, on nobody's list any more, before its stop signal on request.
+    pub linger: Span,
     /// What decides that it is up, and that it has failed; without it, it is up at once.
     pub monitor: Option<monitor::Limits>,
     /// What decides whether it takes requests; it ends nothing.
@@ -64,6 +66,7 @@ impl Default for Spec {
             setup_steps: 0,
             timeout: None,
             grace: Span::from_secs(10),
+            linger: Span::ZERO,
             monitor: None,
             readiness: None,
         }

@@ -78,6 +78,29 @@ fn a_stop_is_a_signal_then_grace_then_kill() {
 }
 
 #[test]
+fn who_lingers_is_not_ready_first_then_gets_its_signal_and_its_whole_grace() {
+    let lingers = || up(Spec { linger: Span::from_secs(2), ..Spec::default() });
+    let stop = || Input::Stop(Cause::Request, How::Gracefully);
+    let mut container = lingers();
+    assert_eq!(step(&mut container, 5, stop()), [Effect::Readiness(false)]);
+    assert_eq!(container.deadline(), Some(at(7)));
+    assert_eq!(step(&mut container, 6, stop()), [], "asked again, it is not hurried");
+    assert_eq!(step(&mut container, 7, Input::Tick), [Effect::Terminate]);
+    assert_eq!(step(&mut container, 16, Input::Tick), []);
+    assert_eq!(step(&mut container, 17, Input::Tick), [Effect::Kill]);
+    // Whatever must not wait does not.
+    let mut container = lingers();
+    step(&mut container, 5, stop());
+    let deadline = Input::Stop(Cause::Deadline, How::Within(Span::from_secs(1)));
+    assert_eq!(step(&mut container, 6, deadline), [Effect::Terminate]);
+    assert_eq!(step(&mut container, 7, Input::Tick), [Effect::Kill]);
+    for cause in [Cause::Timeout, Cause::WorkerExit, Cause::DiskLimit] {
+        let effects = step(&mut lingers(), 5, Input::Stop(cause, How::Gracefully));
+        assert_eq!(effects, [Effect::Terminate, Effect::Readiness(false)]);
+    }
+}
+
+#[test]
 fn a_stop_is_hurried_and_never_undone_and_its_first_cause_stays() {
     let mut container = up(Spec { grace: Span::from_secs(100), ..Spec::default() });
     step(&mut container, 0, Input::Stop(Cause::Request, How::Gracefully));

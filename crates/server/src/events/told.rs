@@ -1,4 +1,5 @@
-//! What a commit tells people: one event for each record that became something else. Pure.
+//! What a commit tells people: an event for each record that became something else, and one more for
+//! what it was in between. Pure.
 
 use serde_json::{Map, Value, json};
 use sterna_api::rest::EventKind as Kind;
@@ -43,7 +44,44 @@ impl Told {
 
 /// What these writes tell, to those who know what stood before.
 pub(crate) fn told(before: &Mirror, writes: &[Write]) -> Vec<Told> {
-    writes.iter().filter_map(|write| one(before, write)).collect()
+    writes
+        .iter()
+        .flat_map(|write| between(before, write).into_iter().chain(one(before, write)))
+        .collect()
+}
+
+/// What a record was for no more than a moment, which no commit shows: made and given to a worker at
+/// once, or crashed and begun again at once.
+fn between(before: &Mirror, (key, record): &Write) -> Option<Told> {
+    // tidy: not a table
+    match (key, record) {
+        (RecordKey::Task(key), Some(Record::Task(task, _))) => {
+            let was = before.tasks.get(key).map(|(task, _)| task);
+            let is_told = match task.state() {
+                TaskState::Pending => true,
+                TaskState::Running { .. }
+                | TaskState::Completed { .. }
+                | TaskState::Resolving { .. } => {
+                    was.is_some_and(|was| was.incarnation() == task.incarnation())
+                }
+            };
+            (!is_told).then(|| Told::new(Kind::TaskCreated, key.to_string()))
+        }
+        (RecordKey::Instance(key), Some(Record::Instance(instance))) => {
+            let was = before.instances.get(key)?;
+            let crashes = instance.crashes().count;
+            let is_told = match instance.state() {
+                InstanceState::Unclaimed { .. } | InstanceState::Crashed { .. } => true,
+                InstanceState::Claimed { .. } | InstanceState::Running { .. } => {
+                    was.crashes().count >= crashes
+                }
+            };
+            let told = Told::new(Kind::InstanceCrashed, key.to_string());
+            let run = was.copy().map(|copy| copy.placed.run);
+            (!is_told).then(|| Told { run, ..told.with("crashes", json!(crashes)) })
+        }
+        _ => None,
+    }
 }
 
 fn one(before: &Mirror, (key, record): &Write) -> Option<Told> {

@@ -24,6 +24,8 @@ use crate::{
 
 /// The workload's own grace.
 const GRACE: Span = Span::from_millis(2_000);
+/// How long what has a monitor still answers before its stop signal.
+const LINGER: Span = Span::from_millis(500);
 /// The own limit of tasks that have one.
 const TIMEOUT: Span = Span::from_secs(20);
 
@@ -42,6 +44,7 @@ fn spec(key: &WorkKey) -> Spec {
         setup_steps: u32::from(number % 4 == 3),
         timeout: (is_task && number.is_multiple_of(5)).then_some(TIMEOUT),
         grace: GRACE,
+        linger: if has_monitor { LINGER } else { Span::ZERO },
         monitor: has_monitor.then(monitor::Limits::default),
         readiness: (has_monitor && number == 0).then(monitor::Limits::default),
     }

@@ -177,8 +177,8 @@ fn many_readers_see_every_event_once_and_in_order() {
         }
         made.join_all().await;
         let last = all.join_all().await;
-        // That a task was made, and that it is over, at least.
-        assert!(last.iter().all(|number| *number >= 2 * tasks as u64), "all of them: {last:?}");
+        // That it was made, that it runs, and that it is over.
+        assert!(last.iter().all(|number| *number >= 3 * tasks as u64), "all of them: {last:?}");
         // What stands in memory is the log itself, once: not once more for everybody who does not read.
         let grown = memory(server.id()).saturating_sub(before);
         let all = last.iter().max().copied().unwrap_or_default();

@@ -6,4 +6,5 @@ mod commands;
 mod crowd;
 mod deaths;
 mod place;
+mod services;
 mod storm;

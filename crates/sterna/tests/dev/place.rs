@@ -9,6 +9,8 @@ use std::{
     time::{Duration, Instant},
 };
 
+use sterna_api::client::Client;
+
 pub(crate) const LONG: Duration = Duration::from_secs(60);
 
 /// A cluster that ends with its test.
@@ -105,6 +107,12 @@ impl Cluster {
         let mut all = args.to_vec();
         all.push("--json");
         serde_json::from_str(&self.answer(&all)).expect("an answer in JSON")
+    }
+
+    /// A connection to its server.
+    pub(crate) fn client(&self) -> Client {
+        let of_dev = |file: &str| self.read(&format!(".sterna/{file}")).trim().to_owned();
+        Client::new(of_dev("address"), of_dev("admin.token"))
     }
 
     pub(crate) fn write(&self, name: &str, text: &str) {

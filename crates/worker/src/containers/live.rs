@@ -130,6 +130,10 @@ impl Live {
     }
 }
 
+/// For so long what has ports still answers after it was taken off the list of endpoints: who has just
+/// read that list finds it.
+const LINGER: Span = Span::from_secs(1);
+
 /// What the core must know of the work.
 pub(super) fn spec(work: &Work) -> Spec {
     Spec {
@@ -137,6 +141,11 @@ pub(super) fn spec(work: &Work) -> Spec {
         timeout: work.timeout,
         // Without a grace, KILL comes only at a deadline.
         grace: work.signals.grace.unwrap_or(Span::from_millis(u64::MAX / 4)),
+        linger: work.signals.linger.unwrap_or(if work.ports.is_empty() {
+            Span::ZERO
+        } else {
+            LINGER
+        }),
         monitor: work.monitor.as_ref().map(crate::work::Monitor::limits),
         readiness: work.readiness.as_ref().map(crate::work::Monitor::limits),
     }

@@ -1,0 +1,185 @@
+//! Services through `sterna dev`: they answer while workers are drained and the server is away, and
+//! those that crash follow the ladder.
+
+use std::{
+    env,
+    io::{Read, Write},
+    net::TcpStream,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU32, Ordering},
+    },
+    thread::{self, sleep},
+    time::Duration,
+};
+
+use sterna_api::{
+    client::Client,
+    rest::{EndpointView, Page},
+};
+
+use crate::{
+    place::{Cluster, LONG, signal, wait_until},
+    storm::block_on,
+};
+
+/// A server of HTTP on the port that it is given, which ends at once when it is told to.
+const WEB: &str = r#"version = 1
+[service.web]
+run = ["/usr/bin/python3", "-m", "http.server", "--bind", "127.0.0.1", "${PORT_HTTP}"]
+ports = ["http"]
+instances = 2
+monitor = { http = "/", interval = "100ms" }
+"#;
+
+/// Asks for an endpoint before each request, and for the endpoint's page.
+fn ask(client: &mut Client, turn: usize) -> Result<(), String> {
+    let path = "/v1/namespaces/default/services/web/endpoints";
+    let endpoints: Page<EndpointView> =
+        block_on(client.get(path)).map_err(|error| error.to_string())?;
+    let count = endpoints.items.len().max(1);
+    let endpoint = endpoints.items.get(turn % count).ok_or("there is no endpoint")?;
+    sleep(Duration::from_millis(50)); // why: so long a client may take to make up its mind
+    fetch(&format!("{}:{}", endpoint.address, endpoint.ports["http"]))
+}
+
+fn fetch(address: &str) -> Result<(), String> {
+    let told = |error: std::io::Error| format!("{address}: {error}");
+    let mut socket = TcpStream::connect(address).map_err(told)?;
+    socket.set_read_timeout(Some(LONG)).map_err(told)?;
+    socket.write_all(b"GET / HTTP/1.0\r\n\r\n").map_err(told)?;
+    let mut answer = String::new();
+    socket.read_to_string(&mut answer).map_err(told)?;
+    if answer.contains(" 200 OK") { Ok(()) } else { Err(format!("{address}: {answer:?}")) }
+}
+
+/// Somebody who asks all the time.
+struct Asking {
+    is_over: Arc<AtomicBool>,
+    asked: Arc<AtomicU32>,
+    thread: thread::JoinHandle<Vec<String>>,
+}
+
+impl Asking {
+    fn begin(mut ask: impl FnMut(usize) -> Result<(), String> + Send + 'static) -> Self {
+        let (is_over, asked) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU32::new(0)));
+        let (over, count) = (Arc::clone(&is_over), Arc::clone(&asked));
+        let thread = thread::spawn(move || {
+            let mut failed = Vec::new();
+            for turn in 0.. {
+                failed.extend(ask(turn).err());
+                count.fetch_add(1, Ordering::Relaxed);
+                if over.load(Ordering::Relaxed) {
+                    break;
+                }
+            }
+            failed
+        });
+        Self { is_over, asked, thread }
+    }
+
+    /// Waits until it has asked some more.
+    fn some_more(&self) {
+        let before = self.asked.load(Ordering::Relaxed);
+        wait_until("it asks", LONG, || self.asked.load(Ordering::Relaxed) > before + 20);
+    }
+
+    fn assert_answered(self) {
+        self.is_over.store(true, Ordering::Relaxed);
+        let failed = self.thread.join().expect("it does not panic");
+        assert_eq!(failed, Vec::<String>::new());
+    }
+}
+
+fn start(name: &str, args: &[&str]) -> Cluster {
+    let cluster = Cluster::start(name, args);
+    cluster.write("web.toml", WEB);
+    cluster.answer(&["apply", "web.toml"]);
+    wait_until("it runs", LONG, || cluster.answer(&["ls", "services"]).contains("2/2"));
+    cluster
+}
+
+fn on(cluster: &Cluster, worker: &str) -> usize {
+    let instances = cluster.json(&["ls", "instances"]);
+    let instances = instances["instances"].as_array().expect("a list").clone();
+    let is_there = |instance: &&serde_json::Value| {
+        instance["worker"] == worker || instance["twin"]["worker"] == worker
+    };
+    instances.iter().filter(is_there).count()
+}
+
+#[test]
+fn a_service_answers_while_its_workers_are_drained_one_after_the_other() {
+    let cluster = start("drained", &["--workers", "2"]);
+    let mut client = cluster.client();
+    let asking = Asking::begin(move |turn| ask(&mut client, turn));
+    for worker in ["worker-1", "worker-2", "worker-1"] {
+        cluster.answer(&["drain", worker]);
+        wait_until("nothing is left there", LONG, || on(&cluster, worker) == 0);
+        asking.some_more();
+        cluster.answer(&["undrain", worker]);
+        asking.some_more();
+    }
+    asking.assert_answered();
+}
+
+/// How long the server is away; `STERNA_LONG` does what takes minutes.
+fn away() -> Duration {
+    Duration::from_secs(if env::var_os("STERNA_LONG").is_some() { 120 } else { 8 })
+}
+
+#[test]
+fn services_answer_while_the_server_stands_still_and_everything_is_found_again() {
+    let cluster = start("away", &[]);
+    let runs = |cluster: &Cluster| {
+        let instances = cluster.json(&["ls", "instances"])["instances"].clone();
+        let instances = instances.as_array().expect("a list").clone();
+        instances.iter().map(|one| one["run_id"].to_string()).collect::<Vec<_>>()
+    };
+    let before = runs(&cluster);
+    let page = block_on(
+        cluster.client().get::<Page<EndpointView>>("/v1/namespaces/default/services/web/endpoints"),
+    );
+    let page = page.expect("the endpoints").items;
+    let addresses: Vec<_> =
+        page.iter().map(|one| format!("{}:{}", one.address, one.ports["http"])).collect();
+    assert_eq!(addresses.len(), 2);
+    let asking = Asking::begin(move |turn| fetch(&addresses[turn % addresses.len()]));
+    let server = cluster.child("server");
+    signal(server, "STOP");
+    sleep(away()); // why: this long nobody leads
+    asking.some_more();
+    signal(server, "CONT");
+    wait_until("it leads again", LONG, || {
+        let status = cluster.sterna(&["status", "--json"]);
+        let status: serde_json::Value = serde_json::from_slice(&status.stdout).unwrap_or_default();
+        status["takes_work"] == true
+    });
+    assert_eq!(cluster.answer(&["run", "--", "echo", "hello"]), "hello\n");
+    assert_eq!(runs(&cluster), before, "they are the same ones, and none was started beside them");
+    asking.assert_answered();
+}
+
+#[test]
+fn a_service_that_crashes_follows_the_ladder() {
+    let cluster = Cluster::start("ladder", &[]);
+    cluster.write("bad.toml", "version = 1\n[service.bad]\nrun = [\"sh\", \"-c\", \"exit 3\"]\n");
+    cluster.answer(&["apply", "bad.toml"]);
+    let instance = || cluster.json(&["ls", "instances"])["instances"][0].clone();
+    // Three times at once, then after half a minute.
+    wait_until("it has crashed three times", LONG, || {
+        let instance = instance();
+        instance["crashes"] == 3 && instance["phase"] == "crashed"
+    });
+    let instance = instance();
+    let moment = |field: &str| {
+        let text = instance[field].as_str().expect("a moment").to_owned();
+        text.parse::<jiff::Timestamp>().expect("it is one").as_millisecond()
+    };
+    let waits = moment("again_at") - moment("since");
+    assert!((29_000..=31_000).contains(&waits), "{waits} ms: {instance}");
+    let why = cluster.answer(&["why", "bad/0"]);
+    assert!(why.contains("crashed") && why.contains("3"), "{why}");
+    let events = cluster.answer(&["events", "--key", "default/service/bad"]);
+    assert_eq!(events.matches("instance-crashed").count(), 3, "{events}");
+}
