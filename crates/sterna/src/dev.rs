@@ -81,18 +81,19 @@ impl Dev {
         remote::directory(&args.data)?;
         let data = fs::canonicalize(&args.data).context("the data directory cannot be found")?;
         let mut dev = Self { data, address: args.listen, children: Vec::new() };
-        let started = tokio::select! {
-            started = dev.start(args.workers, specs, began) => started,
-            _ = interrupted.recv() => Ok(()),
-            _ = ended.recv() => Ok(()),
+        let told = async {
+            tokio::select! {
+                _ = interrupted.recv() => {}
+                _ = ended.recv() => {}
+            }
         };
-        let worked = match started {
-            Ok(()) => tokio::select! {
-                worked = dev.watch() => worked,
-                _ = interrupted.recv() => Ok(()),
-                _ = ended.recv() => Ok(()),
-            },
-            Err(error) => Err(error),
+        let work = async {
+            dev.start(args.workers, specs, began).await?;
+            dev.watch().await
+        };
+        let worked = tokio::select! {
+            worked = work => worked,
+            () = told => Ok(()),
         };
         dev.end().await;
         worked

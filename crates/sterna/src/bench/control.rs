@@ -19,7 +19,7 @@ use std::{
 
 use anyhow::Context;
 use http::Method;
-use serde_json::{Value, json};
+use serde_json::json;
 use sterna_api::{
     client::Client,
     rest::{CreateTask, Status, TaskView},
@@ -82,7 +82,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
     let removed = fs::remove_dir_all(&path);
     let report = measured?;
     removed.with_context(|| format!("cannot remove {}", path.display()))?;
-    let text = if args.json { report.json("control").to_string() } else { table(&report) };
+    let text = if args.json { report.json("control").to_string() } else { report.table() };
     out::answer(&text)?;
     Ok(())
 }
@@ -332,13 +332,4 @@ fn plenty() -> Amounts {
         containers: 1_000_000,
         countables: Countables::default(),
     }
-}
-
-fn table(report: &Report) -> String {
-    let shown = |value: Option<&Value>| value.map_or("-".to_owned(), Value::to_string);
-    let mut text = format!("{:<28}{:>12}", "", "measured");
-    for (name, value) in report.figures.iter().chain(&report.floor).chain(&report.ratios) {
-        text += &format!("\n{name:<28}{:>12}", shown(Some(value)));
-    }
-    text
 }

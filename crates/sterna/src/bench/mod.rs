@@ -9,6 +9,7 @@ mod consensus;
 mod control;
 mod converge;
 mod cron;
+mod dev;
 #[cfg(feature = "etcd")]
 mod etcd;
 mod placement;
@@ -33,6 +34,7 @@ enum Bench {
     Control(control::Args),
     Converge(converge::Args),
     Cron(cron::Args),
+    Dev(dev::Args),
     Placement(placement::Args),
     Spawn(spawn::Args),
     Store(store::Args),
@@ -44,6 +46,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
         Bench::Control(args) => control::run(args),
         Bench::Converge(args) => converge::run(args),
         Bench::Cron(args) => cron::run(args),
+        Bench::Dev(args) => dev::run(args),
         Bench::Placement(args) => placement::run(args),
         Bench::Spawn(args) => spawn::run(args),
         Bench::Store(args) => store::run(args),

@@ -24,6 +24,13 @@ impl Report {
             "ratios": self.ratios,
         })
     }
+
+    /// Every figure on a line of its own, for people.
+    pub(crate) fn table(&self) -> String {
+        let all = self.figures.iter().chain(&self.floor).chain(&self.ratios);
+        let lines: Vec<_> = all.map(|(name, value)| format!("{name:<28}{value:>12}")).collect();
+        lines.join("\n")
+    }
 }
 
 /// The middle value; the upper one of two.

@@ -1,6 +1,6 @@
 //! What becomes of everything when something is killed.
 
-use std::fs;
+use std::{fs, thread::sleep, time::Duration};
 
 use crate::place::{Cluster, LONG, signal, wait_until};
 
@@ -31,6 +31,17 @@ fn ctrl_c_ends_everything() {
     cluster.ended();
     cluster.assert_gone();
     assert!(!is_alive(&pid));
+}
+
+#[test]
+fn what_is_told_to_end_while_it_starts_ends() {
+    for wait in [20, 100, 200] {
+        let mut cluster = Cluster::begin("early", &[]);
+        sleep(Duration::from_millis(wait)); // why: at another moment of its start each time
+        signal(cluster.pid(), "TERM");
+        cluster.ended();
+        cluster.assert_gone();
+    }
 }
 
 #[test]

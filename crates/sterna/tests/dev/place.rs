@@ -54,14 +54,19 @@ pub(crate) fn of_directory(path: &Path) -> Vec<u32> {
 
 impl Cluster {
     pub(crate) fn start(name: &str, args: &[&str]) -> Self {
+        let cluster = Self::begin(name, args);
+        cluster.ready();
+        cluster
+    }
+
+    /// One that may not be ready.
+    pub(crate) fn begin(name: &str, args: &[&str]) -> Self {
         let path = std::env::temp_dir().join(format!("sterna-dev-{}-{name}", std::process::id()));
         drop(fs::remove_dir_all(&path));
         fs::create_dir_all(&path).expect("a directory for the test");
         let path = fs::canonicalize(&path).expect("it is there");
         let dev = Self::dev(&path, args);
-        let cluster = Self { path, dev };
-        cluster.ready();
-        cluster
+        Self { path, dev }
     }
 
     fn dev(path: &Path, args: &[&str]) -> Child {

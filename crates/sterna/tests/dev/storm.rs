@@ -48,7 +48,9 @@ impl Place {
     fn start(&self, log: &str, args: &[&str]) -> Child {
         let log = fs::OpenOptions::new().create(true).append(true).open(self.path.join(log));
         let mut command = Command::new(env!("CARGO_BIN_EXE_sterna"));
-        command.args(args).current_dir(&self.path).stdin(Stdio::null()).stdout(Stdio::null());
+        // By this it is found and ended, however the test ends.
+        command.args(args).current_dir(&self.path).env("PWD", &self.path);
+        command.stdin(Stdio::null()).stdout(Stdio::null());
         command.stderr(log.expect("a log")).spawn().expect("it starts")
     }
 

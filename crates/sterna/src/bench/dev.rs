@@ -1,0 +1,206 @@
+//! `sterna bench dev`: what people feel first.
+
+use std::{
+    fs,
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    thread::sleep,
+    time::{Duration, Instant},
+};
+
+use anyhow::Context;
+use rustix::process::{Pid, Signal, kill_process};
+use sterna_api::{client::Client, rest::Status};
+
+use super::report::{Report, median, rounded};
+use crate::{clock, out, remote};
+
+/// Measure how soon `sterna dev` is there, how long `sterna run` takes, and what it costs to be idle
+///
+/// Starts a cluster of its own and waits until a worker takes work; then runs /bin/true in it, again and
+/// again, beside the same as a bare process; then lets it be, and looks at the memory of all its
+/// processes together (a page that they share counts once) and at their processor time.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// How often a cluster is started; the middle one counts
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=100))]
+    rounds: u32,
+    /// How often a command is run
+    #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    runs: u32,
+    /// For how many seconds it is idle
+    #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=3_600))]
+    idle: u32,
+    /// Where the cluster keeps its files; removed at the end
+    #[arg(long)]
+    data: Option<PathBuf>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(args: Args) -> anyhow::Result<()> {
+    let name = format!("sterna-bench-dev-{}", std::process::id());
+    let path = args.data.clone().unwrap_or_else(|| std::env::temp_dir().join(name));
+    anyhow::ensure!(!path.exists(), "{} is there already: name another place", path.display());
+    remote::directory(&path)?;
+    let measured = measure(&args, &path);
+    let removed = fs::remove_dir_all(&path);
+    let report = measured?;
+    removed.with_context(|| format!("cannot remove {}", path.display()))?;
+    let text = if args.json { report.json("dev").to_string() } else { report.table() };
+    out::answer(&text)?;
+    Ok(())
+}
+
+fn measure(args: &Args, path: &Path) -> anyhow::Result<Report> {
+    let progress = out::Progress::new();
+    let mut ready = Vec::new();
+    for round in 1..args.rounds {
+        progress.say(&format!("start {round} of {}", args.rounds));
+        let place = path.join(format!("start-{round}"));
+        ready.push(Dev::start(&place)?.0);
+    }
+    progress.say(&format!("start {} of {}", args.rounds, args.rounds));
+    let (took, dev) = Dev::start(&path.join("runs"))?;
+    ready.push(took);
+    let (mut runs, mut bare) = (Vec::new(), Vec::new());
+    // What is run first finds nothing warm.
+    for run in 0..=args.runs {
+        progress.say(&format!("run {run} of {}", args.runs));
+        let floor = timed(Command::new("/bin/true"))?;
+        let mut command = dev.command();
+        command.args(["run", "--", "/bin/true"]);
+        let took = timed(command)?;
+        if run > 0 {
+            bare.push(floor);
+            runs.push(took);
+        }
+    }
+    progress.say("lets it be");
+    // What it has just done is not idleness.
+    sleep(Duration::from_secs(2));
+    let before = dev.processor_time()?;
+    sleep(Duration::from_secs(u64::from(args.idle)));
+    let busy = dev.processor_time()?.saturating_sub(before).as_secs_f64();
+    let mut report = Report::default();
+    let mut figure = |name: &str, value: f64| {
+        report.figures.insert(name.to_owned(), rounded(value));
+    };
+    let (run_ms, bare_ms) = (median(runs), median(bare));
+    figure("ready_ms", median(ready));
+    figure("run_ms", run_ms);
+    figure("idle_mib", dev.memory()?);
+    figure("idle_cpu_percent", busy / f64::from(args.idle) * 100.0);
+    report.floor.insert("bare_ms".to_owned(), rounded(bare_ms));
+    report.ratios.insert("run_over_bare".to_owned(), rounded(run_ms / bare_ms));
+    Ok(report)
+}
+
+fn timed(mut command: Command) -> anyhow::Result<f64> {
+    let began = clock::instant();
+    let output = command.output().with_context(|| format!("cannot run {command:?}"))?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    anyhow::ensure!(output.status.success(), "{command:?} failed: {said}");
+    Ok(millis(began))
+}
+
+fn millis(since: Instant) -> f64 {
+    since.elapsed().as_secs_f64() * 1_000.0
+}
+
+/// A cluster of `sterna dev`; it ends with this value.
+struct Dev {
+    place: PathBuf,
+    dev: Child,
+}
+
+impl Dev {
+    /// Starts one; gives after how many milliseconds it takes work.
+    fn start(place: &Path) -> anyhow::Result<(f64, Self)> {
+        fs::create_dir_all(place)?;
+        let program = std::env::current_exe().context("this program cannot be found")?;
+        let began = clock::instant();
+        let mut command = Command::new(program);
+        command.args(["dev", "--listen", "127.0.0.1:0"]).current_dir(place);
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        let dev = command.spawn().context("cannot start `sterna dev`")?;
+        let dev = Self { place: place.to_owned(), dev };
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        while !runtime.block_on(dev.takes_work()) {
+            let is_late = began.elapsed() > Duration::from_secs(30);
+            anyhow::ensure!(!is_late, "`sterna dev` was not ready within 30 s");
+            sleep(Duration::from_millis(1));
+        }
+        Ok((millis(began), dev))
+    }
+
+    async fn takes_work(&self) -> bool {
+        let read = |file: &str| fs::read_to_string(self.place.join(remote::DEV).join(file)).ok();
+        let (address, token) = (read(remote::ADDRESS), read(sterna_server::TOKEN_FILE));
+        let (Some(address), Some(token)) = (address, token) else { return false };
+        let Ok(address) = address.trim().parse::<SocketAddr>() else { return false };
+        let mut client = Client::new(address.to_string(), token.trim());
+        client.get::<Status>("/v1/status").await.is_ok_and(|status| status.takes_work)
+    }
+
+    fn command(&self) -> Command {
+        let mut command = Command::new("/proc/self/exe");
+        command.current_dir(&self.place).stdin(Stdio::null());
+        command
+    }
+
+    /// Everything that it has started, and itself.
+    fn processes(&self) -> Vec<u32> {
+        let mut all = vec![self.dev.id()];
+        let mut at = 0;
+        while let Some(pid) = all.get(at).copied() {
+            at += 1;
+            let Ok(threads) = fs::read_dir(format!("/proc/{pid}/task")) else { continue };
+            for thread in threads.flatten() {
+                let children = fs::read_to_string(thread.path().join("children"));
+                let children = children.unwrap_or_default();
+                all.extend(children.split_whitespace().filter_map(|pid| pid.parse::<u32>().ok()));
+            }
+        }
+        all
+    }
+
+    /// What all of them hold, in MiB; what they share counts once.
+    fn memory(&self) -> anyhow::Result<f64> {
+        let mut all = 0;
+        for pid in self.processes() {
+            let text = fs::read_to_string(format!("/proc/{pid}/smaps_rollup"))?;
+            let line = text.lines().find_map(|line| line.strip_prefix("Pss:"));
+            let kib = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
+            all += kib.context("the system does not tell the memory of a process")?;
+        }
+        Ok(all as f64 / 1_024.0)
+    }
+
+    fn processor_time(&self) -> anyhow::Result<Duration> {
+        let mut all = Duration::ZERO;
+        for pid in self.processes() {
+            for thread in fs::read_dir(format!("/proc/{pid}/task"))? {
+                let text = fs::read_to_string(thread?.path().join("schedstat"))?;
+                let nanos = text.split_whitespace().next().and_then(|nanos| nanos.parse().ok());
+                let nanos = nanos.context("the system does not tell processor time")?;
+                all += Duration::from_nanos(nanos);
+            }
+        }
+        Ok(all)
+    }
+}
+
+impl Drop for Dev {
+    fn drop(&mut self) {
+        // It ends everything that it has started, and then itself.
+        let dev = i32::try_from(self.dev.id()).ok().and_then(Pid::from_raw);
+        let told = dev.map(|dev| kill_process(dev, Signal::TERM));
+        if told != Some(Ok(())) {
+            drop(self.dev.kill());
+        }
+        drop(self.dev.wait());
+    }
+}
