@@ -212,6 +212,7 @@ fn tell(event: &Event) {
             "exit": report.end.exit.map(|exit| format!("{exit:?}")),
             "usage": report.usage,
             "status": report.status,
+            "result": report.result,
         }),
         Event::GuardianAnswered(number) => json!({ "pong": number }),
         Event::ShutDown => json!({ "shut_down": true }),

@@ -92,6 +92,7 @@ fn a_run_knows_who_it_is_and_inherits_nothing(runtime: Runtime) {
     for line in [
         "STERNA_KEY=default/task/build",
         "STERNA_FENCE=1.2.3",
+        "STERNA_RESULT=/",
         "STERNA_WORKER=w1",
         "STERNA_ATTEMPT=2",
         "STERNA_INSTANCE_INDEX=4",
@@ -108,6 +109,30 @@ fn a_run_knows_who_it_is_and_inherits_nothing(runtime: Runtime) {
     assert!((20_000..30_000).contains(&port.parse::<u16>().unwrap()), "{port}");
     assert!(said.ends_with(&format!("port {port} {port}\n")), "{said}");
     assert!(!said.contains("CARGO"), "the worker's own environment is nobody's: {said}");
+    worker.end_by("TERM");
+}
+
+fn what_a_run_leaves_as_its_result_is_told_with_its_end(runtime: Runtime) {
+    let place = Place::with(runtime);
+    let mut worker = Worker::start(&place);
+    let said = |end: &serde_json::Value| {
+        let text = end["result"]["text"].as_str().map(|text| (text.len(), text.to_owned()));
+        (text, end["result"]["is_cut"].clone())
+    };
+    worker.start_run(&place, 1, &["sh", "-c", "echo 42 >$STERNA_RESULT; exit 3"], json!({}));
+    let end = worker.end(1);
+    assert_eq!(end["exit"], "Code(3)", "it is kept however the run ended");
+    assert_eq!(said(&end), (Some((3, "42\n".to_owned())), json!(false)));
+    let large = "head -c 60000 /dev/zero | tr '\\0' x >$STERNA_RESULT";
+    // Whatever directory it begins in, its result is its own; and another user may write it.
+    let elsewhere = json!({ "directory": "/tmp", "user": "nobody" });
+    worker.start_run(&place, 2, &["sh", "-c", large], elsewhere);
+    let (text, is_cut) = said(&worker.end(2));
+    assert_eq!((text.unwrap().0, is_cut), (50 * 1024, json!(true)));
+    worker.start_run(&place, 3, &["sh", "-c", "ln -s /etc/passwd $STERNA_RESULT"], json!({}));
+    assert_eq!(worker.end(3)["result"], json!(null), "a link is no result");
+    worker.start_run(&place, 4, &["true"], json!({}));
+    assert_eq!(worker.end(4)["result"], json!(null));
     worker.end_by("TERM");
 }
 
@@ -212,6 +237,7 @@ for_each_runtime!(
     setup_steps_come_first_in_the_same_place,
     scenario_32_a_batch_run_gets_its_arguments_and_reports_its_status,
     a_run_knows_who_it_is_and_inherits_nothing,
+    what_a_run_leaves_as_its_result_is_told_with_its_end,
     scenario_35_a_pipe_in_other_hands_does_not_hold_up_the_end_for_ever,
     monitors_decide_when_it_is_up_and_when_it_has_failed,
 );
