@@ -381,3 +381,26 @@ pub(super) fn four(fd: BorrowedFd<'_>) -> Option<[u8; 4]> {
     let mut bytes = [0; 4];
     (rustix::io::read(fd, &mut bytes) == Ok(4)).then_some(bytes)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Another process may have the number by now, and even the name.
+    #[test]
+    fn a_process_of_ours_is_known_by_when_it_began() {
+        let path = std::env::temp_dir().join(format!("sterna-house-{}", std::process::id()));
+        fs::create_dir_all(&path).unwrap();
+        fs::copy("/bin/sleep", path.join("run")).unwrap();
+        let mut child = std::process::Command::new(path.join("run")).arg("1000").spawn().unwrap();
+        let pid = i32::try_from(child.id()).unwrap();
+        let began = tree::began(pid).unwrap();
+        let known = [None, Some(began), Some(began + 1)].map(|began| is_house(pid, began));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        fs::remove_dir_all(path).unwrap();
+        assert_eq!(known, [true, true, false]);
+        let own = i32::try_from(std::process::id()).unwrap();
+        assert!(!is_house(own, tree::began(own)), "this one is not called so");
+    }
+}

@@ -186,6 +186,36 @@ fn an_end_that_cannot_be_kept_is_told_by_the_next_worker_all_the_same() {
     }
 }
 
+/// No file that the guardian writes may be longer than this.
+fn bound_files(place: &Place, bytes: &str) {
+    let guardian = place.guardian().unwrap().to_string();
+    let limit = format!("--fsize={bytes}:");
+    let bound = std::process::Command::new("prlimit").args(["--pid", &guardian, &limit]).status();
+    assert!(bound.unwrap().success());
+}
+
+#[test]
+fn a_guardian_stays_until_the_end_of_its_last_run_stands() {
+    let place = Place::new();
+    let mut worker = Worker::start(&place);
+    let go = place.path.join("go");
+    let waits = format!("while [ ! -e {} ]; do sleep 0.02; done; exit 3", go.display());
+    let kept = json!({ "when_worker_exits": "keep" });
+    worker.start_run(&place, 1, &["sh", "-c", &waits], kept);
+    worker.wait_for_state(1, "Running");
+    worker.kill();
+    bound_files(&place, "16");
+    std::fs::write(&go, "").unwrap();
+    let proc = |pid: &i32| std::path::PathBuf::from(format!("/proc/{pid}"));
+    let places: Vec<_> = place.marked().iter().map(proc).collect();
+    wait_until("its end was taken", LONG, || places.iter().all(|place| !place.exists()));
+    bound_files(&place, "unlimited");
+    wait_until("the guardian has gone", LONG, || place.guardian().is_none());
+    let mut next = Worker::start(&place);
+    assert_eq!(next.end(1)["exit"], "Code(3)");
+    next.end_by("TERM");
+}
+
 #[test]
 fn an_end_that_could_not_be_kept_at_first_is_kept_when_there_is_room() {
     let Some(place) = Place::small("2m") else { return };

@@ -174,6 +174,26 @@ fn neither_a_rate_nor_a_stranger_that_writes_on_holds_up_an_end() {
     worker.end_by("TERM");
 }
 
+/// What the stranger writes is more than the rate lets through for a long time.
+#[test]
+fn a_stranger_at_a_slow_log_does_not_hold_up_an_end_either() {
+    let place = Place::new();
+    let mut worker = Worker::start(&place);
+    worker.patience = Duration::from_secs(8);
+    let ours = place.path.join("pipe");
+    let program = format!("ln -s /proc/$$/fd/1 {}; echo up; sleep 1000", ours.display());
+    let slow = json!({ "logs": { "rate": "1KiB" } });
+    worker.start_run(&place, 1, &["sh", "-c", &program], slow);
+    wait_until("it is up", LONG, || place.output(&run(1), "stdout").contains("up"));
+    let pipe = std::fs::OpenOptions::new().write(true).open(&ours).unwrap();
+    let mut stranger = std::process::Command::new("yes").stdout(pipe).spawn().unwrap();
+    worker.tell(&json!({ "kill": { "run": run(1) } }));
+    assert_eq!(worker.end(1)["exit"], "Signal(9)");
+    stranger.kill().unwrap();
+    stranger.wait().unwrap();
+    worker.end_by("TERM");
+}
+
 for_each_runtime!(
     a_log_goes_on_under_the_next_worker_with_the_next_number,
     a_run_may_wait_or_lose_lines_when_it_writes_too_fast,
