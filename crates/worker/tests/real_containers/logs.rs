@@ -139,15 +139,17 @@ fn what_was_said_of_a_run_is_kept_though_it_wrote_nothing(runtime: Runtime) {
     let mut worker = Worker::start(&place);
     worker.start_run(&place, 1, &["true"], json!({}));
     worker.start_run(&place, 2, &["/no/such/command"], json!({}));
-    worker.end(1);
-    worker.end(2);
-    for number in [1, 2] {
+    // Of this one nothing was ever made.
+    worker.start_run(&place, 3, &["true"], json!({ "rlimits": { "nonsense": 1 } }));
+    for number in [1, 2, 3] {
+        worker.end(number);
         worker.tell(&json!({ "acknowledge": { "run": run(number) } }));
     }
     worker.end_by("TERM");
     let said = place.output(&run(1), "events");
     assert!(said.contains("\"started\"") && said.contains("\"exited\""), "{said}");
     assert!(place.output(&run(2), "events").contains("not_started"));
+    assert!(place.output(&run(3), "events").contains("nonsense"));
 }
 
 #[test]
