@@ -390,7 +390,7 @@ mod tests {
                 if begun.elapsed() > Duration::from_secs(5) {
                     return false;
                 }
-                std::thread::sleep(Duration::from_millis(5));
+                std::thread::sleep(Duration::from_millis(5)); // why: processes are polled
             }
             true
         };

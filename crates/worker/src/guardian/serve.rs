@@ -23,7 +23,7 @@ use sterna_model::{BootTime, RunId, Span};
 use super::{
     frames::{Channel, Line},
     kept::State,
-    runs::{Driven, four},
+    runs::{Driven, four, not_begun},
     tree,
     words::{ContractWord, Plan, RoleWord},
 };
@@ -577,35 +577,6 @@ const fn concerned(input: &Input) -> Option<RunId> {
         | Input::Exited(run, ..)
         | Input::Empty(run) => Some(*run),
     }
-}
-
-/// Why a process has not become its command, for people.
-fn not_begun(step: sys::Step, error: &io::Error) -> String {
-    let (what, remedy) = match step {
-        sys::Step::Group => ("cannot make its process group", "try again"),
-        sys::Step::Streams => ("cannot give it its pipes", "let the worker have more open files"),
-        sys::Step::Rlimits => {
-            ("cannot set its resource limits", "ask in rlimits for no more than the worker has")
-        }
-        sys::Step::User => ("cannot become its user", "only a worker that is root can do that"),
-        sys::Step::Directory => {
-            ("cannot enter its directory", "let its user enter it, or leave out directory")
-        }
-        sys::Step::Privileges => ("cannot give up privileges", "leave out signals.death"),
-        sys::Step::Exec => {
-            ("cannot run the command", "see that it, and what it is interpreted by, is there")
-        }
-        sys::Step::Between => {
-            ("cannot make the process above the command", "let the worker have more processes")
-        }
-    };
-    if error.raw_os_error() == Some(libc::E2BIG) {
-        return format!(
-            "{what}: {error}: each word and each entry of the environment may have 128 KiB, and all \
-             together a quarter of the stack's limit; put what is long into a file, and give its path"
-        );
-    }
-    format!("{what}: {error}; {remedy}")
 }
 
 /// The signal with this number, if there is one that can be sent to all of a run.
