@@ -1,6 +1,6 @@
 //! A worker without a link, for tests: takes orders as lines of JSON and answers in the same form.
 //!
-//! `worker-loop DIRECTORY [ISOLATION [without-runtime]]` says `{"ready": …}` first.
+//! `worker-loop DIRECTORY [ISOLATION [without-runtime | PORT]]` says `{"ready": …}` first.
 
 use std::{
     io::{self, BufRead, Write},
@@ -99,6 +99,9 @@ fn work() -> Result<()> {
     let search = std::env::var_os("PATH").unwrap_or_default();
     let machine = Machine::discover(&path, &Given::default(), &search);
     let is_without = arguments.get(3).is_some_and(|word| word == "without-runtime");
+    // The first of two that it has to give.
+    let first = arguments.get(3).and_then(|word| word.parse::<u16>().ok());
+    let ports = first.map_or(Options::default().ports, |first| first..=first.saturating_add(1));
     let logs = Logs::open(&path, Limits::default(), wall_time())?;
     let reader = logs.reader();
     let (sender, receiver) = mpsc::channel();
@@ -110,6 +113,7 @@ fn work() -> Result<()> {
             sample_every: Span::from_millis(200),
             runtime: machine.runtime.filter(|_| !is_without),
             files,
+            ports,
             ..Options::default()
         },
         Box::new(logs),
@@ -212,6 +216,7 @@ fn tell(event: &Event) {
             "exit": report.end.exit.map(|exit| format!("{exit:?}")),
             "usage": report.usage,
             "status": report.status,
+            "result": report.result,
         }),
         Event::GuardianAnswered(number) => json!({ "pong": number }),
         Event::ShutDown => json!({ "shut_down": true }),

@@ -351,3 +351,60 @@ pub(crate) enum GroupError {
     #[error(transparent)]
     Limit(LimitError),
 }
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        os::unix::fs::PermissionsExt,
+        process::Command,
+        time::{Duration, Instant},
+    };
+
+    use super::*;
+
+    /// Each forks the next and ends: of fifty at a time, some are always born while the others are
+    /// killed, unless all stand still.
+    #[test]
+    fn who_is_born_while_the_others_are_killed_is_killed_too() {
+        let name = format!("sterna-test-{}", std::process::id());
+        let cgroups = Cgroups::discover(&name, Isolation::Freezer);
+        if cgroups.isolation() != Isolation::Freezer {
+            return;
+        }
+        let script = std::env::temp_dir().join(format!("sterna-chain-{}", std::process::id()));
+        fs::write(&script, "#!/bin/sh\n\"$0\" &\n").unwrap();
+        fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
+        let group = cgroups.create("run", &Limits::default(), Kind::Process).unwrap();
+        let door = group.doors(Kind::Process).remove(0);
+        let enter = "echo $$ >$1; i=0; while [ $i -lt 50 ]; do $2 & i=$((i+1)); done; sleep 1000";
+        let mut shell = Command::new("sh");
+        let mut shell = shell.args(["-c", enter, "sh"]).arg(&door).arg(&script).spawn().unwrap();
+        let place = door.parent().unwrap().to_owned();
+        let wait = |is_so: &dyn Fn(usize) -> bool| {
+            #[expect(
+                clippy::disallowed_methods,
+                reason = "a test of real processes waits for them"
+            )]
+            let begun = Instant::now();
+            while !is_so(super::super::usage::processes(&place).len()) {
+                if begun.elapsed() > Duration::from_secs(5) {
+                    return false;
+                }
+                std::thread::sleep(Duration::from_millis(5)); // why: processes are polled
+            }
+            true
+        };
+        let came = wait(&|count| count > 40);
+        // As what the next worker finds is ended: once here, and not again.
+        cgroups.end("run");
+        let gone = wait(&|count| count == 0);
+        fs::remove_file(script).unwrap();
+        while !wait(&|count| count == 0) {
+            cgroups.end("run");
+        }
+        shell.wait().unwrap();
+        drop(group.remove());
+        cgroups.ours().into_iter().for_each(|group| drop(fs::remove_dir(group)));
+        assert!(came && gone, "they came: {came}; one kill has ended them all: {gone}");
+    }
+}

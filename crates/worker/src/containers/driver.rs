@@ -20,7 +20,7 @@ use super::{
     output::{Order, Output},
     ports::Ports,
     prepare::{Ground, Prepared, is_plain},
-    probe,
+    probe, result,
     spare::Spares,
     stored::{self, Begun},
     sweeper::{Chore, Sweeper},
@@ -520,7 +520,10 @@ impl Driver {
     fn complete(&mut self, run: RunId, end: sterna_executor::container::End) {
         let Some(live) = self.lives.get_mut(&run) else { return };
         live.sample_at_end();
-        let report = Report { end, usage: live.usage, status: live.status.take() };
+        let (usage, status) = (live.usage, live.status.take());
+        let result =
+            if live.prepared.is_some() { result::read(&self.at.layout.run(run)) } else { None };
+        let report = Report { end, usage, status, result };
         self.ports.give_back(&std::mem::take(&mut live.ports));
         live.pipes.clear();
         let group = live.prepared.take().map(|prepared| prepared.group);

@@ -26,6 +26,7 @@ mod ports;
 mod prepare;
 mod probe;
 mod remove;
+mod result;
 mod spare;
 mod stored;
 mod sweeper;
@@ -51,6 +52,7 @@ use sterna_executor::{
 use sterna_model::{BootTime, Incarnation, RunId, Span};
 
 use self::driver::{Driver, Ends, Place};
+pub use self::result::{RESULT_MAX, RunResult};
 pub(crate) use self::{spare::spare_journal, stored::report_json};
 use crate::{
     cgroup::{Cgroups, Isolation, Usage},
@@ -118,6 +120,8 @@ pub struct Report {
     pub usage: Usage,
     /// The last line that it wrote to its status pipe.
     pub status: Option<String>,
+    /// What it has left in the file that `STERNA_RESULT` names.
+    pub result: Option<RunResult>,
 }
 
 /// What is asked of the driver.

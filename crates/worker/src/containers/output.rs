@@ -123,6 +123,8 @@ struct Pipe {
     run: RunId,
     stream: StreamWord,
     end: Arc<OwnedFd>,
+    /// Whether it is waited for.
+    is_armed: bool,
 }
 
 struct Run {
@@ -189,9 +191,10 @@ impl Reader {
     /// Does what it was told; gives whether to go on.
     fn obey(&mut self) -> bool {
         let _ = rustix::io::read(&self.wake, &mut [0; 8]);
+        let mut new = Vec::new();
         while let Ok(order) = self.orders.try_recv() {
             match order {
-                Order::Add(run, origin, pipes) => self.add(run, &origin, pipes),
+                Order::Add(run, origin, pipes) => self.add(run, &origin, pipes, &mut new),
                 Order::Say(run, line) => {
                     let run = self.run(run, &Origin::default());
                     // Events come however fast output may.
@@ -200,16 +203,30 @@ impl Reader {
                 Order::Finish(id) => {
                     let run = self.run(id, &Origin::default());
                     run.gone_since = Some(boot_time());
-                    if run.paused_until.take().is_some() {
-                        let again = run.pipes.clone();
-                        again.into_iter().for_each(|token| self.arm(token));
+                    run.paused_until = None;
+                    // Of most runs their end is in the pipes by now, and nobody need wait for it.
+                    let pipes = run.pipes.clone();
+                    for token in pipes {
+                        self.drain(token);
+                        new.push(token);
                     }
                     self.finish(id);
                 }
                 Order::End => return false,
             }
         }
+        new.into_iter().for_each(|token| self.arm(token));
         true
+    }
+
+    /// Reads what is in a pipe now; none holds more of what its run has written.
+    fn drain(&mut self, token: u64) {
+        for _ in 0..PIPE_MAX / CHUNK {
+            match self.read(token) {
+                Found::Bytes => {}
+                Found::Nothing => break,
+            }
+        }
     }
 
     fn run(&mut self, run: RunId, origin: &Origin) -> &mut Run {
@@ -224,7 +241,14 @@ impl Reader {
         })
     }
 
-    fn add(&mut self, run: RunId, origin: &Origin, pipes: Vec<(StreamWord, Arc<OwnedFd>)>) {
+    /// Takes the pipes of a run, to be armed when everything was heard that was said.
+    fn add(
+        &mut self,
+        run: RunId,
+        origin: &Origin,
+        pipes: Vec<(StreamWord, Arc<OwnedFd>)>,
+        new: &mut Vec<u64>,
+    ) {
         self.run(run, origin);
         if pipes.iter().any(|(stream, _)| *stream == StreamWord::Status)
             && let Some(said) = stored::read_status(&self.layout.run(run))
@@ -240,15 +264,16 @@ impl Reader {
             let token = self.next;
             self.next += 1;
             self.run(run, origin).pipes.push(token);
-            self.pipes.insert(token, Pipe { run, stream, end });
-            self.arm(token);
+            self.pipes.insert(token, Pipe { run, stream, end, is_armed: false });
+            new.push(token);
         }
     }
 
-    fn arm(&self, token: u64) {
-        if let Some(pipe) = self.pipes.get(&token) {
+    fn arm(&mut self, token: u64) {
+        if let Some(pipe) = self.pipes.get_mut(&token).filter(|pipe| !pipe.is_armed) {
             let data = epoll::EventData::new_u64(token);
-            let _ = epoll::add(&self.epoll, &*pipe.end, data, epoll::EventFlags::IN);
+            pipe.is_armed =
+                epoll::add(&self.epoll, &*pipe.end, data, epoll::EventFlags::IN).is_ok();
         }
     }
 
@@ -282,8 +307,10 @@ impl Reader {
             Flow::Wait(_) if run.gone_since.is_some() => {}
             Flow::Wait(span) => {
                 run.paused_until = Some(boot_time().plus(span));
-                for pipe in run.pipes.iter().filter_map(|token| self.pipes.get(token)) {
-                    let _ = epoll::delete(&self.epoll, &*pipe.end);
+                for token in &run.pipes {
+                    if let Some(pipe) = self.pipes.get_mut(token) {
+                        pipe.disarm(&self.epoll);
+                    }
                 }
             }
         }
@@ -291,9 +318,9 @@ impl Reader {
     }
 
     fn close(&mut self, token: u64) {
-        let Some(pipe) = self.pipes.remove(&token) else { return };
+        let Some(mut pipe) = self.pipes.remove(&token) else { return };
         // The guardian has a copy, so that closing ours does not take it out of the poll.
-        let _ = epoll::delete(&self.epoll, &*pipe.end);
+        pipe.disarm(&self.epoll);
         if let Some(run) = self.runs.get_mut(&pipe.run) {
             run.pipes.retain(|known| *known != token);
         }
@@ -334,14 +361,17 @@ impl Reader {
             self.arm(token);
         }
         for token in held {
-            // No pipe holds more of what the run itself has written; whoever writes on is none of it.
-            for _ in 0..PIPE_MAX / CHUNK {
-                match self.read(token) {
-                    Found::Bytes => {}
-                    Found::Nothing => break,
-                }
-            }
+            // Whoever writes on is none of the run's.
+            self.drain(token);
             self.close(token);
+        }
+    }
+}
+
+impl Pipe {
+    fn disarm(&mut self, epoll: &OwnedFd) {
+        if std::mem::take(&mut self.is_armed) {
+            let _ = epoll::delete(epoll, &*self.end);
         }
     }
 }

@@ -13,6 +13,7 @@ use super::{
     image::InImage,
     ports,
     remove::remove_directory,
+    result,
     spare::{self, Spares},
     users,
 };
@@ -103,8 +104,9 @@ impl Prepared {
         };
         let own = ground.layout.run(run).join(spare::WORK);
         let fresh = if image.is_some() { PathBuf::from(WORK) } else { own.clone() };
+        let result = fresh.join(result::FILE);
         let directory = work.directory.clone().unwrap_or(fresh);
-        let environment = environment(work, run, &directory, who.as_ref(), ports);
+        let environment = environment(work, run, (&directory, &result), who.as_ref(), ports);
         Ok(Self {
             group: ground.cgroups.group(&run.to_string(), &work.limits, kind(work)),
             ids: who.as_ref().map(|who| (who.user, who.group, who.groups.clone())),
@@ -120,7 +122,7 @@ impl Prepared {
     fn make_directory(&self, work: &Work) -> Result<(), String> {
         let image = self.image.as_ref().and_then(|image| image.as_ref().ok());
         match (&work.directory, image) {
-            (Some(given), None) => return is_directory(given),
+            (Some(given), None) => is_directory(given)?,
             (Some(given), Some(image)) if !image.opened.has_directory(given) => {
                 let given = given.display();
                 return Err(format!(
@@ -236,7 +238,7 @@ fn because(error: &dyn std::error::Error) -> String {
 fn environment(
     work: &Work,
     run: RunId,
-    directory: &Path,
+    (directory, result): (&Path, &Path),
     who: Option<&users::Who>,
     ports: &[(String, u16)],
 ) -> Vec<(String, String)> {
@@ -250,13 +252,15 @@ fn environment(
         ),
         ("STERNA_KEY".to_owned(), about.key.clone()),
         ("STERNA_RUN".to_owned(), run.to_string()),
-        ("STERNA_FENCE".to_owned(), about.fence.clone()),
         ("STERNA_WORKER".to_owned(), about.worker.clone()),
         ("STERNA_ATTEMPT".to_owned(), about.attempt.to_string()),
         ("STERNA_DIRECTORY".to_owned(), directory.to_string()),
+        ("STERNA_RESULT".to_owned(), result.to_string_lossy().into_owned()),
     ];
     let optional = [
         ("USER", who.and_then(|who| who.name.clone())),
+        // Nobody is to take an empty word for a fence that holds.
+        ("STERNA_FENCE", Some(about.fence.clone()).filter(|fence| !fence.is_empty())),
         ("STERNA_INSTANCE_INDEX", about.index.map(|index| index.to_string())),
         ("STERNA_PREVIOUS_STATUS", about.previous_status.clone()),
         ("STERNA_NODE", work.node.as_ref().map(|node| node.name.clone())),

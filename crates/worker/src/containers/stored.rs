@@ -9,7 +9,7 @@ use sterna_executor::{
 };
 use sterna_model::RunId;
 
-use super::{Report, users::Who};
+use super::{Report, RunResult, users::Who};
 use crate::{cgroup::Usage, guardian::ExitWord, work::Work};
 
 pub(super) const WORK: &str = "work.json";
@@ -45,6 +45,8 @@ struct Ended {
     exit: Option<ExitWord>,
     usage: Usage,
     status: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    result: Option<RunResult>,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -147,10 +149,11 @@ pub(super) fn write_end(directory: &Path, run: RunId, report: &Report) -> io::Re
 
 impl Ended {
     fn of(run: Option<RunId>, report: &Report) -> Self {
-        let Report { end, usage, status } = report;
+        let Report { end, usage, status, result } = report;
         let cause = CauseWord::of(&end.cause);
         let exit = end.exit.map(ExitWord::of);
-        Self { run, cause, exit, usage: *usage, status: status.clone() }
+        let (status, result) = (status.clone(), result.clone());
+        Self { run, cause, exit, usage: *usage, status, result }
     }
 }
 
@@ -159,8 +162,9 @@ pub(super) fn read_end(directory: &Path, run: RunId) -> Option<Report> {
     if ended.run.is_some_and(|known| known != run) {
         return None;
     }
-    let end = End { cause: ended.cause.cause(), exit: ended.exit.map(ExitWord::exit) };
-    Some(Report { end, usage: ended.usage, status: ended.status })
+    let Ended { cause, exit, usage, status, result, .. } = ended;
+    let end = End { cause: cause.cause(), exit: exit.map(ExitWord::exit) };
+    Some(Report { end, usage, status, result })
 }
 
 fn write<T: Serialize>(path: &Path, value: &T) -> io::Result<()> {
@@ -187,7 +191,7 @@ mod tests {
         let cause = |why: &str| Cause::FailedToStart(why.to_owned());
         let report = |why| {
             let end = End { cause: cause(why), exit: None };
-            Report { end, usage: Usage::default(), status: None }
+            Report { end, usage: Usage::default(), status: None, result: None }
         };
         write_end(&path, run("1"), &report("something long")).unwrap();
         assert_eq!(read_end(&path, run("2")), None);

@@ -8,7 +8,7 @@ use std::{
     process::{Child, Command, Stdio},
 };
 
-use super::{Channel, LOCK, NAME, address};
+use super::{Channel, LOCK, NAME, SMALL_PAGES, address};
 
 /// A connection to a guardian.
 #[derive(Debug)]
@@ -60,14 +60,13 @@ fn is_free(directory: &Path) -> io::Result<bool> {
 
 /// Starts a guardian from this very program, and waits until it listens.
 fn start(directory: &Path) -> io::Result<Child> {
-    let mut child = Command::new("/proc/self/exe")
-        .arg0(NAME)
-        .current_dir(directory)
-        .env_clear()
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()?;
+    let mut command = Command::new("/proc/self/exe");
+    command.arg0(NAME).current_dir(directory).env_clear();
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+    if rustix::thread::transparent_huge_pages_are_disabled() == Ok(false) {
+        command.env(SMALL_PAGES.0, SMALL_PAGES.1);
+    }
+    let mut child = command.spawn()?;
     let mut said = String::new();
     if let Some(stdout) = child.stdout.take() {
         BufReader::new(stdout).read_line(&mut said)?;

@@ -74,6 +74,9 @@ pub const NAME: &str = "guardian";
 const SOCKET: &str = "guardian.sock";
 const LOCK: &str = "guardian.lock";
 const LOG: &str = "guardian.log";
+/// Tells its allocator to do without huge pages: a fork copies an entry for every page of one, however
+/// little of it is used.
+const SMALL_PAGES: (&str, &str) = ("MIMALLOC_ALLOW_THP", "0");
 /// The kill wait until a worker says another.
 const KILL_WAIT: Span = Span::from_secs(5);
 
@@ -97,6 +100,10 @@ pub fn run() -> ExitCode {
 fn guard() -> io::Result<()> {
     sys::close_inherited();
     sys::be_deaf()?;
+    if env::var_os(SMALL_PAGES.0).is_some() {
+        // The allocator has forbidden them to this process, and so to its commands, who may have them.
+        let _ = rustix::thread::disable_transparent_huge_pages(false);
+    }
     // Whoever is in a group of its own already has left the worker's.
     let _ = setsid();
     let _ = rustix::thread::set_name(c"guardian");

@@ -109,6 +109,10 @@ impl Serving {
     fn say(&mut self, socket: SocketId, say: &Say, with: Option<(RunId, Part)>) {
         let proc = with.and_then(|(run, part)| self.runs.get(&run)?.parts.get(&part));
         let fds = proc.map(super::runs::Proc::pipe_fds).unwrap_or_default();
+        match with {
+            Some(_) => self.say_soon(),
+            None => self.is_pressing = true,
+        }
         if let Some(channel) = self.channels.get_mut(&socket) {
             channel.push(say, fds);
         }
@@ -171,6 +175,7 @@ impl Serving {
     }
 
     fn abort(&mut self, run: RunId, part: Part) {
+        self.unwatch_sync(run, part);
         if let Some(driven) = self.runs.get_mut(&run) {
             driven.end_part(part);
         }
@@ -194,12 +199,13 @@ impl Serving {
         self.gather_strays();
         let Some(driven) = self.runs.get_mut(&run) else { return };
         driven.is_dying = true;
-        if !driven.is_empty() {
-            drop(driven.journal.add(&Entry::Stopping));
-            driven.holding.kill();
-            driven.events = driven.holding.events();
-            self.watch(Source::Events(run), EventFlags::PRI | EventFlags::ET);
+        if driven.is_empty() {
+            return self.emptied(run);
         }
+        drop(driven.journal.add(&Entry::Stopping));
+        driven.holding.kill();
+        driven.events = driven.holding.events();
+        self.watch(Source::Events(run), EventFlags::PRI | EventFlags::ET);
         self.look(run);
     }
 

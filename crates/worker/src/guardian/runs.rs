@@ -376,8 +376,60 @@ pub(super) fn reopened(hold: &Hold, stop: StopSignal, journal: Journal) -> Optio
     Holding::open(hold).ok().map(|holding| Driven::new(holding, stop, journal))
 }
 
+/// Why a process has not become its command, for people.
+pub(super) fn not_begun(step: sys::Step, error: &io::Error) -> String {
+    let (what, remedy) = match step {
+        sys::Step::Group => ("cannot make its process group", "try again"),
+        sys::Step::Streams => ("cannot give it its pipes", "let the worker have more open files"),
+        sys::Step::Rlimits => {
+            ("cannot set its resource limits", "ask in rlimits for no more than the worker has")
+        }
+        sys::Step::User => ("cannot become its user", "only a worker that is root can do that"),
+        sys::Step::Directory => {
+            ("cannot enter its directory", "let its user enter it, or leave out directory")
+        }
+        sys::Step::Privileges => ("cannot give up privileges", "leave out signals.death"),
+        sys::Step::Exec => {
+            ("cannot run the command", "see that it, and what it is interpreted by, is there")
+        }
+        sys::Step::Between => {
+            ("cannot make the process above the command", "let the worker have more processes")
+        }
+    };
+    if error.raw_os_error() == Some(libc::E2BIG) {
+        return format!(
+            "{what}: {error}: each word and each entry of the environment may have 128 KiB, and all \
+             together a quarter of the stack's limit; put what is long into a file, and give its path"
+        );
+    }
+    format!("{what}: {error}; {remedy}")
+}
+
 /// Reads four bytes, if they are there.
 pub(super) fn four(fd: BorrowedFd<'_>) -> Option<[u8; 4]> {
     let mut bytes = [0; 4];
     (rustix::io::read(fd, &mut bytes) == Ok(4)).then_some(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Another process may have the number by now, and even the name.
+    #[test]
+    fn a_process_of_ours_is_known_by_when_it_began() {
+        let path = std::env::temp_dir().join(format!("sterna-house-{}", std::process::id()));
+        fs::create_dir_all(&path).unwrap();
+        fs::copy("/bin/sleep", path.join("run")).unwrap();
+        let mut child = std::process::Command::new(path.join("run")).arg("1000").spawn().unwrap();
+        let pid = i32::try_from(child.id()).unwrap();
+        let began = tree::began(pid).unwrap();
+        let known = [None, Some(began), Some(began + 1)].map(|began| is_house(pid, began));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        fs::remove_dir_all(path).unwrap();
+        assert_eq!(known, [true, true, false]);
+        let own = i32::try_from(std::process::id()).unwrap();
+        assert!(!is_house(own, tree::began(own)), "this one is not called so");
+    }
 }

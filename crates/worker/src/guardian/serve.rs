@@ -23,7 +23,7 @@ use sterna_model::{BootTime, RunId, Span};
 use super::{
     frames::{Channel, Line},
     kept::State,
-    runs::{Driven, four},
+    runs::{Driven, four, not_begun},
     tree,
     words::{ContractWord, Plan, RoleWord},
 };
@@ -34,6 +34,10 @@ const LINGER: Span = Span::from_millis(20);
 
 /// How often it is tried again to write what a full disk did not take.
 const BEHIND: Span = Span::from_millis(500);
+
+/// So long it is kept back that a command has begun, and nothing else: of a short one its end is told
+/// with it.
+const TOGETHER: Span = Span::from_millis(1);
 
 /// Within this somebody takes a process of an earlier guardian that has ended, if anybody does.
 const TAKEN_WITHIN: Span = Span::from_secs(5);
@@ -81,6 +85,10 @@ pub(super) struct Serving {
     pub(super) is_behind: bool,
     /// Runs of which something new may have to be written before it is told.
     pub(super) touched: BTreeSet<RunId>,
+    /// Until when what is to be said can wait; `None` if it cannot, or nothing is.
+    pub(super) later: Option<BootTime>,
+    /// Whether something is to be said at once.
+    pub(super) is_pressing: bool,
     /// Connections that have no room for what is to be said.
     waiting: BTreeSet<SocketId>,
     listener: UnixListener,
@@ -115,6 +123,8 @@ impl Serving {
             is_over: false,
             is_behind: false,
             touched: BTreeSet::new(),
+            later: None,
+            is_pressing: false,
             waiting: BTreeSet::new(),
             listener,
             signals,
@@ -168,6 +178,15 @@ impl Serving {
         });
     }
 
+    /// Takes a part's socket out of the poll before it is closed: a process that was just made may hold
+    /// a copy of it for a moment, and it would wake us again and again.
+    pub(super) fn unwatch_sync(&self, run: RunId, part: Part) {
+        let proc = self.runs.get(&run).and_then(|driven| driven.parts.get(&part));
+        if let Some(sync) = proc.and_then(|proc| proc.sync.as_ref()) {
+            let _ = epoll::delete(&self.epoll, sync);
+        }
+    }
+
     /// Works until nothing is left to be guarded.
     pub(super) fn work(&mut self) -> io::Result<()> {
         let mut events = Vec::with_capacity(64);
@@ -208,7 +227,8 @@ impl Serving {
         let dying = self.runs.values().any(Driven::is_looked_at);
         let again = dying.then(|| now.plus(LINGER));
         let behind = self.is_behind.then(|| now.plus(BEHIND));
-        let at: BootTime = self.core.deadline().into_iter().chain(again).chain(behind).min()?;
+        let others = again.into_iter().chain(behind).chain(self.later);
+        let at: BootTime = self.core.deadline().into_iter().chain(others).min()?;
         // A millisecond more, so that it is over and not just before.
         let wait = at.since(now).plus(Span::from_millis(1)).as_duration();
         Timespec::try_from(wait).ok()
@@ -267,7 +287,8 @@ impl Serving {
 
     /// Takes every child that has ended, those that fell to us included.
     fn reap(&mut self) {
-        while self.signals.take().is_some() {}
+        // What comes after this one wakes us again.
+        let _ = self.signals.take();
         while let Some(ended) = sys::ended() {
             if self.children.contains_key(&ended.pid) {
                 self.take(ended);
@@ -349,24 +370,15 @@ impl Serving {
             return;
         };
         let Some(sync) = &proc.sync else { return };
-        let mut said = [0; 8];
-        let mut hear = || rustix::net::recv(sync, &mut said, rustix::net::RecvFlags::DONTWAIT);
-        let heard = match hear() {
-            // It has ended before it took its go byte, which is told once, and before what it has said.
-            Err(rustix::io::Errno::CONNRESET) => hear(),
-            heard => heard,
-        };
-        let length = match heard {
-            Ok((length, _)) => length,
-            Err(rustix::io::Errno::AGAIN) => return,
-            Err(_) => 0,
-        };
+        let Some(heard) = sys::heard(sync.as_fd()) else { return };
+        // As in `unwatch_sync`.
+        let _ = epoll::delete(&self.epoll, sync);
         proc.sync = None;
-        let input = match sys::Step::read(said.get(..length).unwrap_or_default()) {
+        let input = match heard {
             // A runtime has begun, and no command yet.
-            None if proc.starting.is_some() => return,
-            None => Input::Execed(run, part),
-            Some((step, error)) => {
+            sys::Heard::Begun if proc.starting.is_some() => return,
+            sys::Heard::Begun => Input::Execed(run, part),
+            sys::Heard::Failed(step, error) => {
                 proc.starting = None;
                 Input::NotExeced(run, part, not_begun(step, &error))
             }
@@ -448,17 +460,24 @@ impl Serving {
 
     /// Says so if nothing is left of a run that should not go on.
     pub(super) fn look(&mut self, run: RunId) {
-        if !self.runs.get(&run).is_some_and(Driven::is_empty) {
-            return;
+        if self.runs.get(&run).is_some_and(Driven::is_empty) {
+            self.emptied(run);
         }
-        // What was below those that have just ended has fallen to us by now.
-        self.gather_strays();
+    }
+
+    /// Nothing of a run was left just now.
+    pub(super) fn emptied(&mut self, run: RunId) {
+        if self.runs.get(&run).is_some_and(Driven::is_tree) {
+            // What was below those that have just ended has fallen to us by now.
+            self.gather_strays();
+            if !self.runs.get(&run).is_some_and(Driven::is_empty) {
+                return;
+            }
+        }
         let Some(driven) = self.runs.get_mut(&run) else { return };
-        if driven.is_empty() {
-            driven.is_dying = false;
-            driven.events = None;
-            self.inputs.push_back(Input::Empty(run));
-        }
+        driven.is_dying = false;
+        driven.events = None;
+        self.inputs.push_back(Input::Empty(run));
     }
 
     fn look_at_the_dying(&mut self) {
@@ -492,10 +511,20 @@ impl Serving {
         }
     }
 
+    /// That a command has begun can wait for what follows.
+    pub(super) fn say_soon(&mut self) {
+        self.later.get_or_insert_with(|| boot_time().plus(TOGETHER));
+    }
+
     /// Says what there is to say, once it stands in the journals: all that became of a run since is
     /// one write.
     fn flush(&mut self) {
         self.record_news();
+        let can_wait = !self.is_pressing && self.waiting.is_empty();
+        if self.later.is_some_and(|until| can_wait && boot_time() < until) {
+            return;
+        }
+        (self.later, self.is_pressing) = (None, false);
         let failed: Vec<SocketId> = self
             .channels
             .iter_mut()
@@ -548,35 +577,6 @@ const fn concerned(input: &Input) -> Option<RunId> {
         | Input::Exited(run, ..)
         | Input::Empty(run) => Some(*run),
     }
-}
-
-/// Why a process has not become its command, for people.
-fn not_begun(step: sys::Step, error: &io::Error) -> String {
-    let (what, remedy) = match step {
-        sys::Step::Group => ("cannot make its process group", "try again"),
-        sys::Step::Streams => ("cannot give it its pipes", "let the worker have more open files"),
-        sys::Step::Rlimits => {
-            ("cannot set its resource limits", "ask in rlimits for no more than the worker has")
-        }
-        sys::Step::User => ("cannot become its user", "only a worker that is root can do that"),
-        sys::Step::Directory => {
-            ("cannot enter its directory", "let its user enter it, or leave out directory")
-        }
-        sys::Step::Privileges => ("cannot give up privileges", "leave out signals.death"),
-        sys::Step::Exec => {
-            ("cannot run the command", "see that it, and what it is interpreted by, is there")
-        }
-        sys::Step::Between => {
-            ("cannot make the process above the command", "let the worker have more processes")
-        }
-    };
-    if error.raw_os_error() == Some(libc::E2BIG) {
-        return format!(
-            "{what}: {error}: each word and each entry of the environment may have 128 KiB, and all \
-             together a quarter of the stack's limit; put what is long into a file, and give its path"
-        );
-    }
-    format!("{what}: {error}; {remedy}")
 }
 
 /// The signal with this number, if there is one that can be sent to all of a run.

@@ -105,13 +105,13 @@ pub(super) fn ended(report: &Report) -> Payload {
 /// The end of a run that never began.
 pub(super) fn never_began(why: String) -> Report {
     let end = End { cause: Cause::FailedToStart(why), exit: None };
-    Report { end, usage: Usage::default(), status: None }
+    Report { end, usage: Usage::default(), status: None, result: None }
 }
 
 /// The end of a run that came when this worker was about to go.
 pub(super) fn came_too_late() -> Report {
     let end = End { cause: Cause::WorkerExit, exit: None };
-    Report { end, usage: Usage::default(), status: None }
+    Report { end, usage: Usage::default(), status: None, result: None }
 }
 
 /// For people.
@@ -146,6 +146,7 @@ mod tests {
     use sterna_model::{Contract, NotifySequence, RunId, RunSequence, Span, WallTime};
 
     use super::*;
+    use crate::containers::RunResult;
 
     fn run(work: &str, contract: Contract) -> Run {
         Run {
@@ -191,12 +192,29 @@ mod tests {
     #[test]
     fn an_end_says_its_cause_and_its_exit() {
         let end = End { cause: Cause::Exited, exit: Some(Exit::Code(3)) };
-        let report = Report { end, usage: Usage::default(), status: Some("done".to_owned()) };
+        let (usage, status) = (Usage::default(), Some("done".to_owned()));
+        let report = Report { end, usage, status, result: None };
         let json: Value = serde_json::from_slice(&ended(&report)).unwrap();
         assert_eq!(json["cause"], "exited");
         assert_eq!(json["exit"]["code"], 3);
         assert_eq!(json["status"], "done");
         assert_eq!(told(&report), "exited, Code(3)");
+    }
+
+    /// What an end was once said in, it is said in for good: it stands in the store as it came.
+    #[test]
+    fn an_end_with_a_result_is_said_in_these_bytes() {
+        let end = End { cause: Cause::Exited, exit: Some(Exit::Code(0)) };
+        let usage = Usage { cpu_us: 1, memory_bytes: 2, memory_peak_bytes: 3 };
+        let result = Some(RunResult { text: "42\n\u{1}".to_owned(), is_cut: true });
+        let report = Report { end, usage, status: None, result };
+        let golden = concat!(
+            r#"{"cause":"exited","exit":{"code":0},"result":{"is_cut":true,"text":"42\n\u0001"},"#,
+            r#""status":null,"usage":{"cpu_us":1,"memory_bytes":2,"memory_peak_bytes":3}}"#,
+        );
+        assert_eq!(String::from_utf8_lossy(&ended(&report)), golden);
+        let without = Report { result: None, ..report };
+        assert!(!String::from_utf8_lossy(&ended(&without)).contains("result"));
     }
 
     #[test]

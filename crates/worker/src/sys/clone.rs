@@ -7,13 +7,14 @@ use std::{
 };
 
 use rustix::{
-    net::{AddressFamily, SocketFlags, SocketType, socketpair},
+    io::Errno,
+    net::{AddressFamily, RecvFlags, SocketFlags, SocketType, recv, socketpair},
     pipe::{PipeFlags, pipe_with},
 };
 
 use super::{
     check,
-    child::{Image, Streams, go, keep_house, let_go_of_all_but},
+    child::{Image, Step, Streams, go, keep_house, let_go_of_all_but},
 };
 
 /// How a run is told from everything else on the machine.
@@ -76,6 +77,33 @@ pub(crate) fn spawn(image: &Image, shape: Shape<'_>, streams: Streams<'_>) -> io
     }
 }
 
+/// What became of a process on its way to its command.
+#[derive(Debug)]
+pub(crate) enum Heard {
+    /// It is its command now, or has ended without a word.
+    Begun,
+    /// It failed at this step, for this reason.
+    Failed(Step, io::Error),
+}
+
+/// What was said over [`Spawned::sync`]; `None` while nothing was.
+pub(crate) fn heard(sync: BorrowedFd<'_>) -> Option<Heard> {
+    let mut said = [0; 8];
+    let mut hear = || recv(sync, &mut said, RecvFlags::DONTWAIT);
+    let heard = match hear() {
+        // It has ended before it took its go byte, which is told once, and before what it has said.
+        Err(Errno::CONNRESET) => hear(),
+        heard => heard,
+    };
+    let length = match heard {
+        Ok((length, _)) => length,
+        Err(Errno::AGAIN) => return None,
+        Err(_) => 0,
+    };
+    let failed = Step::read(said.get(..length).unwrap_or_default());
+    Some(failed.map_or(Heard::Begun, |(step, error)| Heard::Failed(step, error)))
+}
+
 /// Wider than the constant that libc has for it.
 const CLONE_INTO_CGROUP: u64 = 0x2_0000_0000;
 
@@ -128,6 +156,34 @@ mod tests {
     };
 
     use super::*;
+
+    fn wait_for(pidfd: &OwnedFd) {
+        let mut fds = [PollFd::new(pidfd, PollFlags::IN)];
+        let patience = Timespec { tv_sec: 10, tv_nsec: 0 };
+        assert_eq!(poll(&mut fds, Some(&patience)).unwrap(), 1, "it does not end");
+    }
+
+    /// It was told as an end with 127, when the go byte came after it had ended.
+    #[test]
+    fn who_fails_before_its_go_byte_says_so_whenever_that_comes() {
+        for is_let_go in [false, true] {
+            let mut image = Image::new("/bin/true", &["true".to_owned()], &[], "/").unwrap();
+            // No kernel has a resource of this number.
+            image.rlimits = vec![(4711, 1, 1)];
+            let spawned = spawn(&image, Shape::Plain, Streams::default()).unwrap();
+            if is_let_go {
+                let _ = rustix::io::write(&spawned.sync, &[1]);
+            }
+            wait_for(&spawned.pidfd);
+            if !is_let_go {
+                let _ = rustix::io::write(&spawned.sync, &[1]);
+            }
+            let heard = heard(spawned.sync.as_fd());
+            assert!(matches!(heard, Some(Heard::Failed(Step::Rlimits, _))), "{heard:?}");
+            let pid = Pid::from_raw(spawned.pid).unwrap();
+            waitpid(Some(pid), WaitOptions::empty()).unwrap();
+        }
+    }
 
     /// Both ends of it, and of its neighbour's, must be gone with the guardian: a process that holds
     /// one waits for ever, and holds the guardian's lock.

@@ -20,7 +20,7 @@ mod signals;
 pub(crate) use self::{
     bare::spawn_and_wait,
     child::{Image, Step, Streams},
-    clone::{Shape, spawn},
+    clone::{Heard, Shape, heard, spawn},
     exits::{Ended, ended, exit_of, reported},
     ready::readable,
     signals::{Signals, be_deaf, close_inherited, watch},

@@ -92,6 +92,7 @@ fn a_run_knows_who_it_is_and_inherits_nothing(runtime: Runtime) {
     for line in [
         "STERNA_KEY=default/task/build",
         "STERNA_FENCE=1.2.3",
+        "STERNA_RESULT=/",
         "STERNA_WORKER=w1",
         "STERNA_ATTEMPT=2",
         "STERNA_INSTANCE_INDEX=4",
@@ -108,6 +109,30 @@ fn a_run_knows_who_it_is_and_inherits_nothing(runtime: Runtime) {
     assert!((20_000..30_000).contains(&port.parse::<u16>().unwrap()), "{port}");
     assert!(said.ends_with(&format!("port {port} {port}\n")), "{said}");
     assert!(!said.contains("CARGO"), "the worker's own environment is nobody's: {said}");
+    worker.end_by("TERM");
+}
+
+fn what_a_run_leaves_as_its_result_is_told_with_its_end(runtime: Runtime) {
+    let place = Place::with(runtime);
+    let mut worker = Worker::start(&place);
+    let said = |end: &serde_json::Value| {
+        let text = end["result"]["text"].as_str().map(|text| (text.len(), text.to_owned()));
+        (text, end["result"]["is_cut"].clone())
+    };
+    worker.start_run(&place, 1, &["sh", "-c", "echo 42 >$STERNA_RESULT; exit 3"], json!({}));
+    let end = worker.end(1);
+    assert_eq!(end["exit"], "Code(3)", "it is kept however the run ended");
+    assert_eq!(said(&end), (Some((3, "42\n".to_owned())), json!(false)));
+    let large = "head -c 60000 /dev/zero | tr '\\0' x >$STERNA_RESULT";
+    // Whatever directory it begins in, its result is its own; and another user may write it.
+    let elsewhere = json!({ "directory": "/tmp", "user": "nobody" });
+    worker.start_run(&place, 2, &["sh", "-c", large], elsewhere);
+    let (text, is_cut) = said(&worker.end(2));
+    assert_eq!((text.unwrap().0, is_cut), (50 * 1024, json!(true)));
+    worker.start_run(&place, 3, &["sh", "-c", "ln -s /etc/passwd $STERNA_RESULT"], json!({}));
+    assert_eq!(worker.end(3)["result"], json!(null), "a link is no result");
+    worker.start_run(&place, 4, &["true"], json!({}));
+    assert_eq!(worker.end(4)["result"], json!(null));
     worker.end_by("TERM");
 }
 
@@ -161,6 +186,36 @@ fn an_end_that_cannot_be_kept_is_told_by_the_next_worker_all_the_same() {
     }
 }
 
+/// No file that the guardian writes may be longer than this.
+fn bound_files(place: &Place, bytes: &str) {
+    let guardian = place.guardian().unwrap().to_string();
+    let limit = format!("--fsize={bytes}:");
+    let bound = std::process::Command::new("prlimit").args(["--pid", &guardian, &limit]).status();
+    assert!(bound.unwrap().success());
+}
+
+#[test]
+fn a_guardian_stays_until_the_end_of_its_last_run_stands() {
+    let place = Place::new();
+    let mut worker = Worker::start(&place);
+    let go = place.path.join("go");
+    let waits = format!("while [ ! -e {} ]; do sleep 0.02; done; exit 3", go.display());
+    let kept = json!({ "when_worker_exits": "keep" });
+    worker.start_run(&place, 1, &["sh", "-c", &waits], kept);
+    worker.wait_for_state(1, "Running");
+    worker.kill();
+    bound_files(&place, "16");
+    std::fs::write(&go, "").unwrap();
+    let proc = |pid: &i32| std::path::PathBuf::from(format!("/proc/{pid}"));
+    let places: Vec<_> = place.marked().iter().map(proc).collect();
+    wait_until("its end was taken", LONG, || places.iter().all(|place| !place.exists()));
+    bound_files(&place, "unlimited");
+    wait_until("the guardian has gone", LONG, || place.guardian().is_none());
+    let mut next = Worker::start(&place);
+    assert_eq!(next.end(1)["exit"], "Code(3)");
+    next.end_by("TERM");
+}
+
 #[test]
 fn an_end_that_could_not_be_kept_at_first_is_kept_when_there_is_room() {
     let Some(place) = Place::small("2m") else { return };
@@ -212,6 +267,7 @@ for_each_runtime!(
     setup_steps_come_first_in_the_same_place,
     scenario_32_a_batch_run_gets_its_arguments_and_reports_its_status,
     a_run_knows_who_it_is_and_inherits_nothing,
+    what_a_run_leaves_as_its_result_is_told_with_its_end,
     scenario_35_a_pipe_in_other_hands_does_not_hold_up_the_end_for_ever,
     monitors_decide_when_it_is_up_and_when_it_has_failed,
 );

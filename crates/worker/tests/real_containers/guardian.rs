@@ -57,6 +57,35 @@ fn a_guardian_that_is_killed_is_replaced_and_its_runs_live_on_supervised(runtime
     }
 }
 
+/// Whoever is in the process group of a run by its number alone is none of it: the number may have come
+/// again since the guardian that gave it was killed.
+#[test]
+fn a_later_guardian_signals_nobody_but_the_run_by_the_number_of_its_group() {
+    let place = Place::new();
+    let mut worker = Worker::start(&place);
+    let (up, hit) = (place.path.join("up"), place.path.join("hit"));
+    let stranger = format!(
+        "echo $$ >/sys/fs/cgroup/unified/cgroup.procs; trap 'echo x >{}' TERM; echo $$ >{}; \
+         while :; do sleep 0.02; done",
+        hit.display(),
+        up.display()
+    );
+    let program = "sh -c \"$1\" & trap 'exit 7' TERM; while :; do sleep 0.02; done";
+    worker.start_run(&place, 1, &["sh", "-c", program, "sh", &stranger], json!({}));
+    let number = || std::fs::read_to_string(&up).ok()?.trim().parse::<i32>().ok();
+    wait_until("the other one has left the run", LONG, || number().is_some());
+    let before = place.guardian().unwrap();
+    signal(before, "KILL");
+    wait_until("there is another guardian", LONG, || {
+        place.guardian().is_some_and(|guardian| guardian != before)
+    });
+    worker.tell(&json!({ "stop": { "run": run(1), "grace": "5s" } }));
+    assert_eq!(worker.end(1)["exit"], "Code(7)", "the run was asked to end");
+    assert!(is_alive(number().unwrap()) && !hit.exists(), "and nobody else");
+    signal(number().unwrap(), "KILL");
+    worker.end_by("TERM");
+}
+
 fn what_is_kept_outlives_its_worker_and_is_taken_over_by_the_next(runtime: Runtime) {
     for isolation in runtime.isolations() {
         let place = Place::with(runtime);
@@ -186,11 +215,14 @@ fn the_next_worker_sweeps_what_was_left_when_both_were_killed(runtime: Runtime) 
         let mut worker = Worker::start_with(&place, isolation);
         worker.start_run(&place, 1, &["sh", "-c", "setsid sleep 1000 & sleep 1000"], json!({}));
         worker.wait_for_state(1, "Running");
+        // It runs as soon as its runtime has left; the shell that it becomes, and what that makes, come
+        // a moment later.
+        wait_until("all of it is there", LONG, || place.marked().len() >= 2);
         let guardian = place.guardian().unwrap();
         signal(worker.pid(), "STOP");
         signal(guardian, "KILL");
         worker.kill();
-        assert!(!place.marked().is_empty());
+        assert!(place.marked().len() >= 2, "{isolation}: nothing of it has ended by itself");
         let next = Worker::start_with(&place, isolation);
         assert_gone(&place, isolation);
         next.end_by("TERM");
@@ -207,7 +239,9 @@ fn the_next_worker_sweeps_what_runs_away_from_it() {
         let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
         std::fs::set_permissions(&script, mode).unwrap();
         let mut worker = Worker::start_with(&place, isolation);
-        let program = format!("{} & sleep 1000", script.display());
+        // Of one alone every process might be met.
+        let twenty = "1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20";
+        let program = format!("for i in {twenty}; do {} & done; sleep 1000", script.display());
         worker.start_run(&place, 1, &["sh", "-c", &program], json!({}));
         worker.wait_for_state(1, "Running");
         let guardian = place.guardian().unwrap();

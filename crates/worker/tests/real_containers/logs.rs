@@ -139,15 +139,17 @@ fn what_was_said_of_a_run_is_kept_though_it_wrote_nothing(runtime: Runtime) {
     let mut worker = Worker::start(&place);
     worker.start_run(&place, 1, &["true"], json!({}));
     worker.start_run(&place, 2, &["/no/such/command"], json!({}));
-    worker.end(1);
-    worker.end(2);
-    for number in [1, 2] {
+    // Of this one nothing was ever made.
+    worker.start_run(&place, 3, &["true"], json!({ "rlimits": { "nonsense": 1 } }));
+    for number in [1, 2, 3] {
+        worker.end(number);
         worker.tell(&json!({ "acknowledge": { "run": run(number) } }));
     }
     worker.end_by("TERM");
     let said = place.output(&run(1), "events");
     assert!(said.contains("\"started\"") && said.contains("\"exited\""), "{said}");
     assert!(place.output(&run(2), "events").contains("not_started"));
+    assert!(place.output(&run(3), "events").contains("nonsense"));
 }
 
 #[test]
@@ -169,6 +171,26 @@ fn neither_a_rate_nor_a_stranger_that_writes_on_holds_up_an_end() {
     let mut stranger = std::process::Command::new("yes").stdout(pipe).spawn().unwrap();
     worker.tell(&json!({ "kill": { "run": run(2) } }));
     assert_eq!(worker.end(2)["exit"], "Signal(9)");
+    stranger.kill().unwrap();
+    stranger.wait().unwrap();
+    worker.end_by("TERM");
+}
+
+/// What the stranger writes is more than the rate lets through for a long time.
+#[test]
+fn a_stranger_at_a_slow_log_does_not_hold_up_an_end_either() {
+    let place = Place::new();
+    let mut worker = Worker::start(&place);
+    worker.patience = Duration::from_secs(8);
+    let ours = place.path.join("pipe");
+    let program = format!("ln -s /proc/$$/fd/1 {}; echo up; sleep 1000", ours.display());
+    let slow = json!({ "logs": { "rate": "1KiB" } });
+    worker.start_run(&place, 1, &["sh", "-c", &program], slow);
+    wait_until("it is up", LONG, || place.output(&run(1), "stdout").contains("up"));
+    let pipe = std::fs::OpenOptions::new().write(true).open(&ours).unwrap();
+    let mut stranger = std::process::Command::new("yes").stdout(pipe).spawn().unwrap();
+    worker.tell(&json!({ "kill": { "run": run(1) } }));
+    assert_eq!(worker.end(1)["exit"], "Signal(9)");
     stranger.kill().unwrap();
     stranger.wait().unwrap();
     worker.end_by("TERM");

@@ -139,25 +139,25 @@ fn after_the_workers_kill_nothing_is_left_within_the_kill_wait_and_a_second(runt
 fn a_worker_that_is_stopped_past_the_deadline_leaves_nothing_running(runtime: Runtime) {
     every_isolation(runtime, |place, isolation| {
         let mut worker = Worker::start_with(place, isolation);
-        start_all(place, &mut worker, json!({ "stop_after": "60s" }));
+        worker.start_run(place, 20, &["sleep", "1000"], json!({ "stop_after": "1h" }));
         // Two seconds after the last confirmation they begin to be stopped.
-        worker.tell(&json!("confirm"));
-        for number in 20..25 {
-            worker.start_run(place, number, &["sleep", "1000"], json!({ "stop_after": "2s" }));
+        let short = json!({ "stop_after": "2s" });
+        for (number, (name, program)) in (1..).zip(ESCAPES) {
+            worker.start_run(place, number, &["sh", "-c", program], short.clone());
+            wait_until(name, LONG, || {
+                worker.tell(&json!("confirm"));
+                place.output(&run(number), "stdout").contains("up")
+            });
         }
-        worker.wait_for_state(24, "Running");
+        assert!(place.marked().len() > 200, "they are not all there: {}", place.marked().len());
         signal(worker.pid(), "STOP");
-        let is_short = |pid: &i32| {
-            let words = fs::read_to_string(format!("/proc/{pid}/environ")).unwrap_or_default();
-            (20..25).any(|number| words.contains(&run(number)))
-        };
-        let within = KILL_WAIT + Duration::from_secs(3);
-        wait_until("the short ones are gone", within, || !place.marked().iter().any(is_short));
-        assert!(place.marked().len() > 200, "the others are not at their deadline");
+        let within = Duration::from_secs(2) + KILL_WAIT + Duration::from_secs(1);
+        wait_until("nothing of them is left", within, || place.marked().len() == 1);
         signal(worker.pid(), "CONT");
-        for number in 20..25 {
-            assert_eq!(worker.end(number)["completed"], "Deadline");
+        for (number, (name, _)) in (1..).zip(ESCAPES) {
+            assert_eq!(worker.end(number)["completed"], "Deadline", "{isolation}: {name}");
         }
+        assert_eq!(place.marked().len(), 1, "the other one is not at its deadline");
         worker.kill();
         assert_gone(place, isolation);
     });

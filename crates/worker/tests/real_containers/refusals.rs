@@ -113,6 +113,49 @@ fn what_is_too_long_for_a_command_is_refused_by_name_and_nothing_hangs() {
 }
 
 #[test]
+fn a_run_for_which_no_port_is_free_says_so_and_takes_none() {
+    let place = Place::new();
+    // Others may play this on the same machine.
+    let first = 29_000 + std::process::id() % 500 * 2;
+    let two = |place: &Place| Worker::start_so(place, "cgroup2", &[&first.to_string()]);
+    let mut worker = two(&place);
+    let ports = |names: &[&str]| json!({ "ports": names, "when_worker_exits": "keep" });
+    let is_refused = |end: &Value| {
+        let cause = end["completed"].as_str().unwrap().to_owned();
+        let reason = format!("all of {first}-{} are in use", first + 1);
+        cause.starts_with("FailedToStart(\"no port is free") && cause.contains(&reason)
+    };
+    let end = {
+        worker.start_run(&place, 1, &["true"], ports(&["a", "b", "c"]));
+        worker.end(1)
+    };
+    assert!(is_refused(&end), "{end}");
+    // None of the two that it might have had is kept.
+    worker.start_run(&place, 2, &["sleep", "1000"], ports(&["a", "b"]));
+    worker.wait_for_state(2, "Running");
+    // Another worker of this machine has no more of them, whether their own one lives or not.
+    let other = Place::new();
+    let mut another = two(&other);
+    another.start_run(&other, 1, &["true"], ports(&["a"]));
+    let end = another.end(1);
+    assert!(is_refused(&end), "{end}");
+    worker.kill();
+    another.start_run(&other, 2, &["true"], ports(&["a"]));
+    let end = another.end(2);
+    assert!(is_refused(&end), "its guardian keeps them: {end}");
+    let mut next = two(&place);
+    next.tell(&json!({ "kill": { "run": run(2) } }));
+    next.end(2);
+    wait_until("they are free", LONG, || {
+        let number = 3 + u32::try_from(other.runs()).unwrap();
+        another.start_run(&other, number, &["true"], ports(&["a"]));
+        another.end(number)["exit"] == "Code(0)"
+    });
+    next.end_by("TERM");
+    another.end_by("TERM");
+}
+
+#[test]
 fn a_run_id_is_used_once() {
     let place = Place::new();
     let mut worker = Worker::start(&place);

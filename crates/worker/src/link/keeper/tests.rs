@@ -48,7 +48,7 @@ fn held(number: u8, contract: Contract) -> Held {
 
 fn report() -> Box<Report> {
     let end = End { cause: Cause::Exited, exit: Some(Exit::Code(3)) };
-    Box::new(Report { end, usage: Usage::default(), status: None })
+    Box::new(Report { end, usage: Usage::default(), status: None, result: None })
 }
 
 /// A keeper, and what it wants.
