@@ -64,7 +64,7 @@ pub(crate) fn end_text(end: &TaskEnd) -> String {
 }
 
 pub(crate) fn end_view(end: &TaskEnd) -> EndView {
-    let (why, report) = match end {
+    let (why, mut report) = match end {
         TaskEnd::Ran { report, .. } => ("ran", serde_json::from_str(report).unwrap_or_default()),
         TaskEnd::Cancelled => ("cancelled", Value::Null),
         TaskEnd::Lost => ("lost", Value::Null),
@@ -80,6 +80,11 @@ pub(crate) fn end_view(end: &TaskEnd) -> EndView {
         text: end_text(end),
         exit_code: report["exit"]["code"].as_i64(),
         signal: report["exit"]["signal"].as_i64(),
+        // Said once, and not again in the report.
+        result: report
+            .as_object_mut()
+            .and_then(|report| report.remove("result"))
+            .and_then(|result| serde_json::from_value(result).ok()),
         report,
     }
 }

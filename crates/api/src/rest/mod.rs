@@ -28,8 +28,8 @@ pub use self::{
     event::{EventKind, EventView},
     fleet::{Awaiting, Counts, DomainView, DrainAsk, SetDomain, Status, WorkerView},
     work::{
-        CreateTask, EndView, EndpointView, InstanceView, LogLine, LogPage, PutService, ServiceView,
-        TaskView, TwinView,
+        CreateTask, EndView, EndpointView, InstanceView, LogLine, LogPage, PutService, ResultView,
+        ServiceView, TaskView, TwinView,
     },
 };
 

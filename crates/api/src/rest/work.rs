@@ -81,10 +81,22 @@ pub struct EndView {
     /// The signal that ended it, if one did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub signal: Option<i64>,
+    /// What it wrote to the file that `STERNA_RESULT` names.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub result: Option<ResultView>,
     /// What its worker says of it.
     #[serde(default, skip_serializing_if = "Value::is_null")]
     #[schema(value_type = Object)]
     pub report: Value,
+}
+
+/// What a task has left as its result.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ResultView {
+    /// What it wrote; what is no text is replaced.
+    pub text: String,
+    /// Whether there was more: 50 KiB are kept.
+    pub is_cut: bool,
 }
 
 /// A service.

@@ -2,7 +2,7 @@
 //!
 //! | file | calls |
 //! | --- | --- |
-//! | `tasks` | create, get, list, cancel, kill, delete |
+//! | `tasks` | create, get, list, result, cancel, kill, delete |
 //! | `services` | get, list, put, delete; instances; endpoints |
 //! | `change` | plan, apply, why |
 //! | `logs` | what runs wrote, by pages or as it comes |
@@ -88,6 +88,7 @@ fn calls() -> OpenApiRouter<Api> {
         .routes(routes!(stream::events))
         .routes(routes!(tasks::list, tasks::create))
         .routes(routes!(tasks::get, tasks::delete))
+        .routes(routes!(tasks::result))
         .routes(routes!(tasks::cancel))
         .routes(routes!(tasks::kill))
         .routes(routes!(change::why_task))

@@ -13,7 +13,7 @@ use axum::{
 use http::StatusCode;
 use serde_json::json;
 use sterna_api::{
-    rest::{Code, CreateTask, Done, Page, Refused, TaskView},
+    rest::{Code, CreateTask, Done, Page, Refused, ResultView, TaskView},
     spec::{Source, read},
 };
 use sterna_engine::control::Call;
@@ -128,6 +128,24 @@ pub(super) async fn get(
             Err(_) => return Ok(tagged(tag, view)),
         }
     }
+}
+
+/// What a task has left as its result: what it wrote to the file that `STERNA_RESULT` names.
+#[utoipa::path(get, path = "/v1/namespaces/{namespace}/tasks/{name}/result", tag = "tasks",
+    params(("namespace" = String, Path), ("name" = String, Path)),
+    responses((status = 200, body = ResultView), (status = "4XX", body = Refused), (status = "5XX", body = Refused)))]
+pub(super) async fn result(
+    State(shared): State<Api>,
+    Path((space, name)): Path<(String, String)>,
+) -> Answer<Json<ResultView>> {
+    let key = task_key(&space, &name)?;
+    shared.lead()?;
+    let view = view(&shared, &key).ok_or_else(|| not_found(&format!("task {name}")))?;
+    let Some(end) = view.end else {
+        let message = format!("task {name} is not over: it is {}", view.phase);
+        return Err(Refusal(Refused::new(Code::WrongPhase, message)));
+    };
+    end.result.map(Json).ok_or_else(|| not_found(&format!("result of task {name}")))
 }
 
 /// Ends a task: it will not run, or not go on.

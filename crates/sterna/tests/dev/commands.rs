@@ -1,6 +1,11 @@
 //! Commands as people type them.
 
-use crate::place::{Cluster, LONG, wait_until};
+use sterna_api::rest::{Code, ResultView};
+
+use crate::{
+    place::{Cluster, LONG, wait_until},
+    storm::block_on,
+};
 
 #[test]
 fn a_run_passes_on_what_was_written_and_how_it_ended() {
@@ -95,4 +100,31 @@ fn what_is_wrong_is_said_with_its_place_and_its_exit_code() {
     let stranger = stranger.arg("status").env("STERNA_TOKEN", "x").current_dir(&cluster.path);
     let stranger = stranger.output().expect("sterna runs");
     assert_eq!(stranger.status.code(), Some(77), "{}", String::from_utf8_lossy(&stranger.stderr));
+}
+
+#[test]
+fn a_task_leaves_a_result() {
+    let cluster = Cluster::start("result", &[]);
+    let ask = |name: &str| {
+        let path = format!("/v1/namespaces/default/tasks/{name}/result");
+        block_on(cluster.client().get::<ResultView>(&path))
+    };
+    let said =
+        cluster.answer(&["run", "--name", "good", "--", "sh", "-c", "echo 42 > $STERNA_RESULT"]);
+    assert_eq!(said, "", "its result is not its output");
+    let result = ask("good").expect("a result");
+    assert_eq!((&*result.text, result.is_cut), ("42\n", false));
+    // As much as may be kept, of one that failed.
+    let much = "head -c 100000 /dev/zero | tr '\\0' x > $STERNA_RESULT; exit 3";
+    assert_eq!(
+        cluster.sterna(&["run", "--name", "much", "--", "sh", "-c", much]).status.code(),
+        Some(3)
+    );
+    let result = ask("much").expect("a result");
+    assert_eq!((result.text.len(), result.is_cut), (50 << 10, true));
+    cluster.answer(&["run", "--name", "none", "--", "true"]);
+    assert_eq!(ask("none").expect_err("there is none").code(), Some(Code::NotFound));
+    cluster.answer(&["run", "--detach", "--name", "long", "--", "sleep", "1000"]);
+    assert_eq!(ask("long").expect_err("it is not over").code(), Some(Code::WrongPhase));
+    assert_eq!(ask("other").expect_err("no such task").code(), Some(Code::NotFound));
 }

@@ -171,7 +171,7 @@ impl Runs {
         let runs = RunNews { state: Some(State::Running), ..nothing.clone() };
         self.begun.runs.insert(run, runs);
         let end = End { cause: Cause::Exited, exit: Some(Exit::Code(0)) };
-        let report = Report { end, usage: Usage::default(), status: None };
+        let report = Report { end, usage: Usage::default(), status: None, result: None };
         self.ended.runs.insert(run, RunNews { report: Some(Box::new(report)), ..nothing });
     }
 
