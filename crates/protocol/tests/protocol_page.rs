@@ -23,6 +23,10 @@ const HAZARDS: [&str; 5] = ["failure", "partial failure", "delay", "replay", "id
 fn root() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
 }
+/// Where else what stands on the page is shown: bytes, and what is said beside the protocol.
+const BESIDE: [&str; 4] =
+    ["../wire/src", "../wire/tests/messages", "../worker/src/link", "../server/src/reign"];
+
 
 fn files(folder: &Path, found: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(folder).unwrap() {
@@ -45,6 +49,9 @@ impl There {
         let of = |ending: &'static str| {
             found.iter().filter(move |path| path.extension().is_some_and(|is| is == ending))
         };
+        for beside in BESIDE {
+            files(&root().join(beside), &mut found);
+        }
         let tests = of("rs").flat_map(|path| tests_of(&fs::read_to_string(path).unwrap()));
         let folder = root().join("tests/scripts");
         let name =
@@ -170,7 +177,7 @@ fn check_hazards(page: &str, faults: &mut Vec<String>) {
             }
         }
     }
-    let all = ["heartbeat", "update_status", "get_running", "run", "notify_if_not_running"];
+    let all = ["heartbeat", "update_status", "get_running", "run", "notify_if_not_running", "logs"];
     let all: BTreeSet<&str> = all.into_iter().chain(ADDED).collect();
     if calls != all {
         faults.push(format!("the calls with hazards are {calls:?}"));
@@ -258,6 +265,7 @@ fn every_planted_fault_is_found() {
             "| 33 | die, run |".to_owned(),
             "die and get_running stand 0",
         ),
+        ("### `logs`", "### `log`".to_owned(), "the calls with hazards"),
         (
             "| 60 | raise, get_running |",
             "| 60 | raise, kill |".to_owned(),

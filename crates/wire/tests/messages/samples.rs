@@ -13,12 +13,14 @@ use sterna_protocol::{
         News, Order, Refusal, Run, RunAnswer, RunRefusal, Saying, Status, StatusAnswer,
     },
 };
+use sterna_wire::Aside;
 
-/// Either side's frame.
+/// Either side's frame, or what is said beside them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Sample {
     Worker(FromWorker),
     Leader(FromLeader),
+    Aside(Aside),
 }
 
 pub(crate) fn incarnation() -> Incarnation {
@@ -51,6 +53,10 @@ fn set() -> SetId {
         version: Version::new(300),
         hash: SetHash::from_parts([0x0102_0304_0506_0708, u64::MAX], 12),
     }
+}
+
+const fn payload_bytes(text: &'static str) -> bytes::Bytes {
+    bytes::Bytes::from_static(text.as_bytes())
 }
 
 fn payload(text: &str) -> sterna_protocol::message::Payload {
@@ -216,5 +222,12 @@ fn leader_samples() -> Vec<(&'static str, FromLeader)> {
 pub(crate) fn all() -> Vec<(&'static str, Sample)> {
     let workers = worker_samples().into_iter().map(|(name, frame)| (name, Sample::Worker(frame)));
     let leaders = leader_samples().into_iter().map(|(name, frame)| (name, Sample::Leader(frame)));
-    workers.chain(leaders).collect()
+    let asides = aside_samples().into_iter().map(|(name, aside)| (name, Sample::Aside(aside)));
+    workers.chain(leaders).chain(asides).collect()
 }
+fn aside_samples() -> Vec<(&'static str, Aside)> {
+    let asked = Aside::question(mandate(), incarnation(), 300, payload_bytes(r#"{"of":"run"}"#));
+    let answer = asked.answer(payload_bytes(r#"{"lines":[]}"#));
+    vec![("aside-question", asked), ("aside-answer", answer)]
+}
+
