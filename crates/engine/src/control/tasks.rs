@@ -76,7 +76,11 @@ impl Control {
             {
                 self.finish_task(now, key, TaskEnd::UnknownAfterRestore);
             }
-            TaskPhase::Pending => self.ask(key),
+            TaskPhase::Pending => {
+                let contract = spec.contract;
+                self.allow_for(key, contract);
+                self.ask(key);
+            }
             TaskPhase::Running => {}
             TaskPhase::Completed => self.task_is_over(now, key),
             // Whoever told its end is gone.

@@ -416,6 +416,11 @@ impl Control {
     }
 
     pub(super) fn write_limits(&mut self) {
+    /// Whether a task or an instance was ever started under `keep`, by the marks.
+    pub(super) fn has_kept_claims(&self) -> bool {
+        self.limits.iter().any(|limits| limits.has_kept_claims)
+    }
+
         let limits = self.limits.clone();
         self.outbox.write(RecordKey::Limits, Some(Record::Limits(limits)));
     }

@@ -60,7 +60,7 @@ fn run(number: u64) -> Held {
         run: RunId::from_parts(WallTime::EPOCH, unique),
         key: WorkKey { namespace, work: Work::Task(Name::new(&format!("t{number}")).unwrap()) },
         task: None,
-        contract: Contract::Keep,
+        contract: Contract::Stop { after: Span::from_secs(600) },
         status: None,
     }
 }

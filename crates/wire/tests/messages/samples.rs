@@ -166,6 +166,15 @@ fn leader_samples() -> Vec<(&'static str, FromLeader)> {
             is_draining,
         })))
     };
+    let limits = Limits { version: 4, has_kept_claims: true, ..Limits::default() };
+    let kept_claims = answer(HeartbeatAnswer::Confirmed(Box::new(Confirmation {
+        stamp: BootTime::from_millis(123_456),
+        limits,
+        verdict: Health::Healthy,
+        set: None,
+        revision: Revision::new(4_712),
+        is_draining: false,
+    })));
     let refused = |why| answer(HeartbeatAnswer::Refused(why));
     let runs = vec![
         Run {
@@ -190,6 +199,7 @@ fn leader_samples() -> Vec<(&'static str, FromLeader)> {
     vec![
         ("leader-welcome", answer(HeartbeatAnswer::Welcome)),
         ("leader-confirmed", confirmed(Health::Healthy, Some(set()), true)),
+        ("leader-confirmed-kept-claims", kept_claims),
         ("leader-confirmed-new", confirmed(Health::New, None, false)),
         ("leader-confirmed-unhealthy", confirmed(Health::Unhealthy, None, false)),
         ("leader-confirmed-must-die", confirmed(Health::MustDie, None, false)),
@@ -218,6 +228,12 @@ fn leader_samples() -> Vec<(&'static str, FromLeader)> {
     ]
 }
 
+fn aside_samples() -> Vec<(&'static str, Aside)> {
+    let asked = Aside::question(mandate(), incarnation(), 300, payload_bytes(r#"{"of":"run"}"#));
+    let answer = asked.answer(payload_bytes(r#"{"lines":[]}"#));
+    vec![("aside-question", asked), ("aside-answer", answer)]
+}
+
 /// All of them, by name.
 pub(crate) fn all() -> Vec<(&'static str, Sample)> {
     let workers = worker_samples().into_iter().map(|(name, frame)| (name, Sample::Worker(frame)));
@@ -225,9 +241,3 @@ pub(crate) fn all() -> Vec<(&'static str, Sample)> {
     let asides = aside_samples().into_iter().map(|(name, aside)| (name, Sample::Aside(aside)));
     workers.chain(leaders).chain(asides).collect()
 }
-fn aside_samples() -> Vec<(&'static str, Aside)> {
-    let asked = Aside::question(mandate(), incarnation(), 300, payload_bytes(r#"{"of":"run"}"#));
-    let answer = asked.answer(payload_bytes(r#"{"lines":[]}"#));
-    vec![("aside-question", asked), ("aside-answer", answer)]
-}
-

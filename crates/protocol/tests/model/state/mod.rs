@@ -194,6 +194,7 @@ fn limits(is_kept: bool) -> Limits {
         stop_after_max: STOP_AFTER,
         has_kept_batches: is_kept,
         ..Limits::default()
+        has_kept_claims: is_kept,
     }
 }
 
