@@ -160,14 +160,14 @@ mod tests {
         worker.step(NOW, Input::Opened(StreamId::new(1)), &mut effects);
         worker.step(NOW, Input::GuardianAnswered(1), &mut effects);
         worker.step(NOW, Input::Frame(StreamId::new(1), frame), &mut effects);
-        let frames = effects.into_iter().filter_map(|effect| match effect {
-            Effect::Send(_, frame) => Some(frame.saying),
-            _ => None,
-        });
-        let counts = frames.filter_map(|saying| match saying {
-            Saying::Statuses(statuses) => Some(statuses.len()),
-            _ => None,
-        });
-        assert_eq!(counts.collect::<Vec<_>>(), [512, 1]);
+        let mut counts = Vec::new();
+        for effect in effects {
+            if let Effect::Send(_, frame) = effect
+                && let Saying::Statuses(statuses) = frame.saying
+            {
+                counts.push(statuses.len());
+            }
+        }
+        assert_eq!(counts, [512, 1]);
     }
 }
