@@ -183,15 +183,27 @@ impl Leader {
         let mut said = Vec::new();
         self.fleet.step(now.boot, input, &mut said);
         for news in said {
-            if self.is_of_a_batch(&news) {
-                effects.push(Effect::Batch(news));
-                continue;
-            }
             match news {
                 scheduler::Effect::Send(stream, frame) => effects.push(Effect::Send(stream, frame)),
                 scheduler::Effect::Close(stream) => effects.push(Effect::Close(stream)),
                 scheduler::Effect::StoreLags(mandate, revision) => {
                     effects.push(Effect::StoreLags(mandate, revision));
+                }
+                scheduler::Effect::Found(_, ref held)
+                    if matches!(held.key.work, Work::Node { .. }) =>
+                {
+                    self.batches.insert(held.run);
+                    effects.push(Effect::Batch(news));
+                }
+                scheduler::Effect::Settled(run, _) if self.batches.remove(&run) => {
+                    effects.push(Effect::Batch(news));
+                }
+                scheduler::Effect::Reported(ref report) if self.batches.contains(&report.run) => {
+                    if report.news.is_end() {
+                        // Nothing follows an end.
+                        self.batches.remove(&report.run);
+                    }
+                    effects.push(Effect::Batch(news));
                 }
                 news @ (scheduler::Effect::Enroll(_)
                 | scheduler::Effect::Revive(_)
@@ -211,37 +223,6 @@ impl Leader {
                     queue.push_back(Turn::Control(control::Input::Fleet(news)));
                 }
             }
-        }
-    }
-
-    fn is_of_a_batch(&mut self, news: &scheduler::Effect) -> bool {
-        match news {
-            scheduler::Effect::Found(_, held) => {
-                let is_node = matches!(held.key.work, Work::Node { .. });
-                self.batches.extend(is_node.then_some(held.run));
-                is_node
-            }
-            scheduler::Effect::Settled(run, _) => self.batches.remove(run),
-            // Nothing follows an end.
-            scheduler::Effect::Reported(report) if report.news.is_end() => {
-                self.batches.remove(&report.run)
-            }
-            scheduler::Effect::Reported(report) => self.batches.contains(&report.run),
-            scheduler::Effect::Send(..)
-            | scheduler::Effect::Close(_)
-            | scheduler::Effect::Enroll(_)
-            | scheduler::Effect::Revive(_)
-            | scheduler::Effect::Strike(_)
-            | scheduler::Effect::Silent(_)
-            | scheduler::Effect::Health(..)
-            | scheduler::Effect::Facts(..)
-            | scheduler::Effect::WantsDrain(..)
-            | scheduler::Effect::Opened(_)
-            | scheduler::Effect::Raise(_)
-            | scheduler::Effect::Healed
-            | scheduler::Effect::Retired(_)
-            | scheduler::Effect::StoreLags(..)
-            | scheduler::Effect::Alarm(..) => false,
         }
     }
 

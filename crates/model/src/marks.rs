@@ -12,6 +12,8 @@ pub struct Marks {
     pub stop_after_max: Span,
     /// Whether a batch was ever started under `keep`.
     pub has_kept_batches: bool,
+    /// Whether a task or an instance was.
+    pub has_kept_claims: bool,
 }
 
 impl Marks {
@@ -20,6 +22,7 @@ impl Marks {
         batch_stop_after_max: Span::ZERO,
         stop_after_max: Span::ZERO,
         has_kept_batches: false,
+        has_kept_claims: false,
     };
 
     /// Those that allow for what either does.
@@ -29,6 +32,7 @@ impl Marks {
             batch_stop_after_max: self.batch_stop_after_max.max(other.batch_stop_after_max),
             stop_after_max: self.stop_after_max.max(other.stop_after_max),
             has_kept_batches: self.has_kept_batches || other.has_kept_batches,
+            has_kept_claims: self.has_kept_claims || other.has_kept_claims,
         }
     }
 }
@@ -42,8 +46,8 @@ mod tests {
         let seconds = Span::from_secs;
         let short =
             Marks { batch_stop_after_max: seconds(9), has_kept_batches: true, ..Marks::NONE };
-        let long = Marks { stop_after_max: seconds(7), ..Marks::NONE };
-        let both = Marks { stop_after_max: seconds(7), ..short };
+        let long = Marks { stop_after_max: seconds(7), has_kept_claims: true, ..Marks::NONE };
+        let both = Marks { stop_after_max: seconds(7), has_kept_claims: true, ..short };
         assert_eq!((short.max(long), long.max(short), both.max(Marks::NONE)), (both, both, both));
     }
 }

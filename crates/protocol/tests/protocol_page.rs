@@ -16,9 +16,16 @@ const UNDERSCORES_MIN: usize = 5;
 const CORE: [&str; 5] = ["heartbeat", "get_running", "run", "notify", "status"];
 const ADDED: [&str; 2] = ["kill", "die"];
 /// What else we have added, which is no call of its own and meets them all.
-const EVENTS: [&str; 4] = ["declared dead", "drain", "raise", "enrolment"];
+const EVENTS: [&str; 7] =
+    ["declared dead", "drain", "raise", "enrolment", "lease", "rebirth", "new stream"];
+/// Of two events those that change what the same entry of the roster means.
+const OF_ENTRIES: [[&str; 2]; 2] = [["declared dead", "raise"], ["declared dead", "drain"]];
 /// The sixth, that a call meets others, has a chapter of its own.
 const HAZARDS: [&str; 5] = ["failure", "partial failure", "delay", "replay", "identity"];
+
+/// Where else what stands on the page is shown: bytes, and what is said beside the protocol.
+const BESIDE: [&str; 4] =
+    ["../wire/src", "../wire/tests/messages", "../worker/src/link", "../server/src/reign"];
 
 fn root() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
@@ -42,6 +49,9 @@ impl There {
         let mut found = Vec::new();
         files(&root().join("src"), &mut found);
         files(&root().join("tests"), &mut found);
+        for beside in BESIDE {
+            files(&root().join(beside), &mut found);
+        }
         let of = |ending: &'static str| {
             found.iter().filter(move |path| path.extension().is_some_and(|is| is == ending))
         };
@@ -170,7 +180,7 @@ fn check_hazards(page: &str, faults: &mut Vec<String>) {
             }
         }
     }
-    let all = ["heartbeat", "update_status", "get_running", "run", "notify_if_not_running"];
+    let all = ["heartbeat", "update_status", "get_running", "run", "notify_if_not_running", "logs"];
     let all: BTreeSet<&str> = all.into_iter().chain(ADDED).collect();
     if calls != all {
         faults.push(format!("the calls with hazards are {calls:?}"));
@@ -220,6 +230,12 @@ fn check_interactions(page: &str, faults: &mut Vec<String>) {
         }
     }
     check(ADDED[0], ADDED[1], "", false);
+    for added in ADDED {
+        EVENTS.into_iter().for_each(|event| check(added, event, "", false));
+    }
+    for [one, other] in OF_ENTRIES {
+        check(one, other, "", false);
+    }
 }
 
 fn page() -> String {
@@ -249,6 +265,7 @@ fn every_planted_fault_is_found() {
         ("| delay, replay | A kill", "| delay | A kill".to_owned(), "0 times replay"),
         ("| partial failure | Started", "| failure | Started".to_owned(), "2 times failure"),
         ("### `update_status`", "### `update`".to_owned(), "the calls with hazards"),
+        ("### `logs`", "### `log`".to_owned(), "the calls with hazards"),
         (&row("| 13 |"), String::new(), "14 is counted in place of 13"),
         (&row("| 51 |"), String::new(), "52 is counted in place of 51"),
         ("| 4 | heartbeat, run | worker", "| 4 | heartbeat, run | leader".to_owned(), "stand 2"),
@@ -264,6 +281,17 @@ fn every_planted_fault_is_found() {
             "raise and get_running stand 0",
         ),
         ("| 36 | drain, run |", "| 36 | drain, rebirth |".to_owned(), "drain and run stand 0"),
+        (
+            "| 70 | lease, get_running |",
+            "| 70 | lease, run |".to_owned(),
+            "lease and get_running stand 0",
+        ),
+        ("| 86 | die, drain |", "| 86 | die, run |".to_owned(), "die and drain stand 0"),
+        (
+            "| 94 | declared dead, drain |",
+            "| 94 | declared dead, run |".to_owned(),
+            "declared dead and drain stand 0",
+        ),
         ("20 of 20", "19 of 20".to_owned(), "there is no heading"),
         (" more, ", " others, ".to_owned(), "there is no heading"),
         (&shown("| 17 |"), "a look at it".to_owned(), "nothing shows this"),

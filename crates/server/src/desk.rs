@@ -35,7 +35,6 @@ pub(crate) enum Post {
 }
 
 /// What a stream, or a callback, says.
-#[expect(clippy::large_enum_variant, reason = "nearly all of it is frames, which are not kept")]
 pub(crate) enum News {
     Opened(StreamId, Sender<FromLeader>),
     Frame(StreamId, FromWorker),

@@ -69,7 +69,7 @@ pub(crate) fn end_view(end: &TaskEnd) -> EndView {
         TaskEnd::Cancelled => ("cancelled", Value::Null),
         TaskEnd::Lost => ("lost", Value::Null),
         TaskEnd::Drained => ("drained", Value::Null),
-        TaskEnd::NeverTaken => ("never-taken", Value::Null),
+        TaskEnd::NeverTaken { .. } => ("never-taken", Value::Null),
         TaskEnd::NoRoom { .. } => ("no-room", Value::Null),
         TaskEnd::TooLate => ("too-late", Value::Null),
         TaskEnd::UnknownAfterRestore => ("unknown-after-restore", Value::Null),

@@ -85,6 +85,7 @@ impl World {
             Answer::Taken(_) => "answered-taken",
             Answer::Conflict(_) => "answered-conflict",
             Answer::BadLimits(_) => "answered-bad-limits",
+            Answer::BadSpec(_) => "answered-bad-spec",
         });
         self.tell(&Fact::Answered { id: id.0, call: &call, answer });
         if let Call::DeclareDead(lock) = call {

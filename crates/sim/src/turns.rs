@@ -47,7 +47,7 @@ const fn end(end: &TaskEnd) -> &'static str {
         TaskEnd::Cancelled => "task-cancelled",
         TaskEnd::Lost => "task-lost",
         TaskEnd::Drained => "task-drained",
-        TaskEnd::NeverTaken => "task-never-taken",
+        TaskEnd::NeverTaken { .. } => "task-never-taken",
         TaskEnd::NoRoom { .. } => "task-no-room",
         TaskEnd::TooLate => "task-too-late",
         TaskEnd::UnknownAfterRestore => "task-unknown-after-restore",

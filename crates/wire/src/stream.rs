@@ -131,11 +131,18 @@ impl<F: Frame> Receiver<F> {
     /// # Errors
     /// [`StreamError`]; nothing more arrives after it.
     pub async fn arrive(&mut self) -> Result<Option<Arrived<F>>, StreamError> {
-        let frame = self.frames.message().await;
-        match frame.map_err(|status| StreamError::Broken(Box::new(status)))? {
-            Some(bytes) if Aside::is_in(&bytes) => Ok(Some(Arrived::Aside(Aside::decode(bytes)?))),
-            Some(bytes) => Ok(Some(Arrived::Message(F::decode(&bytes)?))),
-            None => Ok(None),
+        loop {
+            let frame = self.frames.message().await;
+            match frame.map_err(|status| StreamError::Broken(Box::new(status)))? {
+                Some(bytes) if Aside::is_in(&bytes) => {
+                    // Nothing follows from an aside: one that cannot be read is no reason to part.
+                    if let Ok(aside) = Aside::decode(bytes) {
+                        return Ok(Some(Arrived::Aside(aside)));
+                    }
+                }
+                Some(bytes) => return Ok(Some(Arrived::Message(F::decode(&bytes)?))),
+                None => return Ok(None),
+            }
         }
     }
 

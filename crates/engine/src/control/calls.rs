@@ -94,6 +94,11 @@ impl Control {
 
     fn put_service(&mut self, now: Now, id: CallId, key: &ServiceKey, spec: ServiceSpec) {
         let instances = spec.instances;
+        let is_known = self.services.get(key).is_some_and(|known| known.record.spec == spec);
+        let work = format!("{}/service/{}", key.namespace, key.name);
+        if !is_known && let Some(wrong) = self.contract_objection(&work, spec.contract) {
+            return self.answer(id, Answer::BadSpec(wrong));
+        }
         self.allow_for(&key.instance(0), spec.contract);
         let record = match self.services.get(key).map(|known| &known.record) {
             None => ServiceRecord { spec, version: 0, highest: 0, before: None, crashes: 0 },

@@ -189,6 +189,8 @@ pub enum Answer {
     Conflict(sterna_model::record::Illegal),
     /// These limits make no sense.
     BadLimits(String),
+    /// Under the limits that hold this could not be kept.
+    BadSpec(String),
 }
 
 /// Something that happened.

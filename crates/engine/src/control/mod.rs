@@ -261,8 +261,11 @@ impl Control {
             self.timers.insert((drain.deadline, Timer::Drain(lock)));
         }
         let services: Vec<_> = self.services.keys().cloned().collect();
-        for service in services {
-            self.converge(now, &service);
+        for service in &services {
+            // What an earlier build has stored may ask for a mark that it did not know.
+            let contract = self.services.get(service).map(|known| known.record.spec.contract);
+            contract.into_iter().for_each(|it| self.allow_for(&service.instance(0), it));
+            self.converge(now, service);
         }
         let orphans = self.instances.keys();
         for key in orphans {

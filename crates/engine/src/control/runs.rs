@@ -6,7 +6,7 @@ use sterna_model::{
     record::Placed,
 };
 use sterna_protocol::{
-    message::{Held, Kill, News, StatusAnswer},
+    message::{Held, Kill, News, RunRefusal, StatusAnswer},
     scheduler::{self, NotSent, Report, Settlement},
 };
 
@@ -57,8 +57,10 @@ impl Control {
             }
             Settlement::Gone(_) if is_instance => self.copy_is_gone(now, &key, run, true),
             // The worker has not been asked: it has turned nothing down.
-            Settlement::NotSent(why) => self.task_returned(now, &key, run, !is_hasty(why)),
-            Settlement::Refused(_) => self.task_returned(now, &key, run, true),
+            Settlement::NotSent(why) => {
+                self.task_returned(now, &key, run, (!is_hasty(why), not_sent(why)));
+            }
+            Settlement::Refused(why) => self.task_returned(now, &key, run, (true, refused(why))),
             Settlement::Gone(_) => self.task_lost(now, &key, run),
         }
     }
@@ -190,5 +192,35 @@ const fn is_hasty(why: NotSent) -> bool {
         NotSent::NotOpen | NotSent::NotReplaceable | NotSent::AboveMark | NotSent::BelowLoss => {
             false
         }
+    }
+}
+
+/// Why a run was not sent, for people.
+const fn not_sent(why: NotSent) -> &'static str {
+    match why {
+        NotSent::NotHere => "its worker was gone",
+        NotSent::NotHealthy => "its worker was not healthy",
+        NotSent::Draining => "its worker was draining",
+        NotSent::NotOpen => "a worker that is missing may run it",
+        NotSent::KeyIsHeld => "another run of it may be running",
+        NotSent::NotReplaceable => "only instances of services are run under `replace`",
+        NotSent::AboveMark => "the limits do not allow for its contract: put it again",
+        NotSent::BelowLoss => {
+            "its stop_after is shorter than its worker may be silent: give it a longer one, or set a \
+             shorter lose_after"
+        }
+        NotSent::NoMoreNumbers => "the numbers of its worker's association were used up",
+        NotSent::NotLeading => "this server did not lead",
+    }
+}
+
+/// Why a worker did not start a run, for people.
+const fn refused(why: RunRefusal) -> &'static str {
+    match why {
+        RunRefusal::NotHealthy => "its worker did not take itself for healthy",
+        RunRefusal::Draining => "its worker was draining",
+        RunRefusal::Overtaken => "its worker had said that it was not running",
+        RunRefusal::KeyIsHere(_) => "its worker had another run of it",
+        RunRefusal::TooLate => "it came to its worker too late",
     }
 }

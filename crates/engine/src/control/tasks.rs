@@ -47,6 +47,9 @@ impl Control {
             let answer = if known == incarnation { Answer::Already } else { Answer::Taken(known) };
             return self.answer(id, answer);
         }
+        if let Some(wrong) = self.contract_objection(&key.to_string(), spec.contract) {
+            return self.answer(id, Answer::BadSpec(wrong));
+        }
         if let Some(at) = spec.latest_start {
             self.timers.insert((at, Timer::Task(key.clone())));
         }
@@ -76,7 +79,11 @@ impl Control {
             {
                 self.finish_task(now, key, TaskEnd::UnknownAfterRestore);
             }
-            TaskPhase::Pending => self.ask(key),
+            TaskPhase::Pending => {
+                let contract = spec.contract;
+                self.allow_for(key, contract);
+                self.ask(key);
+            }
             TaskPhase::Running => {}
             TaskPhase::Completed => self.task_is_over(now, key),
             // Whoever told its end is gone.
@@ -119,13 +126,19 @@ impl Control {
         }
     }
 
-    /// Its worker has certainly not started it.
-    pub(super) fn task_returned(&mut self, now: Now, key: &WorkKey, run: RunId, counts: bool) {
+    /// Its worker has certainly not started it, for this reason; whether that counts against it.
+    pub(super) fn task_returned(
+        &mut self,
+        now: Now,
+        key: &WorkKey,
+        run: RunId,
+        (counts, why): (bool, &str),
+    ) {
         let Some((task, _)) = self.tasks.get_mut(key) else { return };
         let is_its = matches!(task.state(), TaskState::Running { placed, .. } if placed.run == run);
         if is_its {
             // A task that is there to be given back can be given back.
-            if task.give_back(counts, now.wall).is_err() {
+            if task.give_back(counts, why, now.wall).is_err() {
                 return;
             }
         } else if task.amend(run, None).is_err() {
@@ -152,7 +165,7 @@ impl Control {
         let Some((task, _)) = self.tasks.get_mut(key) else { return };
         let is_its = matches!(task.state(), TaskState::Running { placed, .. } if placed.run == run);
         if is_its && is_planted(Mistake::RestartsLostTasks) {
-            self.task_returned(now, key, run, true);
+            self.task_returned(now, key, run, (true, ""));
         } else if is_its {
             self.finish_task(now, key, TaskEnd::Lost);
         } else if task.amend(run, None).is_ok() {
@@ -170,7 +183,8 @@ impl Control {
             }
             News::WasNotRunning => {
                 self.leave_seat(run);
-                self.task_returned(now, key, run, true);
+                let why = "its worker did not have it when it was asked";
+                self.task_returned(now, key, run, (true, why));
             }
             News::Ended(said) => {
                 self.leave_seat(run);

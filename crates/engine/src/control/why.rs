@@ -207,10 +207,11 @@ impl Control {
     /// Work that waits for a worker.
     fn why_unplaced(&self, now: Now, key: &WorkKey, since: WallTime) -> Why {
         let since = Some(since);
-        if !self.doors.unclaimed {
+        // It is shut only after a restore.
+        if !self.doors.unclaimed && !self.has_kept_claims() {
             return Why { rule: Rule::Waiting, since, next: Next::WhenTold };
         }
-        if self.kept_back.contains_key(key) {
+        if !self.doors.unclaimed || self.kept_back.contains_key(key) {
             let rule =
                 Rule::MayBeKept { missing: self.missing(), is_roster_complete: !self.is_recovered };
             return Why { rule, since, next: Next::WhenBack };

@@ -1,9 +1,9 @@
 //! Who is there, what is on each, and who is drained.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{collections::BTreeSet, slice, sync::Arc};
 
 use sterna_model::{
-    Contract, Incarnation, Lock, Name, RunId, Wants, Work, WorkKey,
+    Contract, Incarnation, Lock, Name, RunId, Span, Wants, Work, WorkKey,
     planted::{Mistake, is_planted},
     record::{Illegal, InstancePhase, StopReason, TaskEnd, TaskPhase, TwinReason},
 };
@@ -381,7 +381,6 @@ impl Control {
         if let Err(wrong) = limits.check() {
             return Some(wrong.to_string());
         }
-        let least = limits.stop_after_min();
         let services = self.services.iter().map(|(key, service)| {
             (&key.namespace, "service", &key.name, service.record.spec.contract)
         });
@@ -390,17 +389,19 @@ impl Control {
             Work::Task(name) => Some((&key.namespace, "task", name, spec.contract)),
             Work::Instance { .. } | Work::Node { .. } => None,
         });
-        let too_short = services.chain(tasks).find_map(|(namespace, kind, name, contract)| {
-            let after = contract.stop_after().filter(|after| *after < least)?;
-            Some((format!("{namespace}/{kind}/{name}"), after))
-        });
-        too_short.map(|(work, after)| {
-            format!(
-                "under these limits a run lasts {least} at least without a word, and {work} is to \
-                 be stopped after {after}, before its worker would be given up; give it a longer \
-                 stop_after, or set a shorter lose_after"
-            )
+        let least = limits.stop_after_min();
+        services.chain(tasks).find_map(|(namespace, kind, name, contract)| {
+            too_short(least, contract, || format!("{namespace}/{kind}/{name}"))
         })
+    }
+
+    /// Why work under this contract could not run under the limits that somebody may go by: it would be
+    /// stopped before its worker is given up, so that no run of it is ever sent (safety rule 11).
+    pub(super) fn contract_objection(&self, work: &str, contract: Contract) -> Option<String> {
+        let usual = Limits::default();
+        let all = if self.limits.is_empty() { slice::from_ref(&usual) } else { &self.limits };
+        let least = all.iter().map(Limits::stop_after_min).max()?;
+        too_short(least, contract, || work.to_owned())
     }
 
     /// Sees to it that the limits allow for such a run, before it is claimed.
@@ -413,6 +414,11 @@ impl Control {
     /// The newest limits; the usual ones in a store that has none.
     fn newest_limits(&self) -> Limits {
         self.limits.last().copied().unwrap_or_default()
+    }
+
+    /// Whether a task or an instance was ever started under `keep`, by the marks.
+    pub(super) fn has_kept_claims(&self) -> bool {
+        self.limits.iter().any(|limits| limits.has_kept_claims)
     }
 
     pub(super) fn write_limits(&mut self) {
@@ -515,4 +521,14 @@ impl Control {
             }
         }
     }
+}
+
+fn too_short(least: Span, contract: Contract, work: impl Fn() -> String) -> Option<String> {
+    let after = contract.stop_after().filter(|after| *after < least)?;
+    let work = work();
+    Some(format!(
+        "under these limits a run lasts {least} at least without a word, and {work} is to be \
+         stopped after {after}, before its worker would be given up; give it a longer stop_after, \
+         or set a shorter lose_after"
+    ))
 }

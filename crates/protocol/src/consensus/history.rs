@@ -58,20 +58,21 @@ impl History {
         self.departed.splice(begin..end, [stretch]);
     }
 
+    /// The oldest set that anybody inside still holds.
+    pub(super) fn oldest(&self, members: &Members) -> Option<Version> {
+        let inside = self.order.iter().filter_map(|seat| members.inside(*seat));
+        let holds = inside.map(|inside| inside.heard.map_or(inside.first, |heard| heard.last));
+        holds.reduce(Version::earlier)
+    }
+
     /// Forgets what cannot matter any more: who has left, and of what they had heard everything up
     /// to the oldest set that anybody inside still holds.
     ///
     /// No more is kept of those who left than [`SPARE`] pieces and one for each worker inside.
     /// Beyond that the oldest goes, which can only make somebody wait for longer.
     pub(super) fn prune(&mut self, members: &Members) {
-        let mut oldest: Option<Version> = None;
-        self.order.retain(|seat| {
-            let Some(inside) = members.inside(*seat) else { return false };
-            let holds = inside.heard.map_or(inside.first, |heard| heard.last);
-            oldest = Some(oldest.map_or(holds, |oldest| oldest.earlier(holds)));
-            true
-        });
-        let Some(oldest) = oldest else {
+        self.order.retain(|seat| members.inside(*seat).is_some());
+        let Some(oldest) = self.oldest(members) else {
             self.departed.clear();
             return;
         };

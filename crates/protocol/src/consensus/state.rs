@@ -199,6 +199,17 @@ impl Consensus {
         self.members.inside(seat)?.heard.map(|heard| heard.indirect)
     }
 
+    /// The oldest version that anybody inside holds. Of those who left nothing from before it is kept
+    /// beyond the next judgement.
+    pub fn oldest(&self) -> Option<Version> {
+        self.history.oldest(&self.members)
+    }
+
+    /// In how many pieces those who left are kept.
+    pub fn departed(&self) -> usize {
+        self.history.departed().len()
+    }
+
     /// How many newcomers wait outside; those who left since the last judgement included.
     pub const fn waiting(&self) -> usize {
         self.newcomers.waiting()

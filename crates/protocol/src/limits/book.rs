@@ -134,6 +134,7 @@ mod tests {
             batch_stop_after_max: minutes(10),
             stop_after_max: minutes(20),
             has_kept_batches: true,
+            has_kept_claims: true,
             ..Limits::default()
         };
         let mut book = Book::new(old, Vec::new()).unwrap();

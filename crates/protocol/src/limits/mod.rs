@@ -47,6 +47,8 @@ pub struct Limits {
     pub stop_after_max: Span,
     /// Whether a batch was ever started under `keep`.
     pub has_kept_batches: bool,
+    /// Whether a task or an instance was. Claims tell where, but may be lost with the store.
+    pub has_kept_claims: bool,
 }
 
 impl Default for Limits {
@@ -63,6 +65,7 @@ impl Default for Limits {
             batch_stop_after_max: Span::from_secs(120),
             stop_after_max: Span::from_secs(600),
             has_kept_batches: false,
+            has_kept_claims: false,
         }
     }
 }
@@ -104,14 +107,15 @@ impl Limits {
             batch_stop_after_max: self.batch_stop_after_max,
             stop_after_max: self.stop_after_max,
             has_kept_batches: self.has_kept_batches,
+            has_kept_claims: self.has_kept_claims,
         }
     }
 
     /// These, with marks that allow for those as well.
     fn with(self, marks: Marks) -> Self {
-        let Marks { batch_stop_after_max, stop_after_max, has_kept_batches } =
+        let Marks { batch_stop_after_max, stop_after_max, has_kept_batches, has_kept_claims } =
             self.marks().max(marks);
-        Self { batch_stop_after_max, stop_after_max, has_kept_batches, ..self }
+        Self { batch_stop_after_max, stop_after_max, has_kept_batches, has_kept_claims, ..self }
     }
 
     /// These, with marks that allow for such a run, if they do not yet (safety rule 11).
@@ -129,8 +133,10 @@ impl Limits {
                     raised.batch_stop_after_max = raised.batch_stop_after_max.max(after);
                 }
             }
-            // Of other work claims tell where it is kept.
-            Contract::Keep => raised.has_kept_batches |= is_batch,
+            Contract::Keep => {
+                raised.has_kept_batches |= is_batch;
+                raised.has_kept_claims |= !is_batch;
+            }
             Contract::Replace { .. } => {}
         }
         (raised != *self).then_some(raised)

@@ -7,7 +7,7 @@
 //! | work | waits for |
 //! | --- | --- |
 //! | claimed tasks and instances | the worker that holds the claim, alone |
-//! | unclaimed ones | nobody; in a recovered epoch: the full wait, and under `keep` the roster, too |
+//! | unclaimed ones | nobody; in a recovered epoch: the full wait, and under `keep`, or where anything of the kind was ever kept, the roster, too |
 //! | batches under `stop` | the consensus and the roster, or the safe wait |
 //! | batches under `keep` | the roster |
 //!

@@ -168,7 +168,6 @@ impl Fleet {
     pub(super) fn lose(&mut self, lock: Lock, effects: &mut Vec<Effect>) {
         let Some(peer) = self.peers.get_mut(&lock) else { return };
         peer.vitals.give_up();
-        peer.unsure.forget_question();
         if let Some(seat) = peer.seat.take() {
             self.consensus.leave(seat);
         }

@@ -2,7 +2,7 @@
 
 use sterna_model::{BootTime, Incarnation, Lock, RunSequence};
 
-use super::{Alarm, Arrival, Effect, Fleet, peer::Enrolment, peers::Slot};
+use super::{Alarm, Arrival, Effect, Fleet, index::digest, peer::Enrolment, peers::Slot};
 use crate::{
     health::Health,
     message::{
@@ -167,8 +167,9 @@ impl Fleet {
                 peer.take_seat(&mut self.consensus);
             }
         }
-        if peer.facts.as_ref() != Some(&heartbeat.facts) {
-            peer.facts = Some(heartbeat.facts.clone());
+        let digest = Some(digest(&heartbeat.facts));
+        if peer.facts != digest {
+            peer.facts = digest;
             let facts = heartbeat.facts.clone();
             effects.push(Effect::Facts(peer.incarnation, peer.name.clone(), facts));
         }

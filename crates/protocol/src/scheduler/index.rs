@@ -109,6 +109,16 @@ pub(super) const fn mix(number: u64) -> u64 {
     (mixed ^ (mixed >> 29)).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
+/// A number for bytes: two that differ have the same once in a very long while.
+pub(super) fn digest(bytes: &[u8]) -> u64 {
+    let take = |number: u64, chunk: &[u8]| {
+        let mut word = [0; 8];
+        word[..chunk.len()].copy_from_slice(chunk);
+        (number ^ u64::from_le_bytes(word)).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29)
+    };
+    mix(bytes.chunks(8).fold(bytes.len() as u64, take))
+}
+
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
@@ -139,5 +149,19 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn bytes_that_differ_anywhere_have_another_number() {
+        let facts = *br#"{"cpu_millicores":16000,"memory_bytes":67430000000,"zone":"z1"}"#;
+        let mut seen = vec![digest(&facts), digest(&facts[1..]), digest(&[]), digest(&[0])];
+        for at in 0..facts.len() {
+            let mut other = facts;
+            other[at] ^= 1;
+            seen.push(digest(&other));
+        }
+        seen.sort_unstable();
+        seen.dedup();
+        assert_eq!(seen.len(), facts.len() + 4);
     }
 }

@@ -107,6 +107,15 @@ impl Fleet {
     /// A leader that has just been elected.
     pub fn new(now: BootTime, begin: Begin) -> Self {
         let Begin { mandate, elected, lease_until, revision, .. } = begin;
+        let origin = match begin.origin {
+            // Somebody was on the roster: whatever calls this store new, it is not (safety rule 21).
+            Origin::Virgin if !begin.roster.is_empty() || !begin.claims.is_empty() => {
+                Origin::Continued
+            }
+            origin @ (Origin::Virgin | Origin::Continued | Origin::Recovered | Origin::Rebuilt) => {
+                origin
+            }
+        };
         let mut fleet = Self {
             mandate,
             elected,
@@ -117,7 +126,7 @@ impl Fleet {
             book: begin.book,
             seen: begin.marks,
             bump: begin.bump,
-            origin: begin.origin,
+            origin,
             peers: Peers::EMPTY,
             names: BTreeMap::new(),
             draining: BTreeSet::new(),

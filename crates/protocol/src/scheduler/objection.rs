@@ -25,8 +25,8 @@ pub enum NotSent {
     KeyIsHeld,
     /// Only instances of services are replaced (safety rule 22).
     NotReplaceable,
-    /// It may outlast what the limits count on, `stop_after_max`, for batches `batch_stop_after_max` or
-    /// `has_kept_batches`: limits that allow for it must be committed first (safety rule 11).
+    /// It may outlast what the limits count on, `stop_after_max` or `has_kept_claims`, for batches
+    /// `batch_stop_after_max` or `has_kept_batches`: limits that allow for it must be committed first (safety rule 11).
     AboveMark,
     /// Its `stop_after` is below the shortest: it would be stopped before its worker is given up
     /// (safety rule 11).

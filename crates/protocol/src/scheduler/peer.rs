@@ -14,7 +14,7 @@ use crate::{
     consensus::{Consensus, Seat, SetId},
     health::{Health, Permit, Vitals},
     limits::Terms,
-    message::{Payload, StreamId},
+    message::StreamId,
     planted::{Mistake, is_planted},
     roster::Enrolled,
 };
@@ -29,7 +29,8 @@ pub(super) struct Peer {
     boot: Option<[u8; 16]>,
     /// Whether that is another than in the life before.
     pub(super) has_rebooted: bool,
-    pub(super) facts: Option<Payload>,
+    /// What it has said last that it has: by a number, for it is long, and whoever needs it keeps it.
+    pub(super) facts: Option<u64>,
     /// The last stream that it was heard on; earlier ones do not count any more (safety rule 4).
     newest_stream: Option<StreamId>,
     is_connected: bool,
@@ -327,7 +328,6 @@ impl Peer {
     pub(super) fn heap_bytes(&self) -> usize {
         let keys = self.runs.iter().map(|(_, entry)| entry.heap_bytes());
         self.name.as_str().len()
-            + self.facts.as_ref().map_or(0, |facts| facts.len() + 2 * size_of::<usize>())
             + self.came_with.as_ref().map_or(0, |_| size_of::<SetId>())
             + self.purge.len() * 2 * size_of::<RunId>()
             + self.runs.heap_bytes()

@@ -51,7 +51,7 @@ impl Unsure {
         }
     }
 
-    /// Its answer would come on a stream that is gone, or from a worker that is given up.
+    /// Its answer would come on a stream that is gone.
     pub(super) const fn forget_question(&mut self) {
         self.is_open = false;
     }

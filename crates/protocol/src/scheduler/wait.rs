@@ -91,9 +91,13 @@ impl Fleet {
             agreement,
             patience,
         );
+        let unclaimed_kept = roster::unclaimed_kept(self.origin, kept, patience);
         let may = Doors {
-            unclaimed: roster::unclaimed(self.origin, patience),
-            unclaimed_kept: roster::unclaimed_kept(self.origin, kept, patience),
+            // What is to be stopped or replaced now may have been kept when it was claimed, and that
+            // claim may be lost.
+            unclaimed: roster::unclaimed(self.origin, patience)
+                && (unclaimed_kept || !self.marks().has_kept_claims),
+            unclaimed_kept,
             // Nothing says under which contract a batch was started: one that is to stop now may be
             // kept where it runs.
             stop_batches: stop_batches && (keep_batches || !self.may_be_kept()),

@@ -215,6 +215,11 @@ impl Worker {
         self.incarnation
     }
 
+    /// Whom it takes for the leader; `None` before the first word of any to this life.
+    pub const fn mandate(&self) -> Option<Mandate> {
+        self.mandate
+    }
+
     /// How this worker judges itself.
     pub const fn health(&self) -> Health {
         self.vitals.health()

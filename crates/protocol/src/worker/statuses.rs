@@ -112,3 +112,62 @@ impl Worker {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use sterna_model::{
+        ClusterId, DirectoryId, Epoch, Incarnation, Lock, MachineId, Name, Nonce, NotifySequence,
+        Term, WallTime,
+    };
+
+    use super::*;
+    use crate::{
+        limits::Limits,
+        message::{FromLeader, Mandate, Order, StreamId, VERSION},
+        worker::{Input, Start},
+    };
+
+    const NOW: BootTime = BootTime::from_millis(1_000);
+
+    #[test]
+    fn a_frame_has_512_statuses_at_most() {
+        let directory = DirectoryId::from_parts(WallTime::EPOCH, [1; 10]);
+        let lock = Lock { directory, machine: MachineId::from_bytes([1; 16]).unwrap() };
+        let incarnation = Incarnation { lock, life: 1 };
+        let start = Start {
+            incarnation,
+            name: Name::new("w1").unwrap(),
+            boot: 1,
+            birth: 1,
+            facts: [].into(),
+            seen: None,
+            confirmed: None,
+            held: Vec::new(),
+            limits: Limits::default(),
+        };
+        let cluster = ClusterId::from_parts(WallTime::EPOCH, [1; 10]);
+        let (epoch, term, nonce) = (Epoch::new(1), Term::new(1), Nonce::new(1));
+        let mandate = Mandate { cluster, epoch, term, nonce };
+        let run = |number: u16| {
+            let mut unique = [0; 10];
+            unique[8..].copy_from_slice(&number.to_be_bytes());
+            RunId::from_parts(WallTime::EPOCH, unique)
+        };
+        let asked = Order::NotifyIfNotRunning(NotifySequence::new(1), (0..513).map(run).collect());
+        let frame = FromLeader { version: VERSION, mandate, incarnation, order: asked };
+        let mut worker = Worker::new(NOW, start);
+        let mut effects = Vec::new();
+        worker.step(NOW, Input::Opened(StreamId::new(1)), &mut effects);
+        worker.step(NOW, Input::GuardianAnswered(1), &mut effects);
+        worker.step(NOW, Input::Frame(StreamId::new(1), frame), &mut effects);
+        let mut counts = Vec::new();
+        for effect in effects {
+            if let Effect::Send(_, frame) = effect
+                && let Saying::Statuses(statuses) = frame.saying
+            {
+                counts.push(statuses.len());
+            }
+        }
+        assert_eq!(counts, [512, 1]);
+    }
+}

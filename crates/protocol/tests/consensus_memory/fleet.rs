@@ -6,7 +6,7 @@ use sterna_model::{
 };
 use sterna_protocol::{
     limits::Book,
-    message::{FromWorker, Heartbeat, Held, Mandate, Saying, StreamId, VERSION},
+    message::{FromWorker, Heartbeat, Held, Mandate, Payload, Saying, StreamId, VERSION},
     roster::Origin,
     scheduler::{Begin, Bump, Fleet, Input},
 };
@@ -48,8 +48,17 @@ fn heartbeat(number: u64) -> Heartbeat {
         set: None,
         birth: 1,
         wants_drain: None,
-        facts: number.to_be_bytes().into(),
+        facts: facts(number),
     }
+}
+
+/// As a worker says them, each its own.
+fn facts(number: u64) -> Payload {
+    let memory = 67_430_000_000 + number;
+    let facts = format!(
+        r#"{{"containers":100,"countables":{{"licence":3}},"cpu_millicores":16000,"disk_bytes":512110190592,"gpus":[],"isolation":"tree","memory_bytes":{memory},"missing":[],"runtimes":["process","runc"],"stack":"bare","tags":["ssd"],"version":"0.1.0","zone":"z1"}}"#
+    );
+    facts.into_bytes().into()
 }
 
 fn run(number: u64) -> Held {
@@ -60,7 +69,7 @@ fn run(number: u64) -> Held {
         run: RunId::from_parts(WallTime::EPOCH, unique),
         key: WorkKey { namespace, work: Work::Task(Name::new(&format!("t{number}")).unwrap()) },
         task: None,
-        contract: Contract::Keep,
+        contract: Contract::Stop { after: Span::from_secs(600) },
         status: None,
     }
 }

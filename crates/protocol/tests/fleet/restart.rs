@@ -20,19 +20,11 @@ fn settled() -> (World, u64) {
     (world, 10)
 }
 
-/// The next leader, with the roster of the one before and workers that hold what that one told them.
-fn next(before: &World, at: BootTime) -> World {
-    let roster = before.roster.values().cloned().collect();
-    let mut world = World::begin(2, at, Origin::Continued, roster);
-    world.sets = before.sets.clone();
-    world
-}
-
 #[test]
 fn a_thousand_healthy_workers_end_the_wait_within_two_heartbeats_of_the_last() {
     let (before, second) = settled();
     let elected = BootTime::from_millis(second * 1_000);
-    let mut world = next(&before, elected);
+    let mut world = before.followed(elected);
     assert!(!world.fleet.doors().are_all_open());
     // They come back within three seconds, one after the other.
     let mut last = elected;
@@ -52,7 +44,7 @@ fn a_thousand_healthy_workers_end_the_wait_within_two_heartbeats_of_the_last() {
 fn with_one_of_a_thousand_missing_batches_wait_for_the_safe_wait() {
     let (before, second) = settled();
     let elected = BootTime::from_millis(second * 1_000);
-    let mut world = next(&before, elected);
+    let mut world = before.followed(elected);
     let safe = world.fleet.limits().batch_stop_after_max;
     assert!(world.fleet.doors().unclaimed);
     for second in 0..125 {

@@ -70,6 +70,13 @@ impl World {
         }
     }
 
+    /// The next leader, with the roster of this one and workers that hold what this one told them.
+    pub(crate) fn followed(&self, at: BootTime) -> Self {
+        let roster = self.roster.values().cloned().collect();
+        let term = self.mandate.term.get() + 1;
+        Self { sets: self.sets.clone(), ..Self::begin(term, at, Origin::Continued, roster) }
+    }
+
     pub(crate) fn pass_time(&mut self, until: BootTime) {
         while self.fleet.deadline() <= until {
             self.now = self.fleet.deadline();
@@ -80,10 +87,15 @@ impl World {
 
     /// A heartbeat of a worker in one of its lives, with everything that follows from it.
     pub(crate) fn beat(&mut self, number: u64, life: u64) {
+        self.beat_checked(number, life, Some(Span::ZERO));
+    }
+
+    /// The same, with the age of its last good check.
+    pub(crate) fn beat_checked(&mut self, number: u64, life: u64, checked: Option<Span>) {
         let heartbeat = Heartbeat {
             name: Name::new(&format!("w{number}")).unwrap(),
             stamp: self.now,
-            checked: Some(Span::ZERO),
+            checked,
             boot: 1,
             seen: None,
             limits: 1,
@@ -97,6 +109,11 @@ impl World {
 
     pub(crate) fn is_healthy(&self, number: u64, life: u64) -> bool {
         self.fleet.health(worker(number, life)) == Some(Health::Healthy)
+    }
+
+    /// Whether a run would be sent to it.
+    pub(crate) fn takes_work(&self, number: u64, life: u64) -> bool {
+        self.fleet.worker_objection(worker(number, life)).is_none()
     }
 
     fn say(&mut self, number: u64, life: u64, saying: Saying) {

@@ -3,16 +3,27 @@
 //! One leader that may be followed by one other, which resigns or is found mute and lives on; two
 //! workers; a task, which is claimed, and a node of a batch under `stop`, which is not; two runs; and so
 //! many faults of each kind. In two of the worlds the first key is an instance, both are under `keep`, a
-//! machine may be destroyed and declared dead, and the store may be set back. Streams keep the order of their frames; that one is overtaken is a fault,
-//! as that one is lost or comes again. A direction of a stream may stall, heartbeats and their answers
-//! included, for as long as it likes, and what was on its way then comes late.
+//! machine may be destroyed and declared dead, and the store may be set back, also to before one or both
+//! were on its roster. Streams keep the order of their frames; that one is overtaken is a fault, as that
+//! one is lost or comes again. A direction of a stream may stall, heartbeats and their answers included,
+//! for as long as it likes, and what was on its way then comes late.
+//!
+//! Left out, and tested elsewhere:
+//!
+//! - On a stream that is not stalled a heartbeat and its answer arrive at once, and are not lost or repeated:
+//!   the next one comes a second later. Of those that are held up the last arrives, and may be lost or come
+//!   again. That others do is played at random by `tests/pair` and the simulator.
+//! - A stream that is followed by another takes along what was on its way, late copies included: that
+//!   neither side reads it any more (safety rule 4) is for scripts. So are versions, other clusters, names,
+//!   checks that fail, drains, limits that change, and marks: nothing here is above them.
+//! - A worker's process does not end; its machine may be destroyed. Clocks run alike.
 //!
 //! Time passes from one of a few moments to the next, or until something is said, and in every state
 //! everything that may happen is tried. Nothing else bounds a world, neither a depth nor a count, so
 //! all that can be reached in it is looked at: up to the point where no run is on its way and none may
 //! be sent, since after that nothing can be started.
 //!
-//! `STERNA_LONG=1` makes three of the worlds larger.
+//! `STERNA_LONG=1` makes four of the worlds larger.
 
 #![expect(
     clippy::unwrap_used,
@@ -107,6 +118,14 @@ fn a_stall_with_a_lost_frame() {
     holds(Left { stalls: 1, losses: 1, ..NO_FAULT }, MOMENTS, 600_000);
 }
 
+/// One direction of a stream is stalled for a while, and one of the frames that come then comes again: a
+/// heartbeat or its answer, too.
+#[test]
+fn a_stall_with_a_repeated_frame() {
+    let moments = if is_long() { MOMENTS } else { FEW_MOMENTS };
+    holds(Left { stalls: 1, copies: 1, ..NO_FAULT }, moments, 350_000);
+}
+
 /// Everything is under `keep`, a machine is destroyed and may be declared dead, and the leader is followed
 /// by another.
 #[test]
@@ -120,7 +139,7 @@ fn kept_work_with_a_destroyed_machine_and_a_change_of_leader() {
 #[test]
 fn kept_work_after_a_restore() {
     let left = Left { is_kept: true, restores: 1, deaths: 1, losses: 1, ..NO_FAULT };
-    holds(Left { cuts: u8::from(is_long()), ..left }, KEPT_MOMENTS, 290_000);
+    holds(Left { cuts: u8::from(is_long()), ..left }, KEPT_MOMENTS, 700_000);
 }
 
 /// One frame each is lost, comes again, and is overtaken; in long mode a stream breaks, too.

@@ -39,6 +39,12 @@ fn mistakes_that_a_silent_worker_shows() {
     }
 }
 
+/// An answer that was held up comes late: whoever counts from its arrival stops too late.
+#[test]
+fn mistakes_that_a_late_answer_shows() {
+    is_found(Mistake::CountsFromArrival, Left { stalls: 1, ..NO_FAULT });
+}
+
 #[test]
 fn mistakes_that_a_change_of_leader_shows() {
     for mistake in [Mistake::SpeaksWhenMute, Mistake::OpensAllDoors, Mistake::EnrolsNobody] {

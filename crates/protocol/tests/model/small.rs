@@ -56,8 +56,8 @@ pub(crate) enum Action {
     Dial(usize),
     /// The leader resigns, or is found mute, and another is elected.
     Elect,
-    /// The same, and the store is set back.
-    Restore,
+    /// The same, and the store is set back: so many of the machines are on its roster.
+    Restore(usize),
     Destroy(usize),
     /// Somebody says that nothing on that machine runs any more.
     Declare(usize),
@@ -138,7 +138,9 @@ impl Model for Small {
         }
         if !state.leader.is_cut_off || state.is_mute() {
             actions.extend((state.left.restarts > 0).then_some(Action::Elect));
-            actions.extend((state.left.restores > 0).then_some(Action::Restore));
+            if state.left.restores > 0 {
+                actions.extend((0..=2).map(Action::Restore));
+            }
         }
         if state.is_roster_complete() {
             actions.push(Action::Complete);
@@ -215,9 +217,10 @@ impl Model for Small {
                 state.left.restarts -= 1;
                 state.elect();
             }
-            Action::Restore => {
+            Action::Restore(enrolled) => {
                 state.left.restores -= 1;
-                state.restore();
+                state.is_lopsided |= enrolled == 1;
+                state.restore(enrolled);
             }
             Action::Destroy(index) => {
                 state.is_lopsided = true;

@@ -38,9 +38,15 @@ impl Played {
         let is_granted = |seat: &Seat| self.leader.permits_becoming_healthy(*seat).is_granted();
         let may = self.workers.iter().filter(|(_, seat)| is_granted(seat));
         let may = list(may.map(|(name, _)| name.clone()));
+        let oldest = self.leader.oldest().map_or("none".to_owned(), |v| v.get().to_string());
+        let gone = match self.leader.departed() {
+            0 => String::new(),
+            pieces => format!(" and {pieces} of the gone"),
+        };
         vec![
             list(indirect),
             if may.is_empty() { "none may".to_owned() } else { format!("{may} may") },
+            format!("from {oldest}{gone}"),
         ]
     }
 

@@ -295,22 +295,27 @@ fn contract_of(word: &str) -> sterna_model::Contract {
     contract(word)
 }
 
-/// The limits, with what a line says of them: `[lose S] [batch S] [any S] [kept-batches]`.
+/// The limits, with what a line says of them: `[lose S] [batch S] [any S] [kept-batches] [claims-kept]
+/// [none-kept]`.
 fn of(words: &[&str], usual: Limits) -> Limits {
     Limits {
         lose_after: option(words, "lose").map_or(usual.lose_after, seconds),
         batch_stop_after_max: option(words, "batch").map_or(usual.batch_stop_after_max, seconds),
         stop_after_max: option(words, "any").map_or(usual.stop_after_max, seconds),
         has_kept_batches: usual.has_kept_batches || words.contains(&"kept-batches"),
+        has_kept_claims: (usual.has_kept_claims || words.contains(&"claims-kept"))
+            && !words.contains(&"none-kept"),
         ..usual
     }
 }
 
-/// `120/600` or `120/600/kept`: of batches and of any run.
+/// `120/600`, `120/600/kept` or `120/600/kept/claims-kept`: of batches and of any run.
 fn marks(word: &str) -> Marks {
     let parts: Vec<&str> = word.split('/').collect();
     let (batch_stop_after_max, stop_after_max) = (seconds(parts[0]), seconds(parts[1]));
-    Marks { batch_stop_after_max, stop_after_max, has_kept_batches: parts.len() > 2 }
+    let (has_kept_batches, has_kept_claims) =
+        (parts.contains(&"kept"), parts.contains(&"claims-kept"));
+    Marks { batch_stop_after_max, stop_after_max, has_kept_batches, has_kept_claims }
 }
 
 /// `begin ORIGIN [term t1] [elected S] [lease S] [bump] [LIMITS] [seen MARKS] [roster w1.1[=NAME]]...
@@ -322,7 +327,8 @@ fn begin(now: u64, words: &[&str]) -> Fleet {
         "recovered" => Origin::Recovered,
         other => panic!("virgin, continued or recovered, not {other}"),
     };
-    let limits = of(words, Limits::default());
+    // In most scripts something is kept sooner or later: that it may be was committed long ago.
+    let limits = of(words, Limits { has_kept_claims: true, ..Limits::default() });
     let after = |word: &'static str| {
         words.iter().zip(&words[1..]).filter(move |(a, _)| **a == word).map(|(_, b)| *b)
     };
@@ -412,7 +418,8 @@ fn show(now: u64, effect: Effect) -> String {
             let seconds = |span: Span| span.as_millis() as f64 / 1e3;
             let batch = seconds(limits.batch_stop_after_max);
             let any = seconds(limits.stop_after_max);
-            format!("raise limits {} batch {batch} any {any}{kept}", limits.version)
+            let claims = if limits.has_kept_claims { " claims-kept" } else { "" };
+            format!("raise limits {} batch {batch} any {any}{kept}{claims}", limits.version)
         }
         Effect::Alarm(who, alarm) => {
             let alarm = match alarm {

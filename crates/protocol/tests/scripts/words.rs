@@ -64,6 +64,14 @@ pub(crate) fn key(word: &str) -> WorkKey {
     WorkKey { namespace: Namespace::new("default").unwrap(), work }
 }
 
+pub(crate) fn show_key(key: &WorkKey) -> String {
+    match &key.work {
+        Work::Task(name) => name.as_str().to_owned(),
+        Work::Instance { service, .. } => service.as_str().to_owned(),
+        Work::Node { node, .. } => node.as_str().to_owned(),
+    }
+}
+
 /// `stop:120`, `replace:15` or `keep`.
 pub(crate) fn contract(word: &str) -> Contract {
     match word.split_once(':') {
@@ -86,6 +94,19 @@ pub(crate) fn mandate(word: &str) -> Mandate {
         term: Term::new(number(term, "t").into()),
         nonce: Nonce::new(nonce.parse().unwrap()),
     }
+}
+
+/// Without the cluster, which has no number.
+pub(crate) fn show_mandate(mandate: &Mandate) -> String {
+    let epoch = match mandate.epoch.get() {
+        1 => String::new(),
+        epoch => format!("e{epoch}."),
+    };
+    let nonce = match mandate.nonce.get() {
+        0 => String::new(),
+        nonce => format!("/{nonce}"),
+    };
+    format!("{epoch}t{}{nonce}", mandate.term.get())
 }
 
 pub(crate) fn nothing() -> Payload {

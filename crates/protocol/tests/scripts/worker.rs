@@ -1,14 +1,16 @@
 //! The worker's side, played. The guardian and the checks answer at once unless the script says
-//! `guardian off` or `checks off`; `guardian on 3` answers the third question late. Heartbeats between two lines are counted, not shown.
+//! `guardian off` or `checks off`; `guardian on 3` answers the third question late. Heartbeats between two
+//! lines are counted, not shown. `armed S`: the guardian counts deadlines from that stamp; `remember t1@rev2`: that
+//! mandate and revision go to the disk.
 
-use sterna_model::{Name, NotifySequence, Revision, RunSequence};
+use sterna_model::{Contract, Name, NotifySequence, Revision, RunSequence};
 use sterna_protocol::{
     consensus::{SetHash, SetId, Version},
     health::Health,
     limits::Limits,
     message::{
         Confirmation, FromLeader, FromWorker, HeartbeatAnswer, Held, Kill, News, Order, Refusal,
-        Run, RunAnswer, RunRefusal, Saying, StatusAnswer, StreamId, VERSION,
+        Run, RunAnswer, RunRefusal, Saying, Status, StatusAnswer, StreamId, VERSION,
     },
     worker::{Effect, Input, Start, Worker},
 };
@@ -57,8 +59,10 @@ impl Played {
                         inputs.push(Input::GuardianAnswered(number));
                     }
                     Effect::Check if self.has_checks => inputs.push(Input::Checked(at(self.now))),
-                    Effect::Confirmed(_) | Effect::Remember(..) | Effect::Check => {}
+                    Effect::Check => {}
                     effect @ (Effect::AskGuardian(_)
+                    | Effect::Confirmed(_)
+                    | Effect::Remember(..)
                     | Effect::Send(..)
                     | Effect::Close(_)
                     | Effect::Start(_)
@@ -248,7 +252,10 @@ fn show(effect: Effect) -> String {
         Effect::Start(run) => format!("start {}", show_run(run.run)),
         Effect::Stop(run, how) => format!("stop {} {how:?}", show_run(run)),
         Effect::Forget(run) => format!("forget {}", show_run(run)),
-        Effect::Confirmed(_) | Effect::Remember(..) => String::new(),
+        Effect::Confirmed(stamp) => format!("armed {}", stamp.as_millis() as f64 / 1e3),
+        Effect::Remember(mandate, revision) => {
+            format!("remember {}@{revision}", show_mandate(&mandate))
+        }
         Effect::Limits(limits) => format!("goes by limits {}", limits.version),
         Effect::Rebirth => "rebirth".to_owned(),
         Effect::Alarm(alarm) => format!("alarm {alarm:?}"),
@@ -276,20 +283,8 @@ fn show_saying(frame: FromWorker) -> String {
             };
             format!("beat {}{set}{drain}{limits}{seen}", show_life(frame.incarnation))
         }
-        Saying::Statuses(statuses) => {
-            let show = |status: &sterna_protocol::message::Status| {
-                let news = match status.news {
-                    News::Progress(_) => "progress",
-                    News::Ended(_) => "ended",
-                    News::WasNotRunning => "was-not-running",
-                };
-                format!("{} {news} #{}", show_run(status.run), status.number)
-            };
-            list(statuses.iter().map(show))
-        }
-        Saying::Running(held) => {
-            format!("running [{}]", list(held.iter().map(|held| show_run(held.run))))
-        }
+        Saying::Statuses(statuses) => list(statuses.iter().map(show_status)),
+        Saying::Running(held) => format!("running [{}]", list(held.iter().map(show_held))),
         Saying::Answers(answers) => list(answers.iter().map(|(run, answer)| match answer {
             RunAnswer::Started => format!("{} started", show_run(*run)),
             RunAnswer::Refused(RunRefusal::KeyIsHere(other)) => {
@@ -299,4 +294,25 @@ fn show_saying(frame: FromWorker) -> String {
         })),
         Saying::Noted(number) => format!("noted {number:?}"),
     }
+}
+
+fn show_status(status: &Status) -> String {
+    let news = match status.news {
+        News::Progress(_) => "progress",
+        News::Ended(_) => "ended",
+        News::WasNotRunning => "was-not-running",
+    };
+    format!("{} {news} #{}", show_run(status.run), status.number)
+}
+
+/// As `start` reads it, with the newest status.
+fn show_held(held: &Held) -> String {
+    let status = held.status.as_ref().map(|status| format!(" ({})", show_status(status)));
+    let status = status.unwrap_or_default();
+    let contract = match held.contract {
+        Contract::Stop { after } => format!("stop:{}", after.as_millis() as f64 / 1e3),
+        Contract::Replace { after } => format!("replace:{}", after.as_millis() as f64 / 1e3),
+        Contract::Keep => "keep".to_owned(),
+    };
+    format!("{}/{}/{contract}{status}", show_run(held.run), show_key(&held.key))
 }

@@ -73,5 +73,6 @@ pub(super) fn changed(answer: Answer, what: &str) -> Result<bool, Refusal> {
         }
         Answer::Conflict(illegal) => refused(Code::WrongPhase, format!("{what}: {illegal}")),
         Answer::BadLimits(why) => refused(Code::BadRequest, why),
+        Answer::BadSpec(why) => refused(Code::BadSpec, why),
     }
 }

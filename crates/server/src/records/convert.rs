@@ -230,7 +230,9 @@ impl words::TaskOver {
             TaskEnd::Cancelled => words::TaskEnd::Cancelled(Nothing {}),
             TaskEnd::Lost => words::TaskEnd::Lost(Nothing {}),
             TaskEnd::Drained => words::TaskEnd::Drained(Nothing {}),
-            TaskEnd::NeverTaken => words::TaskEnd::NeverTaken(Nothing {}),
+            TaskEnd::NeverTaken { why } => {
+                words::TaskEnd::NeverTaken(words::NeverTaken { why: why.clone().into() })
+            }
             TaskEnd::NoRoom { why } => words::TaskEnd::NoRoom(why.clone().into()),
             TaskEnd::TooLate => words::TaskEnd::TooLate(Nothing {}),
             TaskEnd::UnknownAfterRestore => words::TaskEnd::UnknownAfterRestore(Nothing {}),
@@ -246,7 +248,9 @@ impl words::TaskOver {
             words::TaskEnd::Cancelled(Nothing {}) => TaskEnd::Cancelled,
             words::TaskEnd::Lost(Nothing {}) => TaskEnd::Lost,
             words::TaskEnd::Drained(Nothing {}) => TaskEnd::Drained,
-            words::TaskEnd::NeverTaken(Nothing {}) => TaskEnd::NeverTaken,
+            words::TaskEnd::NeverTaken(words::NeverTaken { why }) => {
+                TaskEnd::NeverTaken { why: why.into() }
+            }
             words::TaskEnd::NoRoom(why) => TaskEnd::NoRoom { why: why.into() },
             words::TaskEnd::TooLate(Nothing {}) => TaskEnd::TooLate,
             words::TaskEnd::UnknownAfterRestore(Nothing {}) => TaskEnd::UnknownAfterRestore,

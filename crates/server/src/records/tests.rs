@@ -83,7 +83,7 @@ fn ends() -> Vec<TaskEnd> {
         TaskEnd::Cancelled,
         TaskEnd::Lost,
         TaskEnd::Drained,
-        TaskEnd::NeverTaken,
+        TaskEnd::NeverTaken { why: "".into() },
         TaskEnd::NoRoom { why: "no gpu".into() },
         TaskEnd::TooLate,
         TaskEnd::UnknownAfterRestore,

@@ -185,6 +185,13 @@ pub(super) struct TaskOver {
     pub(super) end: Option<TaskEnd>,
 }
 
+/// Why no worker took a task; nothing in what was written before it was asked.
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct NeverTaken {
+    #[prost(string, tag = "1")]
+    pub(super) why: String,
+}
+
 /// How a task ended; a report is its worker's.
 #[derive(Clone, PartialEq, Oneof)]
 pub(super) enum TaskEnd {
@@ -199,7 +206,7 @@ pub(super) enum TaskEnd {
     #[prost(message, tag = "7")]
     Drained(Nothing),
     #[prost(message, tag = "8")]
-    NeverTaken(Nothing),
+    NeverTaken(NeverTaken),
     #[prost(string, tag = "9")]
     NoRoom(String),
     #[prost(message, tag = "10")]

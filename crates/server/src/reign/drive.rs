@@ -2,7 +2,6 @@
 
 use std::{collections::BTreeMap, pin::Pin, sync::Arc, time::Duration};
 
-use bytes::Bytes;
 use sterna_api::rest::{Code, EventKind, Refused};
 use sterna_engine::{
     Effect, Input, Leader,
@@ -15,7 +14,7 @@ use sterna_store::{
     leader::{Candidate, Follow, Reign},
     machine::boot_time,
 };
-use sterna_wire::{Aside, Sender};
+use sterna_wire::Sender;
 use tokio::{
     sync::{mpsc, oneshot},
     time::sleep,
@@ -23,6 +22,7 @@ use tokio::{
 
 use super::{
     Begun,
+    asides::Asides,
     commit::{Over, Stands, Writes, commit},
     now, put,
 };
@@ -73,8 +73,7 @@ struct Reigning<'a> {
     heard: BTreeMap<Lock, (StreamId, Incarnation)>,
     calls: BTreeMap<CallId, oneshot::Sender<Result<Answer, Refused>>>,
     calls_made: u64,
-    asides: BTreeMap<u64, oneshot::Sender<Bytes>>,
-    asides_made: u64,
+    asides: Asides,
     /// What is to be told with the next commit.
     told: Vec<Told>,
     under_way: Option<UnderWay>,
@@ -108,8 +107,12 @@ pub(crate) async fn drive(
         heard: BTreeMap::new(),
         calls: BTreeMap::new(),
         calls_made: 0,
-        asides: BTreeMap::new(),
-        asides_made: 0,
+        asides: Asides::new(Mandate {
+            cluster: cluster.id,
+            epoch: cluster.epoch,
+            term: reign.term,
+            nonce: reign.nonce,
+        }),
         told: vec![elected(&shared.name, cluster.epoch, reign.term)],
         under_way: None,
         effects: Vec::new(),
@@ -261,11 +264,7 @@ impl Reigning<'_> {
                     self.step(Input::Frame(stream, frame));
                 }
             }
-            News::Aside(Aside { number, payload }) => {
-                if let Some(reply) = self.asides.remove(&number) {
-                    drop(reply.send(payload));
-                }
-            }
+            News::Aside(answer) => self.asides.answer(answer),
             News::Closed(stream) => {
                 if self.streams.remove(&stream).is_some() {
                     self.step(Input::Closed(stream));
@@ -294,13 +293,11 @@ impl Reigning<'_> {
             }
             Post::Ask(ask) => ask(&self.leader, now()),
             Post::Aside(lock, payload, reply) => {
-                let stream = self.heard.get(&lock).and_then(|(at, _)| self.streams.get(at));
-                let Some(stream) = stream else { return };
-                self.asides_made += 1;
-                let aside = Aside { number: self.asides_made, payload };
-                if stream.aside(&aside).is_ok() {
-                    self.asides.retain(|_, reply| !reply.is_closed());
-                    self.asides.insert(self.asides_made, reply);
+                let Some((at, asked)) = self.heard.get(&lock).copied() else { return };
+                let Some(stream) = self.streams.get(&at) else { return };
+                let question = self.asides.ask(asked, payload, reply);
+                if stream.aside(&question).is_err() {
+                    self.asides.give_up(&question);
                 }
             }
         }

@@ -12,6 +12,7 @@
 //!
 //! Invariant: a reign that is over says nothing more, to anybody.
 
+mod asides;
 mod commit;
 mod drive;
 

@@ -80,7 +80,8 @@ impl Kept {
                 | Answer::NotFound
                 | Answer::Taken(_)
                 | Answer::Conflict(_)
-                | Answer::BadLimits(_),
+                | Answer::BadLimits(_)
+                | Answer::BadSpec(_),
             ) => true,
         };
         (!holds).then(|| format!("{answer:?} was said to {call:?}, and the store says otherwise"))
@@ -129,7 +130,10 @@ impl Kept {
             Some(TaskEnd::Ran { report, .. }) => words::code_of(report.as_bytes()) == Some(result),
             Some(TaskEnd::Cancelled | TaskEnd::Drained | TaskEnd::UnknownAfterRestore) => true,
             Some(
-                TaskEnd::Lost | TaskEnd::NeverTaken | TaskEnd::NoRoom { .. } | TaskEnd::TooLate,
+                TaskEnd::Lost
+                | TaskEnd::NeverTaken { .. }
+                | TaskEnd::NoRoom { .. }
+                | TaskEnd::TooLate,
             )
             | None => false,
         };

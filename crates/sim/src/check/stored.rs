@@ -194,6 +194,12 @@ impl Stored {
         all.iter().map(|limits| limits.stop_after_max).max().unwrap_or(Span::ZERO)
     }
 
+    /// Whether a task or an instance was ever started under `keep`, by the marks.
+    pub(crate) fn has_kept_claims(&self) -> bool {
+        let Some(Record::Limits(all)) = self.get(&RecordKey::Limits) else { return false };
+        all.iter().any(|limits| limits.has_kept_claims)
+    }
+
     /// After how long nothing of a batch under `stop` can be running; `None` if one may be kept.
     pub(crate) fn batch_wait(&self) -> Option<Span> {
         let Some(Record::Limits(all)) = self.get(&RecordKey::Limits) else { return None };

@@ -95,9 +95,11 @@ impl Scene<'_> {
     }
 
     /// Whether a claim may be lost with the store, and who had it is not back and may never be: then
-    /// what is kept waits for somebody who must know (safety rule 25).
-    fn may_be_lost(&self) -> bool {
-        self.is_recovered && self.machines.iter().any(|one| one.is_vanished)
+    /// what is kept waits for somebody who must know, as does everything where anything of the kind was
+    /// ever kept (safety rule 25).
+    fn may_be_lost(&self, wanted: Contract) -> bool {
+        let may_be_kept = wanted == Contract::Keep || self.stored.has_kept_claims();
+        may_be_kept && self.is_recovered && self.machines.iter().any(|one| one.is_vanished)
     }
 
     fn alive(&self, key: &WorkKey) -> usize {
@@ -138,11 +140,11 @@ impl Scene<'_> {
             instance.copies().filter(|copy| self.is_vanished(copy.placed.on.lock)).collect();
         let is_excused = match wanted {
             // Both slots may be taken (safety rule 22).
-            Contract::Replace { .. } => silent.len() == 2,
+            Contract::Replace { .. } => silent.len() == 2 || self.may_be_lost(wanted),
             // What was started under another contract, or kept, may run there for ever.
             Contract::Stop { .. } | Contract::Keep => {
-                let is_lost = wanted == Contract::Keep && self.may_be_lost();
-                is_lost || silent.iter().any(|copy| copy.placed.contract.stop_after().is_none())
+                self.may_be_lost(wanted)
+                    || silent.iter().any(|copy| copy.placed.contract.stop_after().is_none())
             }
         };
         let is_given_up = matches!(instance.state(), InstanceState::Crashed { until: None });
@@ -190,9 +192,7 @@ impl Scene<'_> {
             TaskPhase::Resolving => {
                 return Some(Unwell::late(format!("it is being told that {key} is over")));
             }
-            TaskPhase::Pending => {
-                !self.has_room(key) || spec.contract == Contract::Keep && self.may_be_lost()
-            }
+            TaskPhase::Pending => !self.has_room(key) || self.may_be_lost(spec.contract),
             // Nobody says what became of its machine.
             TaskPhase::Running => task.placed().is_some_and(|placed| {
                 placed.contract == Contract::Keep && self.is_vanished(placed.on.lock)

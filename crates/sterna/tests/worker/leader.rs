@@ -40,6 +40,7 @@ pub(crate) const LIMITS: Limits = Limits {
     batch_stop_after_max: Span::from_secs(120),
     stop_after_max: Span::from_secs(600),
     has_kept_batches: false,
+    has_kept_claims: true,
 };
 
 /// A contract under which nothing is stopped while a test lasts.

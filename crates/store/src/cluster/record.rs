@@ -125,6 +125,8 @@ impl Seen {
 const MARKS: &str = "marks:";
 /// What stands in marks of a cluster that has kept batches, and of one that has not.
 const KEPT: [&str; 2] = ["kept", "none-kept"];
+/// What stands at their end if a task or an instance was ever kept.
+const KEPT_CLAIMS: &str = "claims-kept";
 
 impl fmt::Display for Seen {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -135,10 +137,15 @@ impl fmt::Display for Seen {
         if self.marks == Marks::NONE {
             return Ok(());
         }
-        let Marks { batch_stop_after_max: batch, stop_after_max: any, has_kept_batches } =
-            self.marks;
+        let Marks {
+            batch_stop_after_max: batch,
+            stop_after_max: any,
+            has_kept_batches,
+            has_kept_claims,
+        } = self.marks;
         let kept = KEPT[usize::from(!has_kept_batches)];
-        write!(f, " {MARKS}{},{},{kept}", batch.as_millis(), any.as_millis())
+        write!(f, " {MARKS}{},{},{kept}", batch.as_millis(), any.as_millis())?;
+        if has_kept_claims { write!(f, ",{KEPT_CLAIMS}") } else { Ok(()) }
     }
 }
 
@@ -148,7 +155,12 @@ fn marks_of(word: &str) -> Option<Marks> {
     let (batch_stop_after_max, stop_after_max) = (span()?, span()?);
     let kept = parts.next()?;
     let has_kept_batches = !KEPT.iter().position(|word| *word == kept).map(|at| at == 1)?;
-    let marks = Marks { batch_stop_after_max, stop_after_max, has_kept_batches };
+    // Earlier builds end here.
+    let has_kept_claims = match parts.next() {
+        Some(word) => Some(word).filter(|word| *word == KEPT_CLAIMS).map(|_| true)?,
+        None => false,
+    };
+    let marks = Marks { batch_stop_after_max, stop_after_max, has_kept_batches, has_kept_claims };
     (parts.next().is_none() && marks != Marks::NONE).then_some(marks)
 }
 

@@ -22,7 +22,8 @@ fn seen(number: u8, position: &str) -> Seen {
 
 fn marks(batch: u64, any: u64, has_kept_batches: bool) -> Marks {
     let (batch_stop_after_max, stop_after_max) = (Span::from_secs(batch), Span::from_secs(any));
-    Marks { batch_stop_after_max, stop_after_max, has_kept_batches }
+    let has_kept_claims = false;
+    Marks { batch_stop_after_max, stop_after_max, has_kept_batches, has_kept_claims }
 }
 
 #[test]
@@ -119,7 +120,9 @@ fn records_come_back_as_they_were_written() {
         assert_eq!(cluster.to_string().parse::<Cluster>().unwrap(), cluster);
     }
     for reign in [None, Some((Term::new(3), Nonce::new(99)))] {
-        for marks in [Marks::NONE, marks(120, 600, false), marks(0, 0, true)] {
+        let kept_claims = Marks { has_kept_claims: true, ..Marks::NONE };
+        let all = [Marks::NONE, marks(120, 600, false), marks(0, 0, true), kept_claims];
+        for marks in all {
             let seen = Seen { reign, marks, ..seen(1, "2.30") };
             assert_eq!(seen.to_string().parse::<Seen>().unwrap(), seen);
         }
@@ -130,6 +133,10 @@ fn records_come_back_as_they_were_written() {
         let text = seen.replace(from, to);
         assert!(text.parse::<Seen>().is_err(), "{text}");
     }
+    // As a build writes it that knows of tasks and instances that were kept; others end before.
+    let more = format!("{seen},claims-kept").parse::<Seen>().unwrap();
+    assert_eq!(more.marks, Marks { has_kept_claims: true, ..marks(120, 600, true) });
+    assert!(format!("{seen},claims-sold").parse::<Seen>().is_err());
     for text in ["", "1", "2 cluster-1 1 used", "1 x 1 used", "1 1 1 1 1"] {
         let error = text.parse::<Cluster>().unwrap_err().to_string();
         assert!(error.contains("damaged or of a newer sterna"), "{error}");

@@ -86,6 +86,7 @@ impl Word<Limits> for words::Limits {
             batch_stop_after_max_ms: message.batch_stop_after_max.as_millis(),
             stop_after_max_ms: message.stop_after_max.as_millis(),
             has_kept_batches: message.has_kept_batches,
+            has_kept_claims: message.has_kept_claims,
         }
     }
 
@@ -102,6 +103,7 @@ impl Word<Limits> for words::Limits {
             batch_stop_after_max: Span::from_millis(self.batch_stop_after_max_ms),
             stop_after_max: Span::from_millis(self.stop_after_max_ms),
             has_kept_batches: self.has_kept_batches,
+            has_kept_claims: self.has_kept_claims,
         };
         limits.check().map_err(FieldError::invalid)?;
         Ok(limits)

@@ -97,6 +97,8 @@ pub struct Limits {
     pub(crate) stop_after_max_ms: u64,
     #[prost(bool, tag = "11")]
     pub(crate) has_kept_batches: bool,
+    #[prost(bool, tag = "12")]
+    pub(crate) has_kept_claims: bool,
 }
 
 /// What holds for a run when its link is silent.

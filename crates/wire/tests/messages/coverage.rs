@@ -156,6 +156,7 @@ fn look(sample: &Sample, seen: &mut BTreeSet<String>) {
                 Order::GetRunning | Order::Run(_) | Order::NotifyIfNotRunning(..) | Order::Die => {}
             }
         }
+        Sample::Aside(_) => see("aside"),
     }
 }
 

@@ -6,7 +6,7 @@
 use std::{collections::BTreeSet, env, fs, path::PathBuf};
 
 use sterna_protocol::message::{FromLeader, FromWorker};
-use sterna_wire::Frame;
+use sterna_wire::{Aside, Frame};
 
 use crate::samples::{Sample, all};
 
@@ -18,6 +18,7 @@ fn encode(sample: &Sample) -> Vec<u8> {
     let frame = match sample {
         Sample::Worker(frame) => frame.encode(),
         Sample::Leader(frame) => frame.encode(),
+        Sample::Aside(aside) => aside.encode(),
     };
     frame.unwrap().to_vec()
 }
@@ -26,6 +27,7 @@ fn decode(like: &Sample, bytes: &[u8]) -> Sample {
     match like {
         Sample::Worker(_) => Sample::Worker(FromWorker::decode(bytes).unwrap()),
         Sample::Leader(_) => Sample::Leader(FromLeader::decode(bytes).unwrap()),
+        Sample::Aside(_) => Sample::Aside(Aside::decode(bytes.to_vec().into()).unwrap()),
     }
 }
 
@@ -33,6 +35,7 @@ fn text(sample: &Sample) -> String {
     match sample {
         Sample::Worker(frame) => format!("{frame:#?}\n"),
         Sample::Leader(frame) => format!("{frame:#?}\n"),
+        Sample::Aside(aside) => format!("{aside:#?}\n"),
     }
 }
 

@@ -3,8 +3,8 @@
 use std::error::Error;
 
 use prost::Message;
-use sterna_protocol::message::{FromLeader, FromWorker};
-use sterna_wire::{Frame, FrameError};
+use sterna_protocol::message::{FromLeader, FromWorker, Mandate};
+use sterna_wire::{Aside, Frame, FrameError};
 
 use crate::samples::{Sample, all};
 
@@ -211,8 +211,29 @@ fn fields_of_a_newer_version_are_passed_over() {
                 let bytes = [frame.encode().unwrap().to_vec(), newer].concat();
                 Sample::Leader(FromLeader::decode(&bytes).unwrap())
             }
+            Sample::Aside(aside) => {
+                let bytes = [aside.encode().unwrap().to_vec(), newer].concat();
+                Sample::Aside(Aside::decode(bytes.into()).unwrap())
+            }
         };
         assert_eq!(again, sample, "{name}");
+    }
+}
+
+/// Of another version, mandate or life it is not heard, in whichever part they differ.
+#[test]
+fn an_aside_is_of_one_version_mandate_and_life() {
+    let (mandate, incarnation) = (crate::samples::mandate(), crate::samples::incarnation());
+    let asked = Aside::question(mandate, incarnation, 1, bytes::Bytes::new());
+    assert!(asked.is_of(&mandate, &incarnation));
+    assert!(asked.answer(bytes::Bytes::new()).is_of(&mandate, &incarnation));
+    assert!(!Aside { version: 2, ..asked.clone() }.is_of(&mandate, &incarnation));
+    let next = sterna_model::Incarnation { life: incarnation.life + 1, ..incarnation };
+    assert!(!asked.is_of(&mandate, &next));
+    let term = sterna_model::Term::new(mandate.term.get() + 1);
+    let nonce = sterna_model::Nonce::new(1);
+    for other in [Mandate { term, ..mandate }, Mandate { nonce, ..mandate }] {
+        assert!(!asked.is_of(&other, &incarnation));
     }
 }
 

@@ -163,7 +163,9 @@ fn from_worker() -> impl Strategy<Value = FromWorker> {
 fn limits() -> impl Strategy<Value = Limits> {
     let millis = any::<u32>().prop_map(u64::from);
     let numbers = vec(millis, 9);
-    (any::<u64>(), numbers, any::<bool>()).prop_map(|(version, numbers, has_kept_batches)| {
+    let kept = any::<(bool, bool)>();
+    (any::<u64>(), numbers, kept).prop_map(|(version, numbers, kept)| {
+        let (has_kept_batches, has_kept_claims) = kept;
         let span = |at: usize| Span::from_millis(numbers[at].max(1));
         let (heartbeat_every, heartbeat_grace, judge_every) = (span(0), span(1), span(2));
         let judge_every = judge_every.min(heartbeat_every);
@@ -180,6 +182,7 @@ fn limits() -> impl Strategy<Value = Limits> {
             batch_stop_after_max: Span::ZERO,
             stop_after_max: Span::ZERO,
             has_kept_batches,
+            has_kept_claims,
         };
         let least = paces.stop_after_min();
         Limits {

@@ -13,12 +13,14 @@ use sterna_protocol::{
         News, Order, Refusal, Run, RunAnswer, RunRefusal, Saying, Status, StatusAnswer,
     },
 };
+use sterna_wire::Aside;
 
-/// Either side's frame.
+/// Either side's frame, or what is said beside them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Sample {
     Worker(FromWorker),
     Leader(FromLeader),
+    Aside(Aside),
 }
 
 pub(crate) fn incarnation() -> Incarnation {
@@ -51,6 +53,10 @@ fn set() -> SetId {
         version: Version::new(300),
         hash: SetHash::from_parts([0x0102_0304_0506_0708, u64::MAX], 12),
     }
+}
+
+const fn payload_bytes(text: &'static str) -> bytes::Bytes {
+    bytes::Bytes::from_static(text.as_bytes())
 }
 
 fn payload(text: &str) -> sterna_protocol::message::Payload {
@@ -160,6 +166,15 @@ fn leader_samples() -> Vec<(&'static str, FromLeader)> {
             is_draining,
         })))
     };
+    let limits = Limits { version: 4, has_kept_claims: true, ..Limits::default() };
+    let kept_claims = answer(HeartbeatAnswer::Confirmed(Box::new(Confirmation {
+        stamp: BootTime::from_millis(123_456),
+        limits,
+        verdict: Health::Healthy,
+        set: None,
+        revision: Revision::new(4_712),
+        is_draining: false,
+    })));
     let refused = |why| answer(HeartbeatAnswer::Refused(why));
     let runs = vec![
         Run {
@@ -184,6 +199,7 @@ fn leader_samples() -> Vec<(&'static str, FromLeader)> {
     vec![
         ("leader-welcome", answer(HeartbeatAnswer::Welcome)),
         ("leader-confirmed", confirmed(Health::Healthy, Some(set()), true)),
+        ("leader-confirmed-kept-claims", kept_claims),
         ("leader-confirmed-new", confirmed(Health::New, None, false)),
         ("leader-confirmed-unhealthy", confirmed(Health::Unhealthy, None, false)),
         ("leader-confirmed-must-die", confirmed(Health::MustDie, None, false)),
@@ -212,9 +228,16 @@ fn leader_samples() -> Vec<(&'static str, FromLeader)> {
     ]
 }
 
+fn aside_samples() -> Vec<(&'static str, Aside)> {
+    let asked = Aside::question(mandate(), incarnation(), 300, payload_bytes(r#"{"of":"run"}"#));
+    let answer = asked.answer(payload_bytes(r#"{"lines":[]}"#));
+    vec![("aside-question", asked), ("aside-answer", answer)]
+}
+
 /// All of them, by name.
 pub(crate) fn all() -> Vec<(&'static str, Sample)> {
     let workers = worker_samples().into_iter().map(|(name, frame)| (name, Sample::Worker(frame)));
     let leaders = leader_samples().into_iter().map(|(name, frame)| (name, Sample::Leader(frame)));
-    workers.chain(leaders).collect()
+    let asides = aside_samples().into_iter().map(|(name, aside)| (name, Sample::Aside(aside)));
+    workers.chain(leaders).chain(asides).collect()
 }

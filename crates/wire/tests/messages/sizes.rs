@@ -10,7 +10,7 @@ use crate::samples::{Sample, all, heartbeat, orders, run, says};
 fn held() -> Vec<Held> {
     let running = all().into_iter().find_map(|(_, sample)| match sample {
         Sample::Worker(FromWorker { saying: Saying::Running(held), .. }) => Some(held),
-        Sample::Worker(_) | Sample::Leader(_) => None,
+        Sample::Worker(_) | Sample::Leader(_) | Sample::Aside(_) => None,
     });
     running.unwrap()
 }
@@ -18,7 +18,7 @@ fn held() -> Vec<Held> {
 fn a_run() -> Run {
     let runs = all().into_iter().find_map(|(_, sample)| match sample {
         Sample::Leader(FromLeader { order: Order::Run(runs), .. }) => Some(runs),
-        Sample::Worker(_) | Sample::Leader(_) => None,
+        Sample::Worker(_) | Sample::Leader(_) | Sample::Aside(_) => None,
     });
     runs.unwrap().remove(0)
 }

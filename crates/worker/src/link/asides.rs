@@ -82,7 +82,7 @@ impl Drop for Asides {
 /// A question that waits for something new.
 struct Waiting {
     stream: StreamId,
-    number: u64,
+    question: Aside,
     request: Request,
     cursor: Cursor,
     until: BootTime,
@@ -102,12 +102,12 @@ fn answer_all(
         };
         let mut said = Vec::new();
         match question {
-            Ok((stream, Aside { number, payload })) => match begin(reader, &payload) {
-                Begun::Answered(payload) => said.push((stream, Aside { number, payload })),
+            Ok((stream, question)) => match begin(reader, &question.payload) {
+                Begun::Answered(payload) => said.push((stream, question.answer(payload))),
                 Begun::Waits(request, cursor, until) if waiting.len() < WAITING_MAX => {
-                    waiting.push(Waiting { stream, number, request, cursor, until });
+                    waiting.push(Waiting { stream, question, request, cursor, until });
                 }
-                Begun::Waits(..) => said.push((stream, Aside { number, payload: busy() })),
+                Begun::Waits(..) => said.push((stream, question.answer(busy()))),
             },
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => return,
@@ -119,7 +119,7 @@ fn answer_all(
                 return true;
             }
             let payload = answer(reader.read(&it.request));
-            said.push((it.stream, Aside { number: it.number, payload }));
+            said.push((it.stream, it.question.answer(payload)));
             false
         });
         for answer in said {

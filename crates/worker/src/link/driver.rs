@@ -117,7 +117,9 @@ impl<'a> Driver<'a> {
             Some(checked) = self.checks.join_next() => checked.map_or(Input::Tick, |(began, how)| Input::Checked(began, how)),
             input = heard(&mut self.open) => self.heard(input),
             (stream, answer) = self.asides.next() => {
-                if let Some(open) = self.open.as_ref().filter(|open| open.stream == stream) {
+                let open = self.open.as_ref().filter(|open| open.stream == stream);
+                // Who was reborn since has nothing to say as who it was.
+                if let Some(open) = open.filter(|_| self.keeper.hears(&answer)) {
                     // A stream that takes nothing is found out by who speaks on it.
                     drop(open.sender.aside(&answer));
                 }
@@ -162,7 +164,9 @@ impl<'a> Driver<'a> {
         let broken = match heard {
             Ok(Some(Arrived::Message(frame))) => return Input::Frame(stream, frame),
             Ok(Some(Arrived::Aside(question))) => {
-                self.asides.ask(stream, question);
+                if self.keeper.hears(&question) {
+                    self.asides.ask(stream, question);
+                }
                 return Input::Tick;
             }
             Ok(None) => Broken::Ended,

@@ -182,6 +182,9 @@ struct LimitsWord {
     batch_stop_after_max: Span,
     stop_after_max: Span,
     has_kept_batches: bool,
+    /// Not said by earlier builds.
+    #[serde(default)]
+    has_kept_claims: bool,
 }
 
 impl From<Memory> for SeenFile {
@@ -202,6 +205,7 @@ impl From<Memory> for SeenFile {
             batch_stop_after_max: limits.batch_stop_after_max,
             stop_after_max: limits.stop_after_max,
             has_kept_batches: limits.has_kept_batches,
+            has_kept_claims: limits.has_kept_claims,
         });
         Self { seen, limits }
     }
@@ -224,6 +228,7 @@ impl From<SeenFile> for Memory {
             batch_stop_after_max: limits.batch_stop_after_max,
             stop_after_max: limits.stop_after_max,
             has_kept_batches: limits.has_kept_batches,
+            has_kept_claims: limits.has_kept_claims,
         });
         Self { seen, limits }
     }

@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use sterna_model::{Contract, Span, spec::TaskSpec};
+use sterna_model::{
+    Contract, Span,
+    spec::{ServiceSpec, TaskSpec},
+};
 use sterna_protocol::{limits::Limits, scheduler};
 
 use super::play::{Play, incarnation, service_spec, task, task_spec, web};
@@ -60,6 +63,31 @@ fn limits_under_which_work_could_not_run_are_refused_with_its_name() {
                    given up; give it a longer stop_after, or set a shorter lose_after";
     assert_eq!(play.ask(Call::SetLimits(slow(72_000))), Answer::BadLimits(refused.to_owned()));
     assert_eq!(play.ask(Call::SetLimits(slow(71_000))), Answer::Done);
+}
+
+/// No run of it would ever be sent.
+#[test]
+fn work_that_would_be_stopped_before_its_worker_is_given_up_is_refused() {
+    let mut play = Play::empty();
+    let stop = |seconds| Contract::Stop { after: Span::from_secs(seconds) };
+    let build = |seconds| {
+        let spec = Arc::new(TaskSpec { contract: stop(seconds), ..task_spec() });
+        Call::CreateTask(task("build"), incarnation(1), spec)
+    };
+    let serve = |seconds| {
+        let spec = ServiceSpec { contract: stop(seconds), ..service_spec(1) };
+        Call::PutService(web(), spec)
+    };
+    let refused = "under these limits a run lasts 1m28s679ms at least without a word, and \
+                   default/task/build is to be stopped after 1m, before its worker would be given \
+                   up; give it a longer stop_after, or set a shorter lose_after";
+    assert_eq!(play.ask(build(60)), Answer::BadSpec(refused.to_owned()));
+    let refused = refused.replace("task/build", "service/web");
+    assert_eq!(play.ask(serve(60)), Answer::BadSpec(refused));
+    let quick = Limits { lose_after: Span::from_secs(10), ..Limits::default() };
+    assert_eq!(play.ask(Call::SetLimits(quick)), Answer::Done);
+    assert_eq!(play.ask(build(60)), Answer::Done);
+    assert_eq!(play.ask(serve(60)), Answer::Done);
 }
 
 #[test]

@@ -72,10 +72,26 @@ fn a_task_that_is_turned_down_is_tried_again_and_ends_after_the_fourth_time() {
             play.pass(1);
         }
     }
-    assert_eq!(play.record(&task("build")).end(), Some(&TaskEnd::NeverTaken));
+    let why = "its worker did not take itself for healthy".into();
+    assert_eq!(play.record(&task("build")).end(), Some(&TaskEnd::NeverTaken { why }));
     assert_eq!(play.starts.len(), 4);
     play.pass(100);
     assert_eq!(play.starts.len(), 4);
+}
+
+/// Its contract was refused when it was made, unless that was by a build that did not ask.
+#[test]
+fn a_task_that_can_never_be_sent_ends_with_the_reason() {
+    let mut play = Play::with(1);
+    play.moods.insert(1, Mood::Dawdles);
+    play.ask(create("build", 1));
+    for _ in 1..=4 {
+        let run = play.runs_on(1)[0];
+        play.settle(run, Settlement::NotSent(NotSent::BelowLoss));
+        play.pass(1);
+    }
+    let end = play.record(&task("build")).end().unwrap().to_string();
+    assert!(end.ends_with("give it a longer one, or set a shorter lose_after"), "{end}");
 }
 
 #[test]

@@ -167,7 +167,10 @@ pub enum TaskEnd {
     /// Its worker was drained, and the time for that was over.
     Drained,
     /// No worker took it, however often it was tried.
-    NeverTaken,
+    NeverTaken {
+        /// Why not, the last time; empty if nobody said.
+        why: Box<str>,
+    },
     /// No worker had room, and it was not to wait.
     NoRoom {
         /// What was lacking.
@@ -187,7 +190,7 @@ impl TaskEnd {
             Self::Cancelled
             | Self::Lost
             | Self::Drained
-            | Self::NeverTaken
+            | Self::NeverTaken { .. }
             | Self::NoRoom { .. }
             | Self::TooLate
             | Self::UnknownAfterRestore => false,
@@ -202,7 +205,10 @@ impl fmt::Display for TaskEnd {
             Self::Cancelled => f.write_str("it was cancelled"),
             Self::Lost => f.write_str("its worker was lost before it ended"),
             Self::Drained => f.write_str("timed out during cell evacuation"),
-            Self::NeverTaken => f.write_str("no worker took it, however often it was tried"),
+            Self::NeverTaken { why } => {
+                f.write_str("no worker took it, however often it was tried")?;
+                if why.is_empty() { Ok(()) } else { write!(f, ": {why}") }
+            }
             Self::NoRoom { why } => write!(f, "no room: {why}"),
             Self::TooLate => f.write_str("it was not started by its latest start"),
             Self::UnknownAfterRestore => f.write_str("unknown after restore"),
@@ -407,15 +413,15 @@ impl Task {
         Ok(())
     }
 
-    /// Its worker has certainly not started it. After so many times it is over.
+    /// Its worker has certainly not started it, for this reason. After so many times it is over.
     ///
     /// # Errors
     /// When no worker was given it.
-    pub fn give_back(&mut self, counts: bool, now: WallTime) -> Result<(), Illegal> {
+    pub fn give_back(&mut self, counts: bool, why: &str, now: WallTime) -> Result<(), Illegal> {
         self.check(TaskEvent::Return)?;
         self.returns += u32::from(counts);
         self.state = if self.returns > Self::RETURNS_MAX {
-            TaskState::Completed { end: TaskEnd::NeverTaken, at: now }
+            TaskState::Completed { end: TaskEnd::NeverTaken { why: why.into() }, at: now }
         } else {
             TaskState::Pending
         };

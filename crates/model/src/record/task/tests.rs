@@ -41,7 +41,7 @@ fn in_phase(phase: TaskPhase) -> Task {
 fn apply(task: &mut Task, event: TaskEvent) -> Result<(), Illegal> {
     match event {
         TaskEvent::Claim => task.claim(placed(2), NOW),
-        TaskEvent::Return => task.give_back(true, NOW),
+        TaskEvent::Return => task.give_back(true, "", NOW),
         TaskEvent::End => task.finish(ran(true), NOW),
         TaskEvent::Amend => task.amend(run(1), None),
         TaskEvent::Cancel => task.cancel(TaskEnd::Cancelled, NOW),
@@ -80,9 +80,13 @@ fn a_task_that_is_turned_down_four_times_ends() {
     for number in 1..=4 {
         assert_eq!(task.phase(), TaskPhase::Pending);
         task.claim(placed(number), NOW).unwrap();
-        task.give_back(true, NOW).unwrap();
+        task.give_back(true, "it drains", NOW).unwrap();
     }
-    assert_eq!(task.end(), Some(&TaskEnd::NeverTaken));
+    assert_eq!(task.end(), Some(&TaskEnd::NeverTaken { why: "it drains".into() }));
+    let told = task.end().unwrap().to_string();
+    assert_eq!(told, "no worker took it, however often it was tried: it drains");
+    let silent = TaskEnd::NeverTaken { why: "".into() };
+    assert_eq!(silent.to_string(), "no worker took it, however often it was tried");
 }
 
 #[test]
@@ -90,7 +94,7 @@ fn a_return_that_is_nobodys_refusal_does_not_count() {
     let mut task = task();
     for number in 1..=9 {
         task.claim(placed(number), NOW).unwrap();
-        task.give_back(false, NOW).unwrap();
+        task.give_back(false, "", NOW).unwrap();
     }
     assert_eq!((task.phase(), task.returns()), (TaskPhase::Pending, 0));
 }

@@ -91,7 +91,8 @@ pub(crate) struct State {
     pub(crate) late: Vec<Shared<Frame>>,
     runs: u8,
     stored: Stored,
-    /// What was stored in the beginning, to which the store may be set back.
+    /// What was stored in the beginning, to which the store may be set back, or to before: its roster may
+    /// lack somebody then.
     backup: Stored,
     alive: BTreeMap<RunId, Container>,
     has_started_task: bool,
@@ -193,6 +194,7 @@ fn limits(is_kept: bool) -> Limits {
         batch_stop_after_max: STOP_AFTER,
         stop_after_max: STOP_AFTER,
         has_kept_batches: is_kept,
+        has_kept_claims: is_kept,
         ..Limits::default()
     }
 }

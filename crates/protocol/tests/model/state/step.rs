@@ -103,10 +103,15 @@ impl State {
         self.step_leader(scheduler::Input::RosterIsComplete);
     }
 
-    /// The store is set back, and another leader opens the next epoch.
-    pub(crate) fn restore(&mut self) {
+    /// The store is set back to when so many machines were on its roster, and another leader opens the next
+    /// epoch.
+    pub(crate) fn restore(&mut self, enrolled: usize) {
         let epoch = self.stored.epoch + 1;
         self.stored = Stored { epoch, is_recovered: true, ..self.backup.clone() };
+        self.stored
+            .roster
+            .change()
+            .retain(|machine, _| (0..enrolled).any(|at| lock(at) == *machine));
         self.elect();
     }
 

@@ -29,7 +29,8 @@ pub(super) struct Played {
     mandate: Mandate,
     workers: Vec<(Incarnation, Name)>,
     set: Option<SetId>,
-    facts: Payload,
+    /// What each has, as it says with every heartbeat.
+    facts: Vec<Payload>,
 }
 
 impl Played {
@@ -48,7 +49,7 @@ impl Played {
             origin: Origin::Continued,
             bump: Bump::Forbidden,
         };
-        let facts = Arc::from([]);
+        let facts = (0..size).map(facts).collect();
         let fleet = Fleet::new(now, begin);
         let workers = (0..size).map(|number| {
             Ok((worker(number)?, Name::new(&format!("w{number}")).context("a name is refused")?))
@@ -106,7 +107,7 @@ impl Played {
             set: self.set,
             birth: 1,
             wants_drain: None,
-            facts: Arc::clone(&self.facts),
+            facts: Arc::clone(&self.facts[index]),
         };
         Input::Frame(stream(index), self.frame(index, Saying::Heartbeat(heartbeat)))
     }
@@ -171,6 +172,15 @@ impl Played {
     pub(super) fn bytes_per_worker(&self) -> f64 {
         self.fleet.heap_bytes() as f64 / self.workers.len() as f64
     }
+}
+
+/// As a worker says them, each its own.
+fn facts(number: u64) -> Payload {
+    let memory = 67_430_000_000 + number;
+    let facts = format!(
+        r#"{{"containers":100,"countables":{{"licence":3}},"cpu_millicores":16000,"disk_bytes":512110190592,"gpus":[],"isolation":"tree","memory_bytes":{memory},"missing":[],"runtimes":["process","runc"],"stack":"bare","tags":["ssd"],"version":"0.1.0","zone":"z1"}}"#
+    );
+    facts.into_bytes().into()
 }
 
 fn stream(index: usize) -> StreamId {

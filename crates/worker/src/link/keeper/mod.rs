@@ -36,7 +36,7 @@ use sterna_protocol::{
     message::{FromLeader, FromWorker, HeartbeatAnswer, Held, Mandate, Order, Saying, StreamId},
     worker::{self, Alarm, Worker},
 };
-use sterna_wire::Address;
+use sterna_wire::{Address, Aside};
 
 pub use self::begin::Begin;
 use self::ending::Phase;
@@ -194,6 +194,13 @@ impl Keeper {
             effects.push(Effect::Dial(stream, address));
         }
         self.leave_when_told(now, effects);
+    }
+
+    /// Whether something that was said beside the protocol is for this life, from the leader that it
+    /// follows (safety rule 2).
+    pub fn hears(&self, aside: &Aside) -> bool {
+        let mandate = self.core.mandate();
+        mandate.is_some_and(|mandate| aside.is_of(&mandate, &self.core.incarnation()))
     }
 
     fn may_dial(&self) -> bool {

@@ -429,3 +429,17 @@ fn troubles_are_told_with_what_to_do() {
     play.give(Input::Over(stream, Broken::Version(3)));
     assert!(play.remarks().iter().any(|said| said.contains("it speaks version 3")));
 }
+
+#[test]
+fn what_is_said_beside_the_protocol_is_heard_from_its_own_leader_and_to_its_own_life_alone() {
+    let mut play = Play::new(Vec::new(), Vec::new());
+    let asked = Aside::question(mandate(), incarnation(7), 1, bytes::Bytes::new());
+    // Nobody leads it yet.
+    assert!(!play.keeper.hears(&asked));
+    play.join();
+    assert!(play.keeper.hears(&asked));
+    assert!(!play.keeper.hears(&Aside { incarnation: incarnation(6), ..asked.clone() }));
+    let earlier = Mandate { term: Term::new(0), ..mandate() };
+    assert!(!play.keeper.hears(&Aside { mandate: earlier, ..asked.clone() }));
+    assert!(!play.keeper.hears(&Aside { version: 9, ..asked }));
+}
