@@ -316,6 +316,9 @@ impl Control {
         if !self.runs_on(lock).is_empty() {
             return refuse("a worker that may still run something");
         }
+        if self.with_batches.contains(&lock) && !entry.is_declared_dead {
+            return refuse("a worker that may run a batch, and was not declared dead");
+        }
         if self.is_recovered {
             return refuse("a worker of a store that was restored, and may have lost its claims");
         }
