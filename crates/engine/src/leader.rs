@@ -15,7 +15,7 @@
 use std::collections::{BTreeSet, VecDeque};
 
 use sterna_model::{
-    BootTime, Incarnation, Revision, RunId, Work,
+    BootTime, Incarnation, Lock, Revision, RunId, Work,
     planted::{Mistake, is_planted},
 };
 use sterna_protocol::{
@@ -24,7 +24,7 @@ use sterna_protocol::{
 };
 
 use crate::control::{
-    self, Alarm, Answer, CallId, Control, Now, ParcelId, Record, RecordKey, Write,
+    self, Alarm, Answer, Call, CallId, Control, Now, ParcelId, Record, RecordKey, Write,
 };
 
 /// A leader, from its election until its reign is over.
@@ -144,7 +144,14 @@ impl Leader {
                 queue.push_back(Turn::Fleet(scheduler::Input::RosterIsComplete));
                 queue.push_back(Turn::Control(control::Input::RosterIsComplete));
             }
-            Input::Control(input) => queue.push_back(Turn::Control(input)),
+            Input::Control(input) => {
+                if let control::Input::Call(_, Call::Forget(lock)) = &input {
+                    let may_have = self.may_have_batches(*lock);
+                    let said = control::Input::MayHaveBatches(*lock, may_have);
+                    queue.push_back(Turn::Control(said));
+                }
+                queue.push_back(Turn::Control(input));
+            }
             Input::Batch(input) => {
                 if let scheduler::Input::Dispatch(runs) = &input {
                     self.batches.extend(runs.iter().map(|run| run.run));
@@ -212,6 +219,7 @@ impl Leader {
                 | scheduler::Effect::Found(..)
                 | scheduler::Effect::Reported(_)
                 | scheduler::Effect::Silent(_)
+                | scheduler::Effect::Heard(_)
                 | scheduler::Effect::Health(..)
                 | scheduler::Effect::Facts(..)
                 | scheduler::Effect::WantsDrain(..)
@@ -224,6 +232,13 @@ impl Leader {
                 }
             }
         }
+    }
+
+    /// Whether a batch may be running on a machine: one is known, or somebody may be missing who runs one.
+    fn may_have_batches(&self, lock: Lock) -> bool {
+        let doors = self.fleet.doors();
+        let is_node = |claim: scheduler::Claim| matches!(claim.key.work, Work::Node { .. });
+        !(doors.stop_batches && doors.keep_batches) || self.fleet.held(lock).any(is_node)
     }
 
     /// Whether a worker takes runs changes with what it says and what it is told.

@@ -205,6 +205,9 @@ pub enum Input {
     Takes(Incarnation, bool),
     /// The fleet has heard that a machine was declared dead.
     HeardDead(Lock),
+    /// Whether a batch may be running on a machine, as far as the fleet knows: it has no claim. Said
+    /// before [`Call::Forget`].
+    MayHaveBatches(Lock, bool),
     /// A client asks for something.
     Call(CallId, Call),
     /// A parcel stands in the store.

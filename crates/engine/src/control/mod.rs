@@ -110,6 +110,8 @@ pub struct Control {
     drains: BTreeMap<Lock, Drain>,
     /// Who is being declared dead.
     declaring: BTreeSet<Lock>,
+    /// Machines on which a batch may be running.
+    with_batches: BTreeSet<Lock>,
     limits: Vec<Limits>,
     domains: BTreeMap<Name, Option<WallTime>>,
     registry: auction::Registry,
@@ -167,6 +169,7 @@ impl Control {
             stage,
             is_recovered: stage == Stage::Recovered,
             declaring: BTreeSet::new(),
+            with_batches: BTreeSet::new(),
             doors: Doors::default(),
             seed,
             runs_made: 0,
@@ -324,10 +327,19 @@ impl Control {
             Input::HeardDead(lock) => {
                 self.declaring.remove(&lock);
             }
+            Input::MayHaveBatches(lock, true) => {
+                self.with_batches.insert(lock);
+            }
+            Input::MayHaveBatches(lock, false) => {
+                self.with_batches.remove(&lock);
+            }
             Input::Call(id, call) => self.call(now, id, call),
             Input::Committed(parcel) => {
-                let released = self.outbox.committed(parcel);
-                self.ready.extend(released);
+                for effect in self.outbox.committed(parcel) {
+                    if !self.call_off(now, &effect) {
+                        self.ready.push(effect);
+                    }
+                }
             }
             Input::Called(key, incarnation, called) => {
                 self.callback_answered(now, &key, incarnation, called);

@@ -11,10 +11,14 @@ use sterna_model::{
     record::{Instance, InstancePhase, InstanceState, Placed, StopReason, TwinReason},
     spec::DEFAULT_DOMAIN,
 };
-use sterna_protocol::message::{Kill, News};
+use sterna_protocol::{
+    message::{Kill, News},
+    scheduler::{self, Dispatch},
+};
 
 use super::{
-    Control, Now, Record, RecordKey, ServiceKey, ServiceRecord, Timer, interface::Sending, payload,
+    Control, Effect, Now, Record, RecordKey, ServiceKey, ServiceRecord, Timer, interface::Sending,
+    payload,
 };
 use crate::tables::{self, Container, instance as table};
 
@@ -378,6 +382,23 @@ impl Control {
         }
         self.write_instance(key);
         self.copy_went(now, key);
+    }
+
+    /// A copy that is to end before it was sent is not sent: its instance would have it beside another
+    /// one, and nobody is silent or drained any more. Gives whether this was to be the sending of one.
+    pub(super) fn call_off(&mut self, now: Now, effect: &Effect) -> bool {
+        let Effect::Fleet(input) = effect else { return false };
+        let scheduler::Input::Dispatch(all) = &**input else { return false };
+        let [Dispatch { run, key, .. }] = all.as_slice() else { return false };
+        let is_stopping = self.instances.get(key).is_some_and(|instance| {
+            let mut copies = instance.copies();
+            copies.any(|copy| copy.placed.run == *run && copy.stopping.is_some())
+        });
+        if is_stopping {
+            self.leave_seat(*run);
+            self.copy_is_gone(now, key, *run, true);
+        }
+        is_stopping
     }
 
     /// A slot is free: what waited for it goes on.

@@ -74,19 +74,14 @@ impl Control {
         BidderId::new(free)
     }
 
-    pub(super) fn set_health(&mut self, now: Now, life: Incarnation, health: Health) {
+    pub(super) fn set_health(&mut self, life: Incarnation, health: Health) {
         let Some(worker) = self.workers.get_mut(&life.lock) else { return };
         worker.health = health;
-        // It is new until then, and may be given up before.
-        worker.is_back |= matches!(health, Health::Unhealthy | Health::Healthy);
         if worker.life != life {
             worker.life = life;
             worker.takes = false;
         }
         self.offer(life.lock);
-        if health == Health::Healthy {
-            self.worker_is_back(now, life.lock);
-        }
     }
 
     /// Who is on the roster, and has neither come back in this reign nor been declared dead.
@@ -226,9 +221,12 @@ impl Control {
         self.seated.get(&lock).into_iter().flatten().copied().collect()
     }
 
-    /// Who could be out of reach is heard again: what is to end there is told so again, and what was
-    /// silent is held against its record.
-    fn worker_is_back(&mut self, now: Now, lock: Lock) {
+    /// Who could be out of reach is heard, well or not: what is to end there is told so again, and what
+    /// was silent is held against its record.
+    pub(super) fn worker_is_back(&mut self, now: Now, lock: Lock) {
+        if let Some(worker) = self.workers.get_mut(&lock) {
+            worker.is_back = true;
+        }
         for run in self.runs_on(lock) {
             let Some(key) = self.seats.get(&run).map(|seat| seat.key.clone()) else { continue };
             if !is_planted(Mistake::RemembersSilence) {
@@ -317,6 +315,9 @@ impl Control {
         }
         if !self.runs_on(lock).is_empty() {
             return refuse("a worker that may still run something");
+        }
+        if self.with_batches.contains(&lock) && !entry.is_declared_dead {
+            return refuse("a worker that may run a batch, and was not declared dead");
         }
         if self.is_recovered {
             return refuse("a worker of a store that was restored, and may have lost its claims");

@@ -155,7 +155,10 @@ impl Fleet {
         peer.echoed = heartbeat.limits;
         peer.birth = heartbeat.birth;
         peer.vitals.hear(now);
-        peer.forgive_silence();
+        // Who has not said what it runs is heard when it has.
+        if peer.forgive_silence() && peer.has_answered {
+            effects.push(Effect::Heard(peer.incarnation));
+        }
         if let Some(age) = heartbeat.checked {
             let began = now.as_millis().saturating_sub(age.as_millis());
             peer.vitals.check(BootTime::from_millis(began));

@@ -139,6 +139,9 @@ pub enum Effect {
     Reported(Report),
     /// The worker of a run under `replace` has been silent for so long that another may start.
     Silent(RunId),
+    /// A worker is heard: it has said in this reign what it runs, or was silent for a while after that.
+    /// Nothing on it is silent any more, however it is judged: its checks may go on failing.
+    Heard(Incarnation),
     /// A worker is something else from now on.
     Health(Incarnation, Health),
     /// What a worker has: resources, tags, zone, address.

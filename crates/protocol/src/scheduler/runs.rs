@@ -104,12 +104,14 @@ impl Phase {
 }
 
 impl Peer {
-    /// It was heard: nothing on it is silent any more.
-    pub(super) fn forgive_silence(&mut self) {
-        if std::mem::take(&mut self.has_silent_runs) {
+    /// It was heard: nothing on it is silent any more. Gives whether something was.
+    pub(super) fn forgive_silence(&mut self) -> bool {
+        let had_silent_runs = std::mem::take(&mut self.has_silent_runs);
+        if had_silent_runs {
             self.runs_mut().for_each(|(_, entry)| entry.is_silent = false);
             self.silent_after = self.runs().iter().filter_map(|(_, entry)| entry.silence()).min();
         }
+        had_silent_runs
     }
 }
 
@@ -261,6 +263,8 @@ impl Fleet {
         for (_, held) in held {
             self.adopt(from, held, effects);
         }
+        // After everything that it does not have, or has to everybody's surprise.
+        effects.push(Effect::Heard(from));
         self.repeat_kills(lock, effects);
         self.finish_purge(lock, effects);
         if let Some(peer) = self.peers.get_mut(&lock) {

@@ -149,6 +149,7 @@ impl World {
                 | Effect::Found(..)
                 | Effect::Reported(_)
                 | Effect::Silent(_)
+                | Effect::Heard(_)
                 | Effect::Health(..)
                 | Effect::Facts(..)
                 | Effect::WantsDrain(..)

@@ -339,6 +339,7 @@ impl Pair {
                 }
                 Effect::Close(_)
                 | Effect::Silent(_)
+                | Effect::Heard(_)
                 | Effect::Health(..)
                 | Effect::Facts(..)
                 | Effect::Opened(_)

@@ -409,6 +409,7 @@ fn show(now: u64, effect: Effect) -> String {
             format!("{late}report {} {news} #{number} of {}", show_run(run), show_life(from))
         }
         Effect::Silent(run) => format!("silent {}", show_run(run)),
+        Effect::Heard(worker) => format!("{} is heard", show_life(worker)),
         Effect::Health(worker, health) => format!("{} is {health:?}", show_life(worker)),
         Effect::WantsDrain(lock, true) => format!("{} wants to drain", show_lock(lock)),
         Effect::WantsDrain(lock, false) => format!("{} wants no drain", show_lock(lock)),

@@ -105,6 +105,7 @@ impl World {
             | Effect::Revive(_)
             | Effect::Strike(_)
             | Effect::Silent(_)
+            | Effect::Heard(_)
             | Effect::Health(..)
             | Effect::Facts(..)
             | Effect::WantsDrain(..)

@@ -533,6 +533,7 @@ impl Serving {
             Effect::WantsDrain(lock, wants) => inputs.push(Input::Draining(lock, wants)),
             Effect::Found(..)
             | Effect::Silent(_)
+            | Effect::Heard(_)
             | Effect::Opened(_)
             | Effect::Retired(_)
             | Effect::Raise(_)

@@ -156,25 +156,15 @@ fn worker_samples() -> Vec<(&'static str, FromWorker)> {
 
 fn leader_samples() -> Vec<(&'static str, FromLeader)> {
     let answer = |answer| orders(Order::Heartbeat(answer));
-    let confirmed = |verdict, set, is_draining| {
-        answer(HeartbeatAnswer::Confirmed(Box::new(Confirmation {
-            stamp: BootTime::from_millis(123_456),
-            limits: Limits { version: 3, has_kept_batches: true, ..Limits::default() },
-            verdict,
-            set,
-            revision: Revision::new(4_712),
-            is_draining,
-        })))
+    let confirmed_by = |limits, verdict, set, is_draining| {
+        let (stamp, revision) = (BootTime::from_millis(123_456), Revision::new(4_712));
+        let confirmation = Confirmation { stamp, limits, verdict, set, revision, is_draining };
+        answer(HeartbeatAnswer::Confirmed(Box::new(confirmation)))
     };
+    let limits = Limits { version: 3, has_kept_batches: true, ..Limits::default() };
+    let confirmed = |verdict, set, is_draining| confirmed_by(limits, verdict, set, is_draining);
     let limits = Limits { version: 4, has_kept_claims: true, ..Limits::default() };
-    let kept_claims = answer(HeartbeatAnswer::Confirmed(Box::new(Confirmation {
-        stamp: BootTime::from_millis(123_456),
-        limits,
-        verdict: Health::Healthy,
-        set: None,
-        revision: Revision::new(4_712),
-        is_draining: false,
-    })));
+    let kept_claims = confirmed_by(limits, Health::Healthy, None, false);
     let refused = |why| answer(HeartbeatAnswer::Refused(why));
     let runs = vec![
         Run {

@@ -6,16 +6,35 @@ use sterna_model::{
     Contract, Span,
     spec::{ServiceSpec, TaskSpec},
 };
-use sterna_protocol::{limits::Limits, scheduler};
+use sterna_protocol::{health::Health, limits::Limits, roster::Enrolled, scheduler};
 
-use super::play::{Play, incarnation, service_spec, task, task_spec, web};
-use crate::control::{Answer, Call, Record, RecordKey};
+use super::play::{Play, incarnation, life, lock, name, service_spec, task, task_spec, web};
+use crate::control::{Answer, Call, Input, Record, RecordKey};
 
 fn limits(play: &Play) -> Vec<Limits> {
     match play.store.get(&RecordKey::Limits) {
         Some(Record::Limits(limits)) => limits.clone(),
         Some(_) | None => Vec::new(),
     }
+}
+
+#[test]
+fn a_worker_is_not_forgotten_while_a_batch_may_be_running_there() {
+    let mut play = Play::with(2);
+    let entry = Enrolled {
+        incarnation: life(1),
+        name: name("w1"),
+        boot: 1,
+        is_declared_dead: false,
+        is_draining: false,
+    };
+    play.news(scheduler::Effect::Enroll(entry));
+    play.health(1, Health::MustDie);
+    play.step(Input::MayHaveBatches(lock(1), true));
+    assert!(matches!(play.ask(Call::Forget(lock(1))), Answer::Conflict(_)));
+    play.step(Input::MayHaveBatches(lock(1), false));
+    assert_eq!(play.ask(Call::Forget(lock(1))), Answer::Done);
+    assert_eq!(play.ask(Call::Forget(lock(1))), Answer::NotFound);
 }
 
 #[test]

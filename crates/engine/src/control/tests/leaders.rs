@@ -138,6 +138,7 @@ fn a_leader_that_is_not_yet_to_start_anything_starts_nothing() {
     play.control = crate::control::Control::new(now, begin);
     play.join(1);
     play.health(1, Health::Healthy);
+    play.heard(1);
     assert!(play.starts.is_empty(), "its doors are shut");
 }
 

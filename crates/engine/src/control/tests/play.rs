@@ -187,6 +187,7 @@ impl Play {
             if mood != Mood::Silent {
                 next.facts(worker);
                 next.health(worker, Health::Healthy);
+                next.heard(worker);
             }
         }
         next
@@ -196,6 +197,7 @@ impl Play {
         self.moods.insert(worker, Mood::Obeys);
         self.facts(worker);
         self.health(worker, Health::Healthy);
+        self.heard(worker);
     }
 
     pub(super) fn facts(&mut self, worker: u8) {
@@ -208,6 +210,11 @@ impl Play {
     pub(super) fn health(&mut self, worker: u8, health: Health) {
         self.news(scheduler::Effect::Health(life(worker), health));
         self.step(Input::Takes(life(worker), health == Health::Healthy));
+    }
+
+    /// It has said what it runs, or is not silent any more.
+    pub(super) fn heard(&mut self, worker: u8) {
+        self.news(scheduler::Effect::Heard(life(worker)));
     }
 
     pub(super) fn pass(&mut self, seconds: u64) {
@@ -358,6 +365,7 @@ impl Play {
 
     pub(super) fn come_back(&mut self, worker: u8) {
         self.moods.insert(worker, Mood::Obeys);
+        self.heard(worker);
         self.facts(worker);
         self.health(worker, Health::Healthy);
     }

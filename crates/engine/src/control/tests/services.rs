@@ -175,6 +175,36 @@ fn a_silent_worker_that_comes_back_after_the_second_copy_runs_loses_its_own() {
 }
 
 #[test]
+fn a_silent_worker_that_is_heard_again_loses_its_own_though_its_checks_fail() {
+    let mut play = Play::with(2);
+    play.ask(put(service_spec(1)));
+    let (first, worker) = (play.run_of(0), play.worker_of(play.run_of(0)));
+    play.fall_silent(worker);
+    let second = play.run_of(0);
+    play.moods.insert(worker, Mood::Obeys);
+    play.heard(worker);
+    assert_eq!(play.run_of(0), second);
+    assert!(!play.running.contains_key(&first), "it was unhealthy all the time");
+    assert!(play.instance(0).twin().is_none());
+}
+
+#[test]
+fn a_copy_that_is_to_end_before_its_claim_stands_is_not_sent() {
+    let mut play = Play::with(2);
+    play.ask(put(service_spec(1)));
+    let (first, worker) = (play.run_of(0), play.worker_of(play.run_of(0)));
+    play.is_storing = false;
+    play.fall_silent(worker);
+    play.come_back(worker);
+    play.is_storing = true;
+    play.store_all();
+    assert_eq!(play.run_of(0), first);
+    assert_eq!(play.starts.len(), 1, "nobody is silent when the claim stands");
+    assert!(play.instance(0).twin().is_none());
+    assert_eq!(play.phases(), running(1));
+}
+
+#[test]
 fn a_copy_whose_worker_was_silent_for_a_while_keeps_its_place_when_its_twin_goes() {
     let mut play = Play::with(3);
     play.ask(put(service_spec(1)));

@@ -291,6 +291,7 @@ impl State {
             Effect::Close(_)
             | Effect::Revive(_)
             | Effect::Silent(_)
+            | Effect::Heard(_)
             | Effect::Health(..)
             | Effect::Facts(..)
             | Effect::WantsDrain(..)
