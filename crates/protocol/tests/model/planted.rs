@@ -39,10 +39,12 @@ fn mistakes_that_a_silent_worker_shows() {
     }
 }
 
-/// An answer that was held up comes late: whoever counts from its arrival stops too late.
+/// An answer is held up, then what would follow it, too; it comes late, and whoever counts from its arrival
+/// stops too late. The worker gives itself up soon after the second moment.
 #[test]
 fn mistakes_that_a_late_answer_shows() {
-    is_found(Mistake::CountsFromArrival, Left { stalls: 1, ..NO_FAULT });
+    let moments = &[11_000, 15_000, 28_000];
+    is_found_by(Mistake::CountsFromArrival, Left { stalls: 2, ..NO_FAULT }, moments);
 }
 
 #[test]

@@ -154,17 +154,21 @@ fn worker_samples() -> Vec<(&'static str, FromWorker)> {
     ]
 }
 
+fn confirmed(limits: Limits, verdict: Health, set: Option<SetId>, is_draining: bool) -> FromLeader {
+    let (stamp, revision) = (BootTime::from_millis(123_456), Revision::new(4_712));
+    let confirmation = Confirmation { stamp, limits, verdict, set, revision, is_draining };
+    orders(Order::Heartbeat(HeartbeatAnswer::Confirmed(Box::new(confirmation))))
+}
+
+fn kept_claims() -> FromLeader {
+    let limits = Limits { version: 4, has_kept_claims: true, ..Limits::default() };
+    confirmed(limits, Health::Healthy, None, false)
+}
+
 fn leader_samples() -> Vec<(&'static str, FromLeader)> {
     let answer = |answer| orders(Order::Heartbeat(answer));
-    let confirmed_by = |limits, verdict, set, is_draining| {
-        let (stamp, revision) = (BootTime::from_millis(123_456), Revision::new(4_712));
-        let confirmation = Confirmation { stamp, limits, verdict, set, revision, is_draining };
-        answer(HeartbeatAnswer::Confirmed(Box::new(confirmation)))
-    };
     let limits = Limits { version: 3, has_kept_batches: true, ..Limits::default() };
-    let confirmed = |verdict, set, is_draining| confirmed_by(limits, verdict, set, is_draining);
-    let limits = Limits { version: 4, has_kept_claims: true, ..Limits::default() };
-    let kept_claims = confirmed_by(limits, Health::Healthy, None, false);
+    let confirmed = |verdict, set, is_draining| confirmed(limits, verdict, set, is_draining);
     let refused = |why| answer(HeartbeatAnswer::Refused(why));
     let runs = vec![
         Run {
@@ -189,7 +193,7 @@ fn leader_samples() -> Vec<(&'static str, FromLeader)> {
     vec![
         ("leader-welcome", answer(HeartbeatAnswer::Welcome)),
         ("leader-confirmed", confirmed(Health::Healthy, Some(set()), true)),
-        ("leader-confirmed-kept-claims", kept_claims),
+        ("leader-confirmed-kept-claims", kept_claims()),
         ("leader-confirmed-new", confirmed(Health::New, None, false)),
         ("leader-confirmed-unhealthy", confirmed(Health::Unhealthy, None, false)),
         ("leader-confirmed-must-die", confirmed(Health::MustDie, None, false)),

@@ -15,7 +15,7 @@ use sterna_protocol::{
 };
 
 use self::fleet::Played;
-use super::report::{Report, median, rounded};
+use super::report::{Report, rounded};
 use crate::{clock, out};
 
 const SIZES: [u64; 2] = [10_000, 100_000];
@@ -28,7 +28,7 @@ const SIZES: [u64; 2] = [10_000, 100_000];
 /// a pass of the whole leader's side: as it is when nothing is due, and when everybody is looked at.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// How often everything is measured; the middle one counts
+    /// How often everything is measured; the quickest counts, for anything else only adds to it
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
     rounds: u32,
     /// Print JSON
@@ -70,10 +70,10 @@ fn measure(rounds: u32) -> anyhow::Result<Report> {
         let mut slowest: f64 = 0.0;
         for (state, name) in STATES {
             let (leader, seats) = worker_set(state, size)?;
-            let pass = median((0..rounds).map(|_| pass_ms(&leader)));
+            let pass = least((0..rounds).map(|_| pass_ms(&leader)));
             report.figures.insert(format!("pass_ms_{size}_{name}"), rounded(pass));
             slowest = slowest.max(pass);
-            heartbeat = heartbeat.max(median((0..rounds).map(|_| heartbeat_ns(&leader, &seats))));
+            heartbeat = heartbeat.max(least((0..rounds).map(|_| heartbeat_ns(&leader, &seats))));
             bytes = bytes.max(leader.heap_bytes() as f64 / size as f64);
         }
         let whole = whole(size, rounds)?;
@@ -81,7 +81,7 @@ fn measure(rounds: u32) -> anyhow::Result<Report> {
         report.figures.insert(format!("fleet_pass_ms_{size}"), rounded(whole.pass_ms));
         report.figures.insert(format!("fleet_pass_ms_{size}_all"), rounded(whole.pass_all_ms));
         report.figures.insert(format!("fleet_heartbeat_ns_{size}"), rounded(whole.heartbeat_ns));
-        let floor = median((0..rounds).map(|_| walk_ms(bytes * size as f64)));
+        let floor = least((0..rounds).map(|_| walk_ms(bytes * size as f64)));
         report.figures.insert(format!("pass_ms_{size}"), rounded(slowest));
         report.floor.insert(format!("walk_ms_{size}"), rounded(floor));
         let walk_ns = floor * 1e6 / size as f64;
@@ -126,10 +126,15 @@ fn whole(size: u64, rounds: u32) -> anyhow::Result<Whole> {
         beats.push(played.heartbeat_ns());
         played.pass_ms()
     });
-    let pass_ms = median(passes);
+    let pass_ms = least(passes);
     let bytes = played.bytes_per_worker();
-    let pass_all_ms = median((0..rounds).map(|_| played.pass_all_ms()));
-    Ok(Whole { pass_ms, pass_all_ms, heartbeat_ns: median(beats), bytes })
+    let pass_all_ms = least((0..rounds).map(|_| played.pass_all_ms()));
+    Ok(Whole { pass_ms, pass_all_ms, heartbeat_ns: least(beats), bytes })
+}
+
+/// The quickest of several rounds.
+fn least(rounds: impl IntoIterator<Item = f64>) -> f64 {
+    rounds.into_iter().fold(f64::INFINITY, f64::min)
 }
 
 fn pass_ms(leader: &Consensus) -> f64 {
