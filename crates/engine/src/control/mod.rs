@@ -113,6 +113,8 @@ pub struct Control {
     /// Machines on which a batch may be running.
     with_batches: BTreeSet<Lock>,
     limits: Vec<Limits>,
+    /// Those that hold in a store that has none.
+    usual: Limits,
     domains: BTreeMap<Name, Option<WallTime>>,
     registry: auction::Registry,
     waiting: Waiting,
@@ -180,6 +182,7 @@ impl Control {
             roster: BTreeMap::new(),
             drains: BTreeMap::new(),
             limits: Vec::new(),
+            usual: Limits::default(),
             domains: BTreeMap::new(),
             registry: auction::Registry::new(Rules::default()),
             waiting: Waiting::new(),

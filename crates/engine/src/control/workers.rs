@@ -412,9 +412,14 @@ impl Control {
         }
     }
 
+    /// Goes by these limits as long as none are stored.
+    pub(crate) const fn go_by(&mut self, usual: Limits) {
+        self.usual = usual;
+    }
+
     /// The newest limits; the usual ones in a store that has none.
     fn newest_limits(&self) -> Limits {
-        self.limits.last().copied().unwrap_or_default()
+        self.limits.last().copied().unwrap_or(self.usual)
     }
 
     /// Whether a task or an instance was ever started under `keep`, by the marks.

@@ -125,6 +125,9 @@ impl Stopping {
     pub(super) fn kill_due(&mut self, now: BootTime) -> bool {
         let is_due = self.kill_at().is_some_and(|at| now >= at);
         self.was_killed |= is_due;
+        if is_due {
+            self.signal_at = None;
+        }
         is_due
     }
 

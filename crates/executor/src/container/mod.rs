@@ -204,11 +204,11 @@ impl Container {
             Stage::Initializing | Stage::Created(_) | Stage::Running => {
                 let is_up = self.is_up();
                 if let Some(stopping) = &mut self.stopping {
-                    if is_up && stopping.signal_due(now) {
-                        effects.push(Effect::Terminate);
-                    }
+                    // Who comes so late that both are due has no time to ask.
                     if is_up && stopping.kill_due(now) {
                         effects.push(Effect::Kill);
+                    } else if is_up && stopping.signal_due(now) {
+                        effects.push(Effect::Terminate);
                     }
                 } else if self.timeout_at.is_some_and(|at| now >= at) {
                     self.stop(now, Cause::Timeout, How::Gracefully, effects);
@@ -440,11 +440,10 @@ impl Container {
                 if how != How::Gracefully {
                     stopping.signal_by(now);
                 }
-                if is_up && stopping.signal_due(now) {
-                    effects.push(Effect::Terminate);
-                }
                 if is_up && stopping.kill_due(now) {
                     effects.push(Effect::Kill);
+                } else if is_up && stopping.signal_due(now) {
+                    effects.push(Effect::Terminate);
                 }
                 self.settle_readiness(effects);
             }

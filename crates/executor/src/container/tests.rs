@@ -88,6 +88,14 @@ fn who_lingers_is_not_ready_first_then_gets_its_signal_and_its_whole_grace() {
     assert_eq!(step(&mut container, 7, Input::Tick), [Effect::Terminate]);
     assert_eq!(step(&mut container, 16, Input::Tick), []);
     assert_eq!(step(&mut container, 17, Input::Tick), [Effect::Kill]);
+    let mut hurried = lingers();
+    step(&mut hurried, 5, stop());
+    let now = Input::Stop(Cause::Request, How::Now);
+    assert_eq!(step(&mut hurried, 6, now), [Effect::Kill], "nobody is asked any more");
+    let mut late = lingers();
+    step(&mut late, 5, stop());
+    assert_eq!(step(&mut late, 100, Input::Tick), [Effect::Kill], "one is enough");
+    assert_eq!(late.deadline(), None);
     // Whatever must not wait does not.
     let mut container = lingers();
     step(&mut container, 5, stop());
