@@ -3,6 +3,7 @@
 mod calls;
 mod duties;
 mod evacuation;
+mod forecast;
 mod holes;
 mod leaders;
 mod plan;
