@@ -7,6 +7,7 @@
 //! | `crate_count.rs` | the binary does not grow other people's crates unnoticed |
 //! | `sizes.rs` | files stay readable |
 //! | `tables.rs` | a decision over two things writes out every pair |
+//! | `by_name.rs` | every row, transition and duty has a test that is called after it |
 //! | `doors.rs` | every room says at its door what it is |
 //! | `names.rs`, `words.rs`, `waits.rs` | names that say nothing, work left undone, tests that sleep |
 //! | `decisions.rs`, `documents.rs`, `links.rs` | the documents are there, whole, and lead somewhere |
@@ -17,6 +18,7 @@
 //! Invariant: every check has a test in which a planted fault is found, and one in which good
 //! input passes. A check that cannot fail is not there.
 
+mod by_name;
 mod crate_count;
 mod decisions;
 mod documents;
@@ -105,6 +107,7 @@ pub(crate) fn findings(workspace: &Workspace) -> Result<Vec<Finding>> {
         crate_count::check(&graph),
         sizes::check(&tree),
         tables::check(&tree),
+        by_name::check(&tree),
         doors::check(&tree),
         names::check(&tree),
         words::check(&tree),

@@ -40,6 +40,33 @@ pub struct DrainAsk {
     pub within_s: Option<u64>,
 }
 
+/// What a drain would do to what a worker runs, if it began now.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ForecastView {
+    /// The worker.
+    pub worker: String,
+    /// Its runs, in the order of what they run.
+    pub runs: Vec<ForecastRun>,
+}
+
+/// What would become of one run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ForecastRun {
+    /// What runs.
+    pub key: String,
+    /// By which run.
+    pub run: String,
+    /// `moves`, `nowhere`, `blocked`, `runs-on` or `ending`.
+    pub fate: String,
+    /// The worker that it would move to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub to: Option<String>,
+    /// Whether it must end here before it begins elsewhere.
+    pub ends_first: bool,
+    /// The same in words, with the reason.
+    pub text: String,
+}
+
 /// A domain.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct DomainView {

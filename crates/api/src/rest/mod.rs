@@ -26,7 +26,10 @@ pub use self::{
     },
     error::{Code, Refused, SpecProblem},
     event::{EventKind, EventView},
-    fleet::{Awaiting, Counts, DomainView, DrainAsk, SetDomain, Status, WorkerView},
+    fleet::{
+        Awaiting, Counts, DomainView, DrainAsk, ForecastRun, ForecastView, SetDomain, Status,
+        WorkerView,
+    },
     work::{
         CreateTask, EndView, EndpointView, InstanceView, LogLine, LogPage, PutService, ResultView,
         ServiceView, TaskView, TwinView,

@@ -15,6 +15,7 @@
 //! | `workers` | who is there, who is drained, and what is on each |
 //! | `runs` | what became of a run; both tables of [`tables`](crate::tables) are applied here |
 //! | `plan` | what another spec would change |
+//! | `forecast` | what a drain would do |
 //! | `why` | why something is not where it should be |
 //! | `placing` | the auction, and what waits for it |
 //! | `instances` | where the records of instances stand in memory |
@@ -32,6 +33,7 @@
 //! It does not know links, nor the store's engine, nor what a command is made of.
 
 mod calls;
+mod forecast;
 mod instances;
 mod interface;
 mod outbox;
@@ -65,13 +67,8 @@ use sterna_protocol::{
     scheduler,
 };
 
-use self::{
-    instances::Instances,
-    outbox::Outbox,
-    services::Service,
-    workers::{Seat, Worker},
-};
 pub use self::{
+    forecast::{Fate, Forecast},
     interface::{
         Alarm, Answer, Begin, Call, CallId, Callback, Called, Drain, Effect, Input, Now, Record,
         RecordKey, ServiceKey, ServiceRecord, Stage, Tombstone, WorkerSeen,
@@ -80,6 +77,12 @@ pub use self::{
     payload::{Ended, ended, offer, progress},
     plan::{Change, Planned},
     why::{Next, Rule, Why},
+};
+use self::{
+    instances::Instances,
+    outbox::Outbox,
+    services::Service,
+    workers::{Seat, Worker},
 };
 use crate::auction::{self, Rules, Waiting};
 

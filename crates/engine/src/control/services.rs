@@ -104,12 +104,11 @@ impl Control {
     /// Does what one index needs now; nothing, if it is as it should be.
     pub(super) fn converge_index(&mut self, now: Now, key: &WorkKey) {
         let Some((service, index)) = index_of(key) else { return };
-        let is_wanted = self
-            .services
-            .get(&service)
-            .is_some_and(|service| index < service.record.spec.instances);
-        let is_wanted =
-            if is_planted(Mistake::JudgesByCount) { self.is_lacking(key) } else { is_wanted };
+        let is_wanted = if is_planted(Mistake::JudgesByCount) {
+            self.is_lacking(key)
+        } else {
+            self.is_wanted(key)
+        };
         if is_wanted && !self.instances.contains(key) {
             self.instances.insert(key, Instance::new(now.wall));
             self.write_instance(key);
@@ -121,6 +120,14 @@ impl Control {
         }
         self.note_index(now, &service, key, index);
         self.roll(now, &service);
+    }
+
+    /// Whether a spec wants this index.
+    pub(super) fn is_wanted(&self, key: &WorkKey) -> bool {
+        index_of(key).is_some_and(|(service, index)| {
+            let known = self.services.get(&service);
+            known.is_some_and(|known| index < known.record.spec.instances)
+        })
     }
 
     /// Whether there are fewer than the spec wants, beside this one.

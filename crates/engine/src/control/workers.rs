@@ -19,7 +19,7 @@ use super::{
     Answer, Control, Drain, Now, Record, RecordKey, Stage as StoreStage, WorkerSeen, payload,
     placing::Helped, services,
 };
-use crate::auction::{BidderId, Occupant, Stage, Standing};
+use crate::auction::{BidderId, Occupant, Registry, Stage, Standing};
 
 /// A worker, as this leader sees it.
 #[derive(Clone, Debug)]
@@ -117,6 +117,16 @@ impl Control {
         if is_taking && !is_planted(Mistake::ForgetsWaiting) {
             self.helped.push(Helped::Worker(bidder));
         }
+    }
+
+    /// What the auction would know if this machine took no work.
+    pub(super) fn registry_without(&self, lock: Lock) -> Registry {
+        let mut registry = self.registry.clone();
+        if let Some(worker) = self.workers.get(&lock) {
+            let offer = payload::offer(&worker.name, &worker.facts, Standing::Withheld);
+            registry.set(worker.bidder, offer);
+        }
+        registry
     }
 
     fn count_seats(&mut self, lock: Lock, bidder: BidderId) {

@@ -17,7 +17,7 @@ fn first_indices_go_before_tasks_even_when_no_other_is_asked_for() {
 
 /// There, a part of the memory was scored and not reserved, so that a worker had to reject work.
 #[test]
-fn what_is_scored_is_what_is_reserved() {
+fn hole_3_what_is_scored_is_what_is_reserved() {
     let mut fleet = Fleet::new(3);
     let outcome = fleet.auction(&unique("app", 31, &wants(10)));
     assert_eq!((outcome.placed.len(), outcome.left.len()), (30, 1));
@@ -32,7 +32,7 @@ fn what_is_scored_is_what_is_reserved() {
 
 /// There, what was stopping was counted as free, and its place was given away too early.
 #[test]
-fn what_is_stopping_keeps_its_place_until_it_is_gone() {
+fn hole_4_what_is_stopping_keeps_its_place_until_it_is_gone() {
     let mut fleet = Fleet::new(1);
     let old = service("web", 2, &wants(50));
     fleet.auction(&old);
@@ -55,7 +55,7 @@ fn what_is_stopping_keeps_its_place_until_it_is_gone() {
 /// There, what could not be placed was dropped, and looked at again by the clock: every 30 seconds,
 /// whether or not anything had changed; and whatever was pending was put up for auction each time.
 #[test]
-fn what_waits_is_placed_as_soon_as_there_is_room_and_not_tried_before() {
+fn hole_9_what_waits_is_placed_as_soon_as_there_is_room_and_not_tried_before() {
     let mut fleet = Fleet::new(1);
     let mut waiting = Waiting::new();
     let old = instance("old", 0, &wants(100));
@@ -74,7 +74,7 @@ fn what_waits_is_placed_as_soon_as_there_is_room_and_not_tried_before() {
 
 /// There, restarting a large application in place left half of it unplaced for minutes.
 #[test]
-fn an_application_that_is_restarted_in_place_is_whole_when_its_old_copies_are_gone() {
+fn hole_4_an_application_that_is_restarted_in_place_is_whole_when_its_old_copies_are_gone() {
     let mut fleet = Fleet::new(4);
     let mut waiting = Waiting::new();
     let (old, new) = (service("web", 40, &wants(10)), service("web", 40, &wants(10)));

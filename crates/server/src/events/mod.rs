@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn events_are_numbered_without_holes_and_read_from_any_place() {
+    fn hole_5_events_are_numbered_without_holes_and_read_from_any_place() {
         let log = Log::new();
         for count in [1, 3] {
             let block = publish(&log, count);

@@ -7,8 +7,11 @@ use axum::{
         rejection::{JsonRejection, QueryRejection},
     },
 };
-use sterna_api::rest::{Code, DomainView, Done, DrainAsk, Page, Refused, SetDomain, WorkerView};
-use sterna_engine::control::{Call, Drain, WorkerSeen};
+use sterna_api::rest::{
+    Code, DomainView, Done, DrainAsk, ForecastRun, ForecastView, Page, Refused, SetDomain,
+    WorkerView,
+};
+use sterna_engine::control::{Call, Drain, Fate, Forecast, WorkerSeen};
 use sterna_model::{Lock, Span};
 use sterna_protocol::health::Health;
 use sterna_store::machine::wall_time;
@@ -92,6 +95,33 @@ pub(super) async fn get(
     Path(name): Path<String>,
 ) -> Answer<Json<WorkerView>> {
     Ok(Json(view(&find(&shared, &name).await?)))
+}
+
+fn forecast_of(forecast: &Forecast) -> ForecastRun {
+    let Forecast { key, run, fate } = forecast;
+    let (word, to, ends_first) = match fate {
+        Fate::Moves { to, ends_first } => ("moves", Some(to.to_string()), *ends_first),
+        Fate::Nowhere { ends_first, .. } => ("nowhere", None, *ends_first),
+        Fate::Blocked => ("blocked", None, false),
+        Fate::RunsOn => ("runs-on", None, false),
+        Fate::Ending => ("ending", None, false),
+    };
+    let (key, run, text) = (key.to_string(), run.to_string(), fate.to_string());
+    ForecastRun { key, run, fate: word.to_owned(), to, ends_first, text }
+}
+
+/// What a drain would do to what a worker runs. Nothing is done.
+#[utoipa::path(get, path = "/v1/workers/{name}/forecast", tag = "workers", params(("name" = String, Path)),
+    responses((status = 200, body = ForecastView), (status = "4XX", body = Refused), (status = "5XX", body = Refused)))]
+pub(super) async fn forecast(
+    State(shared): State<Api>,
+    Path(name): Path<String>,
+) -> Answer<Json<ForecastView>> {
+    let seen = find(&shared, &name).await?;
+    let lock = seen.life.lock;
+    let runs = shared.desk.ask(move |leader, _| leader.control().forecast(lock)).await?;
+    let runs = runs.iter().map(forecast_of).collect();
+    Ok(Json(ForecastView { worker: seen.name.to_string(), runs }))
 }
 
 /// Gives a worker no more work, and moves what it has.

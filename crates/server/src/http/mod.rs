@@ -106,6 +106,7 @@ fn calls() -> OpenApiRouter<Api> {
         .routes(routes!(change::apply))
         .routes(routes!(fleet::list))
         .routes(routes!(fleet::get, fleet::forget))
+        .routes(routes!(fleet::forecast))
         .routes(routes!(fleet::drain))
         .routes(routes!(fleet::undrain))
         .routes(routes!(fleet::declare_dead))

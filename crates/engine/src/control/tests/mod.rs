@@ -1,7 +1,10 @@
 //! The control core among workers that do as they are told, unless a test says otherwise.
 
 mod calls;
+mod duties;
 mod evacuation;
+mod forecast;
+mod holes;
 mod leaders;
 mod plan;
 mod play;

@@ -38,7 +38,7 @@ fn a_service_runs_exactly_its_indices_however_it_is_scaled() {
 }
 
 #[test]
-fn missing_and_extra_are_judged_by_index_and_not_by_count() {
+fn hole_1_missing_and_extra_are_judged_by_index_and_not_by_count() {
     // Two are wanted, and two are there: 1 and 2.
     let mut play = Play::with(3);
     play.ask(put(service_spec(3)));

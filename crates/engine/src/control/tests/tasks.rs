@@ -60,7 +60,7 @@ fn a_task_ends_with_what_its_command_said_and_the_status_is_acknowledged_after()
 }
 
 #[test]
-fn a_task_that_is_turned_down_is_tried_again_and_ends_after_the_fourth_time() {
+fn hole_8_a_task_that_is_turned_down_is_tried_again_and_ends_after_the_fourth_time() {
     let mut play = Play::with(1);
     play.moods.insert(1, Mood::Dawdles);
     play.ask(create("build", 1));
@@ -154,7 +154,7 @@ fn a_running_task_that_is_cancelled_is_ended_and_its_seat_is_free_when_it_is_gon
 }
 
 #[test]
-fn the_same_id_is_taken_until_its_tombstone_has_gone() {
+fn hole_7_the_same_id_is_taken_until_its_tombstone_has_gone() {
     let mut play = Play::with(1);
     play.ask(create("build", 1));
     assert_eq!(play.ask(create("build", 1)), Answer::Already, "the same call again");
@@ -287,7 +287,7 @@ fn a_run_of_a_task_that_runs_elsewhere_is_ended_with_an_alarm() {
 }
 
 #[test]
-fn a_run_of_an_earlier_life_of_a_task_is_ended() {
+fn hole_7_a_run_of_an_earlier_life_of_a_task_is_ended() {
     let mut play = Play::with(1);
     play.moods.insert(2, Mood::Obeys);
     play.ask(create("build", 2));

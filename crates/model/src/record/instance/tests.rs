@@ -1,6 +1,9 @@
 //! The doors against the table, and what the slots hold.
 
-use super::*;
+use super::{
+    InstanceAfter::{AsTheTwin, Gone, In, Refused, UnclaimedOrCrashed},
+    *,
+};
 use crate::{
     Bytes, Constraints, Contract, Countables, Demand, DirectoryId, Incarnation, Lock, MachineId,
     Millicores, Span,
@@ -68,30 +71,104 @@ fn apply(instance: &mut Instance, event: InstanceEvent) -> Result<(), Illegal> {
     }
 }
 
-#[test]
-fn every_door_goes_where_the_table_says_and_refuses_what_it_refuses() {
-    for phase in InstancePhase::ALL {
-        for event in InstanceEvent::ALL {
-            let needs_twin = event == InstanceEvent::Promote;
-            let mut instance = if needs_twin { with_twin(phase) } else { in_phase(phase) };
-            let before = instance.clone();
-            let done = apply(&mut instance, event);
-            let now = instance.phase();
-            match instance_after(phase, event) {
-                InstanceAfter::In(next) => assert_eq!((done, now), (Ok(()), next)),
-                InstanceAfter::UnclaimedOrCrashed => {
-                    assert_eq!((done, now), (Ok(()), InstancePhase::Unclaimed));
-                }
-                InstanceAfter::AsTheTwin => {
-                    assert_eq!((done, now), (Ok(()), InstancePhase::Running));
-                }
-                InstanceAfter::Gone => assert_eq!(done, Ok(()), "{phase} {event:?}"),
-                InstanceAfter::Refused => {
-                    assert!(done.is_err(), "{phase} {event:?}");
-                    assert_eq!(instance, before, "a refusal changes nothing");
+/// Goes through the door of `event` in `phase`, and holds it against the table.
+#[track_caller]
+fn check(name: &str, phase: InstancePhase, event: InstanceEvent, after: InstanceAfter) {
+    let word = match after {
+        In(next) => next.as_str(),
+        UnclaimedOrCrashed => "unclaimed_or_crashed",
+        AsTheTwin => "as_the_twin",
+        Gone => "gone",
+        Refused => "refused",
+    };
+    assert_eq!(name, format!("{phase}_on_{}_gives_{word}", event.as_str()));
+    assert_eq!(instance_after(phase, event), after);
+    let needs_twin = event == InstanceEvent::Promote;
+    let mut instance = if needs_twin { with_twin(phase) } else { in_phase(phase) };
+    let before = instance.clone();
+    let done = apply(&mut instance, event);
+    let now = instance.phase();
+    match after {
+        In(next) => assert_eq!((done, now), (Ok(()), next)),
+        UnclaimedOrCrashed => assert_eq!((done, now), (Ok(()), InstancePhase::Unclaimed)),
+        AsTheTwin => assert_eq!((done, now), (Ok(()), InstancePhase::Running)),
+        Gone => assert_eq!(done, Ok(())),
+        Refused => {
+            let (event, phase) = (event.as_str(), phase.as_str());
+            assert_eq!(done, Err(Illegal { event, phase }));
+            assert_eq!(instance, before, "a refusal changes nothing");
+        }
+    }
+}
+
+macro_rules! rows {
+    ($($name:ident: $phase:ident, $event:ident => $after:expr;)*) => {
+        $(
+            #[test]
+            fn $name() {
+                check(stringify!($name), InstancePhase::$phase, InstanceEvent::$event, $after);
+            }
+        )*
+
+        #[test]
+        fn every_pair_has_its_row() {
+            let written = [$((InstancePhase::$phase, InstanceEvent::$event)),*];
+            for phase in InstancePhase::ALL {
+                for event in InstanceEvent::ALL {
+                    let count = written.iter().filter(|row| **row == (phase, event)).count();
+                    assert_eq!(count, 1, "{phase:?} {event:?}");
                 }
             }
         }
+    };
+}
+
+rows! {
+    unclaimed_on_claim_gives_claimed: Unclaimed, Claim => In(InstancePhase::Claimed);
+    unclaimed_on_start_gives_refused: Unclaimed, Start => Refused;
+    unclaimed_on_crash_gives_refused: Unclaimed, Crash => Refused;
+    unclaimed_on_vacate_gives_refused: Unclaimed, Vacate => Refused;
+    unclaimed_on_displace_gives_refused: Unclaimed, Displace => Refused;
+    unclaimed_on_restart_gives_refused: Unclaimed, Restart => Refused;
+    unclaimed_on_promote_gives_as_the_twin: Unclaimed, Promote => AsTheTwin;
+    unclaimed_on_adopt_gives_running: Unclaimed, Adopt => In(InstancePhase::Running);
+    unclaimed_on_retire_gives_gone: Unclaimed, Retire => Gone;
+    claimed_on_claim_gives_refused: Claimed, Claim => Refused;
+    claimed_on_start_gives_running: Claimed, Start => In(InstancePhase::Running);
+    claimed_on_crash_gives_unclaimed_or_crashed: Claimed, Crash => UnclaimedOrCrashed;
+    claimed_on_vacate_gives_unclaimed: Claimed, Vacate => In(InstancePhase::Unclaimed);
+    claimed_on_displace_gives_unclaimed: Claimed, Displace => In(InstancePhase::Unclaimed);
+    claimed_on_restart_gives_refused: Claimed, Restart => Refused;
+    claimed_on_promote_gives_as_the_twin: Claimed, Promote => AsTheTwin;
+    claimed_on_adopt_gives_refused: Claimed, Adopt => Refused;
+    claimed_on_retire_gives_refused: Claimed, Retire => Refused;
+    running_on_claim_gives_refused: Running, Claim => Refused;
+    running_on_start_gives_refused: Running, Start => Refused;
+    running_on_crash_gives_unclaimed_or_crashed: Running, Crash => UnclaimedOrCrashed;
+    running_on_vacate_gives_unclaimed: Running, Vacate => In(InstancePhase::Unclaimed);
+    running_on_displace_gives_unclaimed: Running, Displace => In(InstancePhase::Unclaimed);
+    running_on_restart_gives_refused: Running, Restart => Refused;
+    running_on_promote_gives_refused: Running, Promote => Refused;
+    running_on_adopt_gives_refused: Running, Adopt => Refused;
+    running_on_retire_gives_refused: Running, Retire => Refused;
+    crashed_on_claim_gives_refused: Crashed, Claim => Refused;
+    crashed_on_start_gives_refused: Crashed, Start => Refused;
+    crashed_on_crash_gives_refused: Crashed, Crash => Refused;
+    crashed_on_vacate_gives_refused: Crashed, Vacate => Refused;
+    crashed_on_displace_gives_refused: Crashed, Displace => Refused;
+    crashed_on_restart_gives_unclaimed: Crashed, Restart => In(InstancePhase::Unclaimed);
+    crashed_on_promote_gives_as_the_twin: Crashed, Promote => AsTheTwin;
+    crashed_on_adopt_gives_running: Crashed, Adopt => In(InstancePhase::Running);
+    crashed_on_retire_gives_gone: Crashed, Retire => Gone;
+}
+
+#[test]
+fn a_crash_that_is_to_wait_waits() {
+    for phase in [InstancePhase::Claimed, InstancePhase::Running] {
+        let mut instance = in_phase(phase);
+        let policy = CrashPolicy { wait_from: 1, ..CrashPolicy::default() };
+        instance.crash(&policy, NOW).unwrap();
+        assert_eq!(instance.phase(), InstancePhase::Crashed);
     }
 }
 

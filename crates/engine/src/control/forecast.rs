@@ -1,0 +1,151 @@
+//! What a drain would do to each run of a worker, before anybody asks for it.
+
+use std::{collections::BTreeMap, fmt, sync::Arc};
+
+use sterna_model::{
+    Lock, Name, RunId, WorkKey,
+    record::{Instance, InstancePhase},
+};
+
+use super::{Control, services};
+use crate::auction::{Ask, Reason};
+
+/// What would become of one run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Forecast {
+    /// What runs.
+    pub key: WorkKey,
+    /// By which run.
+    pub run: RunId,
+    /// What becomes of it.
+    pub fate: Fate,
+}
+
+/// What a drain does to a run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// Another copy of the instance starts on this worker.
+    Moves {
+        /// On which.
+        to: Name,
+        /// Whether it must end here before.
+        ends_first: bool,
+    },
+    /// Nobody could have the instance.
+    Nowhere {
+        /// Why not.
+        why: Arc<Reason>,
+        /// Whether it ends at once all the same.
+        ends_first: bool,
+    },
+    /// A second copy of the instance is in the way of a third.
+    Blocked,
+    /// It does not move: a task, or what no spec wants and nobody may end unasked.
+    RunsOn,
+    /// It is being ended already.
+    Ending,
+}
+
+impl fmt::Display for Fate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Moves { to, ends_first: false } => {
+                write!(f, "moves to {to}, and ends here when it runs there")
+            }
+            Self::Moves { to, ends_first: true } => write!(f, "ends here, then begins on {to}"),
+            Self::Nowhere { why, ends_first: false } => {
+                write!(f, "has nowhere to go, and is ended at the deadline: {why}")
+            }
+            Self::Nowhere { why, ends_first: true } => {
+                write!(f, "ends here, and has nowhere to begin again: {why}")
+            }
+            Self::Blocked => f.write_str(
+                "moves when its second copy is gone, and is ended at the deadline if that stays",
+            ),
+            Self::RunsOn => f.write_str("runs on, and is ended at the deadline"),
+            Self::Ending => f.write_str("is being ended already"),
+        }
+    }
+}
+
+/// What is known of a run before the auction is held.
+enum Before {
+    Decided(Fate),
+    Asks { ends_first: bool },
+}
+
+impl Control {
+    /// What would become of each run on this machine if it were drained now; nothing is changed.
+    ///
+    /// Copies that move while they run go exactly there. Those that must end first are placed as if
+    /// they had ended at once: by then it may be otherwise.
+    pub fn forecast(&self, lock: Lock) -> Vec<Forecast> {
+        let mut forecasts = Vec::new();
+        let mut asking = BTreeMap::new();
+        for run in self.runs_on(lock) {
+            let Some(key) = self.seats.get(&run).map(|seat| seat.key.clone()) else { continue };
+            match self.before_auction(&key, run) {
+                Before::Decided(fate) => forecasts.push(Forecast { key, run, fate }),
+                Before::Asks { ends_first } => drop(asking.insert(key, (run, ends_first))),
+            }
+        }
+        let ask = |key: &WorkKey| Ask { key: key.clone(), wants: self.wants_of(key) };
+        let asks: Vec<_> = asking.keys().map(ask).collect();
+        let mut registry = self.registry_without(lock);
+        let outcome = registry.auction(&asks);
+        let mut fates = BTreeMap::new();
+        for placement in outcome.placed {
+            if let Some(to) = registry.name(placement.bidder) {
+                fates.insert(placement.ask, Ok(to.clone()));
+            }
+        }
+        fates.extend(outcome.left.into_iter().map(|left| (left.ask, Err(left.reason))));
+        for (at, (key, (run, ends_first))) in asking.into_iter().enumerate() {
+            let fate = match fates.remove(&at) {
+                Some(Ok(to)) => Fate::Moves { to, ends_first },
+                Some(Err(why)) => Fate::Nowhere { why, ends_first },
+                None => continue,
+            };
+            forecasts.push(Forecast { key, run, fate });
+        }
+        forecasts.sort_by(|one, two| (&one.key, one.run).cmp(&(&two.key, two.run)));
+        forecasts
+    }
+
+    fn before_auction(&self, key: &WorkKey, run: RunId) -> Before {
+        let Some(instance) = self.instances.get(key) else {
+            let is_over = self.tasks.get(key).is_none_or(|(task, _)| task.end().is_some());
+            return Before::Decided(if is_over { Fate::Ending } else { Fate::RunsOn });
+        };
+        let Some(copy) = instance.copies().find(|copy| copy.placed.run == run) else {
+            return Before::Decided(Fate::Ending);
+        };
+        if copy.stopping.is_some() {
+            return Before::Decided(Fate::Ending);
+        }
+        if instance.is_twins(run) {
+            return Before::Decided(self.fate_of_twin(key, instance));
+        }
+        let may_overlap = services::may_overlap(copy.placed.contract);
+        if may_overlap && instance.twin().is_some() {
+            return Before::Decided(Fate::Blocked);
+        }
+        if !self.is_wanted(key) {
+            return Before::Decided(if may_overlap { Fate::RunsOn } else { Fate::Ending });
+        }
+        let is_running = instance.phase() == InstancePhase::Running;
+        Before::Asks { ends_first: !(may_overlap && is_running) }
+    }
+
+    /// A copy beside which another starts already, or is to.
+    fn fate_of_twin(&self, key: &WorkKey, instance: &Instance) -> Fate {
+        let worker = instance.copy().and_then(|copy| self.workers.get(&copy.placed.on.lock));
+        if let Some(worker) = worker {
+            return Fate::Moves { to: worker.name.clone(), ends_first: false };
+        }
+        match self.left.get(key) {
+            Some(why) => Fate::Nowhere { why: Arc::clone(why), ends_first: false },
+            None => Fate::RunsOn,
+        }
+    }
+}
