@@ -6,16 +6,23 @@
 use std::cell::Cell;
 
 macro_rules! mistakes {
-    ($($(#[$doc:meta])* $name:ident,)*) => {
+    ($($(#[doc = $line:literal])* $name:ident,)*) => {
         /// One way to get it wrong.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
         pub enum Mistake {
-            $($(#[$doc])* $name,)*
+            $($(#[doc = $line])* $name,)*
         }
 
         impl Mistake {
             /// All of them.
             pub const ALL: &[Self] = &[$(Self::$name,)*];
+
+            /// What is done wrong, in a sentence. It begins with a space, as its comment does.
+            pub const fn sentence(self) -> &'static str {
+                match self {
+                    $(Self::$name => concat!($($line),*),)*
+                }
+            }
         }
     };
 }
@@ -83,6 +90,8 @@ mistakes! {
     ForgetsStops,
     /// A worker begins its life without what its guardian holds (safety rule 15).
     AdoptsNothing,
+    /// A guardian does not list what waits for its go byte (safety rule 13).
+    ListsOnlyTheStarted,
     /// A worker that starts again does not raise its counter.
     ReusesItsLife,
     /// A leader does not count what an earlier one has placed.

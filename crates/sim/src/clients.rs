@@ -107,9 +107,10 @@ impl World {
             52..60 => self.some_task().map(Call::DeleteTask),
             60..64 => self.same_name_again(server),
             64..82 => Some(self.draw_service()),
-            82..86 => {
-                let (service, index) = (self.some_service(), self.rng.below(INSTANCES));
-                Some(Call::StopInstance(service.instance(u32::try_from(index).unwrap_or(0))))
+            82..85 => Some(Call::StopInstance(self.some_instance())),
+            85 => {
+                let task = self.some_task().filter(|_| self.rng.chance(500));
+                Some(Call::Kill(task.unwrap_or_else(|| self.some_instance())))
             }
             86..91 => {
                 let now = self.servers[server].clock.wall(self.now);
@@ -120,7 +121,8 @@ impl World {
                 };
                 Some(Call::SetDomain(words::name("blue"), until))
             }
-            91..95 => {
+            91 => self.some_lock().map(Call::Forget),
+            92..95 => {
                 let lock = self.some_lock()?;
                 let after = Span::from_secs(self.rng.between(1, 90));
                 let deadline = self.servers[server].clock.wall(self.now).plus(after);
@@ -192,6 +194,11 @@ impl World {
         let known: Vec<&ServiceKey> = self.clients.specs.keys().collect();
         let known = known[self.rng.index(known.len())];
         known.clone()
+    }
+
+    fn some_instance(&mut self) -> WorkKey {
+        let (service, index) = (self.some_service(), self.rng.below(INSTANCES));
+        service.instance(u32::try_from(index).unwrap_or(0))
     }
 
     fn first_spec(&mut self, key: &ServiceKey, instances: u32) -> ServiceSpec {

@@ -5,8 +5,10 @@ use sterna_engine::{
     Input,
     control::{self, Call},
 };
+use sterna_model::Lock;
 use sterna_store::cluster::Stage;
 
+use crate::machine::Power;
 use crate::world::{Event, Message, Who, World};
 
 /// How often they look.
@@ -24,6 +26,8 @@ impl World {
         self.queue.push(self.now + every, Event::To(Who::Server(server), pid, Message::Operate));
         if self.office(server).is_some_and(|office| !office.leader.fleet().is_mute(now)) {
             self.declare_dead(server);
+            self.forget_vanished(server);
+            self.complete_roster(server);
             self.be_content(server);
             self.start_nodes(server);
         }
@@ -62,20 +66,48 @@ impl World {
         {
             self.ask(server, Call::Undrain(lock));
         }
+    }
+
+    /// A machine that nobody will see again is forgotten, once it may be.
+    fn forget_vanished(&mut self, server: usize) {
+        if !self.rng.chance(10) {
+            return;
+        }
+        let gone: Vec<Lock> = self
+            .machines
+            .iter()
+            .filter(|one| one.power == Power::Vanished)
+            .map(|one| one.lock)
+            .filter(|lock| self.stored.roster().any(|(known, _)| known == *lock))
+            .collect();
+        if let Some(lock) = self.rng.pick(&gone) {
+            self.ask(server, Call::Forget(lock));
+        }
+    }
+
+    /// After a restore somebody who knows says who was lost.
+    fn complete_roster(&mut self, server: usize) {
         let is_recovered =
             self.office(server).is_some_and(|office| office.cluster.stage == Stage::Recovered);
-        if is_recovered && self.rng.chance(50) && self.roster_is_complete(server) {
+        let chance = if self.is_calm { 50 } else { 10 };
+        if is_recovered && self.rng.chance(chance) && self.roster_is_complete(server) {
             let input = control::Input::RosterIsComplete;
             self.step_leader(server, Input::Control(input));
         }
     }
 
-    /// Whether every machine that runs something is on the roster, and what it runs is known.
+    /// Whether every machine that runs something is on the roster, and what it runs is known. While
+    /// things go wrong, a run may be on its way to any machine that may still be on: everybody is.
     fn roster_is_complete(&self, server: usize) -> bool {
         let Some(office) = self.office(server) else { return false };
-        self.table.all().all(|(run, container)| {
-            let lock = self.machines[container.machine].lock;
-            office.leader.fleet().held(lock).any(|claim| claim.run == *run)
-        })
+        let is_enrolled = |lock| self.stored.roster().any(|(known, _)| known == lock);
+        let may_be_on = |power| !matches!(power, Power::Destroyed | Power::Vanished);
+        let is_whole = self.is_calm
+            || self.machines.iter().all(|one| !may_be_on(one.power) || is_enrolled(one.lock));
+        is_whole
+            && self.table.all().all(|(run, container)| {
+                let lock = self.machines[container.machine].lock;
+                office.leader.fleet().held(lock).any(|claim| claim.run == *run)
+            })
     }
 }

@@ -294,6 +294,12 @@ pub(crate) fn draw(rng: &mut Rng, machines: usize, servers: usize, until: Moment
     let every = rng.between(3_000, 40_000);
     let may_restore = rng.chance(100);
     let mut at = rng.between(2_000, 10_000);
+    if may_restore && rng.chance(500) {
+        let (at, back) = (rng.between(60_000, until.max(60_001)), rng.between(2_000, 120_000));
+        let fault =
+            if rng.chance(500) { Fault::StoreRestored(back) } else { Fault::StoreSetBack(back) };
+        plan.push(Planned { at, fault });
+    }
     while at < until {
         let fault = one(rng, machines, servers, may_restore);
         plan.push(Planned { at, fault });

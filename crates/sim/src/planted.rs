@@ -45,6 +45,7 @@ pub const fn breaks(mistake: Mistake) -> &'static [Promise] {
         M::IgnoresWorkerExit     => &[P8],
         M::ForgetsStops          => &[P8],
         M::AdoptsNothing         => &[P1, P2, P10],
+        M::ListsOnlyTheStarted   => &[P1, P2, P9, P10],
         M::ReusesItsLife         => &[P1, P2, P3, P9, P10],
         M::OversellsWorkers      => &[P6],
         M::AcknowledgesUnwritten => &[P5],

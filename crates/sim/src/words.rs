@@ -73,10 +73,10 @@ impl Pace {
             lose_after: of(self.limits.lose_after, rng),
             kill_wait: of(self.limits.kill_wait, rng),
             heartbeat_grace: of(self.limits.heartbeat_grace, rng),
-            // Somebody who forgets that these only grow.
-            batch_stop_after_max: Span::from_secs(1),
             ..self.limits
         };
+        // Somebody who forgets that these only grow.
+        limits.batch_stop_after_max = limits.stop_after_min();
         if limits.stop_after_min() > self.stop_after {
             limits = Limits { version, ..self.limits };
         }

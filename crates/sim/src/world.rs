@@ -8,7 +8,7 @@ use sterna_executor::{
     guardian::{Fate, Part, Phase, Request, SocketId},
     ward,
 };
-use sterna_model::{BootTime, Lock, RunId, Term, WorkKey, WriteId};
+use sterna_model::{BootTime, Lock, Revision, RunId, Term, WorkKey, WriteId};
 use sterna_protocol::message::{FromLeader, FromWorker, StreamId};
 use sterna_store::cluster::{CLUSTER_KEY, Cluster, Stage};
 
@@ -85,6 +85,8 @@ pub(crate) enum Event {
         ask: Ask,
         term: Option<Term>,
         answer: Answer,
+        /// How far its sender knew the store to have come.
+        known: Revision,
     },
     /// Something happens in a container, whoever looks.
     Container(RunId, Happening),
@@ -113,7 +115,8 @@ pub(crate) enum Answer {
 #[derive(Debug)]
 pub(crate) enum Message {
     Tick(Moment),
-    Told(CallId, Told),
+    /// The answer to a call, which was sent when the store was known to have come so far.
+    Told(CallId, Told, Revision),
     /// Operators look, and will again.
     Operate,
     /// Nodes are looked at once.
@@ -287,8 +290,14 @@ impl World {
             Event::ClosedBelow(stream) => self.close_below(stream),
             Event::ClosedAbove(stream) => self.close_above(stream),
             Event::Patience(stream) => self.lose_patience(stream),
-            Event::Call { server, pid, call, ask, term, answer } => {
-                self.serve(server, pid, call, &ask, term, answer);
+            Event::Call { server, pid, call, ask, term, answer, known } => {
+                let (told, applied) = self.store.serve(self.now, &ask, term);
+                if let Some(applied) = applied {
+                    self.committed(&applied);
+                }
+                if let Answer::After(back) = answer {
+                    self.later(back, Who::Server(server), pid, Message::Told(call, told, known));
+                }
             }
             Event::Container(run, what) => self.container(run, what),
             Event::CutOff(machine, lasts) => self.cut_off(machine, lasts),
@@ -412,7 +421,8 @@ impl World {
         self.is_calm = true;
         self.net.is_calm = true;
         self.net.unblock_all();
-        // A stream that has lost something breaks in the end.
+        // What a harsh network loses of a stream, a real one never does without the stream: its calm
+        // begins with streams that lose nothing.
         for stream in self.net.of(|stream| stream.is_lossy) {
             self.queue.push(self.now + 1, Event::ClosedBelow(stream));
             self.queue.push(self.now + 2, Event::ClosedAbove(stream));

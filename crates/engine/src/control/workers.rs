@@ -326,8 +326,13 @@ impl Control {
         if !self.runs_on(lock).is_empty() {
             return refuse("a worker that may still run something");
         }
-        if self.with_batches.contains(&lock) && !entry.is_declared_dead {
-            return refuse("a worker that may run a batch, and was not declared dead");
+        if self.with_batches.contains(&lock) {
+            return refuse("a worker that may still run a batch");
+        }
+        if entry.is_declared_dead {
+            // With its mark it would be forgotten that it must end what it had, if it comes back
+            // (safety rule 24). Nobody waits for it.
+            return refuse("a worker that was declared dead, and may come back");
         }
         if self.is_recovered {
             return refuse("a worker of a store that was restored, and may have lost its claims");

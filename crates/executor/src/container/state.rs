@@ -22,6 +22,20 @@ pub enum State {
     Gone,
 }
 
+impl State {
+    /// In a word, for people and programs.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Reserved => "reserved",
+            Self::Initializing => "initializing",
+            Self::Created => "created",
+            Self::Running => "running",
+            Self::Completed => "completed",
+            Self::Gone => "gone",
+        }
+    }
+}
+
 /// The arrows of the diagram, and no others.
 #[rustfmt::skip]
 pub const fn may_follow(before: State, after: State) -> bool {

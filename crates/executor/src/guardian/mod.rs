@@ -300,7 +300,10 @@ impl Guardian {
             self.kept.process = Some(process);
             effects.push(Effect::Keep(self.kept));
         }
-        let held = self.runs.iter();
+        let is_told = |held: &Held| {
+            held.phase() != Phase::Cloning || !is_planted(Mistake::ListsOnlyTheStarted)
+        };
+        let held = self.runs.iter().filter(|(_, held)| is_told(held));
         let held = held.map(|(run, held)| (*run, held.phase(), held.newest())).collect();
         effects.push(Effect::Adopted(socket, held));
         for (run, held) in &self.runs {

@@ -348,6 +348,7 @@ impl Worker {
                 self.set = consensus::Held::default();
                 self.limits.version = 0;
                 effects.push(Effect::Limits(self.limits));
+                self.outbox.tell_again();
                 Revision::ZERO
             }
             None => Revision::ZERO,

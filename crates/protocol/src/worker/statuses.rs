@@ -16,6 +16,8 @@ const FRAME_MAX: usize = 512;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Outbox {
     statuses: BTreeMap<RunId, Status>,
+    /// How far each run had come that was acknowledged last.
+    told: BTreeMap<RunId, News>,
     /// Of the newest status.
     number: u64,
     /// All up to here were sent since the last retry.
@@ -36,6 +38,15 @@ impl Outbox {
 
     pub(super) fn get(&self, run: RunId) -> Option<&Status> {
         self.statuses.get(&run)
+    }
+
+    /// Tells again how far each run has come: the store may have lost it.
+    pub(super) fn tell_again(&mut self) {
+        for (run, news) in std::mem::take(&mut self.told) {
+            if !self.statuses.contains_key(&run) {
+                self.put(run, news);
+            }
+        }
     }
 
     /// Everything is due again.
@@ -69,6 +80,13 @@ impl Outbox {
     fn settle(&mut self, run: RunId, number: u64) -> Option<Status> {
         self.statuses.get(&run).filter(|status| status.number == number)?;
         let settled = self.statuses.remove(&run);
+        if let Some(Status { news, .. }) = &settled {
+            if news.is_end() {
+                self.told.remove(&run);
+            } else {
+                self.told.insert(run, news.clone());
+            }
+        }
         if self.statuses.is_empty() {
             self.retry_at = None;
         }

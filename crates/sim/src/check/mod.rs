@@ -15,6 +15,7 @@ mod p09;
 mod p10;
 mod silence;
 mod stored;
+mod unnoticed;
 mod well;
 
 use std::fmt;
@@ -153,14 +154,14 @@ impl Checks {
     pub(crate) fn new(pace: &Pace) -> Self {
         Self {
             p01: p01::StartedOnce::default(),
-            p02: p02::Copies::default(),
+            p02: p02::Copies::new(pace),
             p03: p03::StartedElsewhere,
             p05: p05::Kept::default(),
             p06: p06::Room::default(),
             p07: p07::Deposed::default(),
             p08: p08::Orphans::new(pace),
-            p09: p09::Converged,
-            p10: p10::Missing::default(),
+            p09: p09::Converged::default(),
+            p10: p10::Missing::new(pace),
             broken: None,
         }
     }

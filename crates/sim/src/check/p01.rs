@@ -1,8 +1,12 @@
 //! P1: a task's command is started at most once, ever; and of a name in one life of the store only one
 //! task, for names stay taken far longer than any world lasts (safety rule 27).
+//!
+//! A store that was set back may have lost a task that has run. A client that was told nothing, and
+//! asks for it again, asks for another start: nobody can know.
 
 use std::collections::BTreeMap;
 
+use sterna_engine::control::Call;
 use sterna_model::{Epoch, RunId, TaskIncarnation, WorkKey};
 
 use super::{Checker, Fact, Promise, Sight};
@@ -12,12 +16,23 @@ pub(crate) struct StartedOnce {
     runs: BTreeMap<RunId, usize>,
     tasks: BTreeMap<TaskIncarnation, RunId>,
     names: BTreeMap<(WorkKey, Epoch), TaskIncarnation>,
+    /// How often the store was set back, and how often before each task was asked for.
+    restores: u64,
+    asked: BTreeMap<TaskIncarnation, u64>,
 }
 
 impl Checker for StartedOnce {
     const PROMISE: Promise = Promise::P1;
 
     fn see(&mut self, _sight: &Sight<'_>, fact: &Fact<'_>) -> Option<String> {
+        if let Fact::Restored = fact {
+            self.restores += 1;
+        }
+        if let Fact::Asked { call: Call::CreateTask(_, task, _), .. } = fact
+            && self.asked.insert(*task, self.restores).is_some_and(|before| before < self.restores)
+        {
+            self.tasks.remove(task);
+        }
         let Fact::Began { run, container } = fact else { return None };
         let (key, machine) = (&container.key, container.machine);
         if let Some(before) = self.runs.insert(*run, machine) {

@@ -1,23 +1,113 @@
 //! P2: under `stop` and `keep` a key never has two live containers; under `replace` two only while a
 //! worker is silent or drained, never three.
 //!
+//! Whether a second copy under `replace` may be is judged when its claim is committed: whatever else
+//! stands in the record and lives is being ended, or is on a machine that is silent or drained. When it
+//! begins, late perhaps, nothing else may live than what stood beside it then. So nothing depends on
+//! how long frames take.
+//!
 //! A store that was set back has forgotten claims, and no wait is long enough for copies under
-//! `replace` on machines that stay silent: those from before are not counted. Nor is what a machine
-//! has that was declared dead and lives: that must end before the machine is confirmed again.
+//! `replace` on machines that stay silent: those that were claimed before anybody can have noticed that
+//! are not counted. Nor is what a machine has that was declared dead and lives: that must end before
+//! the machine is confirmed again.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use sterna_model::{Contract, RunId, WorkKey};
+use sterna_engine::control::RecordKey;
+use sterna_model::{Contract, RunId, WorkKey, record::InstanceCopy};
 
-use super::{Checker, Fact, Promise, Sight, forsaken::Forsaken, silence::Silence};
+use super::{
+    Changed, Checker, Fact, Promise, Sight, forsaken::Forsaken, silence::Silence,
+    unnoticed::Unnoticed,
+};
+use crate::words::Pace;
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Copies {
     alive: BTreeMap<RunId, (WorkKey, usize, Contract)>,
-    /// Under `replace`, from before the store was set back.
+    /// What else stood in the record of an instance when each run was claimed.
+    beside: BTreeMap<RunId, BTreeSet<RunId>>,
+    /// Under `replace`, from before it was noticed that the store was set back.
     forgotten: BTreeSet<RunId>,
     forsaken: Forsaken,
     silence: Silence,
+    unnoticed: Unnoticed,
+}
+
+impl Copies {
+    pub(crate) fn new(pace: &Pace) -> Self {
+        Self {
+            alive: BTreeMap::new(),
+            beside: BTreeMap::new(),
+            forgotten: BTreeSet::new(),
+            forsaken: Forsaken::default(),
+            silence: Silence::new(pace.timing.lease),
+            unnoticed: Unnoticed::default(),
+        }
+    }
+
+    /// A claim of an instance is committed, perhaps.
+    fn claimed(&mut self, sight: &Sight<'_>, changed: &Changed) -> Option<String> {
+        let RecordKey::Instance(key) = &changed.key else { return None };
+        let instance = sight.stored.instance(key)?;
+        let run = instance.copy()?.placed.run;
+        if self.beside.contains_key(&run) {
+            return None;
+        }
+        let others = || instance.copies().filter(|copy| copy.placed.run != run);
+        self.beside.insert(run, others().map(|copy| copy.placed.run).collect());
+        let is_free = |copy: &InstanceCopy| copy.stopping.is_none() && self.counts(copy.placed.run);
+        others().filter(|copy| is_free(copy)).find_map(|copy| {
+            let on = sight.stored.machine_of(copy.placed.on.lock)?;
+            let Contract::Replace { after } = copy.placed.contract else { return None };
+            let silent = self.silence.silent_for(sight.now, on);
+            (!self.silence.excuses(sight, on, after)).then(|| {
+                let other = copy.placed.run;
+                format!(
+                    "{run:?} of {key} is claimed beside {other:?} on m{on}, heard {silent} ms ago"
+                )
+            })
+        })
+    }
+
+    /// Whether a run lives, and counts.
+    fn counts(&self, run: RunId) -> bool {
+        self.alive.contains_key(&run)
+            && !self.forgotten.contains(&run)
+            && !self.forsaken.contains(run)
+    }
+
+    fn began(&self, run: RunId, key: &WorkKey, contract: Contract) -> Option<String> {
+        let others = self
+            .alive
+            .iter()
+            .filter(|(other, (known, ..))| **other != run && known == key && self.counts(**other));
+        let others: Vec<(RunId, usize, Contract)> =
+            others.map(|(other, (_, on, contract))| (*other, *on, *contract)).collect();
+        let stands = |one: RunId, other: RunId| {
+            self.beside.get(&one).is_some_and(|beside| beside.contains(&other))
+        };
+        // tidy: not a table
+        let is_fine = match (contract, others.as_slice()) {
+            (_, []) => true,
+            (Contract::Replace { .. }, [(other, _, Contract::Replace { .. })]) => {
+                stands(run, *other) || stands(*other, run)
+            }
+            (Contract::Replace { .. } | Contract::Stop { .. } | Contract::Keep, [..]) => false,
+        };
+        let is_excused = self.forsaken.contains(run) || self.forgotten.contains(&run);
+        (!is_fine && !is_excused).then(|| {
+            let others = others.iter().map(|(other, on, _)| format!("{other:?} on m{on}"));
+            format!("{run:?} of {key} begins beside {:?}", others.collect::<Vec<_>>())
+        })
+    }
+}
+
+const fn is_replaced(contract: Contract) -> bool {
+    match contract {
+        Contract::Replace { .. } => true,
+        Contract::Stop { .. } | Contract::Keep => false,
+    }
 }
 
 impl Checker for Copies {
@@ -25,44 +115,39 @@ impl Checker for Copies {
 
     fn see(&mut self, sight: &Sight<'_>, fact: &Fact<'_>) -> Option<String> {
         self.silence.see(sight, fact);
+        self.unnoticed.see(sight, fact);
         if let Some(what) = self.forsaken.see(sight, fact) {
             return Some(what);
         }
         if let Fact::Gone { run } = fact {
             self.alive.remove(run);
-            self.forgotten.remove(run);
         }
         if let Fact::Restored = fact {
-            let is_replaced = |contract: &Contract| matches!(contract, Contract::Replace { .. });
-            let replaced = self.alive.iter().filter(|(_, (.., contract))| is_replaced(contract));
+            // Also those that were claimed, and have not begun.
+            self.forgotten.extend(self.beside.keys().copied());
+            let replaced = self.alive.iter().filter(|(_, (.., contract))| is_replaced(*contract));
             self.forgotten.extend(replaced.map(|(run, _)| *run));
         }
-        let Fact::Began { run, container } = fact else { return None };
-        let (key, machine) = (container.key.clone(), container.machine);
-        let others: Vec<(RunId, usize, Contract)> = self
-            .alive
-            .iter()
-            .filter(|(run, (other, ..))| *other == key && !self.forgotten.contains(run))
-            .filter(|(run, _)| !self.forsaken.contains(**run))
-            .map(|(run, (_, machine, contract))| (*run, *machine, *contract))
-            .collect();
-        self.alive.insert(*run, (key.clone(), machine, container.contract));
-        // tidy: not a table
-        let is_fine = match (container.contract, others.as_slice()) {
-            (_, []) => true,
-            (Contract::Replace { .. }, [(_, on, Contract::Replace { after })]) => {
-                let excuses = |machine| self.silence.excuses(sight, machine, *after);
-                excuses(*on) || excuses(machine)
+        if let Fact::Committed { changes, .. } = fact {
+            let is_unnoticed = self.unnoticed.is_so();
+            for changed in *changes {
+                let known = self.beside.len();
+                let what = self.claimed(sight, changed);
+                if is_unnoticed && self.beside.len() > known {
+                    self.forgotten.extend(self.beside.keys().copied());
+                } else if what.is_some() {
+                    return what;
+                }
             }
-            (Contract::Replace { .. } | Contract::Stop { .. } | Contract::Keep, [..]) => false,
-        };
-        let others = others.iter().map(|(run, on, _)| {
-            let silent = self.silence.silent_for(sight.now, *on);
-            format!("{run:?} on m{on}, heard {silent} ms ago")
-        });
-        (!is_fine && !self.forsaken.contains(*run)).then(|| {
-            let others: Vec<_> = others.collect();
-            format!("{run:?} of {key} begins on m{machine} beside {others:?}")
-        })
+        }
+        let Fact::Began { run, container } = fact else { return None };
+        let (key, contract) = (container.key.clone(), container.contract);
+        if !is_replaced(contract) {
+            // Wherever claims were lost, nothing else may run beside it.
+            self.forgotten.remove(run);
+        }
+        let what = self.began(*run, &key, contract);
+        self.alive.insert(*run, (key, container.machine, contract));
+        what
     }
 }

@@ -1,7 +1,10 @@
 //! P3: work that was on a lost worker is started elsewhere, unless a rule forbids it.
 //!
 //! Once faults are over every wanted key must run, and every task must have ended, within the stated
-//! time: `well.rs` says what is excused.
+//! time. Excused is, in `well.rs`, exactly what a rule makes wait for a machine of which nobody says what
+//! became of it, for as long as nobody does: what it may keep, an index of which it has the second slot
+//! or both (rules 20, 22 and 25), and what no machine has room for. Somebody who says it ends the wait:
+//! such machines are declared dead in other seeds.
 
 use super::{Checker, Fact, Promise, Sight};
 

@@ -3,7 +3,8 @@
 //! What a client was told stands in the store when it is told, and stays there: tasks and their ends,
 //! services, domains, drains. A result of which a worker was told that it is recorded stands in the
 //! task's record. Whoever asked to be told of an end was told. Nothing is ended for the lack of a
-//! record where a domain is stale. Only a store that was set back loses what came since.
+//! record where a domain is stale. Only a store that was set back loses what came since; what is said
+//! before anybody can have noticed that (`unnoticed.rs`) is not held against it.
 
 use std::collections::BTreeMap;
 
@@ -15,17 +16,15 @@ use sterna_model::{
 };
 use sterna_protocol::message::Run;
 
-use super::{Changed, Checker, Fact, Promise, Sight};
-use crate::{clock::Moment, words};
+use super::{Changed, Checker, Fact, Promise, Sight, unnoticed::Unnoticed};
+use crate::words;
 
-/// How long after a restore a leader may not have noticed.
-const NOTICED_WITHIN: u64 = 20_000;
 /// How often a receiver is tried before it is given up.
 const CALLS: u32 = 8;
 
 #[derive(Debug, Default)]
 pub(crate) struct Kept {
-    restored: Option<Moment>,
+    unnoticed: Unnoticed,
     /// The newest call about each service and domain.
     newest: BTreeMap<RecordKey, u64>,
     /// How often each receiver was told, and whether it took that.
@@ -33,57 +32,18 @@ pub(crate) struct Kept {
 }
 
 impl Kept {
-    fn is_settling(&self, now: Moment) -> bool {
-        self.restored.is_some_and(|at| now < at + NOTICED_WITHIN)
-    }
-
     fn answered(&self, sight: &Sight<'_>, id: u64, call: &Call, answer: &Answer) -> Option<String> {
-        let is_newest = |key: &RecordKey| self.newest.get(key) == Some(&id);
-        let holds = match (call, answer) {
-            (Call::CreateTask(key, incarnation, _), Answer::Done | Answer::Already) => {
-                knows(sight, key, Some(*incarnation))
-            }
-            (Call::CancelTask(key), Answer::Done) => {
-                let task = sight.stored.task(key);
-                task.map_or(knows(sight, key, None), |(task, _)| task.end().is_some())
-            }
-            (Call::DeleteTask(key), Answer::Done) => knows(sight, key, None),
-            (Call::PutService(key, spec), Answer::Done) => {
-                let stored = sight.stored.service(key);
-                !is_newest(&RecordKey::Service(key.clone()))
-                    || stored.is_some_and(|record| record.spec == *spec)
-            }
-            (Call::DeleteService(key), Answer::Done) => {
-                !is_newest(&RecordKey::Service(key.clone())) || sight.stored.service(key).is_none()
-            }
-            (Call::SetDomain(name, until), Answer::Done) => {
-                let key = RecordKey::Domain(name.clone());
-                let stored = sight.stored.get(&key);
-                !is_newest(&key) || stored == Some(&Record::Domain(*until))
-            }
-            (
-                Call::CreateTask(..)
-                | Call::CancelTask(_)
-                | Call::DeleteTask(_)
-                | Call::PutService(..)
-                | Call::DeleteService(_)
-                | Call::StopInstance(_)
-                | Call::Kill(_)
-                | Call::Forget(_)
-                | Call::Drain(..)
-                | Call::Undrain(_)
-                | Call::DeclareDead(_)
-                | Call::SetLimits(_)
-                | Call::SetDomain(..),
-                Answer::Done
-                | Answer::Already
-                | Answer::NotFound
-                | Answer::Taken(_)
-                | Answer::Conflict(_)
-                | Answer::BadLimits(_)
-                | Answer::BadSpec(_),
-            ) => true,
+        let is_overtaken = written_by(call).is_some_and(|key| self.newest.get(&key) != Some(&id));
+        let is_done = match answer {
+            Answer::Done => true,
+            Answer::Already => matches!(call, Call::CreateTask(..)),
+            Answer::NotFound
+            | Answer::Taken(_)
+            | Answer::Conflict(_)
+            | Answer::BadLimits(_)
+            | Answer::BadSpec(_) => false,
         };
+        let holds = is_overtaken || !is_done || holds(sight, call);
         (!holds).then(|| format!("{answer:?} was said to {call:?}, and the store says otherwise"))
     }
 
@@ -141,6 +101,54 @@ impl Kept {
             let state = task.state();
             format!("the result {result} of {key} was acknowledged, and the store says {state:?}")
         })
+    }
+}
+
+/// The record that a call alone decides, if it does.
+fn written_by(call: &Call) -> Option<RecordKey> {
+    match call {
+        Call::PutService(key, _) | Call::DeleteService(key) => {
+            Some(RecordKey::Service(key.clone()))
+        }
+        Call::SetDomain(name, _) => Some(RecordKey::Domain(name.clone())),
+        Call::CreateTask(..)
+        | Call::CancelTask(_)
+        | Call::DeleteTask(_)
+        | Call::StopInstance(_)
+        | Call::Kill(_)
+        | Call::Forget(_)
+        | Call::Drain(..)
+        | Call::Undrain(_)
+        | Call::DeclareDead(_)
+        | Call::SetLimits(_) => None,
+    }
+}
+
+/// Whether the store says what a call has done.
+fn holds(sight: &Sight<'_>, call: &Call) -> bool {
+    match call {
+        Call::CreateTask(key, incarnation, _) => knows(sight, key, Some(*incarnation)),
+        Call::CancelTask(key) => {
+            let task = sight.stored.task(key);
+            task.map_or(knows(sight, key, None), |(task, _)| task.end().is_some())
+        }
+        Call::DeleteTask(key) => knows(sight, key, None),
+        Call::PutService(key, spec) => {
+            sight.stored.service(key).is_some_and(|record| record.spec == *spec)
+        }
+        Call::DeleteService(key) => sight.stored.service(key).is_none(),
+        Call::SetDomain(name, until) => {
+            let stored = sight.stored.get(&RecordKey::Domain(name.clone()));
+            stored == Some(&Record::Domain(*until))
+        }
+        // Who was forgotten may have come again in the same commit.
+        Call::StopInstance(_)
+        | Call::Kill(_)
+        | Call::Forget(_)
+        | Call::Drain(..)
+        | Call::Undrain(_)
+        | Call::DeclareDead(_)
+        | Call::SetLimits(_) => true,
     }
 }
 
@@ -207,36 +215,18 @@ impl Checker for Kept {
     const PROMISE: Promise = Promise::P5;
 
     fn see(&mut self, sight: &Sight<'_>, fact: &Fact<'_>) -> Option<String> {
-        let is_settling = self.is_settling(sight.now);
+        self.unnoticed.see(sight, fact);
+        let is_unnoticed = self.unnoticed.is_so();
         if let Fact::Asked { id, call } = fact {
-            let key = match call {
-                Call::PutService(key, _) | Call::DeleteService(key) => {
-                    Some(RecordKey::Service(key.clone()))
-                }
-                Call::SetDomain(name, _) => Some(RecordKey::Domain(name.clone())),
-                Call::CreateTask(..)
-                | Call::CancelTask(_)
-                | Call::DeleteTask(_)
-                | Call::StopInstance(_)
-                | Call::Kill(_)
-                | Call::Forget(_)
-                | Call::Drain(..)
-                | Call::Undrain(_)
-                | Call::DeclareDead(_)
-                | Call::SetLimits(_) => None,
-            };
-            self.newest.extend(key.map(|key| (key, *id)));
+            self.newest.extend(written_by(call).map(|key| (key, *id)));
         }
         if let Fact::Answered { id, call, answer } = fact {
-            return self.answered(sight, *id, call, answer).filter(|_| !is_settling);
+            return self.answered(sight, *id, call, answer).filter(|_| !is_unnoticed);
         }
         if let Fact::Called { incarnation, is_taken, .. } = fact {
             let (tries, was_taken) = self.called.entry(*incarnation).or_default();
             *tries += 1;
             *was_taken |= is_taken;
-        }
-        if let Fact::Restored = fact {
-            self.restored = Some(sight.now);
         }
         if let Fact::Committed { changes, .. } = fact {
             return changes.iter().find_map(|changed| match &changed.key {
@@ -255,10 +245,10 @@ impl Checker for Kept {
             });
         }
         if let Fact::Forgotten { key, epoch, result, .. } = fact {
-            return self.forgotten(sight, key, *epoch, *result).filter(|_| !is_settling);
+            return self.forgotten(sight, key, *epoch, *result).filter(|_| !is_unnoticed);
         }
         if let Fact::Sent { run, machine, .. } = fact {
-            return drained(sight, run, *machine).filter(|_| !is_settling);
+            return drained(sight, run, *machine).filter(|_| !is_unnoticed);
         }
         None
     }

@@ -1,7 +1,8 @@
 //! P6: no worker is given more than it has, stopping containers included. (Nodes have no resources of
 //! their own yet.)
 //!
-//! What a store that was set back has forgotten is not counted: nobody knows what it takes.
+//! What a store that was set back has forgotten is not counted: nobody knows what it takes before its
+//! machine is back, and work that was given to the machine until then begins beside it.
 
 use std::collections::BTreeMap;
 

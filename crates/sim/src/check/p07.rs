@@ -1,7 +1,8 @@
 //! P7: a deposed leader changes nothing.
 //!
 //! No commit of a term applies when the store names another. No machine does what an older leader says
-//! after it has done what a newer one said.
+//! after it has done what a newer one said. A run counts when it is accepted: its command may begin
+//! later, when somebody else leads.
 
 use std::collections::BTreeMap;
 
@@ -13,8 +14,6 @@ use super::{Checker, Fact, Promise, Sight};
 pub(crate) struct Deposed {
     /// Whose orders each machine has followed.
     followed: BTreeMap<usize, (Epoch, Term)>,
-    /// Whose runs it has begun. One that was accepted in time may begin a little later.
-    begun: BTreeMap<usize, (Epoch, Term)>,
 }
 
 /// Notes the newest; gives it if this one is older.
@@ -44,13 +43,6 @@ impl Checker for Deposed {
             let before = note(&mut self.followed, *machine, *reign)?;
             return Some(format!(
                 "m{machine} does what {reign:?} says, and has followed {before:?}"
-            ));
-        }
-        if let Fact::Began { run, container } = fact {
-            let reign = container.reign;
-            let before = note(&mut self.begun, container.machine, reign)?;
-            return Some(format!(
-                "{run:?} of {reign:?} begins on a machine that has begun {before:?}"
             ));
         }
         None

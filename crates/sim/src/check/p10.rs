@@ -4,30 +4,48 @@
 //! it is sent, and no other. Batches have no claims: after a change of leader everybody on the roster
 //! must have said what it runs, or be certainly gone. And where a worker is missing its containers live
 //! as long as their contracts allow: what may be running there is running there.
+//!
+//! Claims that were lost with a store bind nobody until that is noticed (`unnoticed.rs`); what runs
+//! binds then, too.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use sterna_model::{Contract, Lock, RunId, Term, Work, WorkKey};
-use sterna_protocol::message::Run;
+use sterna_protocol::{limits::Limits, message::Run};
 
-use super::{Checker, Fact, Promise, Sight, forsaken::Forsaken};
-use crate::clock::Moment;
+use super::{Checker, Fact, Promise, Sight, forsaken::Forsaken, unnoticed::Unnoticed};
+use crate::{clock::Moment, words::Pace};
 
-/// How long after a restore a leader may not have noticed.
-const NOTICED_WITHIN: u64 = 20_000;
-
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Missing {
-    alive: BTreeMap<RunId, (WorkKey, usize)>,
+    usual: Limits,
+    alive: BTreeMap<RunId, (WorkKey, usize, Contract)>,
+    /// Under `replace`, and forgotten by a store that was set back: no wait is long enough for it.
+    forgotten: BTreeSet<RunId>,
+    was_restored: bool,
     forsaken: Forsaken,
     term: Option<Term>,
     elected: Moment,
     /// Who was on the roster when this term began, and has not said what it runs.
     awaited: BTreeSet<Lock>,
-    restored: Option<Moment>,
+    unnoticed: Unnoticed,
 }
 
 impl Missing {
+    pub(crate) fn new(pace: &Pace) -> Self {
+        Self {
+            usual: pace.limits,
+            alive: BTreeMap::new(),
+            forgotten: BTreeSet::new(),
+            was_restored: false,
+            forsaken: Forsaken::default(),
+            term: None,
+            elected: 0,
+            awaited: BTreeSet::new(),
+            unnoticed: Unnoticed::default(),
+        }
+    }
+
     fn begin(&mut self, sight: &Sight<'_>) {
         if self.term != sight.stored.term() {
             self.term = sight.stored.term();
@@ -36,9 +54,18 @@ impl Missing {
         }
     }
 
+    fn note_forgotten(&mut self, sight: &Sight<'_>, run: RunId) {
+        let Some((key, _, contract)) = self.alive.get(&run) else { return };
+        let is_replaced = matches!(contract, Contract::Replace { .. });
+        let stands = sight.stored.claims(key).iter().any(|claim| claim.run == run);
+        if self.was_restored && is_replaced && !stands {
+            self.forgotten.insert(run);
+        }
+    }
+
     /// What claims say against it.
     fn claimed(&self, sight: &Sight<'_>, run: &Run) -> Option<String> {
-        if self.restored.is_some_and(|at| sight.now < at + NOTICED_WITHIN) {
+        if self.unnoticed.is_so() {
             return None;
         }
         let claims = sight.stored.claims(&run.key);
@@ -55,7 +82,7 @@ impl Missing {
         // Clocks differ by a thousandth.
         let is_over = sight
             .stored
-            .batch_wait()
+            .batch_wait(&self.usual)
             .is_some_and(|wait| waited >= wait.as_millis() - wait.as_millis() / 500);
         if is_over {
             return None;
@@ -76,8 +103,11 @@ impl Checker for Missing {
     fn see(&mut self, sight: &Sight<'_>, fact: &Fact<'_>) -> Option<String> {
         // What is broken by it is said by the checker of P2.
         drop(self.forsaken.see(sight, fact));
+        self.unnoticed.see(sight, fact);
         if let Fact::Began { run, container } = fact {
-            self.alive.insert(*run, (container.key.clone(), container.machine));
+            let (key, contract) = (container.key.clone(), container.contract);
+            self.alive.insert(*run, (key, container.machine, contract));
+            self.note_forgotten(sight, *run);
         }
         if let Fact::Gone { run } = fact {
             self.alive.remove(run);
@@ -86,8 +116,11 @@ impl Checker for Missing {
             self.begin(sight);
         }
         if let Fact::Restored = fact {
-            self.restored = Some(sight.now);
             self.awaited.clear();
+            self.was_restored = true;
+            for run in self.alive.keys().copied().collect::<Vec<_>>() {
+                self.note_forgotten(sight, run);
+            }
         }
         if let Fact::Listed { machine, term, .. } = fact
             && self.term == Some(*term)
@@ -111,10 +144,11 @@ impl Checker for Missing {
         if said.is_some() || !is_strict {
             return said;
         }
-        let (other, (_, machine)) = self
+        let (other, (_, machine, _)) = self
             .alive
             .iter()
-            .find(|(id, (other, _))| *other == run.key && !self.forsaken.contains(**id))?;
+            .filter(|(id, _)| !self.forsaken.contains(**id) && !self.forgotten.contains(*id))
+            .find(|(_, (other, ..))| *other == run.key)?;
         Some(format!("{:?} of {} is sent while {other:?} runs on m{machine}", run.run, run.key))
     }
 }

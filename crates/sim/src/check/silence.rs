@@ -1,4 +1,7 @@
 //! Which machines were silent or drained lately: only then may an instance have two copies.
+//!
+//! A leader hears only a life that has said what it runs, and only while it is not mute; one that it
+//! has given up it does not hear. So a machine counts as silent then, whatever it says.
 
 use std::collections::BTreeMap;
 
@@ -8,11 +11,12 @@ use sterna_model::{Span, Term};
 use super::{Fact, Sight};
 use crate::clock::Moment;
 
-/// How long after that a second copy may still begin: it was claimed and sent meanwhile.
-const LATELY: u64 = 45_000;
-
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Silence {
+    /// How long after a silence or a drain a second copy may still be claimed, in milliseconds. Who
+    /// hears that it is over may die before that stands, for a lease; and what the next one has decided
+    /// before it hears so, too, is committed within its own.
+    lately: u64,
     term: Option<Term>,
     /// When the newest leader was elected.
     elected: Moment,
@@ -28,6 +32,19 @@ pub(super) struct Silence {
 }
 
 impl Silence {
+    pub(super) const fn new(lease: Span) -> Self {
+        Self {
+            lately: lease.as_millis() * 2,
+            term: None,
+            elected: 0,
+            listed: BTreeMap::new(),
+            heard: BTreeMap::new(),
+            heard_by_any: BTreeMap::new(),
+            broken: BTreeMap::new(),
+            drained: BTreeMap::new(),
+        }
+    }
+
     /// For how long a machine has not been heard.
     pub(super) fn silent_for(&self, now: Moment, machine: usize) -> u64 {
         // Who was silent before the election is so after it.
@@ -50,7 +67,7 @@ impl Silence {
     fn break_off(&mut self, now: Moment, machine: usize) {
         let lasted = self.silent_for(now, machine);
         let (at, before) = self.broken.get(&machine).copied().unwrap_or((0, 0));
-        if lasted >= before || now > at + LATELY {
+        if lasted >= before || now > at + self.lately {
             self.broken.insert(machine, (now, lasted));
         }
     }
@@ -97,7 +114,7 @@ impl Silence {
         let now = sight.now;
         // Clocks differ by a thousandth.
         let enough = after.as_millis() - after.as_millis() / 200;
-        let lately = |at: Moment| now <= at + LATELY;
+        let lately = |at: Moment| now <= at + self.lately;
         let is_drained =
             sight.stored.drained().any(|lock| sight.stored.machine_of(lock) == Some(machine));
         let was_silent =

@@ -2,12 +2,14 @@
 
 use std::collections::BTreeMap;
 
+use bytes::Bytes;
 use sterna_engine::control::{Record, RecordKey, ServiceKey, ServiceRecord};
 use sterna_model::{
-    Epoch, Lock, Revision, Span, Term, WorkKey,
+    Epoch, Lock, Nonce, Revision, Span, Term, WorkKey,
     record::{Instance, Placed, Task},
     spec::TaskSpec,
 };
+use sterna_protocol::limits::Limits;
 use sterna_store::{
     Key,
     cluster::{CLUSTER_KEY, Cluster},
@@ -28,6 +30,8 @@ pub(crate) struct Stored {
     /// Every place at which anything ever stood.
     paths: BTreeMap<Key, RecordKey>,
     term: Option<Term>,
+    /// That of the reign that it names.
+    nonce: Option<Nonce>,
     epoch: Option<Epoch>,
     /// The machines of the world, by their place.
     locks: Vec<Lock>,
@@ -54,9 +58,9 @@ impl Stored {
         let mut all = Vec::new();
         for change in &applied.changes {
             if &*change.key == REIGN_KEY {
-                let text = change.value.as_ref().map(|value| String::from_utf8_lossy(value));
-                let reign = text.and_then(|text| text.parse::<Reign>().ok());
+                let reign = change.value.as_ref().and_then(reign_of);
                 self.term = reign.map(|reign| reign.term).or(self.term);
+                self.nonce = reign.map(|reign| reign.nonce);
                 continue;
             }
             if &*change.key == CLUSTER_KEY {
@@ -88,6 +92,8 @@ impl Stored {
     pub(crate) fn reset(&mut self, model: &Model, shelf: &Shelf) {
         self.records.clear();
         self.since.clear();
+        let reign = model.get(REIGN_KEY).item.and_then(|item| reign_of(&item.value));
+        self.nonce = reign.map(|reign| reign.nonce);
         for (path, key) in &self.paths {
             let Some(item) = model.get(path).item else { continue };
             if let Some((_, record)) = shelf.get(&item.value) {
@@ -100,6 +106,11 @@ impl Stored {
     /// The term of the last election.
     pub(crate) const fn term(&self) -> Option<Term> {
         self.term
+    }
+
+    /// What was drawn with the reign that it names.
+    pub(crate) const fn nonce(&self) -> Option<Nonce> {
+        self.nonce
     }
 
     /// The life of the store.
@@ -120,31 +131,17 @@ impl Stored {
     }
 
     pub(crate) fn task(&self, key: &WorkKey) -> Option<(&Task, &TaskSpec)> {
-        match self.get(&RecordKey::Task(key.clone()))? {
-            Record::Task(task, spec) => Some((task, spec)),
-            Record::Service(_)
-            | Record::Instance(_)
-            | Record::Tombstone(_)
-            | Record::Roster(_)
-            | Record::Drain(_)
-            | Record::Domain(_)
-            | Record::Limits(_)
-            | Record::Stage(_) => None,
-        }
+        let Record::Task(task, spec) = self.get(&RecordKey::Task(key.clone()))? else {
+            return None;
+        };
+        Some((task, spec))
     }
 
     pub(crate) fn instance(&self, key: &WorkKey) -> Option<&Instance> {
-        match self.get(&RecordKey::Instance(key.clone()))? {
-            Record::Instance(instance) => Some(instance),
-            Record::Service(_)
-            | Record::Task(..)
-            | Record::Tombstone(_)
-            | Record::Roster(_)
-            | Record::Drain(_)
-            | Record::Domain(_)
-            | Record::Limits(_)
-            | Record::Stage(_) => None,
-        }
+        let Record::Instance(instance) = self.get(&RecordKey::Instance(key.clone()))? else {
+            return None;
+        };
+        Some(instance)
     }
 
     pub(crate) fn service(&self, key: &ServiceKey) -> Option<&ServiceRecord> {
@@ -188,10 +185,18 @@ impl Stored {
         self.roster().any(|(known, is_declared_dead)| known == lock && is_declared_dead)
     }
 
+    /// All limits that somebody may go by.
+    fn limits(&self) -> &[Limits] {
+        match self.get(&RecordKey::Limits) {
+            Some(Record::Limits(all)) => all,
+            Some(_) | None => &[],
+        }
+    }
+
     /// The longest `stop_after` that anything was ever started with, by the marks.
     pub(crate) fn longest_stop(&self) -> Span {
-        let Some(Record::Limits(all)) = self.get(&RecordKey::Limits) else { return Span::ZERO };
-        all.iter().map(|limits| limits.stop_after_max).max().unwrap_or(Span::ZERO)
+        let all = self.limits().iter().map(|limits| limits.stop_after_max);
+        all.max().unwrap_or(Span::ZERO)
     }
 
     /// Whether a task or an instance was ever started under `keep`, by the marks.
@@ -201,10 +206,18 @@ impl Stored {
     }
 
     /// After how long nothing of a batch under `stop` can be running; `None` if one may be kept.
-    pub(crate) fn batch_wait(&self) -> Option<Span> {
-        let Some(Record::Limits(all)) = self.get(&RecordKey::Limits) else { return None };
+    /// A store that has no limits goes by the usual ones.
+    pub(crate) fn batch_wait(&self, usual: &Limits) -> Option<Span> {
+        let all = match self.limits() {
+            [] => std::slice::from_ref(usual),
+            all => all,
+        };
         let may_be_kept = all.iter().any(|limits| limits.has_kept_batches);
         let longest = all.iter().map(|limits| limits.batch_stop_after_max).max();
         longest.filter(|_| !may_be_kept)
     }
+}
+
+fn reign_of(value: &Bytes) -> Option<Reign> {
+    std::str::from_utf8(value).ok()?.parse().ok()
 }

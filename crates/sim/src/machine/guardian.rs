@@ -180,7 +180,9 @@ impl World {
                     if let Some(process) = &mut self.machines[machine].guardian {
                         process.waiting.insert(run, Waiting::Alive);
                     }
-                    let after = self.rng.between(1, 30);
+                    // On a machine that is busy it takes long.
+                    let is_slow = !self.is_calm && self.rng.chance(100);
+                    let after = self.rng.between(1, if is_slow { 6_000 } else { 30 });
                     self.later(after, who, pid, Message::Cloned(run, part));
                 } else {
                     self.later(1, who, pid, Message::Empty(run));

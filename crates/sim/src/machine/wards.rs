@@ -81,7 +81,8 @@ impl World {
                 Ward::over(End { cause: Cause::Exited, exit: None })
             } else {
                 let begun = disk.begun.get(run).copied().unwrap_or(now);
-                Ward::adopt(now, spec(&kept.key), begun, disk.parts.get(run).copied())
+                let part = held.iter().find(|(held, ..)| held == run).and_then(|(.., part)| *part);
+                Ward::adopt(now, spec(&kept.key), begun, part)
             };
             process.wards.insert(*run, ward);
         }
@@ -204,14 +205,7 @@ impl World {
     }
 
     fn became(&mut self, machine: usize, run: RunId, state: State) {
-        self.coverage.turn(match state {
-            State::Reserved => "reserved",
-            State::Initializing => "initializing",
-            State::Created => "created",
-            State::Running => "running",
-            State::Completed => "completed",
-            State::Gone => "gone",
-        });
+        self.coverage.turn(state.as_str());
         if state == State::Running {
             let progress = sterna_protocol::worker::Input::Progress(run, words::running());
             self.step_worker(machine, progress);

@@ -142,7 +142,7 @@ impl World {
     pub(crate) fn server_gets(&mut self, server: usize, message: Message) {
         match message {
             Message::Tick(at) => self.tick_server(server, at),
-            Message::Told(call, told) => self.be_told(server, call, told),
+            Message::Told(call, told, known) => self.be_told(server, call, told, known),
             Message::Operate => self.operate(server),
             Message::Look => self.start_nodes(server),
             Message::Pump => self.pump(server),
@@ -231,7 +231,8 @@ impl World {
     /// Sends a call: to the store and back, unless something is in the way.
     pub(crate) fn call(&mut self, server: usize, call: CallId, ask: Ask, term: Option<Term>) {
         let now = self.now;
-        let Some((pid, _)) = self.servers[server].process() else { return };
+        let Some(process) = &self.servers[server].process else { return };
+        let (pid, known) = (process.pid, process.told);
         let is_alone = now < self.servers[server].alone_until;
         let is_commit = matches!(ask, Ask::Commit(_));
         let timeout = self.rng.between(1_000, 6_000);
@@ -249,8 +250,8 @@ impl World {
                 self.rng.between(1, 8)
             };
         let back = self.rng.between(1, 8);
-        let tell = |told| Event::To(Who::Server(server), pid, Message::Told(call, told));
-        let arrive = |ask, answer| Event::Call { server, pid, call, ask, term, answer };
+        let tell = |told| Event::To(Who::Server(server), pid, Message::Told(call, told, known));
+        let arrive = |ask, answer| Event::Call { server, pid, call, ask, term, answer, known };
         match loss {
             None => self.queue.push(now + there, arrive(ask, Answer::After(back))),
             Some(Loss::Unavailable) => self.queue.push(now + there + back, tell(ask.refused())),
@@ -267,40 +268,18 @@ impl World {
         }
     }
 
-    /// A call has arrived at the store.
-    pub(crate) fn serve(
-        &mut self,
-        server: usize,
-        pid: Pid,
-        call: CallId,
-        ask: &Ask,
-        term: Option<Term>,
-        answer: Answer,
-    ) {
-        let (told, applied) = self.store.serve(self.now, ask, term);
-        if let Some(applied) = applied {
-            self.committed(&applied);
-        }
-        match answer {
-            Answer::After(back) => {
-                let message = Message::Told(call, told);
-                self.queue.push(self.now + back, Event::To(Who::Server(server), pid, message));
-            }
-            Answer::Lost => {}
-        }
-    }
-
-    fn be_told(&mut self, server: usize, call: CallId, told: Told) {
+    fn be_told(&mut self, server: usize, call: CallId, told: Told, known: Revision) {
         if let (Some(revision), Some(process)) =
             (told.revision(), &mut self.servers[server].process)
         {
-            // An open store is not believed any more when it has gone back.
-            if revision < process.told {
+            // An open store is not believed any more when it has gone back. Answers may overtake each
+            // other: each is held against what was known when it was asked for.
+            if revision < known {
                 self.coverage.turn("went-back");
                 self.say(|| format!("s{server} sees that the store has gone back"));
                 return self.end_soon(server);
             }
-            process.told = revision;
+            process.told = process.told.max(revision);
         }
         match call {
             CallId::LeaseRead => {

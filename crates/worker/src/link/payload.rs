@@ -82,14 +82,7 @@ pub(super) fn work(run: &Run, worker: &Name, limits: &Limits) -> Result<Work, St
 
 /// How far a run has come.
 pub(super) fn progress(state: State, is_ready: bool, ports: &[(String, u16)]) -> Payload {
-    let state = match state {
-        State::Reserved => "reserved",
-        State::Initializing => "initializing",
-        State::Created => "created",
-        State::Running => "running",
-        State::Completed => "completed",
-        State::Gone => "gone",
-    };
+    let state = state.as_str();
     let ports: BTreeMap<&str, u16> =
         ports.iter().map(|(name, port)| (name.as_str(), *port)).collect();
     // As long as links stay on loopback, so does what is reached over it.

@@ -18,23 +18,30 @@ fn limits(play: &Play) -> Vec<Limits> {
     }
 }
 
+fn enrolled() -> Enrolled {
+    let (incarnation, name) = (life(1), name("w1"));
+    Enrolled { incarnation, name, boot: 1, is_declared_dead: false, is_draining: false }
+}
+
 #[test]
 fn a_worker_is_not_forgotten_while_a_batch_may_be_running_there() {
     let mut play = Play::with(2);
-    let entry = Enrolled {
-        incarnation: life(1),
-        name: name("w1"),
-        boot: 1,
-        is_declared_dead: false,
-        is_draining: false,
-    };
-    play.news(scheduler::Effect::Enroll(entry));
+    play.news(scheduler::Effect::Enroll(enrolled()));
     play.health(1, Health::MustDie);
     play.step(Input::MayHaveBatches(lock(1), true));
     assert!(matches!(play.ask(Call::Forget(lock(1))), Answer::Conflict(_)));
     play.step(Input::MayHaveBatches(lock(1), false));
     assert_eq!(play.ask(Call::Forget(lock(1))), Answer::Done);
     assert_eq!(play.ask(Call::Forget(lock(1))), Answer::NotFound);
+}
+
+#[test]
+fn rule_24_a_worker_that_was_declared_dead_is_not_forgotten() {
+    let mut play = Play::with(2);
+    play.news(scheduler::Effect::Enroll(enrolled()));
+    play.health(1, Health::MustDie);
+    assert_eq!(play.ask(Call::DeclareDead(lock(1))), Answer::Done);
+    assert!(matches!(play.ask(Call::Forget(lock(1))), Answer::Conflict(_)));
 }
 
 #[test]
