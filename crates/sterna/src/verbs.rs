@@ -1,9 +1,8 @@
 //! `sterna cancel`, `stop`, `kill`, `delete`, `drain`, `undrain`, `declare-dead` and `forget`.
 
-use anyhow::bail;
 use http::Method;
-use serde_json::{Value, json};
-use sterna_api::rest::{Done, InstanceView, Page, WorkerView};
+use serde_json::json;
+use sterna_api::rest::{Done, ForecastView};
 use sterna_model::{Kind, Span, Target, Work};
 
 use crate::{
@@ -140,10 +139,10 @@ pub(crate) fn drain(args: DrainArgs) -> anyhow::Result<()> {
     wait(async {
         let mut client = args.remote.client()?;
         let path = format!("/v1/workers/{}", args.worker);
-        let worker: WorkerView = client.get(&path).await.map_err(failed)?;
         if !args.json {
-            let text = forecast(&mut client, &args.remote, &worker.name).await?;
-            out::answer(&text)?;
+            let said: ForecastView =
+                client.get(&format!("{path}/forecast")).await.map_err(failed)?;
+            out::answer(&forecast(&said))?;
         }
         let body = json!({ "within_s": within.as_millis().div_ceil(1_000) });
         let done: Done =
@@ -154,27 +153,40 @@ pub(crate) fn drain(args: DrainArgs) -> anyhow::Result<()> {
 }
 
 /// What will become of what is there.
-async fn forecast(
-    client: &mut sterna_api::client::Client,
-    remote: &Remote,
-    worker: &str,
-) -> anyhow::Result<String> {
-    let mut lines = Vec::new();
-    let services: Vec<Value> = crate::remote::all(client, &remote.path("services")).await?;
-    for service in services {
-        let Some(name) = service["name"].as_str() else { bail!("a service without a name") };
-        let path = remote.path(&format!("services/{name}/instances"));
-        let instances: Page<InstanceView> = client.get(&path).await.map_err(failed)?;
-        let here = instances.items.iter().filter(|it| it.worker.as_deref() == Some(worker));
-        lines.extend(here.map(|it| format!("  {name}/{} moves to another worker", it.index)));
+fn forecast(said: &ForecastView) -> String {
+    let worker = &said.worker;
+    let head = match said.runs.len() {
+        0 => return format!("nothing runs on {worker}"),
+        1 => format!("what the run on {worker} will do:"),
+        count => format!("what the {count} runs on {worker} will do:"),
+    };
+    let lines = said.runs.iter().map(|run| format!("  {} {}", run.key, run.text));
+    format!("{head}\n{}", lines.collect::<Vec<_>>().join("\n"))
+}
+
+#[cfg(test)]
+mod tests {
+    use sterna_api::rest::ForecastRun;
+
+    use super::*;
+
+    fn said(count: usize) -> String {
+        let run = ForecastRun {
+            key: "default/task/build".into(),
+            run: String::new(),
+            fate: "runs-on".into(),
+            to: None,
+            ends_first: false,
+            text: "runs on".into(),
+        };
+        forecast(&ForecastView { worker: "worker-1".into(), runs: vec![run; count] })
     }
-    let tasks: Vec<sterna_api::rest::TaskView> =
-        crate::remote::all(client, &remote.path("tasks?phase=running")).await?;
-    let here = tasks.iter().filter(|task| task.worker.as_deref() == Some(worker));
-    lines
-        .extend(here.map(|it| format!("  task {} runs on, and is ended at the deadline", it.name)));
-    if lines.is_empty() {
-        return Ok(format!("nothing runs on {worker}"));
+
+    #[test]
+    fn a_forecast_counts_as_people_do() {
+        assert_eq!(said(0), "nothing runs on worker-1");
+        let line = "\n  default/task/build runs on";
+        assert_eq!(said(1), format!("what the run on worker-1 will do:{line}"));
+        assert_eq!(said(2), format!("what the 2 runs on worker-1 will do:{line}{line}"));
     }
-    Ok(format!("{} runs on {worker}:\n{}", lines.len(), lines.join("\n")))
 }
