@@ -57,7 +57,7 @@ fn every_planted_mistake_is_found() {
         let sentence = mistake.sentence().trim();
         match &found[mistake] {
             Some((count, violation)) => {
-                println!("| {sentence} | {} | {count} |", violation.promise)
+                println!("| {sentence} | {} | {count} |", violation.promise);
             }
             None => println!("| {sentence} | nobody | |"),
         }
