@@ -161,7 +161,9 @@ fn nothing_acknowledged_is_lost_and_nothing_runs_twice_when_the_server_is_killed
         let path = format!("/v1/namespaces/default/tasks/{name}");
         wait_until(&format!("{name} is over"), LONG, || {
             let task = block_on(place.client().get::<TaskView>(&path));
-            task.is_ok_and(|task| task.end.is_some_and(|end| end.is_success))
+            let end = task.ok().and_then(|task| task.end);
+            assert!(end.as_ref().is_none_or(|end| end.is_success), "{name}: {end:?}");
+            end.is_some()
         });
     }
     let ran = names(&place.path.join("ran"));
