@@ -109,7 +109,10 @@ impl Fleet {
         let Begin { mandate, elected, lease_until, revision, .. } = begin;
         let origin = match begin.origin {
             // Somebody was on the roster: whatever calls this store new, it is not (safety rule 21).
-            Origin::Virgin if !begin.roster.is_empty() || !begin.claims.is_empty() => {
+            Origin::Virgin
+                if (!begin.roster.is_empty() || !begin.claims.is_empty())
+                    && !is_planted(Mistake::StaysVirgin) =>
+            {
                 Origin::Continued
             }
             origin @ (Origin::Virgin | Origin::Continued | Origin::Recovered | Origin::Rebuilt) => {
