@@ -177,17 +177,12 @@ impl Fleet {
             effects.push(Effect::Facts(peer.incarnation, peer.name.clone(), facts));
         }
         let lock = peer.incarnation.lock;
-        let is_settling = peer.seat.is_some() && peer.vitals.health() != Health::Healthy;
         if let Some(wish) = heartbeat.wants_drain
             && (wish != peer.is_draining || peer.asked_drain.is_some())
         {
             peer.asked_drain = Some(wish);
             effects.push(Effect::WantsDrain(lock, wish));
         }
-        if is_settling {
-            self.agree_early(now);
-        }
-        let Some(peer) = self.peers.at_mut(slot) else { return };
         if peer.judge(now, &self.terms, &self.consensus) {
             self.tell_health(lock, effects);
         }

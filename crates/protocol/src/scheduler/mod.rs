@@ -97,8 +97,6 @@ pub struct Fleet {
     /// Set when the store was found to lag: nothing is said any more.
     is_over: bool,
     judged: BootTime,
-    /// When the consensus was asked last.
-    agreed: BootTime,
     /// When to tick next; who is mute ticks too, and judges nobody.
     tick_at: BootTime,
 }
@@ -141,7 +139,6 @@ impl Fleet {
             declared: BTreeSet::new(),
             is_over: false,
             judged: now,
-            agreed: now,
         };
         for entry in begin.roster {
             let lock = entry.incarnation.lock;
