@@ -3,7 +3,7 @@
 use std::{io, time::Duration};
 
 use bytes::Bytes;
-use http::{Method, Request, Response, header};
+use http::{Method, Request, Response, StatusCode, header};
 use http_body_util::{BodyExt, Full};
 use hyper::{
     body::Incoming,
@@ -17,6 +17,9 @@ use crate::rest::{Code, Refused};
 
 /// How long a connection may take.
 const CONNECT_WITHIN: Duration = Duration::from_secs(5);
+
+/// How long an answer may take that is no stream.
+const ANSWER_WITHIN: Duration = Duration::from_secs(30);
 
 /// Why a call has no answer.
 #[derive(Debug, thiserror::Error)]
@@ -44,6 +47,18 @@ pub enum ClientError {
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
     },
+    /// There is a connection, and no answer: what was asked for may have been done.
+    #[error(
+        "{server} has not answered {asked} within {within:?}; what was asked for may have been done"
+    )]
+    Silent {
+        /// Who was asked.
+        server: String,
+        /// What.
+        asked: String,
+        /// How long it was waited for.
+        within: Duration,
+    },
     /// Whoever is there is no server of ours, or much older or newer.
     #[error("{server} answers, but not as a server of Sterna does: {said}")]
     NoServer {
@@ -59,6 +74,8 @@ pub enum ClientError {
 pub struct Client {
     server: String,
     token: String,
+    /// How long an answer may take.
+    within: Duration,
     connection: Option<SendRequest<Full<Bytes>>>,
 }
 
@@ -73,7 +90,7 @@ pub struct Lines {
 impl Client {
     /// Will ask this server, as `HOST:PORT`, and show this token.
     pub fn new(server: impl Into<String>, token: impl Into<String>) -> Self {
-        Self { server: server.into(), token: token.into(), connection: None }
+        Self { server: server.into(), token: token.into(), within: ANSWER_WITHIN, connection: None }
     }
 
     /// Who is asked.
@@ -99,14 +116,28 @@ impl Client {
         path: &str,
         body: Option<&impl Serialize>,
     ) -> Result<T, ClientError> {
-        let answer = self.send(method, path, body).await?;
-        let status = answer.status();
-        let broken = |source: hyper::Error| self.broken(source.into());
-        let body = answer.into_body().collect().await.map_err(broken)?.to_bytes();
+        let (status, body) = match timeout(self.within, self.ask(&method, path, body)).await {
+            Ok(answered) => answered?,
+            Err(_) => return Err(self.silent(&method, path)),
+        };
         if status.is_success() {
             return serde_json::from_slice(&body).map_err(|_| self.no_server(&body));
         }
         Err(self.refused(&body))
+    }
+
+    /// An answer, whole.
+    async fn ask(
+        &mut self,
+        method: &Method,
+        path: &str,
+        body: Option<&impl Serialize>,
+    ) -> Result<(StatusCode, Bytes), ClientError> {
+        let answer = self.send(method, path, body).await?;
+        let status = answer.status();
+        let body = answer.into_body().collect().await;
+        let body = body.map_err(|source| self.broken(source.into()))?;
+        Ok((status, body.to_bytes()))
     }
 
     /// Asks for lines, which come until the server ends them.
@@ -114,7 +145,8 @@ impl Client {
     /// # Errors
     /// [`ClientError`].
     pub async fn lines(&mut self, path: &str) -> Result<Lines, ClientError> {
-        let answer = self.send(Method::GET, path, None::<&()>).await?;
+        let answer = timeout(self.within, self.send(&Method::GET, path, None::<&()>)).await;
+        let answer = answer.map_err(|_| self.silent(&Method::GET, path))??;
         let is_success = answer.status().is_success();
         let body = answer.into_body();
         if is_success {
@@ -127,7 +159,7 @@ impl Client {
 
     async fn send(
         &mut self,
-        method: Method,
+        method: &Method,
         path: &str,
         body: Option<&impl Serialize>,
     ) -> Result<Response<Incoming>, ClientError> {
@@ -165,6 +197,13 @@ impl Client {
         Ok(send)
     }
 
+    /// What comes on this connection now is no answer to what is asked next.
+    fn silent(&mut self, method: &Method, path: &str) -> ClientError {
+        self.connection = None;
+        let (server, asked) = (self.server.clone(), format!("{method} {path}"));
+        ClientError::Silent { server, asked, within: self.within }
+    }
+
     fn broken(&self, source: Box<dyn std::error::Error + Send + Sync>) -> ClientError {
         ClientError::Broken { server: self.server.clone(), source }
     }
@@ -187,7 +226,10 @@ impl ClientError {
     pub const fn code(&self) -> Option<Code> {
         match self {
             Self::Refused(refused) => Some(refused.code),
-            Self::Unreachable { .. } | Self::Broken { .. } | Self::NoServer { .. } => None,
+            Self::Unreachable { .. }
+            | Self::Broken { .. }
+            | Self::Silent { .. }
+            | Self::NoServer { .. } => None,
         }
     }
 }
@@ -218,5 +260,28 @@ impl Lines {
                 None => return Ok(Some(std::mem::take(&mut self.rest))),
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_does_not_answer_is_not_waited_for_without_end() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let server = listener.local_addr().unwrap().to_string();
+        let mut client = Client::new(&server, "");
+        client.within = Duration::from_millis(50);
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let called = client.get::<serde_json::Value>("/v1/status").await.unwrap_err();
+            let followed = client.lines("/v1/events").await.unwrap_err();
+            for (error, asked) in [(called, "GET /v1/status"), (followed, "GET /v1/events")] {
+                let said = error.to_string();
+                assert!(matches!(error, ClientError::Silent { .. }), "{said}");
+                assert!(said.contains(&format!("{server} has not answered {asked} within 50ms")));
+            }
+        });
     }
 }

@@ -107,6 +107,16 @@ impl Leader {
         &self.control
     }
 
+    /// How long what is over is kept, from now on.
+    pub fn retain(&mut self, retention: control::Retention) {
+        self.control.retain(retention);
+    }
+
+    /// What a drain of this machine would do; see [`Control::forecast`]. Nothing is changed.
+    pub fn forecast(&mut self, lock: Lock) -> Vec<control::Forecast> {
+        self.control.forecast(lock)
+    }
+
     /// When to call [`Leader::step`] with [`Input::Tick`].
     pub fn deadline(&self, now: Now) -> BootTime {
         let fleet = self.fleet.deadline();
@@ -118,12 +128,14 @@ impl Leader {
         self.control.commit()
     }
 
-    /// Looks at everything as if nothing were known to have changed; see [`Control::sweep`]. What is
-    /// found is told as an alarm, and mended.
+    /// Looks at the next part of everything as if nothing were known to have changed; see
+    /// [`Control::sweep_slice`]. What is found is told as an alarm, and mended.
     pub fn sweep(&mut self, now: Now, effects: &mut Vec<Effect>) {
-        if !self.control.sweep(now).is_empty() {
-            self.step(now, Input::Tick, effects);
-        }
+        const SLICE: usize = 20_000;
+        self.step(now, Input::Tick, effects);
+        let mut found = Vec::new();
+        self.control.sweep_slice(now, SLICE, &mut found);
+        self.step(now, Input::Tick, effects);
     }
 
     /// Takes one input at `now` and adds to `effects` what the driver must do, in order.

@@ -129,6 +129,7 @@ fn leader(now: Now, term: u64, origin: Origin, store: &BTreeMap<RecordKey, Recor
         elected: now.boot,
         lease_until: now.boot.plus(Span::from_secs(10)),
         revision: Revision::new(term),
+        reigns: BTreeMap::new(),
         marks: sterna_model::Marks::NONE,
         book: Book::new(newest, older).unwrap(),
         roster: roster.collect(),
@@ -453,7 +454,8 @@ fn rule_25_kept_work_whose_claim_was_lost_waits_for_whoever_may_have_it() {
     assert!(world.why(&task("later")).unwrap().0.starts_with(waits));
     assert_eq!(world.store.get(&RecordKey::Instance(key.clone())), Some(&before));
     let (rule, next) = world.why(&key).unwrap();
-    let ends = "or `sterna declare-dead`; and until somebody says that the roster is complete";
+    let ends = "or `sterna declare-dead`; and until `sterna declare-complete` says that \
+                nobody else is missing";
     assert_eq!((rule, next), (format!("{waits} w{keeper}, {ends}"), Next::WhenBack));
     assert_eq!(world.why(&task("kept")).unwrap().1, Next::At(latest));
     world.run(100);

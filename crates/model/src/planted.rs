@@ -62,6 +62,8 @@ mistakes! {
     BelievesStaleRuns,
     /// A task whose run is gone is started again (safety rule 6).
     RestartsLostTasks,
+    /// A worker lives on when the store was set back (safety rule 6).
+    OutlivesTheEpoch,
     /// A leader acknowledges a status before it is recorded.
     AcknowledgesTooEarly,
     /// A leader commits a claim after it has sent the run (safety rule 6).
@@ -141,6 +143,16 @@ mistakes! {
     LeavesStrays,
     /// A worker that was silent once is taken for silent.
     RemembersSilence,
+    /// Crashes are forgotten when the spec changes in place.
+    ForgivesChanges,
+    /// A task that is made asks nobody for a worker.
+    ForgetsPending,
+    /// The latest start of a task is forgotten.
+    ForgetsLatestStarts,
+    /// The deadline of a drain is forgotten.
+    ForgetsDrainEnds,
+    /// The name of a task that was deleted is never free again.
+    KeepsNames,
 }
 
 thread_local! {

@@ -17,8 +17,8 @@
 use std::{fmt, sync::Arc};
 
 use sterna_model::{
-    BootTime, ClusterId, Contract, Epoch, Incarnation, Name, Nonce, NotifySequence, Revision,
-    RunId, RunSequence, Span, TaskIncarnation, Term, WorkKey,
+    BootTime, ClusterId, Contract, Epoch, Fence, Incarnation, Name, Nonce, NotifySequence,
+    Revision, RunId, RunSequence, Span, TaskIncarnation, Term, WorkKey,
 };
 
 use crate::{consensus::SetId, health::Health, limits::Limits};
@@ -245,8 +245,9 @@ pub struct FromLeader {
 pub enum Order {
     /// The answer to a heartbeat.
     Heartbeat(HeartbeatAnswer),
-    /// The answers to statuses, by run and number.
-    Statuses(Vec<(RunId, u64, StatusAnswer)>),
+    /// The answers to statuses, by run and number, and the newest revision that the leader knows of:
+    /// who was told that its word is stored notices when it is not any more (safety rule 25).
+    Statuses(Revision, Vec<(RunId, u64, StatusAnswer)>),
     /// Say what you run.
     GetRunning,
     /// Start these. Their run sequences grow.
@@ -329,8 +330,28 @@ pub struct Run {
     pub task: Option<TaskIncarnation>,
     /// What holds when the link is silent.
     pub contract: Contract,
+    /// Which start this is, for the work to know.
+    pub ordinal: Ordinal,
     /// How it is done.
     pub work: Payload,
+}
+
+/// Which start a run is among others. The work is told; neither side decides anything by it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Ordinal {
+    /// Among all runs that this leader has made; it only ever grows, from 1. With epoch and term it is
+    /// the run's [`Fence`]. 0 if nobody has said.
+    pub number: u64,
+    /// 1, and one more for each time in a row that its key has failed to run. 0 if nobody has said.
+    pub attempt: u32,
+}
+
+impl Ordinal {
+    /// What a run of this leader shows to resources outside of the cluster.
+    pub fn fence(&self, mandate: &Mandate) -> Option<Fence> {
+        let fence = Fence { epoch: mandate.epoch, term: mandate.term, number: self.number };
+        (self.number > 0).then_some(fence)
+    }
 }
 
 /// How to end a run.

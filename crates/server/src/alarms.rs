@@ -17,6 +17,11 @@ pub(crate) fn told(alarm: &Alarm) -> Told {
             let reason = "it runs already, though its record says that it waits: it was taken over";
             Told { run: Some(*run), ..about(key.to_string(), reason.to_owned()) }
         }
+        Alarm::FoundAfterRestore(key, run) => {
+            let reason = "it runs, and the store was restored to a time when it did not: it runs on; \
+                          `sterna kill` ends it";
+            Told { run: Some(*run), ..about(key.to_string(), reason.to_owned()) }
+        }
         Alarm::RunsElsewhere(key, run) => {
             let reason = "a second run of it was found, and is being ended";
             Told { run: Some(*run), ..about(key.to_string(), reason.to_owned()) }
@@ -25,9 +30,9 @@ pub(crate) fn told(alarm: &Alarm) -> Told {
             let reason = format!("a run of which nothing is known has ended on {}", life.lock);
             Told { run: Some(*run), ..about("worker".to_owned(), reason) }
         }
-        Alarm::Swept(key) => {
+        Alarm::Swept(what) => {
             let reason = "a sweep found something to do that no event had led to: tell us";
-            about(key.to_string(), reason.to_owned())
+            about(what.clone(), reason.to_owned())
         }
         Alarm::Worker(life, why) => {
             let reason = match why {
@@ -53,6 +58,13 @@ pub(crate) fn told(alarm: &Alarm) -> Told {
                 ),
             };
             about("worker".to_owned(), reason)
+        }
+        Alarm::CallbackGivenUp(key, tries) => {
+            let reason = format!(
+                "nobody took its callback, which was tried {tries} times, and is not tried again: see \
+                 to the address, and read its end"
+            );
+            about(key.to_string(), reason)
         }
         Alarm::Reverted(key) => {
             let name = format!("{}/service/{}", key.namespace, key.name);

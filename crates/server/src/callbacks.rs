@@ -1,28 +1,68 @@
 //! Tells whoever asked for it that a task is over: one POST, taken or not.
 
-use std::time::Duration;
+use std::{error::Error, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use http::{Request, Uri, header};
 use http_body_util::Full;
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
+use rustls::{ClientConfig, RootCertStore, crypto::ring, pki_types::ServerName};
 use serde_json::json;
 use sterna_engine::control::Callback;
-use tokio::{net::TcpStream, time::timeout};
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    net::TcpStream,
+    time::timeout,
+};
+use tokio_rustls::TlsConnector;
 
 /// How long a receiver may take.
 const WITHIN: Duration = Duration::from_secs(10);
 
-/// Calls, and says whether it was taken: any answer but a server's error is.
+type BoxError = Box<dyn Error + Send + Sync>;
+
+/// Calls, and says whether it was taken: only by an answer of 200 to 299. One that leads elsewhere is
+/// not followed, and one that refuses may be mended until the next try.
 pub(crate) async fn call(callback: &Callback) -> bool {
-    matches!(timeout(WITHIN, post(callback)).await, Ok(Ok(true)))
+    matches!(timeout(WITHIN, post(callback, system_roots)).await, Ok(Ok(true)))
 }
 
-async fn post(callback: &Callback) -> Result<bool, Box<dyn std::error::Error + Send + Sync>> {
+async fn post(
+    callback: &Callback,
+    roots: impl FnOnce() -> RootCertStore,
+) -> Result<bool, BoxError> {
     let url: Uri = callback.url.parse()?;
     let host = url.host().ok_or("a callback without a host")?;
-    let socket = TcpStream::connect((host, url.port_u16().unwrap_or(80))).await?;
+    let is_secret = url.scheme() == Some(&http::uri::Scheme::HTTPS);
+    let port = url.port_u16().unwrap_or(if is_secret { 443 } else { 80 });
+    // An address of six parts stands in brackets in a URL, and nowhere else.
+    let host = host.trim_start_matches('[').trim_end_matches(']');
+    let socket = TcpStream::connect((host, port)).await?;
+    if !is_secret {
+        return exchange(callback, &url, socket).await;
+    }
+    let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()?
+        .with_root_certificates(roots())
+        .with_no_client_auth();
+    let name = ServerName::try_from(host.to_owned())?;
+    let socket = TlsConnector::from(Arc::new(config)).connect(name, socket).await?;
+    exchange(callback, &url, socket).await
+}
+
+/// Whom this system believes. One damaged certificate among many is no reason to trust none.
+fn system_roots() -> RootCertStore {
+    let mut roots = RootCertStore::empty();
+    roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+    roots
+}
+
+async fn exchange(
+    callback: &Callback,
+    url: &Uri,
+    socket: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+) -> Result<bool, BoxError> {
     let (mut send, connection) = http1::handshake(TokioIo::new(socket)).await?;
     // It ends with its one request; its error reaches who waits for the answer.
     let connection = tokio::spawn(async move { drop(connection.await) });
@@ -33,12 +73,106 @@ async fn post(callback: &Callback) -> Result<bool, Box<dyn std::error::Error + S
     });
     let path = url.path_and_query().map_or("/", http::uri::PathAndQuery::as_str);
     let request = Request::post(path)
-        .header(header::HOST, url.authority().map_or(host, http::uri::Authority::as_str))
+        .header(header::HOST, url.authority().map_or("", http::uri::Authority::as_str))
         .header(header::CONTENT_TYPE, "application/json")
         // With the same key it is the same call.
         .header("idempotency-key", callback.incarnation.to_string())
         .body(Full::new(Bytes::from(body.to_string())))?;
     let answer = send.send_request(request).await;
     connection.abort();
-    Ok(!answer?.status().is_server_error())
+    Ok(answer?.status().is_success())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustls::{ServerConfig, pki_types::PrivateKeyDer};
+    use sterna_model::{TaskIncarnation, WallTime, record::TaskEnd};
+    use tokio::{
+        io::{AsyncReadExt as _, AsyncWriteExt as _},
+        net::TcpListener,
+    };
+    use tokio_rustls::TlsAcceptor;
+
+    fn callback(url: String) -> Callback {
+        Callback {
+            key: "default/task/build".parse().unwrap(),
+            incarnation: TaskIncarnation::from_parts(WallTime::EPOCH, [1; 10]),
+            url: url.into(),
+            end: TaskEnd::Cancelled,
+        }
+    }
+
+    /// Answers one request with this status; gives what was asked.
+    async fn answer(mut socket: impl AsyncRead + AsyncWrite + Unpin, status: &str) -> String {
+        let mut said = vec![0; 4096];
+        let count = socket.read(&mut said).await.unwrap();
+        said.truncate(count);
+        let answer = format!("HTTP/1.1 {status}\r\nlocation: /\r\ncontent-length: 0\r\n\r\n");
+        socket.write_all(answer.as_bytes()).await.unwrap();
+        socket.flush().await.unwrap();
+        String::from_utf8(said).unwrap()
+    }
+
+    #[tokio::test]
+    async fn only_a_success_takes_a_callback() {
+        let cases = [
+            ("200 OK", true),
+            ("204 No Content", true),
+            ("301 Moved Permanently", false),
+            ("302 Found", false),
+            ("400 Bad Request", false),
+            ("404 Not Found", false),
+            ("410 Gone", false),
+            ("500 Internal Server Error", false),
+        ];
+        for (status, is_taken) in cases {
+            let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+            let url = format!("http://{}/done", listener.local_addr().unwrap());
+            let receiver = async {
+                let (socket, _) = listener.accept().await.unwrap();
+                answer(socket, status).await
+            };
+            let callback = callback(url);
+            let (taken, said) = tokio::join!(call(&callback), receiver);
+            assert_eq!(taken, is_taken, "{status}");
+            assert!(said.starts_with("POST /done HTTP/1.1"), "{said}");
+        }
+    }
+
+    #[tokio::test]
+    async fn nobody_there_takes_nothing() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}/", listener.local_addr().unwrap());
+        drop(listener);
+        assert!(!call(&callback(url)).await);
+    }
+
+    #[tokio::test]
+    async fn an_https_address_is_told_over_tls_and_only_to_whom_it_belongs() {
+        let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+        let key = PrivateKeyDer::try_from(made.signing_key.serialize_der()).unwrap();
+        let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_no_client_auth()
+            .with_single_cert(vec![made.cert.der().clone()], key)
+            .unwrap();
+        let acceptor = TlsAcceptor::from(Arc::new(config));
+        let mut trusted = RootCertStore::empty();
+        trusted.add(made.cert.der().clone()).unwrap();
+        for (roots, is_taken) in [(trusted, true), (RootCertStore::empty(), false)] {
+            let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+            let port = listener.local_addr().unwrap().port();
+            let receiver = async {
+                let (socket, _) = listener.accept().await.unwrap();
+                if let Ok(socket) = acceptor.accept(socket).await {
+                    answer(socket, "200 OK").await;
+                }
+            };
+            let callback = callback(format!("https://localhost:{port}/done"));
+            let (taken, ()) = tokio::join!(post(&callback, || roots), receiver);
+            assert_eq!(taken.unwrap_or(false), is_taken);
+        }
+    }
 }

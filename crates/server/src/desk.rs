@@ -19,7 +19,7 @@ const CALLS_WAITING: usize = 4_096;
 const FRAMES_WAITING: usize = 8_192;
 
 /// A question to the leader, answered at once by what it knows.
-type Ask = Box<dyn FnOnce(&Leader, Now) + Send>;
+type Ask = Box<dyn FnOnce(&mut Leader, Now) + Send>;
 
 /// What must be so, as the leader knows it, for a change to be made.
 pub(crate) type OnlyIf = Box<dyn FnOnce(&Leader) -> bool + Send>;
@@ -30,6 +30,9 @@ pub(crate) enum Post {
     Call(Call, Option<OnlyIf>, oneshot::Sender<Result<Answer, Refused>>),
     /// To know something.
     Ask(Ask),
+    /// That the roster is complete although the store was restored; answered, when that is told, with
+    /// whether anybody had waited for it.
+    RosterIsComplete(oneshot::Sender<bool>),
     /// A question to the worker of this machine; dropped if it has no stream.
     Aside(Lock, Bytes, oneshot::Sender<Bytes>),
 }
@@ -81,14 +84,21 @@ impl Desk {
         answer.await.map_err(|_| unanswered())?
     }
 
+    /// Tells the leader that the roster is complete, by somebody who must know.
+    pub(crate) async fn roster_is_complete(&self) -> Result<bool, Refused> {
+        let (reply, answer) = oneshot::channel();
+        self.post(Post::RosterIsComplete(reply))?;
+        answer.await.map_err(|_| unanswered())
+    }
+
     /// Asks the leader what it knows.
     pub(crate) async fn ask<T: Send + 'static>(
         &self,
-        question: impl FnOnce(&Leader, Now) -> T + Send + 'static,
+        question: impl FnOnce(&mut Leader, Now) -> T + Send + 'static,
     ) -> Result<T, Refused> {
         let (reply, answer) = oneshot::channel();
         // Who no longer waits needs no answer.
-        let ask = move |leader: &Leader, now: Now| drop(reply.send(question(leader, now)));
+        let ask = move |leader: &mut Leader, now: Now| drop(reply.send(question(leader, now)));
         self.post(Post::Ask(Box::new(ask)))?;
         answer.await.map_err(|_| unanswered())
     }

@@ -47,6 +47,8 @@ pub use self::{
     token::{TOKEN_FILE, TokenError},
 };
 
+pub use sterna_engine::control::Retention;
+
 /// Everything that an error says, cause after cause.
 fn because(error: &dyn std::error::Error) -> String {
     let causes = std::iter::successors(Some(error), |error| error.source());

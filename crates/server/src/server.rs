@@ -14,6 +14,7 @@ use hyper_util::{
     server::conn::auto::Builder,
     service::TowerToHyperService,
 };
+use sterna_engine::control::Retention;
 use sterna_model::{ClusterId, Marks, Position};
 use sterna_store::{
     Store,
@@ -53,6 +54,8 @@ pub struct Config {
     pub data: PathBuf,
     /// Whether a cluster is made if the store is empty and none was seen.
     pub makes_cluster: bool,
+    /// How long what is over is kept, while this server leads.
+    pub retention: Retention,
 }
 
 impl std::fmt::Debug for Config {
@@ -123,7 +126,7 @@ impl Server {
     /// # Errors
     /// [`ServerError`].
     pub async fn start(config: Config, say: Say) -> Result<Self, ServerError> {
-        let Config { store, listen, data, makes_cluster } = config;
+        let Config { store, listen, data, makes_cluster, retention } = config;
         if !listen.ip().is_loopback() {
             return Err(ServerError::Remote { address: listen });
         }
@@ -138,7 +141,7 @@ impl Server {
         let serving = tokio::spawn(serve(listener, router));
         let (stop, stopped) = mpsc::channel(1);
         let standing = shared.standings();
-        let rule = Rule { shared, inbox, stopped, data, before, makes_cluster, say };
+        let rule = Rule { shared, inbox, stopped, data, before, makes_cluster, retention, say };
         Ok(Self { address, stop, ruling: tokio::spawn(rule.run()), serving, standing })
     }
 
@@ -239,6 +242,7 @@ struct Rule {
     data: PathBuf,
     before: Option<Seen>,
     makes_cluster: bool,
+    retention: Retention,
     say: Say,
 }
 
@@ -290,7 +294,10 @@ impl Rule {
             let store = &self.shared.store;
             let begun = reign::begin(store, held, elected, self.before.as_ref()).await;
             let begun = match begun {
-                Ok(begun) => begun,
+                Ok(mut begun) => {
+                    begun.leader.retain(self.retention);
+                    begun
+                }
                 Err(ReignError::Store(error)) => {
                     let why = because(&error);
                     (self.say)(&format!("cannot begin to lead: {why}; trying again"));

@@ -220,6 +220,9 @@ pub(crate) fn explained(key: &WorkKey, why: Option<&Why>) -> Explained {
         Rule::SlotTaken { .. } => "slot-taken",
         Rule::Outdated { .. } => "outdated",
         Rule::HasTwin { .. } => "has-twin",
+        Rule::OutOfReach { .. } => "out-of-reach",
+        Rule::Telling { .. } => "telling",
+        Rule::Untold { .. } => "untold",
         Rule::Over { .. } => "over",
     };
     let (next, at) = match &why.next {
@@ -233,11 +236,11 @@ pub(crate) fn explained(key: &WorkKey, why: Option<&Why>) -> Explained {
         Next::WhenChanged => ("nothing, until somebody changes a worker or its spec", None),
         Next::Nothing => ("nothing: it stays so", None),
     };
-    let text = if let Rule::Over { end } = &why.rule {
-        format!("it is over: {}", over_text(end))
-    } else {
-        why.rule.to_string()
-    };
+    let mut told = why.rule.clone();
+    if let Rule::Over { end } | Rule::Telling { end, .. } | Rule::Untold { end } = &mut told {
+        *end = over_text(end);
+    }
+    let text = told.to_string();
     Explained {
         key,
         is_well: false,

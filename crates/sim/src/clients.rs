@@ -80,6 +80,7 @@ impl World {
         let Some(call) = self.clients.asked.remove(&id.0) else { return };
         self.coverage.turn(match answer {
             Answer::Done => "answered-done",
+            Answer::BeginsAgain => "answered-begins-again",
             Answer::Already => "answered-already",
             Answer::NotFound => "answered-not-found",
             Answer::Taken(_) => "answered-taken",
@@ -161,7 +162,7 @@ impl World {
         let spec = TaskSpec {
             wants: words::wants(words::size(&key)),
             contract,
-            work: words::nothing(),
+            work: Arc::from(*b"once"),
             when_full: if self.rng.chance(100) { WhenFull::Fail } else { WhenFull::Wait },
             latest_start: self.rng.chance(250).then(|| wall.plus(Span::from_millis(latest))),
             callback: self.rng.chance(400).then(|| "https://receiver".into()),

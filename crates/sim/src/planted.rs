@@ -12,7 +12,7 @@ use crate::Promise;
 #[rustfmt::skip]
 pub const fn breaks(mistake: Mistake) -> &'static [Promise] {
     use Mistake as M;
-    use Promise::{P1, P2, P3, P5, P6, P7, P8, P9, P10};
+    use Promise::{P1, P2, P3, P5, P6, P7, P8, P9, P10, Swept};
     match mistake {
         M::DecidesTwice          => &[P1],
         M::IgnoresNotify         => &[P1, P2, P10],
@@ -65,11 +65,17 @@ pub const fn breaks(mistake: Mistake) -> &'static [Promise] {
         M::ForgetsTombstones     => &[P1, P5],
         M::StaysVirgin           => &[P2, P10],
         M::RestartsAfterRestore  => &[P1],
+        M::OutlivesTheEpoch      => &[P1],
         M::ResetsNumbers         => &[P3, P9],
         M::ForgetsWaiting        => &[P3],
-        M::ForgetsRestarts       => &[P3],
+        M::ForgetsRestarts       => &[P3, Swept],
         M::LeavesStrays          => &[P9],
         M::RemembersSilence      => &[P2, P9],
+        M::ForgivesChanges       => &[P9],
+        M::ForgetsPending        => &[P3, Swept],
+        M::ForgetsLatestStarts   => &[Swept],
+        M::ForgetsDrainEnds      => &[Swept],
+        M::KeepsNames            => &[Swept],
     }
 }
 

@@ -23,7 +23,8 @@ fn task(before: Option<&Task>, after: &Task) -> Option<&'static str> {
     let phase = before.map(Task::phase);
     match (phase, after.phase()) {
         (None, TaskPhase::Pending) => Some("task-made"),
-        (Some(TaskPhase::Pending), TaskPhase::Running) => Some("task-claimed"),
+        // Often in the commit that makes it.
+        (None | Some(TaskPhase::Pending), TaskPhase::Running) => Some("task-claimed"),
         (Some(TaskPhase::Running), TaskPhase::Pending) => Some("task-returned"),
         // Often in the commit that ends it.
         (
@@ -31,7 +32,7 @@ fn task(before: Option<&Task>, after: &Task) -> Option<&'static str> {
             TaskPhase::Resolving,
         ) => Some("task-resolving"),
         (Some(TaskPhase::Resolving), TaskPhase::Completed) => Some("task-told"),
-        (Some(TaskPhase::Pending | TaskPhase::Running), TaskPhase::Completed) => {
+        (None | Some(TaskPhase::Pending | TaskPhase::Running), TaskPhase::Completed) => {
             after.end().map(end)
         }
         (

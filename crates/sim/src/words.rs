@@ -135,7 +135,7 @@ pub(crate) fn number(key: &WorkKey) -> u64 {
     text.trim_start_matches(char::is_alphabetic).parse().unwrap_or(0)
 }
 
-/// How much of a worker it takes: always the same for a key.
+/// How much of a worker it takes; an instance, at first.
 pub(crate) fn size(key: &WorkKey) -> u64 {
     match &key.work {
         Work::Task(_) => number(key) % 3 + 1,
@@ -145,7 +145,12 @@ pub(crate) fn size(key: &WorkKey) -> u64 {
     }
 }
 
-/// How much an instance takes.
+/// How much of a worker this is.
+pub(crate) fn size_of(wants: &Wants) -> u64 {
+    wants.demand.amounts().memory.get()
+}
+
+/// How much an instance takes at first.
 pub(crate) const SIZE_OF_INSTANCES: u64 = 2;
 
 /// What becomes of it when its worker is gone.

@@ -436,6 +436,10 @@ impl World {
     /// Looks whether everything is well, and stays so.
     fn look(&mut self) {
         self.tell(&Fact::Looked);
+        if let Some(server) = self.leading() {
+            self.sweep_leader(server);
+            self.arm_server(server);
+        }
         if !self.is_calm {
             return self.queue.push(self.now + 2_000, Event::Look);
         }

@@ -182,7 +182,7 @@ fn what_was_found_stays_mended() {
     // killed between two steps of a run. 261: a silent worker that is heard again, and not well. 5201: a
     // leader that goes on by what the store has lost. 815: a worker with a batch that is forgotten. 26:
     // one that was declared dead. 1152: a restored store that does not know what runs. 798284352: a copy
-    // that is called off before it is sent.
+    // that is called off before it is sent. 1651: a stream that closes as the limits change.
     const SEEDS: &[u64] = &[
         2,
         23,
@@ -195,6 +195,7 @@ fn what_was_found_stays_mended() {
         815,
         1_013,
         1_152,
+        1_651,
         1_999,
         2_238,
         2_620,

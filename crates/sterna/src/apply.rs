@@ -1,6 +1,6 @@
 //! `sterna apply` and `sterna plan`.
 
-use std::{fs, io::IsTerminal, path::PathBuf};
+use std::{fs, path::PathBuf};
 
 use anyhow::Context;
 use sterna_api::{
@@ -52,8 +52,10 @@ pub(crate) fn files(paths: &[PathBuf]) -> anyhow::Result<rest::Apply> {
     let sources: Vec<_> =
         files.iter().map(|file| Source { name: &file.name, text: &file.text }).collect();
     if let Err(problems) = read(&sources) {
-        let is_terminal = std::io::stderr().is_terminal();
-        let look = if is_terminal { Look::Coloured } else { Look::Plain };
+        let look = match out::Paint::of(&std::io::stderr()) {
+            out::Paint::Coloured => Look::Coloured,
+            out::Paint::Plain => Look::Plain,
+        };
         return Err(exit::drawn(exit::SPEC, problems.draw(look)));
     }
     Ok(rest::Apply { files })

@@ -14,6 +14,9 @@ use crate::exit;
 /// How long a server may take until it can be asked.
 const READY_WITHIN: Duration = Duration::from_secs(30);
 
+/// How long one that says no more may take to end.
+const END_WITHIN: Duration = Duration::from_secs(1);
+
 /// This same program, in a process group of its own: Ctrl-C is for this one alone. What it says goes to
 /// a file of the data directory; it ends when its standard input does.
 pub(crate) fn command(data: &Path, log: &str) -> anyhow::Result<Command> {
@@ -43,10 +46,14 @@ pub(crate) async fn server(data: &Path, listen: SocketAddr) -> anyhow::Result<(C
         let why = fs::read_to_string(&log).unwrap_or_default();
         let why = why.lines().rev().take(4).collect::<Vec<_>>();
         let why = why.into_iter().rev().collect::<Vec<_>>().join("\n  ");
+        // It has ended by itself, or hangs.
+        let ended = timeout(END_WITHIN, server.wait()).await;
         drop(server.kill().await);
+        let code = ended.ok().and_then(Result::ok).and_then(|ended| ended.code());
+        let code = code.and_then(|code| u8::try_from(code).ok()).filter(|code| *code != 0);
         let error =
             anyhow::anyhow!("the server did not start; {} ends with\n  {why}", log.display());
-        return Err(exit::coded(exit::TRY_AGAIN)(error));
+        return Err(exit::coded(code.unwrap_or(exit::TRY_AGAIN))(error));
     }
     let address = said.trim().parse().context("the server does not say where it listens")?;
     Ok((server, address))

@@ -25,6 +25,8 @@ use crate::{
 
 /// How long a child may take to end by itself.
 const END_WITHIN: Duration = Duration::from_secs(15);
+/// It says that it waits from then on.
+const LATE: Duration = Duration::from_secs(1);
 /// How long everything may take to be there.
 const READY_WITHIN: Duration = Duration::from_secs(30);
 
@@ -70,6 +72,8 @@ struct Dev {
     data: PathBuf,
     /// Where the server listens, or is to listen.
     address: SocketAddr,
+    /// Whether a server of our own has ever been there: what it wrote is ours to remove.
+    had_server: bool,
     children: Vec<(Role, Child)>,
 }
 
@@ -80,7 +84,7 @@ impl Dev {
         let mut ended = signal(SignalKind::terminate()).context("cannot take signals")?;
         remote::directory(&args.data)?;
         let data = fs::canonicalize(&args.data).context("the data directory cannot be found")?;
-        let mut dev = Self { data, address: args.listen, children: Vec::new() };
+        let mut dev = Self { data, address: args.listen, had_server: false, children: Vec::new() };
         let told = async {
             tokio::select! {
                 _ = interrupted.recv() => {}
@@ -111,8 +115,11 @@ impl Dev {
             self.children.push((Role::Worker(number), worker));
         }
         let mut client = self.client();
-        self.ready(&mut client, workers).await?;
+        let status = self.ready(&mut client, workers).await?;
         self.welcome(began.elapsed());
+        if let Some(why) = status.starts_nothing {
+            out::warning(&why);
+        }
         if let Some(specs) = specs {
             let path = "/v1/namespaces/default/apply";
             let applied: Applied =
@@ -128,13 +135,20 @@ impl Dev {
     }
 
     /// Waits until all workers take work.
-    async fn ready(&mut self, client: &mut Client, workers: u32) -> anyhow::Result<()> {
+    async fn ready(&mut self, client: &mut Client, workers: u32) -> anyhow::Result<Status> {
         let until = Instant::now() + READY_WITHIN;
+        let progress = out::Progress::new();
         loop {
+            // Usually it is there before anybody could read this.
+            if until - Instant::now() < READY_WITHIN - LATE {
+                progress.spin("waits for the workers");
+            }
             if let Ok(status) = client.get::<Status>("/v1/status").await {
                 let healthy = status.workers.get("healthy").copied().unwrap_or(0);
-                if status.takes_work && healthy >= workers as usize {
-                    return Ok(());
+                // After a restore nothing may be started for long: then that is what there is to say.
+                let is_ready = status.takes_work || status.starts_nothing.is_some();
+                if is_ready && healthy >= workers as usize {
+                    return Ok(status);
                 }
             }
             if Instant::now() > until {
@@ -170,6 +184,7 @@ impl Dev {
     async fn start_server(&mut self) -> anyhow::Result<()> {
         let (server, address) = child::server(&self.data, self.address).await?;
         self.address = address;
+        self.had_server = true;
         self.children.push((Role::Server, server));
         Ok(())
     }
@@ -247,6 +262,9 @@ impl Dev {
                 }
             }
         }
-        drop(fs::remove_file(self.data.join(remote::ADDRESS)));
+        // Another `dev` may have this directory, and its server wrote it then.
+        if self.had_server {
+            drop(fs::remove_file(self.data.join(remote::ADDRESS)));
+        }
     }
 }

@@ -5,6 +5,18 @@ use std::fmt;
 
 use sterna_store::OpenError;
 
+/// The same, for people; docs/cli.md says more.
+pub(crate) const TABLE: &str = "\
+Exit codes:
+  0   done
+  1   not done: the message says why
+  64  the command line is wrong
+  65  what was given to it is wrong: a spec, a pattern
+  69  no server, or no store, is reached
+  75  not now: try again
+  77  not allowed: look at the token, or at permissions
+`sterna run` exits as its command did: with its code, or with 128 and the number of the signal.";
+
 /// Wrong usage.
 pub(crate) const USAGE: u8 = 64;
 /// A pattern or a spec that is refused.

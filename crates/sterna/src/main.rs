@@ -10,7 +10,10 @@ mod clock;
 mod cron;
 mod dev;
 mod exit;
+#[cfg(all(test, feature = "etcd", feature = "postgres"))]
+mod help;
 mod out;
+mod patience;
 mod remote;
 mod run;
 mod server;
@@ -22,7 +25,7 @@ mod until_eof;
 mod verbs;
 mod worker;
 
-use std::{io, process::ExitCode};
+use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, error::ErrorKind};
 
@@ -33,7 +36,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// Runs work on a fleet of machines: nothing runs twice, and nothing is forgotten.
 #[derive(Debug, Parser)]
-#[command(name = "sterna", version, arg_required_else_help = true)]
+#[command(name = "sterna", version, arg_required_else_help = true, after_help = exit::TABLE)]
 struct Args {
     #[command(subcommand)]
     command: Command,
@@ -63,6 +66,7 @@ enum Command {
     Undrain(verbs::WorkerArgs),
     /// Say that nothing runs any more on the machine of a worker; said wrongly, work may run twice
     DeclareDead(verbs::WorkerArgs),
+    DeclareComplete(verbs::CompleteArgs),
     /// Take a worker that is gone, and has nothing, off the list
     Forget(verbs::WorkerArgs),
     Server(server::Args),
@@ -107,6 +111,7 @@ fn main() -> ExitCode {
         Command::Drain(args) => verbs::drain(args),
         Command::Undrain(args) => verbs::of_worker(args, WorkerVerb::Undrain),
         Command::DeclareDead(args) => verbs::of_worker(args, WorkerVerb::DeclareDead),
+        Command::DeclareComplete(args) => verbs::declare_complete(args),
         Command::Forget(args) => verbs::of_worker(args, WorkerVerb::Forget),
         Command::Server(args) => server::run(args),
         Command::Worker(args) => worker::run(args),
@@ -114,10 +119,7 @@ fn main() -> ExitCode {
         Command::Store(args) => store::run(args),
         Command::Sim(args) => sim::run(args),
         Command::Bench(args) => bench::run(args),
-        Command::Completions(args) => {
-            clap_complete::generate(args.shell, &mut Args::command(), "sterna", &mut io::stdout());
-            Ok(())
-        }
+        Command::Completions(args) => completions(&args),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
@@ -128,10 +130,22 @@ fn main() -> ExitCode {
     }
 }
 
+/// The whole script first, then its writing: who reads only its beginning has seen enough.
+fn completions(args: &CompletionsArgs) -> anyhow::Result<()> {
+    let mut script = Vec::new();
+    clap_complete::generate(args.shell, &mut Args::command(), "sterna", &mut script);
+    out::answer(String::from_utf8_lossy(&script).trim_end())?;
+    Ok(())
+}
+
 /// Help and version are answers; anything else is a mistake on the command line.
 fn usage(error: &clap::Error) -> ExitCode {
     // Nothing is left to do if even this cannot be written.
-    drop(error.print());
+    drop(out::usage(error));
+    let is_run = std::env::args_os().nth(1).is_some_and(|command| command == "run");
+    if error.kind() == ErrorKind::UnknownArgument && is_run {
+        out::note("\nThe command comes after two dashes: sterna run -- echo hello");
+    }
     let is_answer = matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
     if is_answer { ExitCode::SUCCESS } else { ExitCode::from(exit::USAGE) }
 }

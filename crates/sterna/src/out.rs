@@ -1,8 +1,18 @@
-//! The two streams: stdout is data, stderr is talk.
+//! The two streams: stdout is data, stderr is talk. Colours and lines that overwrite themselves are for
+//! terminals alone.
 
-use std::io::{self, IsTerminal, Write};
+use std::{
+    borrow::Cow,
+    env,
+    io::{self, IsTerminal, Write},
+    sync::{Mutex, PoisonError},
+    time::{Duration, Instant},
+};
 
 use anyhow::Context;
+use clap::builder::StyledStr;
+
+use crate::clock;
 
 /// Whether somebody still listens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -10,6 +20,60 @@ pub(crate) enum Heard {
     Yes,
     /// Whoever closed the stream has seen enough.
     NoMore,
+}
+
+/// Whether a stream is painted: a terminal is, unless `NO_COLOR` is set or it can do nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Paint {
+    Coloured,
+    Plain,
+}
+
+impl Paint {
+    pub(crate) fn of(stream: &impl IsTerminal) -> Self {
+        let is_unwanted = env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+        if stream.is_terminal() && !is_unwanted && !is_dumb() { Self::Coloured } else { Self::Plain }
+    }
+
+    fn by(self, code: &str, text: &str) -> String {
+        match self {
+            Self::Coloured => format!("\x1b[{code}m{text}\x1b[0m"),
+            Self::Plain => text.to_owned(),
+        }
+    }
+
+    pub(crate) fn bold(self, text: &str) -> String {
+        self.by("1", text)
+    }
+
+    fn red(self, text: &str) -> String {
+        self.by("1;31", text)
+    }
+
+    fn yellow(self, text: &str) -> String {
+        self.by("1;33", text)
+    }
+}
+
+/// Whether the terminal says of itself that it can only write.
+fn is_dumb() -> bool {
+    env::var_os("TERM").is_some_and(|term| term == "dumb")
+}
+
+/// Prints help, or what is wrong with a command line, painted by our rules: clap has others and
+/// paints even a dumb terminal where `CI` is set.
+///
+/// # Errors
+/// If it cannot be written.
+pub(crate) fn usage(error: &clap::Error) -> io::Result<()> {
+    fn write(mut stream: impl Write + IsTerminal, text: &StyledStr) -> io::Result<()> {
+        match Paint::of(&stream) {
+            Paint::Coloured => write!(stream, "{}", text.ansi()),
+            Paint::Plain => write!(stream, "{text}"),
+        }
+    }
+    let text = error.render();
+    if error.use_stderr() { write(io::stderr(), &text) } else { write(io::stdout(), &text) }
 }
 
 /// Prints a part of the answer.
@@ -33,13 +97,12 @@ pub(crate) fn error(error: &anyhow::Error) {
     let mut text = if text.starts_with("error") || text.starts_with('\u{1b}') {
         text
     } else {
-        format!("error: {text}")
+        format!("{} {text}", Paint::of(&io::stderr()).red("error:"))
     };
     for cause in error.chain().skip(1) {
         text += &format!("\n  because: {cause}");
     }
-    // Nothing is left to do if even this cannot be written.
-    drop(writeln!(io::stderr(), "{text}"));
+    note(&text);
 }
 
 /// Says something to people, beside the answer.
@@ -50,31 +113,86 @@ pub(crate) fn note(text: &str) {
 
 /// Says what the user should know beside the answer.
 pub(crate) fn warning(text: &str) {
-    // Nothing is left to do if it cannot be written.
-    drop(writeln!(io::stderr(), "warning: {text}"));
+    note(&format!("{} {text}", Paint::of(&io::stderr()).yellow("warning:")));
 }
 
-/// A line that says how far long work has come; only on a terminal, where it overwrites itself.
+/// How often a line is written where lines cannot overwrite themselves.
+const LINE_EVERY: Duration = Duration::from_secs(10);
+/// How often a spinner turns.
+pub(crate) const TURN: Duration = Duration::from_millis(100);
+
+/// How far long work has come: on a terminal a line that overwrites itself, elsewhere a plain line now
+/// and then.
 #[derive(Debug)]
 pub(crate) struct Progress {
-    is_shown: bool,
+    is_terminal: bool,
+    began: Instant,
+    /// When a plain line was written last, and whether something stands on the terminal.
+    state: Mutex<(Instant, bool)>,
 }
 
 impl Progress {
     pub(crate) fn new() -> Self {
-        Self { is_shown: io::stderr().is_terminal() }
+        let began = clock::instant();
+        let is_terminal = io::stderr().is_terminal() && !is_dumb();
+        Self { is_terminal, began, state: Mutex::new((began, false)) }
     }
 
+    /// Says how far it has come.
     pub(crate) fn say(&self, text: &str) {
-        if self.is_shown {
-            // Progress that cannot be shown is no reason to stop.
-            drop(write!(io::stderr(), "\r\x1b[2K{text}"));
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        // Progress that cannot be shown is no reason to stop.
+        if self.is_terminal {
+            state.1 = true;
+            drop(write!(io::stderr(), "\r\x1b[2K{}", fitting(text)));
+        } else if state.0.elapsed() >= LINE_EVERY {
+            state.0 = clock::instant();
+            drop(writeln!(io::stderr(), "{text}"));
+        }
+    }
+
+    /// The same, with a sign that turns on a terminal, and for how long it has been so.
+    pub(crate) fn spin(&self, text: &str) {
+        const SIGNS: [char; 10] = ['⠋', '⠙', '⠹', '⠸', '⠼', '⠴', '⠦', '⠧', '⠇', '⠏'];
+        let took = self.began.elapsed();
+        let turn = usize::try_from(took.as_millis() / TURN.as_millis()).unwrap_or(0);
+        let sign = SIGNS.get(turn % SIGNS.len()).copied().unwrap_or(' ');
+        let seconds = took.as_secs();
+        if self.is_terminal {
+            self.say(&format!("{sign} {text} ({seconds} s)"));
+        } else {
+            self.say(&format!("{text} ({seconds} s)"));
+        }
+    }
+
+    /// Takes the line off the terminal.
+    pub(crate) fn clear(&self) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if std::mem::take(&mut state.1) {
+            drop(write!(io::stderr(), "\r\x1b[2K"));
         }
     }
 }
 
 impl Drop for Progress {
     fn drop(&mut self) {
-        self.say("");
+        self.clear();
     }
+}
+
+/// How much of how much, drawn.
+pub(crate) fn bar(done: u64, all: u64) -> String {
+    const WIDTH: u64 = 30;
+    let filled = done.min(all) * WIDTH / all.max(1);
+    (0..WIDTH).map(|at| if at < filled { '█' } else { '░' }).collect()
+}
+
+/// What fits into one line of the terminal: a longer one could not be overwritten.
+fn fitting(text: &str) -> Cow<'_, str> {
+    let room = rustix::termios::tcgetwinsize(io::stderr()).map_or(0, |size| size.ws_col);
+    let room = usize::from(room);
+    if room == 0 || text.chars().count() < room {
+        return text.into();
+    }
+    text.chars().take(room.saturating_sub(2)).chain(['…']).collect::<String>().into()
 }

@@ -47,9 +47,19 @@ impl Remote {
             "no server is named, and no `sterna dev` has run here: use --server HOST:PORT or \
              STERNA_SERVER, or start `sterna dev`",
         );
+        let server = server.and_then(|server| address(&server));
         let server = server.map_err(exit::coded(exit::USAGE))?;
-        let token = token().or_else(|| of_dev(sterna_server::TOKEN_FILE)).unwrap_or_default();
+        self.namespace()?;
+        // The token of a `dev` is for that `dev` alone.
+        let is_dev = of_dev(ADDRESS).is_some_and(|address| address == server);
+        let of_dev = || is_dev.then(|| of_dev(sterna_server::TOKEN_FILE)).flatten();
+        let token = token()?.or_else(of_dev).unwrap_or_default();
         Ok(Client::new(server, token))
+    }
+
+    /// Whether no server is named, and so the one of `dev` is asked.
+    pub(crate) const fn is_of_dev(&self) -> bool {
+        self.server.is_none()
     }
 
     /// Where names hold.
@@ -64,12 +74,30 @@ impl Remote {
     }
 }
 
-fn token() -> Option<String> {
-    if let Ok(token) = env::var("STERNA_TOKEN") {
-        return Some(token);
+/// Where a server is, out of how it was named.
+fn address(given: &str) -> anyhow::Result<String> {
+    let bare = given.strip_prefix("http://").unwrap_or(given);
+    let bare = bare.strip_suffix('/').unwrap_or(bare);
+    if given.starts_with("https://") {
+        anyhow::bail!("{given}: there is no TLS yet; write HOST:PORT");
     }
-    let text = fs::read_to_string(env::var_os("STERNA_TOKEN_FILE")?).ok()?;
-    Some(text.trim().to_owned())
+    let is_address = bare.rsplit_once(':').is_some_and(|(host, port)| {
+        !host.is_empty() && !host.contains(['/', '@', '?', '#', ' ']) && port.parse::<u16>().is_ok()
+    });
+    if !is_address {
+        anyhow::bail!("{given:?} names no server; write HOST:PORT, such as 127.0.0.1:7411");
+    }
+    Ok(bare.to_owned())
+}
+
+fn token() -> anyhow::Result<Option<String>> {
+    if let Ok(token) = env::var("STERNA_TOKEN") {
+        return Ok(Some(token));
+    }
+    let Some(path) = env::var_os("STERNA_TOKEN_FILE").map(PathBuf::from) else { return Ok(None) };
+    let text = fs::read_to_string(&path);
+    let text = text.with_context(|| format!("STERNA_TOKEN_FILE: cannot read {}", path.display()));
+    Ok(Some(text.map_err(exit::coded(exit::DENIED))?.trim().to_owned()))
 }
 
 /// The directory of the `dev` that runs, or ran, here or above.
@@ -83,7 +111,7 @@ pub(crate) fn failed(error: ClientError) -> anyhow::Error {
     let code = match &error {
         ClientError::Refused(refused) => refused.code.exit_code(),
         ClientError::Unreachable { .. } | ClientError::NoServer { .. } => exit::UNREACHABLE,
-        ClientError::Broken { .. } => exit::TRY_AGAIN,
+        ClientError::Broken { .. } | ClientError::Silent { .. } => exit::TRY_AGAIN,
     };
     let error = match error {
         ClientError::Refused(refused) => refusal(&refused),
@@ -91,7 +119,9 @@ pub(crate) fn failed(error: ClientError) -> anyhow::Error {
             let remedy = "start one with `sterna dev`, or name another by --server";
             anyhow::Error::new(error).context(format!("no server to ask; {remedy}"))
         }
-        other @ (ClientError::Broken { .. } | ClientError::NoServer { .. }) => other.into(),
+        other @ (ClientError::Broken { .. }
+        | ClientError::Silent { .. }
+        | ClientError::NoServer { .. }) => other.into(),
     };
     exit::coded(code)(error)
 }
@@ -170,5 +200,9 @@ pub(crate) fn wait<T>(future: impl Future<Output = anyhow::Result<T>>) -> anyhow
 
 /// A directory that is made if it is not there.
 pub(crate) fn directory(path: &Path) -> anyhow::Result<()> {
-    fs::create_dir_all(path).with_context(|| format!("cannot make {}", path.display()))
+    let made = fs::create_dir_all(path);
+    let is_denied =
+        made.as_ref().is_err_and(|error| error.kind() == std::io::ErrorKind::PermissionDenied);
+    let made = made.with_context(|| format!("cannot make {}", path.display()));
+    if is_denied { made.map_err(exit::coded(exit::DENIED)) } else { made }
 }

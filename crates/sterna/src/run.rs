@@ -2,20 +2,23 @@
 
 use std::{
     collections::BTreeMap,
-    io::{self, IsTerminal, Write},
+    io::{self, Write},
+    time::Duration,
 };
 
 use anyhow::Context;
 use serde_json::{Value, json};
 use sterna_api::{
     client::{Client, ClientError},
-    rest::{Code, CreateTask, LogLine, TaskView},
+    rest::{CreateTask, Explained, LogLine, TaskView},
+    spec::{Source, read},
 };
-use sterna_model::{TaskIncarnation, WallTime};
+use sterna_model::{Name, TaskIncarnation, WallTime};
 use sterna_store::machine::random;
 
 use crate::{
     clock, exit, out,
+    patience::Patience,
     remote::{Remote, failed, wait},
 };
 
@@ -62,6 +65,32 @@ fn variable(text: &str) -> Result<(String, String), String> {
 }
 
 impl Args {
+    /// What is wrong with its options, by their names: what is sent has no line that anybody wrote.
+    fn check(&self, name: &str) -> anyhow::Result<()> {
+        let named = Name::new(name).map_err(|error| anyhow::anyhow!("--name: {error}"));
+        named.map_err(exit::coded(exit::USAGE))?;
+        let text = json!({ "version": 1, "task": { name: self.spec() } }).to_string();
+        let Err(problems) = read(&[Source { name: "request.json", text: &text }]) else {
+            return Ok(());
+        };
+        let inside = format!("task.{name}.");
+        let lines: Vec<_> = problems
+            .iter()
+            .map(|problem| {
+                let place = problem.place.strip_prefix(&inside).unwrap_or(&problem.place);
+                let field = place.split(['.', '[']).next().unwrap_or(place);
+                let option = match field {
+                    "run" => "COMMAND".to_owned(),
+                    "tags" => "--tag".to_owned(),
+                    "env" => format!("--{}", place.replacen('.', " ", 1)),
+                    other => format!("--{other}"),
+                };
+                format!("{option}: {}: {}", problem.reason, problem.remedy)
+            })
+            .collect();
+        Err(exit::coded(exit::SPEC)(anyhow::anyhow!("{}", lines.join("\n       "))))
+    }
+
     fn spec(&self) -> Value {
         let mut spec = json!({ "run": self.command });
         let mut set = |name: &str, value: Option<Value>| {
@@ -85,6 +114,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
     wait(async {
         let mut client = args.remote.client()?;
         let name = args.name.clone().unwrap_or_else(fresh_name);
+        args.check(&name)?;
         let incarnation = TaskIncarnation::from_parts(clock::wall_time(), random());
         let asked = CreateTask {
             name: name.clone(),
@@ -97,12 +127,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
             out::answer(&answer)?;
             return Ok(());
         }
-        let stays_quiet = args.json;
-        if made.phase == "pending" && io::stderr().is_terminal() {
-            out::note(&format!("{name} waits for a worker; see `sterna why {name}`"));
-        }
-        follow(&mut client, &args.remote, &name, stays_quiet).await?;
-        let task = ended(&mut client, &args.remote, &name).await?;
+        let task = watch(&mut client, &args, &made).await?;
         if args.json {
             out::answer(&pretty(&task)?)?;
         }
@@ -116,38 +141,125 @@ async fn create(
     remote: &Remote,
     asked: &CreateTask,
 ) -> anyhow::Result<TaskView> {
-    let path = remote.path("tasks");
-    for _ in 0..3 {
+    let (path, mut patience) = (remote.path("tasks"), Patience::default());
+    let mut is_there = remote.is_of_dev();
+    loop {
         match client.call(http::Method::POST, &path, Some(asked)).await {
-            Err(ClientError::Broken { .. }) => {}
-            other => return other.map_err(failed),
+            Ok(made) => return Ok(made),
+            // Where none was named that is there, there is none to wait for.
+            Err(error @ ClientError::Unreachable { .. }) if !is_there => return Err(failed(error)),
+            Err(error) => {
+                is_there = true;
+                patience.bear(error).await?;
+            }
         }
     }
-    client.call(http::Method::POST, &path, Some(asked)).await.map_err(failed)
 }
 
-/// Writes what it writes, until it is over.
-async fn follow(
-    client: &mut Client,
-    remote: &Remote,
-    name: &str,
-    stays_quiet: bool,
-) -> anyhow::Result<()> {
-    let path = remote.path(&format!("tasks/{name}/logs?follow=true"));
-    let mut lines = client.lines(&path).await.map_err(failed)?;
-    while let Some(line) = lines.next().await.map_err(failed)? {
-        let Ok(line) = serde_json::from_slice::<LogLine>(&line) else {
-            let said: Value = serde_json::from_slice(&line).unwrap_or_default();
-            if let Some(why) = said["error"]["message"].as_str() {
-                out::warning(&format!("its output cannot be read: {why}"));
+/// Follows a task to its end, however often the server is away meanwhile.
+async fn watch(client: &mut Client, args: &Args, made: &TaskView) -> anyhow::Result<TaskView> {
+    let (progress, mut patience) = (out::Progress::new(), Patience::default());
+    let mut output = Output { after: String::new(), stays_quiet: args.json };
+    let path = args.remote.path(&format!("tasks/{}", made.name));
+    let pending = pending(&args.remote, made, &progress);
+    let work = async {
+        loop {
+            let task = match output.follow(client, &path, &progress, &mut patience).await? {
+                Ok(()) => ended(client, &path, &mut patience).await,
+                Err(error) => Err(error),
+            };
+            match task {
+                Ok(task) => return Ok(task),
+                // The server was away for a moment; the task was not.
+                Err(error) => {
+                    progress.clear();
+                    patience.bear(error).await?;
+                }
             }
-            continue;
+        }
+    };
+    tokio::pin!(work);
+    tokio::select! {
+        task = &mut work => task,
+        // It has begun, and says itself how it goes.
+        () = pending => work.await,
+    }
+}
+
+/// How often it is asked what a task waits for.
+const ASK_EVERY: Duration = Duration::from_secs(1);
+
+/// Shows what a task waits for, as long as no worker has it.
+async fn pending(remote: &Remote, made: &TaskView, progress: &out::Progress) {
+    if made.phase != "pending" {
+        return;
+    }
+    let Ok(mut client) = remote.client() else { return };
+    let path = remote.path(&format!("tasks/{}/why", made.name));
+    let (mut text, mut asked) = ("no worker has it yet".to_owned(), None);
+    loop {
+        if asked.is_none_or(|at: std::time::Instant| at.elapsed() >= ASK_EVERY) {
+            asked = Some(clock::instant());
+            match client.get::<Explained>(&path).await {
+                Ok(why) if why.is_well || why.rule == "over" => break,
+                Ok(why) => text = why.text,
+                // Whoever follows its output says what is wrong.
+                Err(_) => {}
+            }
+        }
+        progress.spin(&format!("{} waits: {text}", made.name));
+        tokio::time::sleep(out::TURN).await;
+    }
+    progress.clear();
+}
+
+/// What a task writes, as far as it was shown.
+struct Output {
+    /// Where to go on.
+    after: String,
+    stays_quiet: bool,
+}
+
+impl Output {
+    /// Writes what it writes, until it is over; or says why no more of it comes.
+    async fn follow(
+        &mut self,
+        client: &mut Client,
+        task: &str,
+        progress: &out::Progress,
+        patience: &mut Patience,
+    ) -> anyhow::Result<Result<(), ClientError>> {
+        let path = format!("{task}/logs?follow=true&after={}", self.after);
+        let mut lines = match client.lines(&path).await {
+            Ok(lines) => lines,
+            Err(error) => return Ok(Err(error)),
         };
-        if !stays_quiet {
-            write(&line)?;
+        patience.heard();
+        loop {
+            let line = match lines.next().await {
+                Ok(Some(line)) => line,
+                Ok(None) => return Ok(Ok(())),
+                Err(error) => return Ok(Err(error)),
+            };
+            let Ok(line) = serde_json::from_slice::<LogLine>(&line) else {
+                let said: Value = serde_json::from_slice(&line).unwrap_or_default();
+                if let Some(why) = said["error"]["message"].as_str() {
+                    out::warning(&format!("its output cannot be read: {why}"));
+                }
+                continue;
+            };
+            if !self.stays_quiet {
+                progress.clear();
+                write(&line)?;
+            }
+            self.after = after(&line);
         }
     }
-    Ok(())
+}
+
+/// The place after a line.
+pub(crate) fn after(line: &LogLine) -> String {
+    format!("{}:{}", line.run, line.line + 1)
 }
 
 /// Writes a line where its run wrote it to.
@@ -178,18 +290,17 @@ pub(crate) fn unhex(digits: &str) -> Vec<u8> {
 }
 
 /// Waits for the record of its end.
-async fn ended(client: &mut Client, remote: &Remote, name: &str) -> anyhow::Result<TaskView> {
-    let path = remote.path(&format!("tasks/{name}?wait_s=60"));
+async fn ended(
+    client: &mut Client,
+    task: &str,
+    patience: &mut Patience,
+) -> Result<TaskView, ClientError> {
+    let path = format!("{task}?wait_s=20");
     loop {
-        match client.get::<TaskView>(&path).await {
-            Ok(task) if task.end.is_some() => return Ok(task),
-            Ok(_) => {}
-            // The server was away for a moment; the task was not.
-            Err(ClientError::Broken { .. }) => {}
-            Err(error) if error.code() == Some(Code::NotReady) => {
-                tokio::time::sleep(std::time::Duration::from_millis(200)).await;
-            }
-            Err(error) => return Err(failed(error)),
+        let task = client.get::<TaskView>(&path).await?;
+        patience.heard();
+        if task.end.is_some() {
+            return Ok(task);
         }
     }
 }

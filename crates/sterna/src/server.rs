@@ -10,7 +10,8 @@ use std::{
 
 use anyhow::Context;
 use rustix::process::{Resource, getrlimit, setrlimit};
-use sterna_server::{Config, Server};
+use sterna_model::Span;
+use sterna_server::{Config, Retention, Server, ServerError};
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::{clock, exit, remote, until_eof};
@@ -30,6 +31,13 @@ pub(crate) struct Args {
     /// Make a new cluster if the store is empty and none was seen here
     #[arg(long)]
     make: bool,
+    /// How long the record of a task stays after its end
+    #[arg(long, value_name = "TIME", default_value = "7d")]
+    keep_tasks: Span,
+    /// How long its name stays taken after that; said too short, a creation that somebody repeats late
+    /// makes a second task
+    #[arg(long, value_name = "TIME", default_value = "7d")]
+    caution_keep_names: Span,
     /// End when standard input ends, and say on standard output when it can be asked
     #[arg(long, hide = true)]
     until_eof: bool,
@@ -57,9 +65,10 @@ async fn serve(args: Args) -> anyhow::Result<()> {
         say(&format!("warning: {warning}"));
     }
     let data = args.data.clone();
-    let config = Config { store, listen: args.listen, data, makes_cluster: args.make };
+    let retention = Retention { tasks: args.keep_tasks, names: args.caution_keep_names };
+    let config = Config { store, listen: args.listen, data, makes_cluster: args.make, retention };
     let server = Server::start(config, Arc::new(say)).await;
-    let mut server = server.map_err(|error| exit::coded(1)(error.into()))?;
+    let mut server = server.map_err(|error| exit::coded(code(&error))(error.into()))?;
     let address = server.address();
     let file = args.data.join(remote::ADDRESS);
     let told = fs::write(&file, format!("{address}\n"));
@@ -83,6 +92,23 @@ async fn serve(args: Args) -> anyhow::Result<()> {
     }
     say("ends");
     Ok(server.stop().await?)
+}
+
+/// What to look at: the command line, permissions, or the message.
+fn code(error: &ServerError) -> u8 {
+    if let ServerError::Remote { .. } = error {
+        return exit::USAGE;
+    }
+    let ServerError::Listen { source, .. } = error else { return 1 };
+    let kind = source.kind();
+    if kind == io::ErrorKind::PermissionDenied {
+        exit::DENIED
+    } else if kind == io::ErrorKind::AddrInUse {
+        // Somebody else may end.
+        exit::TRY_AGAIN
+    } else {
+        exit::USAGE
+    }
 }
 
 /// A line about what the server does.

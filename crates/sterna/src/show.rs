@@ -3,13 +3,17 @@
 use std::io::{self, Write};
 
 use anyhow::Context;
-use sterna_api::rest::{
-    EventView, Explained, InstanceView, LogLine, Page, ServiceView, Status, TaskView, WorkerView,
+use sterna_api::{
+    client::Client,
+    rest::{
+        EventView, Explained, InstanceView, LogLine, ServiceView, Status, TaskView, WorkerView,
+    },
 };
 use sterna_model::{Kind, Target, Work};
 
 use crate::{
     out,
+    patience::Patience,
     remote::{Remote, all, failed, resolve, wait},
     run::{age, pretty, unhex},
     table::Table,
@@ -61,8 +65,7 @@ pub(crate) fn ls(args: LsArgs) -> anyhow::Result<()> {
             let mut instances = Vec::new();
             for service in all::<ServiceView>(&mut client, &remote.path("services")).await? {
                 let path = remote.path(&format!("services/{}/instances", service.name));
-                instances
-                    .extend(client.get::<Page<InstanceView>>(&path).await.map_err(failed)?.items);
+                instances.extend(all::<InstanceView>(&mut client, &path).await?);
             }
             json.insert("instances".to_owned(), serde_json::to_value(&instances)?);
             let mut table = Table::new(&["INSTANCE", "PHASE", "SINCE", "CRASHES", "WORKER"]);
@@ -156,7 +159,10 @@ pub(crate) fn status(args: StatusArgs) -> anyhow::Result<()> {
         if status.takes_work {
             return Ok(());
         }
-        let error = anyhow::anyhow!("no worker takes work yet; see `sterna ls workers`");
+        let error = match &status.starts_nothing {
+            Some(why) => anyhow::anyhow!("{why}"),
+            None => anyhow::anyhow!("no worker takes work yet; see `sterna ls workers`"),
+        };
         Err(crate::exit::coded(crate::exit::TRY_AGAIN)(error))
     })
 }
@@ -184,6 +190,13 @@ fn status_text(status: &Status) -> String {
             None => "until it is back, or `sterna declare-dead` says that it is gone".to_owned(),
         };
         lines.push(format!("waits     for worker {}, {long}", awaited.worker));
+    }
+    if status.is_recovered {
+        lines.push(
+            "restored  the store was; when `sterna ls workers` has every worker that there was, say \
+             `sterna declare-complete`"
+                .to_owned(),
+        );
     }
     lines.extend(status.warnings.iter().map(|warning| format!("warning   {warning}")));
     lines.join("\n")
@@ -293,19 +306,12 @@ pub(crate) fn logs(args: LogsArgs) -> anyhow::Result<()> {
             }
             // From there on, forward.
             if let Some(line) = page.lines.first() {
-                after = format!("{}:{}", line.run, line.line + 1);
+                after = crate::run::after(line);
             }
         }
         if args.follow {
-            let path = format!("{path}?follow=true&after={after}{query}");
-            let mut lines = client.lines(&path).await.map_err(failed)?;
-            while let Some(line) = lines.next().await.map_err(failed)? {
-                match serde_json::from_slice(&line) {
-                    Ok(line) => print(&args, &line)?,
-                    Err(_) => out::warning(&String::from_utf8_lossy(&line)),
-                }
-            }
-            return Ok(());
+            let path = format!("{path}?follow=true{query}");
+            return follow(&mut client, &args, &path, after).await;
         }
         loop {
             let path = format!("{path}?after={after}{query}");
@@ -319,6 +325,36 @@ pub(crate) fn logs(args: LogsArgs) -> anyhow::Result<()> {
             }
         }
     })
+}
+
+/// Shows lines as they come, until no more will; goes on where it was when the server is back.
+async fn follow(
+    client: &mut Client,
+    args: &LogsArgs,
+    path: &str,
+    mut after: String,
+) -> anyhow::Result<()> {
+    let mut patience = Patience::default();
+    loop {
+        let error = match client.lines(&format!("{path}&after={after}")).await {
+            Ok(mut lines) => loop {
+                patience.heard();
+                match lines.next().await {
+                    Ok(Some(line)) => match serde_json::from_slice(&line) {
+                        Ok(line) => {
+                            print(args, &line)?;
+                            after = crate::run::after(&line);
+                        }
+                        Err(_) => out::warning(&String::from_utf8_lossy(&line)),
+                    },
+                    Ok(None) => return Ok(()),
+                    Err(error) => break error,
+                }
+            },
+            Err(error) => error,
+        };
+        patience.bear(error).await?;
+    }
 }
 
 fn print(args: &LogsArgs, line: &LogLine) -> anyhow::Result<()> {
@@ -379,33 +415,54 @@ pub(crate) struct EventsArgs {
 pub(crate) fn events(args: EventsArgs) -> anyhow::Result<()> {
     wait(async {
         let mut client = args.remote.client()?;
-        let mut path = format!("/v1/events?after={}", args.after.as_deref().unwrap_or("0"));
+        let mut after = args.after.clone().unwrap_or_else(|| "0".to_owned());
+        let mut query = String::new();
         for (name, value) in [("key", &args.key), ("kind", &args.kind)] {
             if let Some(value) = value {
-                path += &format!("&{name}={}", escaped(value));
+                query += &format!("&{name}={}", escaped(value));
             }
         }
         if !args.follow {
-            path += "&until_now=true";
+            query += "&until_now=true";
         }
-        let mut lines = client.lines(&path).await.map_err(failed)?;
-        while let Some(line) = lines.next().await.map_err(failed)? {
-            let Some(data) = line.strip_prefix(b"data: ") else { continue };
-            let text = match serde_json::from_slice::<EventView>(data) {
-                Ok(_) if args.json => String::from_utf8_lossy(data).into_owned(),
-                Ok(event) => event_text(&event),
-                Err(_) => {
-                    let said = String::from_utf8_lossy(data);
-                    out::warning(&format!("this reader was too slow; go on from {said}"));
-                    continue;
-                }
+        let mut patience = Patience::default();
+        loop {
+            let path = format!("/v1/events?after={}{query}", escaped(&after));
+            let error = match client.lines(&path).await {
+                Ok(mut lines) => loop {
+                    patience.heard();
+                    match lines.next().await {
+                        Ok(Some(line)) => {
+                            if show_event(&args, &line, &mut after)? == out::Heard::NoMore {
+                                return Ok(());
+                            }
+                        }
+                        Ok(None) => return Ok(()),
+                        Err(error) => break error,
+                    }
+                },
+                Err(error) => error,
             };
-            if out::answer(&text)? == out::Heard::NoMore {
-                return Ok(());
+            if !args.follow {
+                return Err(failed(error));
             }
+            patience.bear(error).await?;
         }
-        Ok(())
     })
+}
+
+/// Shows an event, if a line holds one, and keeps its id to go on from.
+fn show_event(args: &EventsArgs, line: &[u8], after: &mut String) -> anyhow::Result<out::Heard> {
+    let Some(data) = line.strip_prefix(b"data: ") else { return Ok(out::Heard::Yes) };
+    let Ok(event) = serde_json::from_slice::<EventView>(data) else {
+        let said = String::from_utf8_lossy(data);
+        out::warning(&format!("this reader was too slow; go on from {said}"));
+        return Ok(out::Heard::Yes);
+    };
+    let text =
+        if args.json { String::from_utf8_lossy(data).into_owned() } else { event_text(&event) };
+    *after = event.id;
+    out::answer(&text)
 }
 
 fn event_text(event: &EventView) -> String {

@@ -163,9 +163,7 @@ fn many(args: &Args, options: &Options) -> anyhow::Result<()> {
 }
 
 fn bar(done: u64, seeds: u64, failed: usize, took: Duration) -> String {
-    const WIDTH: u64 = 30;
-    let filled = done * WIDTH / seeds.max(1);
-    let bar: String = (0..WIDTH).map(|at| if at < filled { '█' } else { '░' }).collect();
+    let bar = out::bar(done, seeds);
     let left = took.as_secs_f64() / done.max(1) as f64 * seeds.saturating_sub(done) as f64;
     let failed = if failed == 0 { String::new() } else { format!(", {failed} broke a promise") };
     format!("{bar} {done} of {seeds} seeds, {left:.0} s left{failed}")

@@ -1,9 +1,15 @@
 //! `sterna cancel`, `stop`, `kill`, `delete`, `drain`, `undrain`, `declare-dead` and `forget`.
 
+use std::time::Duration;
+
+use anyhow::Context;
 use http::Method;
 use serde_json::json;
-use sterna_api::rest::{Done, ForecastView};
-use sterna_model::{Kind, Span, Target, Work};
+use sterna_api::{
+    client::Client,
+    rest::{Done, ForecastView, WorkerView},
+};
+use sterna_model::{Kind, Lock, Name, Span, Target, Work};
 
 use crate::{
     exit, out,
@@ -97,6 +103,47 @@ pub(crate) struct WorkerArgs {
     remote: Remote,
 }
 
+impl WorkerArgs {
+    fn path(&self) -> anyhow::Result<String> {
+        if self.worker.parse::<Lock>().is_err() {
+            let named = Name::new(&self.worker).context("neither the name of a worker nor a lock");
+            named.map_err(exit::coded(exit::USAGE))?;
+        }
+        Ok(format!("/v1/workers/{}", self.worker))
+    }
+}
+
+/// Say that every worker that there was before the store was restored is on the list; said wrongly,
+/// work may run twice
+///
+/// After a restore a worker may be missing of which the store does not know. What such a one may keep
+/// waits for this word, and for everybody on the list; `sterna why` says so. Look at `sterna ls workers`
+/// first: who is missing there must not be running anything. It holds as long as this server leads.
+#[derive(Debug, clap::Args)]
+pub(crate) struct CompleteArgs {
+    /// Print the answer as JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    remote: Remote,
+}
+
+pub(crate) fn declare_complete(args: CompleteArgs) -> anyhow::Result<()> {
+    wait(async {
+        let mut client = args.remote.client()?;
+        let path = "/v1/roster/declare-complete";
+        let done = client.call(Method::POST, path, None::<&()>).await;
+        let done: Done = done.map_err(failed)?;
+        if done.changed {
+            out::warning(
+                "if a worker that is not on the list still runs something, it may now run twice; \
+                 this is kept in the events",
+            );
+        }
+        tell(args.json, &done, "the list of workers", "is declared complete")
+    })
+}
+
 /// Move everything off a worker and give it no more; says first what will move, wait or be killed
 #[derive(Debug, clap::Args)]
 pub(crate) struct DrainArgs {
@@ -105,6 +152,9 @@ pub(crate) struct DrainArgs {
     /// How long it may take; what is still there then is ended
     #[arg(long, value_name = "TIME", default_value = "10m")]
     within: Span,
+    /// Wait until nothing runs there any more
+    #[arg(long)]
+    wait: bool,
 }
 
 /// What to do with a worker.
@@ -118,38 +168,65 @@ pub(crate) enum WorkerVerb {
 pub(crate) fn of_worker(args: WorkerArgs, verb: WorkerVerb) -> anyhow::Result<()> {
     wait(async {
         let mut client = args.remote.client()?;
-        let path = format!("/v1/workers/{}", args.worker);
+        let path = args.path()?;
         let (method, path, did) = match verb {
             WorkerVerb::Undrain => (Method::POST, path + "/undrain", "takes work again"),
-            WorkerVerb::DeclareDead => {
-                out::warning(
-                    "if anything still runs there, it may now run twice; this is kept in the events",
-                );
-                (Method::POST, path + "/declare-dead", "is declared dead")
-            }
+            WorkerVerb::DeclareDead => (Method::POST, path + "/declare-dead", "is declared dead"),
             WorkerVerb::Forget => (Method::DELETE, path, "is forgotten"),
         };
         let done: Done = client.call(method, &path, None::<&()>).await.map_err(failed)?;
+        if verb == WorkerVerb::DeclareDead {
+            out::warning(
+                "if anything still runs there, it may now run twice; this is kept in the events",
+            );
+        }
         tell(args.json, &done, &format!("worker {}", args.worker), did)
     })
 }
 
 pub(crate) fn drain(args: DrainArgs) -> anyhow::Result<()> {
-    let DrainArgs { worker: args, within } = args;
+    let DrainArgs { worker: args, within, wait: waits } = args;
     wait(async {
         let mut client = args.remote.client()?;
-        let path = format!("/v1/workers/{}", args.worker);
+        let path = args.path()?;
         if !args.json {
             let said: ForecastView =
                 client.get(&format!("{path}/forecast")).await.map_err(failed)?;
             out::answer(&forecast(&said))?;
         }
         let body = json!({ "within_s": within.as_millis().div_ceil(1_000) });
-        let done: Done =
-            client.call(Method::POST, &(path + "/drain"), Some(&body)).await.map_err(failed)?;
-        let did = format!("is drained, within {within}");
+        let done = client.call(Method::POST, &format!("{path}/drain"), Some(&body)).await;
+        let done: Done = done.map_err(failed)?;
+        if waits {
+            drained(&mut client, &path).await?;
+        }
+        let did =
+            if waits { "is empty".to_owned() } else { format!("is drained, within {within}") };
+        if waits && !args.json {
+            out::answer(&format!("worker {} {did}", args.worker))?;
+            return Ok(());
+        }
         tell(args.json, &done, &format!("worker {}", args.worker), &did)
     })
+}
+
+/// How often it is asked how far a drain has come.
+const ASK_EVERY: Duration = Duration::from_millis(200);
+
+/// Waits until a worker has nothing, and shows how far it is.
+async fn drained(client: &mut Client, path: &str) -> anyhow::Result<()> {
+    let progress = out::Progress::new();
+    let mut most = 0;
+    loop {
+        let worker: WorkerView = client.get(path).await.map_err(failed)?;
+        if worker.runs == 0 {
+            return Ok(());
+        }
+        most = worker.runs.max(most);
+        let bar = out::bar((most - worker.runs) as u64, most as u64);
+        progress.spin(&format!("{bar} {} of {most} runs left on {}", worker.runs, worker.name));
+        tokio::time::sleep(ASK_EVERY).await;
+    }
 }
 
 /// What will become of what is there.

@@ -51,6 +51,7 @@ async fn filled() -> Folder {
 #[test]
 fn a_good_store_is_said_to_be_one() {
     let folder = Folder::new("checked");
+    std::fs::create_dir_all(folder.path()).unwrap();
     let output = sterna(&["check", &url(&folder)]);
     assert!(output.status.success(), "{}", said(&output));
     let text = String::from_utf8(output.stdout).unwrap();
@@ -62,6 +63,16 @@ fn a_good_store_is_said_to_be_one() {
     assert_eq!(json["is_durable"], true);
     assert!(json["commit_ms"].as_f64().unwrap() > 0.0, "{json}");
     assert!(json["promises"].as_array().unwrap().iter().all(|promise| promise["holds"] == true));
+}
+
+#[test]
+fn what_is_checked_and_not_there_is_not_made() {
+    let folder = Folder::new("unmade");
+    let path = folder.path().join("none");
+    let output = sterna(&["check", &format!("file:{}", path.display())]);
+    assert_eq!(output.status.code(), Some(69), "{}", said(&output));
+    assert!(said(&output).contains("there is no store at"), "{}", said(&output));
+    assert!(!path.exists());
 }
 
 #[test]

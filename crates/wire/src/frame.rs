@@ -131,8 +131,10 @@ impl sealed::Halves for FromLeader {
             Order::Run(runs) => {
                 halves(runs).map(|(one, two)| (of(Order::Run(one)), Some(of(Order::Run(two)))))
             }
-            Order::Statuses(answers) => halves(answers)
-                .map(|(one, two)| (of(Order::Statuses(one)), Some(of(Order::Statuses(two))))),
+            Order::Statuses(revision, answers) => {
+                let of = |answers| of(Order::Statuses(revision, answers));
+                halves(answers).map(|(one, two)| (of(one), Some(of(two))))
+            }
             Order::Heartbeat(_)
             | Order::GetRunning
             | Order::NotifyIfNotRunning(..)

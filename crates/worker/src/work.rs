@@ -80,13 +80,14 @@ pub enum WhenOver {
 pub struct About {
     /// `STERNA_KEY`: what it is a run of.
     pub key: String,
-    /// `STERNA_FENCE`: for its own use against outside resources.
+    /// `STERNA_FENCE`: for its own use against outside resources; empty if nobody has given it one.
     pub fence: String,
     /// `STERNA_WORKER`: where it runs.
     pub worker: String,
     /// `STERNA_INSTANCE_INDEX`: which instance of a service.
     pub index: Option<u32>,
-    /// `STERNA_ATTEMPT`: the how-manieth start of its key, counted from 1.
+    /// `STERNA_ATTEMPT`: 1, and one more for each time in a row that its key has failed to run; 0 if
+    /// nobody has said.
     pub attempt: u32,
     /// `STERNA_PREVIOUS_STATUS`: how the last run of its node ended.
     pub previous_status: Option<String>,

@@ -136,7 +136,9 @@ impl Code {
             Self::NameTaken => {
                 "use another name; the name of a task is free 7 days after it was deleted"
             }
-            Self::WrongPhase => "see what it does with `sterna status`, and wait or cancel first",
+            Self::WrongPhase => {
+                "see how it is with `sterna why` or `sterna ls`, and wait, or end it first"
+            }
             Self::HasChanged => "read it again, and decide again",
             Self::EventsGone => "read what there is, then follow from the event that is named",
             Self::TooMuch => "wait a moment, and ask again",

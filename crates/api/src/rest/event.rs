@@ -34,6 +34,7 @@ pub enum EventKind {
     WorkerDraining,
     WorkerUndrained,
     WorkerDeclaredDead,
+    RosterDeclaredComplete,
     DomainSet,
     LimitsChanged,
     LeaderChanged,
@@ -41,6 +42,38 @@ pub enum EventKind {
 }
 
 impl EventKind {
+    /// All of them.
+    pub const ALL: [Self; 28] = [
+        Self::TaskCreated,
+        Self::TaskRunning,
+        Self::TaskReturned,
+        Self::TaskCompleted,
+        Self::TaskAmended,
+        Self::TaskDeleted,
+        Self::ServiceCreated,
+        Self::ServiceChanged,
+        Self::ServiceReverted,
+        Self::ServiceDeleted,
+        Self::InstanceClaimed,
+        Self::InstanceRunning,
+        Self::InstanceCrashed,
+        Self::InstanceUnclaimed,
+        Self::InstanceSilent,
+        Self::InstanceEvacuating,
+        Self::InstanceGone,
+        Self::WorkerJoined,
+        Self::WorkerReturned,
+        Self::WorkerLeft,
+        Self::WorkerDraining,
+        Self::WorkerUndrained,
+        Self::WorkerDeclaredDead,
+        Self::RosterDeclaredComplete,
+        Self::DomainSet,
+        Self::LimitsChanged,
+        Self::LeaderChanged,
+        Self::Alarm,
+    ];
+
     /// The word for it.
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -67,6 +100,7 @@ impl EventKind {
             Self::WorkerDraining => "worker-draining",
             Self::WorkerUndrained => "worker-undrained",
             Self::WorkerDeclaredDead => "worker-declared-dead",
+            Self::RosterDeclaredComplete => "roster-declared-complete",
             Self::DomainSet => "domain-set",
             Self::LimitsChanged => "limits-changed",
             Self::LeaderChanged => "leader-changed",
@@ -90,7 +124,8 @@ pub struct EventView {
     pub at: String,
     /// What.
     pub kind: EventKind,
-    /// What it is about: the key of work, or `worker/NAME`, `domain/NAME`, `limits`, `leader`.
+    /// What it is about: the key of work, or `worker/NAME`, `roster`, `domain/NAME`, `limits`,
+    /// `leader`.
     pub key: String,
     /// Of which run.
     #[serde(default, skip_serializing_if = "Option::is_none")]

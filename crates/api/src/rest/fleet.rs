@@ -106,14 +106,20 @@ pub struct Status {
     pub store: String,
     /// Workers by health.
     pub workers: BTreeMap<String, usize>,
-    /// Whether a worker takes work.
+    /// Whether work can be given: a worker takes it, and this leader starts it.
     pub takes_work: bool,
+    /// Why this leader starts nothing, whoever takes work, and until when.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub starts_nothing: Option<String>,
     /// Tasks by phase.
     pub tasks: BTreeMap<String, usize>,
     /// Services, and their instances.
     pub services: Counts,
     /// For whom this leader waits before it starts everything.
     pub waits_for: Vec<Awaiting>,
+    /// Whether the store was restored, and nobody has said to this leader that every worker that there
+    /// was is on the list.
+    pub is_recovered: bool,
     /// Promises that do not hold as the store is set up, each with its remedy.
     pub warnings: Vec<String>,
 }

@@ -219,9 +219,15 @@ fn env(fields: &Fields<'_>, ports: &[String], found: &mut Found<'_>) -> Map<Stri
         let wrong = if name.is_empty() || name.contains(['=', '\0']) {
             Some(("no variable can have this name", "write one without '=', such as LANG"))
         } else if name.starts_with("STERNA_") {
-            Some(("the worker says this of the run", "give it a name without STERNA_ in front"))
+            Some((
+                "the worker sets this variable itself, to say something of the run",
+                "give it a name without STERNA_ in front",
+            ))
         } else if ports.iter().any(|port| variable(port) == name) {
-            Some(("the worker says this of a port", "leave it out, or rename the port"))
+            Some((
+                "the worker sets this variable itself, to the port that it gives",
+                "leave it out, or rename the port",
+            ))
         } else {
             None
         };

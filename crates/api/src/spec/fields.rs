@@ -100,6 +100,7 @@ impl<'a> Said<'a> {
         let remedy = match &self.node.value {
             Value::Null => "leave it out".to_owned(),
             Value::Number(number) if what == "a text" => format!("write \"{number}\""),
+            Value::Flag(flag) if what == "a text" => format!("write \"{flag}\""),
             Value::Number(_)
             | Value::Flag(_)
             | Value::Moment

@@ -80,11 +80,14 @@ fn told(text: &str, start: usize, error: &serde_json::Error) -> Unreadable {
     let reason = error.to_string();
     let counted = format!(" at line {} column {}", error.line(), error.column());
     let reason = reason.strip_suffix(&counted).unwrap_or(&reason);
-    Unreadable {
-        spot: at..at + length,
-        reason: format!("this is not JSON: {reason}"),
-        remedy: "keys and texts stand in \"quotes\", a comma only between two",
-    }
+    let (reason, remedy) = if error.is_eof() {
+        let reason = "this is not JSON: it ends before everything is closed".to_owned();
+        (reason, "add the }, ] or \" that is missing")
+    } else {
+        let remedy = "keys and texts stand in \"quotes\", a comma only between two";
+        (format!("this is not JSON: {reason}"), remedy)
+    };
+    Unreadable { spot: at..at + length, reason, remedy }
 }
 
 /// The entries of an object, in their order, and twice what stands there twice.

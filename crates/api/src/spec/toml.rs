@@ -27,7 +27,7 @@ fn unreadable(text: &str, error: &toml::de::Error) -> Unreadable {
         "duplicate key" => ("this stands here a second time".to_owned(), "leave one of them out"),
         other => (
             format!("this is not TOML: {other}"),
-            "a line is key = value or [table]; texts stand in \"quotes\"",
+            "a line is key = value or [table]; texts stand in \"quotes\", and every [ has its ]",
         ),
     };
     Unreadable { spot, reason, remedy }

@@ -189,6 +189,23 @@ impl Registry {
         Ok(())
     }
 
+    /// Whether a worker that takes work would hold this if it did not have that occupant. Nothing is
+    /// changed.
+    pub fn would_hold(&mut self, id: BidderId, without: Occupant<'_>, ask: &Ask) -> bool {
+        if self.vacate(id, without).is_err() {
+            return false;
+        }
+        let Constraints { stack, tags, .. } = &ask.wants.constraints;
+        let would = self.bidder(id.get()).is_some_and(|bidder| {
+            bidder.standing == Standing::Taking
+                && self.offers(bidder, stack, tags)
+                && ask.wants.demand.amounts().fits(bidder.pool().free())
+        });
+        let would = would && self.admits(id.get(), ask);
+        drop(self.occupy(id, without));
+        would
+    }
+
     /// Whether nobody bids.
     pub const fn is_empty(&self) -> bool {
         self.workers == 0

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use sterna_model::{
     Lock, WorkKey,
     planted::{Mistake, is_planted},
-    record::{Illegal, StopReason},
+    record::{Illegal, InstancePhase, StopReason},
     spec::ServiceSpec,
 };
 
@@ -26,7 +26,7 @@ impl Control {
             Call::DeleteTask(key) => self.delete_task(now, id, &key),
             Call::PutService(key, spec) => self.put_service(now, id, &key, spec),
             Call::DeleteService(key) => self.delete_service(now, id, &key),
-            Call::StopInstance(key) => self.stop_instance(id, &key),
+            Call::StopInstance(key) => self.stop_instance(now, id, &key),
             Call::Kill(key) => self.kill_work(id, &key),
             Call::Drain(lock, drain) => {
                 let answer = self.known_machine(lock);
@@ -94,6 +94,7 @@ impl Control {
 
     fn put_service(&mut self, now: Now, id: CallId, key: &ServiceKey, spec: ServiceSpec) {
         let instances = spec.instances;
+        let version = self.services.get(key).map(|known| known.record.version);
         let is_known = self.services.get(key).is_some_and(|known| known.record.spec == spec);
         let work = format!("{}/service/{}", key.namespace, key.name);
         if !is_known && let Some(wrong) = self.contract_objection(&work, spec.contract) {
@@ -113,15 +114,33 @@ impl Control {
             }
             Some(record) => ServiceRecord { spec, ..(**record).clone() },
         };
+        let is_anew = version.is_some_and(|version| version != record.version);
         let record = Arc::new(record);
         match self.services.get_mut(key) {
-            Some(known) => known.record = record,
-            None => drop(self.services.insert(key.clone(), Service::new(record))),
+            Some(known) => {
+                known.record = record;
+                known.since = if is_anew { now.wall } else { known.since };
+            }
+            None => drop(self.services.insert(key.clone(), Service::new(record, now.wall))),
         }
         self.write_service(key);
         // Asked for by name: what is no longer wanted ends, fresh or not.
         for extra in self.indices_from(key, instances) {
             self.stop_all(&extra, StopReason::Unwanted);
+        }
+        if is_anew {
+            self.begin_anew(now, key);
+        }
+        if is_planted(Mistake::ForgivesChanges) {
+            for index in self.indices_from(key, 0) {
+                if self
+                    .instances
+                    .get_mut(&index)
+                    .is_some_and(sterna_model::record::Instance::forgive)
+                {
+                    self.write_instance(&index);
+                }
+            }
         }
         self.ask_anew(key);
         self.converge(now, key);
@@ -151,13 +170,21 @@ impl Control {
 
     /// Ends whatever runs of it, at once. What follows from its end follows as from any other.
     fn kill_work(&mut self, id: CallId, key: &WorkKey) {
-        let runs: Vec<_> = if let Some(instance) = self.instances.get(key) {
+        let mut runs: Vec<_> = if let Some(instance) = self.instances.get(key) {
             instance.copies().map(|copy| copy.placed.run).collect()
-        } else if let Some((task, _)) = self.tasks.get(key) {
-            task.placed().map(|placed| placed.run).into_iter().collect()
         } else {
-            return self.answer(id, Answer::NotFound);
+            let task = self.tasks.get(key).and_then(|(task, _)| task.placed());
+            task.map(|placed| placed.run).into_iter().collect()
         };
+        if runs.is_empty() {
+            // What runs without a record, or beside it, can be named by its key alone.
+            let seats = self.seats.iter().filter(|(_, seat)| seat.key == *key);
+            runs = seats.map(|(run, _)| *run).collect();
+        }
+        let is_known = self.instances.contains(key) || self.tasks.contains_key(key);
+        if runs.is_empty() && !is_known {
+            return self.answer(id, Answer::NotFound);
+        }
         let answer = if runs.is_empty() { Answer::Already } else { Answer::Done };
         for run in runs {
             self.kill(run, Kill::Now);
@@ -165,15 +192,22 @@ impl Control {
         self.answer(id, answer);
     }
 
-    fn stop_instance(&mut self, id: CallId, key: &WorkKey) {
+    /// Ends an instance, so that it begins again; one that waits after a crash, or was given up, begins
+    /// again at once.
+    fn stop_instance(&mut self, now: Now, id: CallId, key: &WorkKey) {
         let Some(instance) = self.instances.get(key) else {
             return self.answer(id, Answer::NotFound);
         };
-        let phase = instance.phase().as_str();
+        let phase = instance.phase();
         let answer = match instance.copy().map(|copy| copy.placed.run) {
             Some(run) if self.stop_copy(key, run, StopReason::Asked) => Answer::Done,
             Some(_) => Answer::Already,
-            None => Answer::Conflict(Illegal { event: "stop", phase }),
+            None if phase == InstancePhase::Crashed && self.is_wanted(key) => {
+                self.forgive(now, key);
+                self.converge_index(now, key);
+                Answer::BeginsAgain
+            }
+            None => Answer::Conflict(Illegal { event: "stop", phase: phase.as_str() }),
         };
         self.answer(id, answer);
     }

@@ -75,11 +75,12 @@ enum Before {
 }
 
 impl Control {
-    /// What would become of each run on this machine if it were drained now; nothing is changed.
+    /// What would become of each run on this machine if it were drained now. The auction is held, and
+    /// taken back: nothing is changed.
     ///
     /// Copies that move while they run go exactly there. Those that must end first are placed as if
     /// they had ended at once: by then it may be otherwise.
-    pub fn forecast(&self, lock: Lock) -> Vec<Forecast> {
+    pub fn forecast(&mut self, lock: Lock) -> Vec<Forecast> {
         let mut forecasts = Vec::new();
         let mut asking = BTreeMap::new();
         for run in self.runs_on(lock) {
@@ -91,11 +92,10 @@ impl Control {
         }
         let ask = |key: &WorkKey| Ask { key: key.clone(), wants: self.wants_of(key) };
         let asks: Vec<_> = asking.keys().map(ask).collect();
-        let mut registry = self.registry_without(lock);
-        let outcome = registry.auction(&asks);
+        let outcome = self.auction_without(lock, &asks);
         let mut fates = BTreeMap::new();
         for placement in outcome.placed {
-            if let Some(to) = registry.name(placement.bidder) {
+            if let Some(to) = self.registry.name(placement.bidder) {
                 fates.insert(placement.ask, Ok(to.clone()));
             }
         }

@@ -69,6 +69,34 @@ impl Instances {
         row.iter().skip(at).map(|(index, _)| service.instance(*index)).collect()
     }
 
+    /// The next so many keys after this one, in their order.
+    pub(super) fn keys_after(&self, after: Option<&WorkKey>, count: usize) -> Vec<WorkKey> {
+        let spaces = match after {
+            Some(key) => self.rows.range(key.namespace.clone()..),
+            None => self.rows.range::<Namespace, _>(..),
+        };
+        let mut keys = Vec::new();
+        for (namespace, services) in spaces {
+            let last = after.filter(|key| key.namespace == *namespace).and_then(parts);
+            let services = match last {
+                Some((name, _)) => services.range(name.clone()..),
+                None => services.range::<Name, _>(..),
+            };
+            for (name, row) in services {
+                let last = last.filter(|(last, _)| *last == name).map(|(_, index)| index);
+                let at = last.map_or(0, |last| row.partition_point(|(index, _)| *index <= last));
+                for (index, _) in row.iter().skip(at) {
+                    if keys.len() == count {
+                        return keys;
+                    }
+                    let work = Work::Instance { service: name.clone(), index: *index };
+                    keys.push(WorkKey { namespace: namespace.clone(), work });
+                }
+            }
+        }
+        keys
+    }
+
     /// All keys, in their order.
     pub(super) fn keys(&self) -> Vec<WorkKey> {
         self.iter().map(|(key, _)| key).collect()
@@ -130,6 +158,17 @@ mod tests {
         assert_eq!(indices(&instances, &web, 2), expected);
         assert_eq!(instances.keys().len(), 5);
         assert_eq!(instances.keys()[0], api.instance(3), "in the order of keys");
+        let (mut after, mut sliced) = (None, Vec::new());
+        loop {
+            let slice = instances.keys_after(after.as_ref(), 2);
+            let is_over = slice.len() < 2;
+            sliced.extend(slice);
+            if is_over {
+                break;
+            }
+            after = sliced.last().cloned();
+        }
+        assert_eq!(sliced, instances.keys(), "some at a time");
     }
 
     #[test]

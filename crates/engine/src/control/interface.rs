@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use sterna_model::{
-    BootTime, Contract, Epoch, Incarnation, Lock, Name, Namespace, RunId, TaskIncarnation,
+    BootTime, Contract, Epoch, Incarnation, Lock, Name, Namespace, RunId, Span, TaskIncarnation,
     WallTime, WorkKey,
     record::{Instance, Task, TaskEnd},
     spec::{ServiceSpec, TaskSpec},
@@ -179,6 +179,8 @@ pub enum Call {
 pub enum Answer {
     /// It is done.
     Done,
+    /// It is done: what had crashed and waited, or was given up, begins again.
+    BeginsAgain,
     /// It was so already.
     Already,
     /// There is nothing of that name.
@@ -216,6 +218,22 @@ pub enum Input {
     Called(WorkKey, TaskIncarnation, Called),
     /// Somebody who must know says that the roster is complete although the store was restored.
     RosterIsComplete,
+}
+
+/// How long what is over is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Retention {
+    /// The record of a task, after its end.
+    pub tasks: Span,
+    /// Its name, after its record went: so long it stays taken (safety rule 27).
+    pub names: Span,
+}
+
+impl Default for Retention {
+    fn default() -> Self {
+        let week = Span::from_secs(7 * 24 * 3_600);
+        Self { tasks: week, names: week }
+    }
 }
 
 /// What came of a callback.
@@ -258,14 +276,18 @@ pub struct Callback {
 pub enum Alarm {
     /// A task that waits runs already: its record is older than its claim.
     AdoptedPending(WorkKey, RunId),
+    /// A task runs of which the restored store knows nothing, or not that it runs: it runs on.
+    FoundAfterRestore(WorkKey, RunId),
     /// A task runs here, and its record says: there.
     RunsElsewhere(WorkKey, RunId),
     /// A run of which nothing is known has ended.
     Stray(Incarnation, RunId),
-    /// A sweep found something that no event had led to.
-    Swept(WorkKey),
+    /// A sweep found something that no event had led to: this.
+    Swept(String),
     /// A worker was refused.
     Worker(Incarnation, scheduler::Alarm),
+    /// The callback of a task was not taken, however often it was tried: so often.
+    CallbackGivenUp(WorkKey, u32),
     /// A service's new version crashed too often, and was taken back.
     Reverted(ServiceKey),
 }
@@ -299,5 +321,6 @@ pub(super) struct Sending {
     pub(super) to: Incarnation,
     pub(super) contract: Contract,
     pub(super) task: Option<TaskIncarnation>,
+    pub(super) attempt: u32,
     pub(super) work: Payload,
 }

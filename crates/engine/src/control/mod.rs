@@ -12,12 +12,14 @@
 //! | `tasks` | the life of a task, from its record to its callback |
 //! | `services` | which indices are to run; crashes; copies |
 //! | `updates` | how a new version of a service comes about, or is taken back |
-//! | `workers` | who is there, who is drained, and what is on each |
+//! | `workers` | who is there, and what is on each |
+//! | `drains` | what moves from a machine that is drained, and how that ends |
 //! | `runs` | what became of a run; both tables of [`tables`](crate::tables) are applied here |
 //! | `plan` | what another spec would change |
 //! | `forecast` | what a drain would do |
 //! | `why` | why something is not where it should be |
 //! | `placing` | the auction, and what waits for it |
+//! | `sweep` | whether anything was forgotten |
 //! | `instances` | where the records of instances stand in memory |
 //! | `outbox` | what must stand in the store before anything follows from it |
 //! | `payload` | what workers say, read from their words |
@@ -33,6 +35,7 @@
 //! It does not know links, nor the store's engine, nor what a command is made of.
 
 mod calls;
+mod drains;
 mod forecast;
 mod instances;
 mod interface;
@@ -42,6 +45,7 @@ mod placing;
 mod plan;
 mod runs;
 mod services;
+mod sweep;
 mod tasks;
 #[cfg(test)]
 mod tests;
@@ -58,7 +62,7 @@ use sterna_model::{
     BootTime, Bytes, Constraints, Contract, Countables, Demand, Epoch, Lock, Millicores, Name,
     RunId, Span, WallTime, Wants, WorkKey,
     planted::{Mistake, is_planted},
-    record::Task,
+    record::{Task, TaskState},
     spec::TaskSpec,
 };
 use sterna_protocol::{
@@ -71,7 +75,7 @@ pub use self::{
     forecast::{Fate, Forecast},
     interface::{
         Alarm, Answer, Begin, Call, CallId, Callback, Called, Drain, Effect, Input, Now, Record,
-        RecordKey, ServiceKey, ServiceRecord, Stage, Tombstone, WorkerSeen,
+        RecordKey, Retention, ServiceKey, ServiceRecord, Stage, Tombstone, WorkerSeen,
     },
     outbox::{ParcelId, Write},
     payload::{Ended, ended, offer, progress},
@@ -86,12 +90,8 @@ use self::{
 };
 use crate::auction::{self, Rules, Waiting};
 
-/// How long the name of a task that was deleted stays taken (safety rule 27).
-const TOMBSTONE: Span = Span::from_secs(7 * 24 * 3_600);
 /// How long a drain may take that a worker asks for itself.
 const DRAIN: Span = Span::from_secs(10 * 60);
-/// How long the record of a task that is over stays.
-const RETENTION: Span = Span::from_secs(7 * 24 * 3_600);
 
 /// Everything that a leader decides by.
 #[derive(Clone, Debug)]
@@ -118,6 +118,7 @@ pub struct Control {
     limits: Vec<Limits>,
     /// Those that hold in a store that has none.
     usual: Limits,
+    retention: Retention,
     domains: BTreeMap<Name, Option<WallTime>>,
     registry: auction::Registry,
     waiting: Waiting,
@@ -142,12 +143,21 @@ pub struct Control {
     silent: BTreeSet<RunId>,
     /// Services whose spec has changed in this step.
     changed: BTreeSet<ServiceKey>,
+    /// Services whose update waits for room that ending an instance would make.
+    held_up: BTreeSet<ServiceKey>,
     /// Runs that were called lost, and may yet say how they ended.
     lost: BTreeMap<RunId, WorkKey>,
     timers: BTreeSet<(WallTime, Timer)>,
+    /// How far the sweep is.
+    swept: sweep::Cursor,
+    /// After which instance to look anew, while a clock that was set has them looked at.
+    anew: Option<Option<WorkKey>>,
+    /// When this reign began.
+    began: WallTime,
     /// What the clocks showed last.
     seen: Now,
-    callbacks: BTreeMap<WorkKey, u32>,
+    /// Callbacks that are being tried.
+    callbacks: BTreeMap<WorkKey, tasks::Telling>,
 }
 
 /// What is looked at again when its time comes.
@@ -186,6 +196,7 @@ impl Control {
             drains: BTreeMap::new(),
             limits: Vec::new(),
             usual: Limits::default(),
+            retention: Retention::default(),
             domains: BTreeMap::new(),
             registry: auction::Registry::new(Rules::default()),
             waiting: Waiting::new(),
@@ -194,6 +205,7 @@ impl Control {
             resting: BTreeMap::new(),
             silent: BTreeSet::new(),
             changed: BTreeSet::new(),
+            held_up: BTreeSet::new(),
             lost: BTreeMap::new(),
             left: BTreeMap::new(),
             helped: Vec::new(),
@@ -204,6 +216,9 @@ impl Control {
             services: BTreeMap::new(),
             instances: Instances::default(),
             timers: BTreeSet::new(),
+            swept: sweep::Cursor::START,
+            anew: None,
+            began: now.wall,
             seen: now,
             callbacks: BTreeMap::new(),
         };
@@ -218,7 +233,7 @@ impl Control {
         // tidy: not a table
         match (key, record) {
             (RecordKey::Service(key), Record::Service(record)) => {
-                self.services.insert(key, Service::new(record));
+                self.services.insert(key, Service::new(record, self.began));
             }
             (RecordKey::Instance(key), Record::Instance(instance)) => {
                 self.instances.insert(&key, instance);
@@ -284,6 +299,33 @@ impl Control {
         for key in tasks {
             self.take_over_task(now, &key);
         }
+        self.count_stones();
+    }
+
+    /// Sets when the name of each task that was forgotten is free again.
+    fn count_stones(&mut self) {
+        let names = self.retention.names;
+        let timer =
+            |(key, stone): (&WorkKey, &Tombstone)| (stone.at.plus(names), Timer::Task(key.clone()));
+        self.timers.extend(self.tombstones.iter().map(timer));
+    }
+
+    /// How long what is over is kept, from now on.
+    pub fn retain(&mut self, retention: Retention) {
+        self.retention = retention;
+        self.count_stones();
+        let over = self.tasks.iter().filter_map(|(key, (task, _))| match task.state() {
+            TaskState::Completed { at, .. } => {
+                Some((at.plus(retention.tasks), Timer::Task(key.clone())))
+            }
+            TaskState::Pending | TaskState::Running { .. } | TaskState::Resolving { .. } => None,
+        });
+        self.timers.extend(over);
+    }
+
+    /// Whether the store was restored, and nobody has said since that the roster is complete.
+    pub const fn is_recovered(&self) -> bool {
+        self.is_recovered
     }
 
     /// Everything that the store says may be running, for the fleet to begin with.
@@ -314,6 +356,9 @@ impl Control {
 
     /// When to call [`Control::step`] with [`Input::Tick`].
     pub fn deadline(&self, now: Now) -> Option<BootTime> {
+        if self.anew.is_some() {
+            return Some(now.boot);
+        }
         let (at, _) = self.timers.first()?;
         Some(now.boot.plus(at.since(now.wall)))
     }
@@ -358,11 +403,19 @@ impl Control {
                 }
             }
         }
+        self.look_anew(now);
         while let Some(service) = self.changed.pop_first() {
+            self.begin_anew(now, &service);
             self.ask_anew(&service);
             self.converge(now, &service);
         }
+        let has_helped = !self.helped.is_empty();
         self.place(now);
+        if has_helped {
+            for service in std::mem::take(&mut self.held_up) {
+                self.roll(now, &service);
+            }
+        }
         effects.append(&mut self.ready);
     }
 
@@ -379,19 +432,34 @@ impl Control {
             let back = i64::try_from(back.as_millis()).unwrap_or(i64::MAX);
             WallTime::from_millis(at.as_millis().saturating_sub(back)).unwrap_or(at)
         };
-        self.timers = std::mem::take(&mut self.timers)
-            .into_iter()
-            .map(|(at, timer)| match timer {
-                Timer::Restart(_) | Timer::Settled(_) | Timer::Callback(_) => (earlier(at), timer),
-                Timer::Task(_) | Timer::Drain(_) => (at, timer),
+        // They stay where their records say, too.
+        let moved: Vec<_> = self
+            .timers
+            .iter()
+            .filter_map(|(at, timer)| match timer {
+                Timer::Restart(_) | Timer::Settled(_) | Timer::Callback(_) => {
+                    Some((earlier(*at), timer.clone()))
+                }
+                Timer::Task(_) | Timer::Drain(_) => None,
             })
             .collect();
-        self.resting.values_mut().for_each(|until| *until = earlier(*until));
-        // Records that name a moment beyond any wait are looked at anew.
-        let keys = self.instances.keys();
-        for key in keys {
-            self.converge_index(now, &key);
+        self.timers.extend(moved);
+        for (key, until) in &mut self.resting {
+            *until = earlier(*until);
+            self.timers.insert((*until, Timer::Restart(key.clone())));
         }
+        for (lock, drain) in &self.drains {
+            // One that was over may not be, by what the clock shows now.
+            self.timers.insert((drain.deadline, Timer::Drain(*lock)));
+        }
+        for (key, telling) in &mut self.callbacks {
+            if let Some(next) = &mut telling.next {
+                *next = earlier(*next);
+                self.timers.insert((*next, Timer::Callback(key.clone())));
+            }
+        }
+        // Records that name a moment beyond any wait are looked at anew, some at each step.
+        self.anew = Some(None);
     }
 
     /// What is due.
@@ -407,26 +475,10 @@ impl Control {
                 }
                 Timer::Restart(key) | Timer::Settled(key) => self.converge_index(now, &key),
                 Timer::Task(key) => self.task_is_due(now, &key),
-                Timer::Callback(key) => self.call_back(now, &key),
+                Timer::Callback(key) => self.call_back_again(now, &key),
                 Timer::Drain(lock) => self.end_drain(now, lock),
             }
         }
-    }
-
-    /// Looks at every instance as if nothing were known to have changed, and gives those about which
-    /// something was to be done. Between events that is none: what is found is a mistake of ours.
-    pub fn sweep(&mut self, now: Now) -> Vec<WorkKey> {
-        let mut found = Vec::new();
-        let keys = self.instances.keys();
-        for key in keys {
-            let before = (self.asks.len(), self.outbox.len());
-            self.converge_index(now, &key);
-            if before != (self.asks.len(), self.outbox.len()) {
-                self.tell(Effect::Alarm(Alarm::Swept(key.clone())));
-                found.push(key);
-            }
-        }
-        found
     }
 
     /// Says something once everything stands that was decided so far.

@@ -8,7 +8,11 @@ use sterna_model::{
     record::{Placed, TaskEnd, TaskPhase},
     spec::WhenFull,
 };
-use sterna_protocol::{message::Payload, roster::Doors, scheduler};
+use sterna_protocol::{
+    message::{Ordinal, Payload},
+    roster::Doors,
+    scheduler,
+};
 
 use super::{Control, Effect, Now, interface::Sending, services};
 use crate::auction::{Ask, BidderId, Change, Reason};
@@ -96,18 +100,25 @@ impl Control {
         let worker = self.bidders.get(&bidder).and_then(|lock| self.workers.get(lock));
         let Some(to) = worker.map(|worker| worker.life) else { return };
         let run = self.new_run(now);
+        let number = self.runs_made;
         let key = &ask.key;
         self.left.remove(key);
+        // Time passes between two ticks too.
+        if self.is_too_late(now, key) {
+            self.finish_task(now, key, TaskEnd::TooLate);
+        }
         let sending = if let Some((task, spec)) = self.tasks.get_mut(key) {
             let placed = Placed { run, on: to, contract: spec.contract };
             let work: Payload = Arc::clone(&spec.work);
             let (contract, incarnation) = (spec.contract, task.incarnation());
+            let attempt = task.returns().saturating_add(1);
             task.claim(placed, now.wall).ok().map(|()| Sending {
                 run,
                 key: key.clone(),
                 to,
                 contract,
                 task: Some(incarnation),
+                attempt,
                 work,
             })
         } else {
@@ -121,8 +132,9 @@ impl Control {
         };
         self.seat_placed(run, key.clone(), to.lock, Arc::clone(&ask.wants));
         self.write_work(key);
-        let Sending { run, key, to, contract, task, work } = sending;
-        let dispatch = scheduler::Dispatch { to, run, key, task, contract, work };
+        let Sending { run, key, to, contract, task, attempt, work } = sending;
+        let ordinal = Ordinal { number, attempt };
+        let dispatch = scheduler::Dispatch { to, run, key, task, contract, ordinal, work };
         let dispatch = scheduler::Input::Dispatch(vec![dispatch]);
         if is_planted(Mistake::ClaimsAfterSend) {
             return self.ready.push(Effect::Fleet(Box::new(dispatch)));
@@ -141,7 +153,10 @@ impl Control {
         }
         let key = ask.key.clone();
         self.waiting.park(ask, &reason);
-        self.left.insert(key, reason);
+        self.left.insert(key.clone(), reason);
+        if let Some(service) = services::service_of(&key) {
+            self.roll(now, &service);
+        }
     }
 
     /// Writes down what is known of a task or an instance.

@@ -59,17 +59,31 @@ pub enum Change {
 impl fmt::Display for Change {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::Create { instances: 1 } => f.write_str("is made, with 1 instance"),
             Self::Create { instances } => write!(f, "is made, with {instances} instances"),
+            Self::Delete { ends } if ends.len() == 1 => f.write_str("goes; 1 instance ends"),
             Self::Delete { ends } => write!(f, "goes; {} instances end", ends.len()),
             Self::InPlace { fields } => write!(f, "changes in place: {}", fields.join(", ")),
             Self::Start { from, to } => write!(f, "starts {} more, from {from} on", to - from),
-            Self::Stop { ends } => write!(f, "ends {} instances", ends.len()),
+            Self::Stop { ends } => write!(f, "ends {}", counted(ends.len())),
+            Self::Restart { fields, indices, .. } if indices.is_empty() => {
+                write!(
+                    f,
+                    "is another version, for {}; nothing runs that is restarted",
+                    fields.join(", ")
+                )
+            }
             Self::Restart { fields, indices, at_a_time } => {
                 let (count, why) = (indices.len(), fields.join(", "));
-                write!(f, "restarts {count} instances, {at_a_time} at a time, for {why}")
+                write!(f, "restarts {}, {at_a_time} at a time, for {why}", counted(count))
             }
         }
     }
+}
+
+/// As people count.
+fn counted(instances: usize) -> String {
+    if instances == 1 { "1 instance".to_owned() } else { format!("{instances} instances") }
 }
 
 impl Control {

@@ -7,7 +7,7 @@ use sterna_model::{
 };
 use sterna_protocol::{
     message::{Held, Kill, News, RunRefusal, StatusAnswer},
-    scheduler::{self, NotSent, Report, Settlement},
+    scheduler::{self, GoneBy, NotSent, Report, Settlement},
 };
 
 use super::{Alarm, Control, Effect, Now, payload, services};
@@ -25,7 +25,7 @@ impl Control {
             News::Reported(report) => self.reported(now, report),
             News::Silent(run) => self.silent(now, run),
             News::Heard(life) => self.worker_is_back(now, life.lock),
-            News::Health(life, health) => self.set_health(life, health),
+            News::Health(life, health) => self.set_health(now, life, health),
             News::Facts(life, name, facts) => self.set_facts(life, name, facts),
             News::WantsDrain(lock, true) => {
                 let deadline = now.wall.plus(super::DRAIN);
@@ -62,7 +62,13 @@ impl Control {
                 self.task_returned(now, &key, run, (!is_hasty(why), not_sent(why)));
             }
             Settlement::Refused(why) => self.task_returned(now, &key, run, (true, refused(why))),
-            Settlement::Gone(_) => self.task_lost(now, &key, run),
+            // Claimed by a leader that ended before it sent it: a worker has turned nothing down.
+            Settlement::Gone(GoneBy::NeverCame) => {
+                self.task_returned(now, &key, run, (false, "its leader ended before it was sent"));
+            }
+            Settlement::Gone(
+                GoneBy::Deadline | GoneBy::Absence | GoneBy::Reboot | GoneBy::Declaration,
+            ) => self.task_lost(now, &key, run),
         }
     }
 
@@ -117,6 +123,10 @@ impl Control {
         let run = placed.run;
         let record = self.task_seen_from(key, incarnation, run);
         match tables::task::reconcile(container, record) {
+            Action::End if self.runs_on_after_restore(key, incarnation, &placed, container) => {
+                self.tell(Effect::Alarm(Alarm::FoundAfterRestore(key.clone(), run)));
+                self.keep_found(now, key, incarnation, placed);
+            }
             Action::Leave => {}
             Action::Claim => {
                 self.tell(Effect::Alarm(Alarm::AdoptedPending(key.clone(), run)));
@@ -136,6 +146,34 @@ impl Control {
         }
     }
 
+    /// Whether what the table ends is only not known because the store was restored: nothing is ended
+    /// for lack of a record that it may have lost (safety rule 25).
+    fn runs_on_after_restore(
+        &self,
+        key: &WorkKey,
+        incarnation: Option<TaskIncarnation>,
+        placed: &Placed,
+        container: Container,
+    ) -> bool {
+        let may_run = match container {
+            Container::Reserved | Container::Starting | Container::Running => true,
+            Container::Crashed | Container::Shutdown | Container::Absent => false,
+        };
+        let is_unknown = match self.task_seen_from(key, incarnation, placed.run) {
+            tables::task::Record::Missing => {
+                let is_buried = self.tombstones.get(key).map(|stone| stone.incarnation);
+                self.is_recovered && (is_buried.is_none() || is_buried != incarnation)
+            }
+            tables::task::Record::Completed | tables::task::Record::Resolving => {
+                self.is_unknown_after_restore(key)
+            }
+            tables::task::Record::Pending
+            | tables::task::Record::RunningHere
+            | tables::task::Record::RunningElsewhere => false,
+        };
+        may_run && is_unknown
+    }
+
     fn found_instance(&mut self, now: Now, key: &WorkKey, placed: Placed, container: Container) {
         use tables::instance::Action;
         let run = placed.run;
@@ -143,7 +181,9 @@ impl Control {
         match tables::instance::reconcile(container, record) {
             Action::Leave | Action::Vacate => {}
             Action::Claim | Action::Run => self.adopt_instance(now, key, placed),
-            // There was nobody of whom it could be the crash: it is counted when its status comes.
+            // Its end comes as a status, finds it running, and is counted as its crash.
+            Action::Crash if self.is_wanted(key) => self.adopt_instance(now, key, placed),
+            // Of what nobody wants no crash is counted.
             Action::Crash | Action::End => self.end_stray(run, key, placed.on, container),
         }
     }

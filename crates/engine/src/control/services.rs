@@ -8,7 +8,7 @@ use std::{collections::BTreeSet, sync::Arc};
 use sterna_model::{
     Contract, Incarnation, RunId, Span, WallTime, Work, WorkKey,
     planted::{Mistake, is_planted},
-    record::{Instance, InstancePhase, InstanceState, Placed, StopReason, TwinReason},
+    record::{Crash, Instance, InstancePhase, InstanceState, Placed, StopReason, TwinReason},
     spec::DEFAULT_DOMAIN,
 };
 use sterna_protocol::{
@@ -29,6 +29,8 @@ const TURNED_DOWN: Span = Span::from_secs(1);
 #[derive(Clone, Debug)]
 pub(super) struct Service {
     pub(super) record: Arc<ServiceRecord>,
+    /// Since when it is wanted in this version, as far as this leader knows.
+    pub(super) since: WallTime,
     /// Those that do not serve now.
     pub(super) missing: BTreeSet<u32>,
     /// Those with a copy of another version.
@@ -36,8 +38,8 @@ pub(super) struct Service {
 }
 
 impl Service {
-    pub(super) const fn new(record: Arc<ServiceRecord>) -> Self {
-        Self { record, missing: BTreeSet::new(), outdated: BTreeSet::new() }
+    pub(super) const fn new(record: Arc<ServiceRecord>, since: WallTime) -> Self {
+        Self { record, since, missing: BTreeSet::new(), outdated: BTreeSet::new() }
     }
 }
 
@@ -89,11 +91,12 @@ impl Control {
         let instances =
             self.services.get(service).map_or(0, |service| service.record.spec.instances);
         for index in 0..instances {
-            self.converge_index(now, &service.instance(index));
+            self.look_at_index(now, &service.instance(index));
         }
         for key in self.indices_from(service, instances) {
-            self.converge_index(now, &key);
+            self.look_at_index(now, &key);
         }
+        self.roll(now, service);
     }
 
     /// The instances of a service that there are, from this index on.
@@ -101,8 +104,15 @@ impl Control {
         self.instances.keys_from(service, first)
     }
 
-    /// Does what one index needs now; nothing, if it is as it should be.
+    /// Does what one index needs now, and what its service's update may do; nothing, if it is as it
+    /// should be.
     pub(super) fn converge_index(&mut self, now: Now, key: &WorkKey) {
+        let Some(service) = service_of(key) else { return };
+        self.look_at_index(now, key);
+        self.roll(now, &service);
+    }
+
+    fn look_at_index(&mut self, now: Now, key: &WorkKey) {
         let Some((service, index)) = index_of(key) else { return };
         let is_wanted = if is_planted(Mistake::JudgesByCount) {
             self.is_lacking(key)
@@ -119,7 +129,6 @@ impl Control {
             self.release_index(now, key, &service);
         }
         self.note_index(now, &service, key, index);
-        self.roll(now, &service);
     }
 
     /// Whether a spec wants this index.
@@ -141,11 +150,11 @@ impl Control {
     /// A wanted index: it runs, or is on its way there.
     fn keep_index(&mut self, now: Now, key: &WorkKey, service: &ServiceKey) {
         let spec = self.services.get(service).map(|service| &service.record.spec);
-        let spec = spec.map(|spec| (spec.contract, spec.crash.longest_wait));
-        let (Some(instance), Some((contract, longest))) = (self.instances.get_mut(key), spec)
-        else {
+        let spec = spec.map(|spec| (spec.contract, spec.crash));
+        let (Some(instance), Some((contract, policy))) = (self.instances.get_mut(key), spec) else {
             return;
         };
+        let is_given_up = policy.answer(instance.crashes().count) == Crash::GivenUp;
         match instance.state() {
             InstanceState::Unclaimed { .. } => {
                 if may_start(instance, contract) {
@@ -154,13 +163,13 @@ impl Control {
             }
             // One that is further away than any wait was reckoned by a clock that was wrong.
             InstanceState::Crashed { until: Some(until) }
-                if *until <= now.wall || until.since(now.wall) > longest =>
+                if *until <= now.wall || until.since(now.wall) > policy.longest_wait =>
             {
-                if instance.restart(now.wall).is_ok() {
-                    self.write_instance(key);
-                    self.keep_index(now, key, service);
-                    return;
-                }
+                return self.begin_again(now, key, service);
+            }
+            // Its policy gives up later than it did.
+            InstanceState::Crashed { until: None } if !is_given_up => {
+                return self.begin_again(now, key, service);
             }
             InstanceState::Crashed { until: Some(_) } if is_planted(Mistake::ForgetsRestarts) => {}
             InstanceState::Crashed { until: Some(until) } => {
@@ -171,6 +180,44 @@ impl Control {
             | InstanceState::Running { .. } => {}
         }
         self.end_evacuated(key);
+    }
+
+    /// It has waited long enough after a crash.
+    fn begin_again(&mut self, now: Now, key: &WorkKey, service: &ServiceKey) {
+        let Some(instance) = self.instances.get_mut(key) else { return };
+        if instance.restart(now.wall).is_ok() {
+            self.write_instance(key);
+            self.keep_index(now, key, service);
+        }
+    }
+
+    /// A service is another program now: what crashed of the one before counts no more, and what has
+    /// no run waits for nothing. What runs of an older version is forgiven when it has ended.
+    pub(super) fn begin_anew(&mut self, now: Now, service: &ServiceKey) {
+        for key in self.indices_from(service, 0) {
+            if self.instances.get(&key).is_some_and(|instance| instance.copy().is_none()) {
+                self.forgive(now, &key);
+            }
+        }
+    }
+
+    /// Lets an index without a run begin as if it had never crashed; gives whether it had.
+    pub(super) fn forgive(&mut self, now: Now, key: &WorkKey) -> bool {
+        let Some(instance) = self.instances.get_mut(key) else { return false };
+        let had_crashed = instance.forgive();
+        let waited = instance.restart(now.wall).is_ok();
+        if had_crashed || waited {
+            self.write_instance(key);
+        }
+        had_crashed || waited
+    }
+
+    /// A copy has ended. If its service is another program by now, its crashes are not that one's.
+    fn forgive_outdated(&mut self, now: Now, key: &WorkKey, version: u64) {
+        let service = service_of(key).and_then(|service| self.services.get(&service));
+        if service.is_some_and(|service| service.record.version != version) {
+            self.forgive(now, key);
+        }
     }
 
     /// A copy that evacuates ends when another runs, or has crashed.
@@ -274,10 +321,11 @@ impl Control {
             return None;
         }
         let placed = Placed { run, on: to, contract };
+        let attempt = instance.crashes().count.saturating_add(1);
         instance.claim(placed, version, wants, now.wall).ok()?;
         let (_, index) = index_of(key)?;
         self.note_index(now, &service, key, index);
-        Some(Sending { run, key: key.clone(), to, contract, task: None, work })
+        Some(Sending { run, key: key.clone(), to, contract, task: None, attempt, work })
     }
 
     /// What the record says of an index, from the worker that has this run.
@@ -316,6 +364,9 @@ impl Control {
             self.stop_copy(key, rival, StopReason::Elsewhere);
         }
         self.converge_index(now, key);
+        if self.drains.contains_key(&on.lock) {
+            self.evacuate_copy(now, key, run);
+        }
     }
 
     /// The worker of a copy has been silent for so long that another may start.
@@ -378,7 +429,9 @@ impl Control {
     pub(super) fn copy_is_gone(&mut self, now: Now, key: &WorkKey, run: RunId, is_prompt: bool) {
         self.silent.remove(&run);
         let Some(instance) = self.instances.get_mut(key) else { return };
+        let version = instance.copy().map(|copy| copy.version);
         if instance.is_its(run) && instance.vacate(now.wall).is_ok() {
+            version.into_iter().for_each(|it| self.forgive_outdated(now, key, it));
             if !is_prompt {
                 self.rest(now, key);
             }
@@ -477,7 +530,8 @@ impl Control {
             return;
         }
         self.write_instance(key);
-        self.count_against_update(key, copy.version);
+        self.forgive_outdated(now, key, copy.version);
+        self.count_against_update(now, key, copy.version);
         self.copy_went(now, key);
     }
 }

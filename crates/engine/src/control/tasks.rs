@@ -3,16 +3,16 @@
 use std::sync::Arc;
 
 use sterna_model::{
-    RunId, Span, TaskIncarnation, WorkKey,
+    RunId, Span, TaskIncarnation, WallTime, WorkKey,
     planted::{Mistake, is_planted},
     record::{Placed, Task, TaskEnd, TaskPhase, TaskState},
-    spec::TaskSpec,
+    spec::{TaskSpec, WhenFull},
 };
 use sterna_protocol::message::{Kill, News};
 
 use super::{
-    Answer, CallId, Callback, Called, Control, Effect, Now, RETENTION, Record, RecordKey,
-    TOMBSTONE, Timer, Tombstone, payload,
+    Alarm, Answer, CallId, Callback, Called, Control, Effect, Now, Record, RecordKey, Timer,
+    Tombstone, payload,
 };
 use crate::tables::task as table;
 
@@ -20,6 +20,15 @@ use crate::tables::task as table;
 const CALLBACKS_MAX: u32 = 8;
 /// How long to wait before the second try; twice as long before each further one.
 const CALLBACK_WAIT: Span = Span::from_secs(1);
+
+/// A callback that is being tried.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Telling {
+    /// How often it was not taken.
+    pub(super) tries: u32,
+    /// When it is tried next; `None` while one is on its way.
+    pub(super) next: Option<WallTime>,
+}
 
 impl Control {
     pub(super) fn write_task(&mut self, key: &WorkKey) {
@@ -50,7 +59,16 @@ impl Control {
         if let Some(wrong) = self.contract_objection(&key.to_string(), spec.contract) {
             return self.answer(id, Answer::BadSpec(wrong));
         }
-        if let Some(at) = spec.latest_start {
+        if let Some(at) = spec.latest_start.filter(|at| *at <= now.wall) {
+            let wrong = format!(
+                "its latest start, {at}, has passed: it is {now}; give it a later one, or none",
+                now = now.wall
+            );
+            return self.answer(id, Answer::BadSpec(wrong));
+        }
+        if let Some(at) = spec.latest_start
+            && !is_planted(Mistake::ForgetsLatestStarts)
+        {
             self.timers.insert((at, Timer::Task(key.clone())));
         }
         self.allow_for(key, spec.contract);
@@ -58,7 +76,9 @@ impl Control {
         self.tasks.insert(key.clone(), (task, spec));
         self.write_task(key);
         self.answer(id, Answer::Done);
-        self.ask(key);
+        if !is_planted(Mistake::ForgetsPending) {
+            self.ask(key);
+        }
     }
 
     /// Goes on with a task of an earlier leader.
@@ -126,6 +146,49 @@ impl Control {
         }
     }
 
+    /// A run of a task was found that the restored store does not know, or takes for unknown: it runs
+    /// on. Where nothing else has its name, it gets a record; of what it does nobody knows more.
+    pub(super) fn keep_found(
+        &mut self,
+        now: Now,
+        key: &WorkKey,
+        incarnation: Option<TaskIncarnation>,
+        placed: Placed,
+    ) {
+        let (run, on) = (placed.run, placed.on);
+        if let Some((task, _)) = self.tasks.get_mut(key) {
+            let is_its = Some(task.incarnation()) == incarnation;
+            if is_its && task.find(run, on).is_ok() {
+                self.lost.insert(run, key.clone());
+                self.write_task(key);
+            }
+        } else if let Some(incarnation) = incarnation
+            && !self.tombstones.contains_key(key)
+        {
+            let spec = TaskSpec {
+                wants: self.wants_of(key),
+                contract: placed.contract,
+                work: Arc::from([]),
+                when_full: WhenFull::default(),
+                latest_start: None,
+                callback: None,
+            };
+            let mut task = Task::new(incarnation, self.epoch, now.wall);
+            if task.claim(placed, now.wall).is_err() {
+                return;
+            }
+            self.tasks.insert(key.clone(), (task, Arc::new(spec)));
+            self.write_task(key);
+        }
+        self.seat(run, key.clone(), on);
+    }
+
+    /// Whether a task was called unknown because the store was restored.
+    pub(super) fn is_unknown_after_restore(&self, key: &WorkKey) -> bool {
+        let task = self.tasks.get(key).map(|(task, _)| task);
+        task.is_some_and(|task| matches!(task.end(), Some(TaskEnd::UnknownAfterRestore)))
+    }
+
     /// Its worker has certainly not started it, for this reason; whether that counts against it.
     pub(super) fn task_returned(
         &mut self,
@@ -134,8 +197,12 @@ impl Control {
         run: RunId,
         (counts, why): (bool, &str),
     ) {
-        let Some((task, _)) = self.tasks.get_mut(key) else { return };
+        let Some((task, spec)) = self.tasks.get_mut(key) else { return };
         let is_its = matches!(task.state(), TaskState::Running { placed, .. } if placed.run == run);
+        if is_its && spec.work.is_empty() {
+            // It was found, and what it is to do was lost with its record.
+            return self.finish_task(now, key, TaskEnd::Lost);
+        }
         if is_its {
             // A task that is there to be given back can be given back.
             if task.give_back(counts, why, now.wall).is_err() {
@@ -144,13 +211,30 @@ impl Control {
         } else if task.amend(run, None).is_err() {
             return;
         }
-        let phase = task.phase();
+        let (phase, latest_start) = (task.phase(), spec.latest_start);
         self.write_task(key);
         match phase {
-            TaskPhase::Pending => self.rest(now, key),
+            TaskPhase::Pending if self.is_too_late(now, key) => {
+                self.finish_task(now, key, TaskEnd::TooLate);
+            }
+            TaskPhase::Pending => {
+                // Whoever took it over while it ran has no timer for it.
+                if let Some(at) = latest_start {
+                    self.timers.insert((at, Timer::Task(key.clone())));
+                }
+                self.rest(now, key);
+            }
             TaskPhase::Completed => self.task_is_over(now, key),
             TaskPhase::Running | TaskPhase::Resolving => {}
         }
+    }
+
+    /// Whether a task must not start any more.
+    pub(super) fn is_too_late(&self, now: Now, key: &WorkKey) -> bool {
+        self.tasks.get(key).is_some_and(|(task, spec)| {
+            let is_past = spec.latest_start.is_some_and(|at| at <= now.wall);
+            is_past && task.phase() == TaskPhase::Pending
+        })
     }
 
     /// It has rested after a worker turned it down.
@@ -170,6 +254,16 @@ impl Control {
             self.finish_task(now, key, TaskEnd::Lost);
         } else if task.amend(run, None).is_ok() {
             self.write_task(key);
+            self.retain_task(key);
+        }
+    }
+
+    /// What is kept of a task goes when its time has come; looked at again whenever something that
+    /// kept it longer is over.
+    fn retain_task(&mut self, key: &WorkKey) {
+        let Some((task, _)) = self.tasks.get(key) else { return };
+        if let TaskState::Completed { at, .. } | TaskState::Resolving { at, .. } = task.state() {
+            self.timers.insert((at.plus(self.retention.tasks), Timer::Task(key.clone())));
         }
     }
 
@@ -202,6 +296,7 @@ impl Control {
                         if task.knows(run) && task.amend(run, Some(end)).is_ok() {
                             self.lost.remove(&run);
                             self.write_task(key);
+                            self.retain_task(key);
                         }
                     }
                 }
@@ -242,9 +337,12 @@ impl Control {
     /// Whoever asked for it is told, and the record goes when its time has come.
     fn task_is_over(&mut self, now: Now, key: &WorkKey) {
         let Some((task, spec)) = self.tasks.get(key) else { return };
-        let TaskState::Completed { at, .. } = task.state() else { return };
-        self.timers.insert((at.plus(RETENTION), Timer::Task(key.clone())));
-        if spec.callback.is_some() && !task.is_told() {
+        if task.phase() != TaskPhase::Completed {
+            return;
+        }
+        let is_to_be_told = spec.callback.is_some() && !task.is_told();
+        self.retain_task(key);
+        if is_to_be_told {
             self.call_back(now, key);
         }
     }
@@ -257,8 +355,17 @@ impl Control {
             return;
         }
         let (Some(end), incarnation) = (task.end().cloned(), task.incarnation()) else { return };
+        self.callbacks.entry(key.clone()).or_default().next = None;
         self.write_task(key);
         self.tell(Effect::Callback(Callback { key: key.clone(), incarnation, url, end }));
+    }
+
+    /// Its time has come; one that was moved by a clock may come twice.
+    pub(super) fn call_back_again(&mut self, now: Now, key: &WorkKey) {
+        let next = self.callbacks.get(key).and_then(|telling| telling.next);
+        if next.is_some_and(|next| next <= now.wall) {
+            self.call_back(now, key);
+        }
     }
 
     pub(super) fn callback_answered(
@@ -272,19 +379,27 @@ impl Control {
         if task.incarnation() != incarnation || task.phase() != TaskPhase::Resolving {
             return;
         }
-        let tries = self.callbacks.entry(key.clone()).or_default();
-        *tries += 1;
-        let is_over = called == Called::Taken
-            || *tries >= CALLBACKS_MAX
-            || is_planted(Mistake::LosesCallbacks);
+        let telling = self.callbacks.entry(key.clone()).or_default();
+        telling.tries += 1;
+        let tries = telling.tries;
+        let is_given_up = called == Called::NotTaken && tries >= CALLBACKS_MAX;
+        let is_over = called == Called::Taken || is_given_up || is_planted(Mistake::LosesCallbacks);
         if !is_over {
-            let wait = CALLBACK_WAIT.times(1 << (*tries - 1).min(16));
-            self.timers.insert((now.wall.plus(wait), Timer::Callback(key.clone())));
+            let next = now.wall.plus(CALLBACK_WAIT.times(1 << (tries - 1).min(16)));
+            telling.next = Some(next);
+            self.timers.insert((next, Timer::Callback(key.clone())));
             return;
         }
         self.callbacks.remove(key);
-        task.tell();
+        if is_given_up {
+            task.give_up();
+        } else {
+            task.tell();
+        }
         self.hand_over(key);
+        if is_given_up {
+            self.tell(Effect::Alarm(Alarm::CallbackGivenUp(key.clone(), tries)));
+        }
     }
 
     fn hand_over(&mut self, key: &WorkKey) {
@@ -292,6 +407,7 @@ impl Control {
             && task.hand_over().is_ok()
         {
             self.write_task(key);
+            self.retain_task(key);
         }
     }
 
@@ -299,7 +415,7 @@ impl Control {
     pub(super) fn task_is_due(&mut self, now: Now, key: &WorkKey) {
         let Some((task, spec)) = self.tasks.get(key) else {
             if let Some(stone) = self.tombstones.get(key)
-                && stone.at.plus(TOMBSTONE) <= now.wall
+                && stone.at.plus(self.retention.names) <= now.wall
             {
                 self.tombstones.remove(key);
                 self.outbox.write(RecordKey::Tombstone(key.clone()), None);
@@ -318,7 +434,8 @@ impl Control {
                 }
             }
             TaskState::Completed { at, .. } => {
-                if at.plus(RETENTION) <= now.wall && task.placed().is_none() {
+                // What was cancelled and still runs keeps its record until it is gone.
+                if at.plus(self.retention.tasks) <= now.wall && task.placed().is_none() {
                     self.forget_task(now, key);
                 }
             }
@@ -361,7 +478,9 @@ impl Control {
             self.lost.remove(&run);
         }
         let stone = Tombstone { incarnation: task.incarnation(), at: now.wall };
-        self.timers.insert((now.wall.plus(TOMBSTONE), Timer::Task(key.clone())));
+        if !is_planted(Mistake::KeepsNames) {
+            self.timers.insert((now.wall.plus(self.retention.names), Timer::Task(key.clone())));
+        }
         self.callbacks.remove(key);
         self.outbox.write(RecordKey::Task(key.clone()), None);
         if is_planted(Mistake::ForgetsTombstones) {

@@ -8,7 +8,16 @@ use sterna_model::{
     record::{InstanceState, StopReason},
 };
 
-use super::{Alarm, Control, Effect, Now, Record, RecordKey, ServiceKey, Timer, services};
+use crate::auction::Ask;
+
+use super::{
+    Alarm, Control, Effect, Now, Record, RecordKey, ServiceKey, Timer,
+    services::{self, Service},
+};
+
+/// How many of those that serve are looked at for room, when there is none: one of the first does, or
+/// there is little hope.
+const LOOKED_AT: usize = 64;
 
 impl Control {
     pub(super) fn write_service(&mut self, key: &ServiceKey) {
@@ -34,7 +43,7 @@ impl Control {
                 // One that runs since later than now does so by a clock that was wrong.
                 let is_settled = settled <= now.wall || *since > now.wall;
                 serves = copy.stopping.is_none() && (!is_current || is_settled);
-                if is_current && !serves && copy.stopping.is_none() {
+                if is_current && settled > now.wall && copy.stopping.is_none() {
                     settles = Some(settled);
                 }
             }
@@ -50,11 +59,13 @@ impl Control {
         }
     }
 
-    /// Goes on with an update: ends as many copies of other versions as may be missing.
+    /// Goes on with an update: ends as many copies of other versions as may be missing. What has no run
+    /// is of the new version already, and one that does not serve costs nothing. An index for which
+    /// there is no room does not hold up the others either, where ending one of those makes room.
     pub(super) fn roll(&mut self, now: Now, service: &ServiceKey) {
         let Some(known) = self.services.get(service) else { return };
         if known.outdated.is_empty() {
-            if known.record.before.is_some() && known.missing.is_empty() {
+            if known.record.before.is_some() && self.is_there(service, known) {
                 self.change_record(service, |record| {
                     record.before = None;
                     record.crashes = 0;
@@ -64,10 +75,22 @@ impl Control {
         }
         let allowed = known.record.spec.update.max_unavailable.max(1) as usize;
         let budget = allowed.saturating_sub(known.missing.len());
-        // One that does not serve costs nothing.
         let idle = known.outdated.iter().filter(|index| known.missing.contains(index));
         let serving = known.outdated.iter().filter(|index| !known.missing.contains(index));
-        let next: Vec<u32> = idle.chain(serving.take(budget)).copied().collect();
+        let mut next: Vec<u32> = idle.chain(serving.clone().take(budget)).copied().collect();
+        if budget == 0 && !self.left.is_empty() {
+            let unplaced = known.missing.iter().filter(|index| self.is_unplaced(service, **index));
+            let unplaced: Vec<u32> = unplaced.copied().collect();
+            let budget = allowed.saturating_sub(known.missing.len() - unplaced.len());
+            let serving: Vec<u32> = serving.take(LOOKED_AT).copied().collect();
+            if let Some(waits) = unplaced.first().filter(|_| budget > 0) {
+                let found = serving.into_iter().find(|it| self.makes_room(service, *it, *waits));
+                next.extend(found);
+                if found.is_none() {
+                    self.held_up.insert(service.clone());
+                }
+            }
+        }
         for index in next {
             let key = service.instance(index);
             let copy = self.instances.get(&key).and_then(|instance| instance.copy());
@@ -76,6 +99,29 @@ impl Control {
             }
             self.note_index(now, service, &key, index);
         }
+    }
+
+    /// Whether a new version is there, as far as there is room for it: at least one serves, and those
+    /// that do not only wait for room.
+    fn is_there(&self, service: &ServiceKey, known: &Service) -> bool {
+        let missing = &known.missing;
+        let some_serve = missing.len() < known.record.spec.instances as usize;
+        missing.is_empty()
+            || some_serve && missing.iter().all(|index| self.is_unplaced(service, *index))
+    }
+
+    /// Whether nobody has room for an index.
+    fn is_unplaced(&self, service: &ServiceKey, index: u32) -> bool {
+        self.left.contains_key(&service.instance(index))
+    }
+
+    /// Whether the worker of one index could have another, that waits, if it had not the first.
+    fn makes_room(&mut self, service: &ServiceKey, ends: u32, waits: u32) -> bool {
+        let ends = self.instances.get(&service.instance(ends)).and_then(|one| one.copy());
+        let Some(run) = ends.map(|copy| copy.placed.run) else { return false };
+        let key = service.instance(waits);
+        let ask = Ask { wants: self.wants_of(&key), key };
+        self.would_hold(run, &ask)
     }
 
     pub(super) fn change_record(
@@ -90,7 +136,7 @@ impl Control {
     }
 
     /// An instance crashed. If it was of a version that is just coming about, that may be taken back.
-    pub(super) fn count_against_update(&mut self, key: &WorkKey, version: u64) {
+    pub(super) fn count_against_update(&mut self, now: Now, key: &WorkKey, version: u64) {
         let Some(service) = services::service_of(key) else { return };
         let Some(known) = self.services.get(&service) else { return };
         let record = &known.record;
@@ -102,15 +148,17 @@ impl Control {
         if record.crashes + 1 < limit {
             return self.change_record(&service, |record| record.crashes += 1);
         }
-        let instances = record.spec.instances;
         self.change_record(&service, |record| {
-            record.spec = (*spec).clone();
-            // How many there are is no part of a version.
-            record.spec.instances = instances;
+            // What changes in place is no part of a version.
+            let sterna_model::spec::ServiceSpec { wants, contract, work, .. } = (*spec).clone();
+            (record.spec.wants, record.spec.contract, record.spec.work) = (wants, contract, work);
             record.version = before;
             record.before = None;
             record.crashes = 0;
         });
+        if let Some(known) = self.services.get_mut(&service) {
+            known.since = now.wall;
+        }
         self.tell(Effect::Alarm(Alarm::Reverted(service.clone())));
         self.changed.insert(service);
     }

@@ -5,7 +5,7 @@
 use std::{fmt, sync::Arc};
 
 use sterna_model::{
-    Name, WallTime, WorkKey,
+    Contract, Incarnation, Name, WallTime, WorkKey,
     record::{InstanceState, StopReason, TaskState, TwinReason},
 };
 
@@ -81,6 +81,27 @@ pub enum Rule {
         /// What it does there.
         twin: TwinReason,
     },
+    /// It is with a worker that is not heard, or not well.
+    OutOfReach {
+        /// Which.
+        worker: Option<Name>,
+        /// What holds for it meanwhile.
+        contract: Contract,
+        /// Whether it is a task, which is not started again.
+        is_task: bool,
+    },
+    /// It is over, and whoever asked for it is being told.
+    Telling {
+        /// How it ended, in words.
+        end: String,
+        /// How often that was not taken.
+        tries: u32,
+    },
+    /// It is over, and nobody took that.
+    Untold {
+        /// How it ended, in words.
+        end: String,
+    },
     /// It is over.
     Over {
         /// How, in words.
@@ -114,24 +135,13 @@ impl fmt::Display for Rule {
             None => "a worker that is not here".to_owned(),
         };
         match self {
-            Self::Waiting => {
-                f.write_str("this leader starts nothing yet: a worker may be missing that runs it")
-            }
+            Self::Waiting => f.write_str(
+                "the store was restored, and what it has forgotten may still run: nothing is started \
+                 until that has certainly ended; `sterna status` says when, and what \
+                 `sterna declare-complete` is for",
+            ),
             Self::MayBeKept { missing, is_roster_complete } => {
-                f.write_str("the store was restored, and a missing worker may keep it: it waits")?;
-                let names: Vec<_> = missing.iter().map(Name::as_str).collect();
-                if !names.is_empty() {
-                    write!(f, " for {}, or `sterna declare-dead`", names.join(", "))?;
-                }
-                match (names.is_empty(), is_roster_complete) {
-                    (true | false, true) => Ok(()),
-                    (true, false) => {
-                        f.write_str(" until somebody says that the roster is complete")
-                    }
-                    (false, false) => {
-                        f.write_str("; and until somebody says that the roster is complete")
-                    }
-                }
+                write_kept(f, missing, *is_roster_complete)
             }
             Self::Unplaced(reason) => reason.fmt(f),
             Self::TurnedDown => f.write_str("a worker has just turned it down"),
@@ -148,21 +158,72 @@ impl fmt::Display for Rule {
             }
             Self::Crashed { count } => write!(f, "it crashed, {count} in a row, and waits"),
             Self::GivenUp { count } => {
-                write!(f, "it crashed {count} times in a row, and was given up: change its spec")
+                let often = if *count == 1 { "once" } else { "times in a row" };
+                let count = if *count == 1 { String::new() } else { format!("{count} ") };
+                write!(f, "it crashed {count}{often}, and was given up: change its spec, or ")?;
+                f.write_str("`sterna stop` it to let it begin again")
             }
             Self::SlotTaken { worker, twin } => {
                 let does = twin_does(*twin);
                 write!(f, "a copy on {} {does}, and may still run", on(worker))
             }
             Self::Outdated { others: 0 } => f.write_str("it is the last of an older version"),
+            Self::Outdated { others: 1 } => {
+                f.write_str("it is of an older version, and another one is too")
+            }
             Self::Outdated { others } => {
                 write!(f, "it is of an older version, and {others} others are too")
             }
             Self::HasTwin { worker, twin } => {
                 write!(f, "a second copy on {} {}", on(worker), twin_does(*twin))
             }
+            Self::OutOfReach { worker, contract, is_task } => {
+                let name = worker.as_ref().map_or("WORKER", Name::as_str);
+                write!(f, "{}, which has it, is silent or not well; ", on(worker))?;
+                f.write_str(while_silent(*contract, *is_task))?;
+                write!(f, "; if that machine is gone for good: `sterna declare-dead {name}`")?;
+                write!(f, ", and `sterna forget {name}` once it has nothing")
+            }
+            Self::Telling { end, tries: 0 } => {
+                write!(f, "it is over: {end}; its callback is on its way")
+            }
+            Self::Telling { end, tries } => {
+                write!(f, "it is over: {end}; its callback was not taken, {tries} in a row")
+            }
+            Self::Untold { end } => {
+                write!(f, "it is over: {end}; its callback was never taken, and was given up")
+            }
             Self::Over { end } => write!(f, "it is over: {end}"),
         }
+    }
+}
+
+fn write_kept(f: &mut fmt::Formatter<'_>, missing: &[Name], is_complete: bool) -> fmt::Result {
+    f.write_str("the store was restored, and a missing worker may keep it: it waits")?;
+    let names: Vec<_> = missing.iter().map(Name::as_str).collect();
+    if !names.is_empty() {
+        write!(f, " for {}, or `sterna declare-dead`", names.join(", "))?;
+    }
+    match (names.is_empty(), is_complete) {
+        (true | false, true) => Ok(()),
+        (true, false) => {
+            f.write_str(" until `sterna declare-complete` says that nobody is missing")
+        }
+        (false, false) => {
+            f.write_str("; and until `sterna declare-complete` says that nobody else is missing")
+        }
+    }
+}
+
+/// What a contract does while a worker is silent.
+const fn while_silent(contract: Contract, is_task: bool) -> &'static str {
+    match (contract, is_task) {
+        (Contract::Replace { .. }, true | false) => "another copy is started beside it (`replace`)",
+        (Contract::Stop { .. }, false) => {
+            "it starts elsewhere when it has certainly ended there (`stop`)"
+        }
+        (Contract::Stop { .. }, true) => "it has failed when it has certainly ended there (`stop`)",
+        (Contract::Keep, true | false) => "it is kept for that worker (`keep`)",
     }
 }
 
@@ -196,12 +257,35 @@ impl Control {
                 }
                 Some(why)
             }
-            TaskState::Running { .. } => None,
-            TaskState::Completed { end, at } | TaskState::Resolving { end, at, .. } => {
-                let end = end.to_string();
-                Some(Why { rule: Rule::Over { end }, since: Some(*at), next: Next::Nothing })
+            TaskState::Running { placed, .. } => {
+                self.why_out_of_reach(placed.on, placed.contract, true)
+            }
+            TaskState::Completed { end, at } => {
+                let (end, since) = (end.to_string(), Some(*at));
+                let rule =
+                    if task.is_given_up() { Rule::Untold { end } } else { Rule::Over { end } };
+                Some(Why { rule, since, next: Next::Nothing })
+            }
+            TaskState::Resolving { end, since, .. } => {
+                let telling = self.callbacks.get(key).copied().unwrap_or_default();
+                let next = telling.next.map_or(Next::WhenTold, Next::At);
+                let rule = Rule::Telling { end: end.to_string(), tries: telling.tries };
+                Some(Why { rule, since: Some(*since), next })
             }
         }
+    }
+
+    /// Work whose worker is silent, or not well: what its contract does, and when at the latest.
+    fn why_out_of_reach(&self, on: Incarnation, contract: Contract, is_task: bool) -> Option<Why> {
+        let since = self.silent_since(on.lock)?;
+        // Of one that was not heard in this reign it is counted from its beginning.
+        let from = since.unwrap_or(self.began);
+        let next = match contract {
+            Contract::Replace { after } | Contract::Stop { after } => Next::At(from.plus(after)),
+            Contract::Keep => Next::WhenBack,
+        };
+        let worker = self.name_of(on.lock);
+        Some(Why { rule: Rule::OutOfReach { worker, contract, is_task }, since, next })
     }
 
     /// Work that waits for a worker.
@@ -234,8 +318,13 @@ impl Control {
         let (service, index) = services::index_of(key)?;
         let known = self.services.get(&service);
         let told = |rule, since| Some(Why { rule, since, next: Next::WhenTold });
-        let name =
-            |on: sterna_model::Incarnation| self.workers.get(&on.lock).map(|w| w.name.clone());
+        let name = |on: Incarnation| self.name_of(on.lock);
+        if let Some(placed) = instance.copy().map(|copy| &copy.placed)
+            && instance.twin().is_none()
+            && let Some(why) = self.why_out_of_reach(placed.on, placed.contract, false)
+        {
+            return Some(why);
+        }
         match instance.state() {
             InstanceState::Unclaimed { since } => {
                 let contract = known.map(|known| known.record.spec.contract);
@@ -257,12 +346,12 @@ impl Control {
             InstanceState::Claimed { copy, since } => {
                 told(Rule::Starting { worker: name(copy.placed.on) }, Some(*since))
             }
-            InstanceState::Running { .. } => {
+            InstanceState::Running { since, .. } => {
                 if let Some(twin) = instance.twin() {
                     let (worker, twin) = (name(twin.copy.placed.on), twin.reason);
                     return Some(Why {
                         rule: Rule::HasTwin { worker, twin },
-                        since: None,
+                        since: Some(*since),
                         next: Next::WhenGone,
                     });
                 }
@@ -270,7 +359,7 @@ impl Control {
                 let others = known.outdated.len().saturating_sub(1);
                 known.outdated.contains(&index).then_some(Why {
                     rule: Rule::Outdated { others },
-                    since: None,
+                    since: Some(known.since),
                     next: Next::WhenTold,
                 })
             }

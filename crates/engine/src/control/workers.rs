@@ -1,11 +1,11 @@
-//! Who is there, what is on each, and who is drained.
+//! Who is there, and what is on each.
 
 use std::{collections::BTreeSet, slice, sync::Arc};
 
 use sterna_model::{
-    Contract, Incarnation, Lock, Name, RunId, Span, Wants, Work, WorkKey,
+    Contract, Incarnation, Lock, Name, RunId, Span, WallTime, Wants, Work, WorkKey,
     planted::{Mistake, is_planted},
-    record::{Illegal, InstancePhase, StopReason, TaskEnd, TaskPhase, TwinReason},
+    record::{Illegal, TaskPhase, TwinReason},
 };
 use sterna_protocol::{
     health::Health,
@@ -16,10 +16,10 @@ use sterna_protocol::{
 };
 
 use super::{
-    Answer, Control, Drain, Now, Record, RecordKey, Stage as StoreStage, WorkerSeen, payload,
-    placing::Helped, services,
+    Answer, Control, Now, Record, RecordKey, Stage as StoreStage, WorkerSeen, payload,
+    placing::Helped,
 };
-use crate::auction::{BidderId, Occupant, Registry, Stage, Standing};
+use crate::auction::{Ask, BidderId, Occupant, Offer, Outcome, Stage, Standing};
 
 /// A worker, as this leader sees it.
 #[derive(Clone, Debug)]
@@ -28,6 +28,8 @@ pub(super) struct Worker {
     pub(super) name: Name,
     facts: Payload,
     pub(super) health: Health,
+    /// Since when it is silent or not well.
+    unwell: Option<WallTime>,
     /// Whether the fleet would send it a run.
     takes: bool,
     /// Whether it has said in this reign what it runs, under this or an earlier life.
@@ -50,12 +52,20 @@ impl Control {
     /// What a worker has is known, or is something else now.
     pub(super) fn set_facts(&mut self, life: Incarnation, name: Name, facts: Payload) {
         let lock = life.lock;
-        let known = self.workers.get(&lock).map(|it| (it.bidder, it.health, it.takes, it.is_back));
-        let (bidder, health, takes, is_back) =
-            known.unwrap_or_else(|| (self.free_bidder(), Health::New, false, false));
-        let is_new = known.is_none();
+        let is_new = !self.workers.contains_key(&lock);
+        let bidder = self.workers.get(&lock).map_or_else(|| self.free_bidder(), |it| it.bidder);
         self.bidders.insert(bidder, lock);
-        self.workers.insert(lock, Worker { life, name, facts, health, takes, is_back, bidder });
+        let worker = self.workers.entry(lock).or_insert_with(|| Worker {
+            life,
+            name: name.clone(),
+            facts: Arc::clone(&facts),
+            health: Health::New,
+            unwell: None,
+            takes: false,
+            is_back: false,
+            bidder,
+        });
+        (worker.life, worker.name, worker.facts) = (life, name, facts);
         self.offer(lock);
         if is_new {
             self.count_seats(lock, bidder);
@@ -64,6 +74,13 @@ impl Control {
 
     /// The smallest number that nobody has.
     fn free_bidder(&self) -> BidderId {
+        let (count, last) = (self.bidders.len(), self.bidders.last_key_value());
+        if let (Ok(next), Some((last, _))) = (u32::try_from(count), last)
+            && last.get() + 1 == next
+        {
+            // Mostly there are no gaps.
+            return BidderId::new(next);
+        }
         let mut free = 0;
         for bidder in self.bidders.keys() {
             if bidder.get() != free {
@@ -74,9 +91,29 @@ impl Control {
         BidderId::new(free)
     }
 
-    pub(super) fn set_health(&mut self, life: Incarnation, health: Health) {
+    /// Since when a machine is silent or not well; `Some(None)` if it was not heard in this reign, and
+    /// `None` if it is well.
+    pub(super) fn silent_since(&self, lock: Lock) -> Option<Option<WallTime>> {
+        let Some(worker) = self.workers.get(&lock) else { return Some(None) };
+        match worker.health {
+            Health::New | Health::Healthy => None,
+            Health::Unhealthy | Health::MustDie => Some(worker.unwell),
+        }
+    }
+
+    /// What a machine is called that is here or on the roster.
+    pub(super) fn name_of(&self, lock: Lock) -> Option<Name> {
+        let here = self.workers.get(&lock).map(|worker| &worker.name);
+        here.or_else(|| self.roster.get(&lock).map(|entry| &entry.name)).cloned()
+    }
+
+    pub(super) fn set_health(&mut self, now: Now, life: Incarnation, health: Health) {
         let Some(worker) = self.workers.get_mut(&life.lock) else { return };
         worker.health = health;
+        worker.unwell = match health {
+            Health::New | Health::Healthy => None,
+            Health::Unhealthy | Health::MustDie => Some(worker.unwell.unwrap_or(now.wall)),
+        };
         if worker.life != life {
             worker.life = life;
             worker.takes = false;
@@ -107,7 +144,7 @@ impl Control {
     }
 
     /// Tells the auction what a worker offers now.
-    fn offer(&mut self, lock: Lock) {
+    pub(super) fn offer(&mut self, lock: Lock) {
         let Some(worker) = self.workers.get(&lock) else { return };
         let is_taking = self.is_taking(lock, worker);
         let standing = if is_taking { Standing::Taking } else { Standing::Withheld };
@@ -119,14 +156,37 @@ impl Control {
         }
     }
 
-    /// What the auction would know if this machine took no work.
-    pub(super) fn registry_without(&self, lock: Lock) -> Registry {
-        let mut registry = self.registry.clone();
-        if let Some(worker) = self.workers.get(&lock) {
-            let offer = payload::offer(&worker.name, &worker.facts, Standing::Withheld);
-            registry.set(worker.bidder, offer);
+    /// What an auction would give if this machine took no work; everything is as before then. What an
+    /// auction does is a function of offers and occupants alone, so that taking them back is enough.
+    pub(super) fn auction_without(&mut self, lock: Lock, asks: &[Ask]) -> Outcome {
+        let worker = self.workers.get(&lock).map(|worker| {
+            let is_taking = self.is_taking(lock, worker);
+            let standing = if is_taking { Standing::Taking } else { Standing::Withheld };
+            (worker.bidder, payload::offer(&worker.name, &worker.facts, standing))
+        });
+        if let Some((bidder, offer)) = &worker {
+            self.registry.set(*bidder, Offer { standing: Standing::Withheld, ..offer.clone() });
         }
-        registry
+        let outcome = self.registry.auction(asks);
+        for placement in &outcome.placed {
+            let Ask { key, wants } = &asks[placement.ask];
+            let occupant = Occupant { key, wants, stage: Stage::Starting };
+            // It was put there just now.
+            let taken = self.registry.vacate(placement.bidder, occupant);
+            debug_assert!(taken.is_ok(), "{taken:?}");
+        }
+        if let Some((bidder, offer)) = worker {
+            self.registry.set(bidder, offer);
+        }
+        outcome
+    }
+
+    /// Whether the worker of a run could have this if it had not that run.
+    pub(super) fn would_hold(&mut self, run: RunId, ask: &Ask) -> bool {
+        let Some(seat) = self.seats.get(&run).filter(|seat| seat.is_counted) else { return false };
+        let Some(worker) = self.workers.get(&seat.lock) else { return false };
+        let occupant = Occupant { key: &seat.key, wants: &seat.wants, stage: seat.stage };
+        self.registry.would_hold(worker.bidder, occupant, ask)
     }
 
     fn count_seats(&mut self, lock: Lock, bidder: BidderId) {
@@ -195,10 +255,21 @@ impl Control {
 
     /// Everybody who is here or on the roster, for people.
     pub fn workers(&self) -> Vec<WorkerSeen> {
-        let locks = self.workers.keys().chain(self.roster.keys());
-        let locks: BTreeSet<Lock> = locks.copied().collect();
+        self.workers_where(|_, _| true)
+    }
+
+    /// Those of them that somebody means, by machine and name.
+    pub fn workers_where(&self, is_meant: impl Fn(Lock, &Name) -> bool) -> Vec<WorkerSeen> {
+        let here = self.workers.iter().map(|(lock, worker)| (*lock, &worker.name));
+        let listed = self.roster.iter().filter(|(lock, _)| !self.workers.contains_key(lock));
+        let listed = listed.map(|(lock, entry)| (*lock, &entry.name));
+        let meant = here.chain(listed).filter(|(lock, name)| is_meant(*lock, name));
+        let locks: BTreeSet<Lock> = meant.map(|(lock, _)| lock).collect();
         let seen = locks.into_iter().filter_map(|lock| {
             let (worker, entry) = (self.workers.get(&lock), self.roster.get(&lock));
+            if entry.is_some_and(|entry| entry.is_forgotten) {
+                return None;
+            }
             let life = worker.map(|it| it.life).or(entry.map(|it| it.incarnation))?;
             let name = worker.map(|it| &it.name).or(entry.map(|it| &it.name))?.clone();
             let facts = worker.map_or_else(|| Payload::from([]), |it| Arc::clone(&it.facts));
@@ -257,12 +328,15 @@ impl Control {
                 }
             } else if let Some((task, _)) = self.tasks.get(&key)
                 && task.end().is_some()
+                && !self.is_unknown_after_restore(&key)
             {
                 self.kill(run, Kill::Gracefully);
             }
         }
-        if self.drains.contains_key(&lock) {
-            self.evacuate(now, lock);
+        match self.drains.get(&lock).map(|drain| drain.deadline <= now.wall) {
+            Some(true) => self.end_drain(now, lock),
+            Some(false) => self.evacuate(now, lock),
+            None => {}
         }
     }
 
@@ -311,9 +385,13 @@ impl Control {
     }
 
     /// Takes a machine off the roster that is away and has nothing. Who may have something stays there
-    /// until that is certainly gone (safety rule 19).
+    /// until that is certainly gone (safety rule 19). Who was declared dead stays, and is not shown any
+    /// more: if it comes back after all, it must end first what it had (safety rule 24).
     pub(super) fn forget(&mut self, lock: Lock) -> Answer {
-        let Some(entry) = self.roster.get(&lock) else { return Answer::NotFound };
+        let Some(entry) = self.roster.get_mut(&lock) else { return Answer::NotFound };
+        if entry.is_forgotten {
+            return Answer::NotFound;
+        }
         let life = entry.incarnation;
         let refuse = |phase| Answer::Conflict(Illegal { event: "forget", phase });
         let is_here = self.workers.get(&lock).is_some_and(|worker| match worker.health {
@@ -323,16 +401,17 @@ impl Control {
         if is_here {
             return refuse("a worker that is here");
         }
+        if entry.is_declared_dead {
+            entry.is_forgotten = true;
+            let entry = entry.clone();
+            self.outbox.write(RecordKey::Roster(lock), Some(Record::Roster(entry)));
+            return Answer::Done;
+        }
         if !self.runs_on(lock).is_empty() {
             return refuse("a worker that may still run something");
         }
         if self.with_batches.contains(&lock) {
             return refuse("a worker that may still run a batch");
-        }
-        if entry.is_declared_dead {
-            // With its mark it would be forgotten that it must end what it had, if it comes back
-            // (safety rule 24). Nobody waits for it.
-            return refuse("a worker that was declared dead, and may come back");
         }
         if self.is_recovered {
             return refuse("a worker of a store that was restored, and may have lost its claims");
@@ -445,102 +524,6 @@ impl Control {
     pub(super) fn write_limits(&mut self) {
         let limits = self.limits.clone();
         self.outbox.write(RecordKey::Limits, Some(Record::Limits(limits)));
-    }
-
-    /// Begins to drain a machine, or ends that.
-    pub(super) fn set_drain(&mut self, now: Now, lock: Lock, drain: Option<Drain>) {
-        let is_draining = drain.is_some();
-        if let Some(before) = self.drains.remove(&lock) {
-            self.timers.remove(&(before.deadline, super::Timer::Drain(lock)));
-        }
-        if let Some(drain) = &drain {
-            self.timers.insert((drain.deadline, super::Timer::Drain(lock)));
-            self.drains.insert(lock, drain.clone());
-        }
-        self.outbox.write(RecordKey::Drain(lock), drain.map(Record::Drain));
-        if let Some(entry) = self.roster.get_mut(&lock) {
-            entry.is_draining = is_draining;
-            let entry = entry.clone();
-            self.outbox.write(RecordKey::Roster(lock), Some(Record::Roster(entry)));
-        }
-        self.tell_fleet(scheduler::Input::Draining(lock, is_draining));
-        self.offer(lock);
-        if is_draining {
-            self.evacuate(now, lock);
-        } else {
-            self.stay(now, lock);
-        }
-    }
-
-    /// What was to move from a machine, and has not, stays there.
-    fn stay(&mut self, now: Now, lock: Lock) {
-        for run in self.runs_on(lock) {
-            let Some(key) = self.seats.get(&run).map(|seat| seat.key.clone()) else { continue };
-            let is_evacuating =
-                self.instances.get(&key).and_then(|one| one.twin()).is_some_and(|twin| {
-                    twin.copy.placed.run == run && twin.reason == TwinReason::Evacuating
-                });
-            if is_evacuating {
-                self.settle_twin(now, &key);
-            }
-        }
-    }
-
-    /// Moves what can be moved from a machine. Tasks do not move: they run on until the deadline.
-    pub(super) fn evacuate(&mut self, now: Now, lock: Lock) {
-        for run in self.runs_on(lock) {
-            let Some(key) = self.seats.get(&run).map(|seat| seat.key.clone()) else { continue };
-            self.evacuate_copy(now, &key, run);
-        }
-    }
-
-    /// Moves one copy, if it is its instance's own: a copy that runs goes on until another does, one
-    /// that is starting ends.
-    pub(super) fn evacuate_copy(&mut self, now: Now, key: &WorkKey, run: RunId) {
-        let Some(instance) = self.instances.get_mut(key) else { return };
-        let Some(copy) = instance.copy().filter(|copy| copy.placed.run == run).cloned() else {
-            return;
-        };
-        if copy.stopping.is_some() {
-            return;
-        }
-        let is_running = instance.phase() == InstancePhase::Running;
-        let may_overlap = services::may_overlap(copy.placed.contract);
-        if may_overlap && instance.displace(TwinReason::Evacuating, now.wall).is_ok() {
-            if !is_running {
-                instance.stop(run, StopReason::Drain);
-            }
-        } else if !may_overlap {
-            instance.stop(run, StopReason::Drain);
-        } else {
-            // Its twin's slot is taken: it moves when that is free.
-            return;
-        }
-        let is_stopping =
-            instance.copies().any(|copy| copy.placed.run == run && copy.stopping.is_some());
-        self.write_instance(key);
-        if is_stopping {
-            self.kill(run, Kill::Gracefully);
-        }
-        self.converge_index(now, key);
-    }
-
-    /// A drain always ends: what is still there is ended (and the machine stays without work).
-    pub(super) fn end_drain(&mut self, now: Now, lock: Lock) {
-        if !self.drains.contains_key(&lock) {
-            return;
-        }
-        for run in self.runs_on(lock) {
-            let Some(key) = self.seats.get(&run).map(|seat| seat.key.clone()) else { continue };
-            if let Some(instance) = self.instances.get_mut(&key) {
-                if instance.stop(run, StopReason::Drain) {
-                    self.write_instance(&key);
-                    self.kill(run, Kill::Gracefully);
-                }
-            } else {
-                self.end_task_early(now, &key, TaskEnd::Drained);
-            }
-        }
     }
 }
 

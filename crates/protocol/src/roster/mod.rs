@@ -30,10 +30,15 @@ pub struct Enrolled {
     pub name: Name,
     /// The boot of its machine in that life.
     pub boot: u128,
+    /// Drawn by the process that this life is: another process with the same life has a data directory
+    /// that was set back. 0 if that is not known.
+    pub birth: u64,
     /// Whether it was declared dead, and has not ended since what it ran then.
     pub is_declared_dead: bool,
     /// Whether it is being drained.
     pub is_draining: bool,
+    /// Whether it is only here for that it was declared dead: nobody is shown it, unless it comes back.
+    pub is_forgotten: bool,
 }
 
 /// What the store is to the leader that begins.

@@ -1,6 +1,6 @@
 //! What time alone does: judgements, deadlines, silence, and who leaves the roster for them.
 
-use sterna_model::{BootTime, Lock, RunId};
+use sterna_model::{BootTime, Lock, RunId, Span};
 
 use super::{
     Effect, Fleet, GoneBy, Settlement,
@@ -35,6 +35,9 @@ impl Peer {
     }
 }
 
+/// So many times as often as health is judged the consensus may be asked for newcomers.
+const EARLY: u64 = 10;
+
 impl Fleet {
     /// Judges everybody to whom something is due, and does it.
     pub(super) fn tick(&mut self, now: BootTime, effects: &mut Vec<Effect>) {
@@ -43,6 +46,7 @@ impl Fleet {
         }
         self.tick_at = now.plus(self.book.newest().judge_every);
         self.judged = now;
+        self.agreed = now;
         self.consensus.judge();
         debug_assert!(self.peers.iter().all(|peer| !self.is_overlooked(now, peer)));
         for slot in self.peers.due(now) {
@@ -52,6 +56,17 @@ impl Fleet {
         // The next leader may be a server that has not seen them.
         effects.extend(self.book.raised_to(self.seen).map(Effect::Raise));
         self.open_doors(now, effects);
+    }
+
+    /// Asks the consensus before the next pass does, for somebody who is here and not healthy yet; not
+    /// too often, since it walks over everybody.
+    pub(super) fn agree_early(&mut self, now: BootTime) {
+        let every = self.book.newest().judge_every.as_millis() / EARLY;
+        let every = Span::from_millis(every.max(1));
+        if now >= self.agreed.plus(every) {
+            self.agreed = now;
+            self.consensus.judge();
+        }
     }
 
     /// Whether something is due to a machine that this pass would not visit.

@@ -1,6 +1,6 @@
 //! Heartbeats: who this is, what it is told, and how it is judged.
 
-use sterna_model::{BootTime, Incarnation, Lock, RunSequence};
+use sterna_model::{BootTime, Incarnation, Lock, Revision, RunSequence};
 
 use super::{Alarm, Arrival, Effect, Fleet, index::digest, peer::Enrolment, peers::Slot};
 use crate::{
@@ -101,14 +101,28 @@ impl Fleet {
 
     /// Whether the store has lost something that a worker has seen (safety rule 25). While the
     /// lease holds nobody else leads, so it cannot be the work of a later leader.
-    fn lags(&self, seen: Mandate, revision: sterna_model::Revision) -> bool {
+    fn lags(&self, seen: Mandate, revision: Revision) -> bool {
         match seen.standing(&self.mandate) {
             Standing::Newer | Standing::Rival => true,
             Standing::Foreign => false,
-            Standing::Same | Standing::Older => {
-                seen.epoch == self.mandate.epoch && revision > self.revision
+            Standing::Same => revision > self.revision,
+            Standing::Older => {
+                seen.epoch == self.mandate.epoch
+                    && (revision > self.revision || !self.has_lived_through(seen, revision))
             }
         }
+    }
+
+    /// Whether the store has lived through a reign that a worker has followed up to a revision. One that
+    /// was set back may have counted past it before anybody looks; but then the next reign began before
+    /// what was said in that one, or that one is not known any more.
+    fn has_lived_through(&self, seen: Mandate, revision: Revision) -> bool {
+        if self.reigns.is_empty() {
+            return true;
+        }
+        let is_known = self.reigns.get(&seen.term).is_some_and(|(nonce, _)| *nonce == seen.nonce);
+        let next = seen.term.next().and_then(|next| self.reigns.get(&next));
+        is_known && next.is_none_or(|(_, began)| revision < *began)
     }
 
     /// A new stream closes the old one; what was on its way on that may be lost.
@@ -141,7 +155,8 @@ impl Fleet {
         if let Some(peer) = self.peers.at_mut(slot) {
             peer.doubt_all(now);
         }
-        self.put_off(slot);
+        // Not judged, and so not put off: what all are judged by may have changed since its last look.
+        self.peers.wake(slot);
     }
 
     fn note_vitals(
@@ -177,12 +192,18 @@ impl Fleet {
             effects.push(Effect::Facts(peer.incarnation, peer.name.clone(), facts));
         }
         let lock = peer.incarnation.lock;
+        // The consensus has no say about who has been healthy.
+        let is_settling = peer.seat.is_some() && !peer.vitals.has_been_healthy();
         if let Some(wish) = heartbeat.wants_drain
             && (wish != peer.is_draining || peer.asked_drain.is_some())
         {
             peer.asked_drain = Some(wish);
             effects.push(Effect::WantsDrain(lock, wish));
         }
+        if is_settling {
+            self.agree_early(now);
+        }
+        let Some(peer) = self.peers.at_mut(slot) else { return };
         if peer.judge(now, &self.terms, &self.consensus) {
             self.tell_health(lock, effects);
         }

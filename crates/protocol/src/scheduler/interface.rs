@@ -1,15 +1,19 @@
 //! What goes into the leader's side, and what comes out of it.
 
+use std::collections::BTreeMap;
+
 use sterna_model::{
-    BootTime, ClusterId, Contract, Incarnation, Lock, Marks, Name, Revision, RunId,
-    TaskIncarnation, WorkKey,
+    BootTime, ClusterId, Contract, Incarnation, Lock, Marks, Name, Nonce, Revision, RunId,
+    TaskIncarnation, Term, WorkKey,
 };
 
 use super::{Bump, Settlement};
 use crate::{
     health::Health,
     limits::{Book, Limits},
-    message::{FromLeader, FromWorker, Held, Kill, Mandate, News, Payload, StatusAnswer, StreamId},
+    message::{
+        FromLeader, FromWorker, Held, Kill, Mandate, News, Ordinal, Payload, StatusAnswer, StreamId,
+    },
     roster::{Doors, Enrolled, Origin},
 };
 
@@ -24,6 +28,9 @@ pub struct Begin {
     pub lease_until: BootTime,
     /// The newest revision that it knows.
     pub revision: Revision,
+    /// The reigns that the store knows of: the nonce of each, and at which revision it began. Who has
+    /// followed one of them tells whether it was the same. Empty if nobody has said.
+    pub reigns: BTreeMap<Term, (Nonce, Revision)>,
     /// The limits, with those not yet retired.
     pub book: Book,
     /// The highest marks that this server has ever seen, from where the store's own losses do not reach:
@@ -70,6 +77,8 @@ pub struct Dispatch {
     pub task: Option<TaskIncarnation>,
     /// What holds when the link is silent.
     pub contract: Contract,
+    /// Which start this is.
+    pub ordinal: Ordinal,
     /// How it is done.
     pub work: Payload,
 }

@@ -43,7 +43,7 @@ mod wait;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use sterna_model::{BootTime, Incarnation, Lock, Marks, Name, Revision, RunId};
+use sterna_model::{BootTime, Incarnation, Lock, Marks, Name, Nonce, Revision, RunId, Term};
 
 use self::{
     given_up::GivenUp,
@@ -73,6 +73,7 @@ pub struct Fleet {
     elected: BootTime,
     lease_until: BootTime,
     revision: Revision,
+    reigns: BTreeMap<Term, (Nonce, Revision)>,
     book: Book,
     /// The highest marks that this server had seen when its reign began.
     seen: Marks,
@@ -97,6 +98,8 @@ pub struct Fleet {
     /// Set when the store was found to lag: nothing is said any more.
     is_over: bool,
     judged: BootTime,
+    /// When the consensus was asked last.
+    agreed: BootTime,
     /// When to tick next; who is mute ticks too, and judges nobody.
     tick_at: BootTime,
 }
@@ -122,6 +125,7 @@ impl Fleet {
             elected,
             lease_until,
             revision,
+            reigns: begin.reigns,
             tick_at: now.plus(begin.book.newest().judge_every),
             terms: begin.book.terms(),
             book: begin.book,
@@ -139,12 +143,14 @@ impl Fleet {
             declared: BTreeSet::new(),
             is_over: false,
             judged: now,
+            agreed: now,
         };
         for entry in begin.roster {
             let lock = entry.incarnation.lock;
-            let name = entry.name.clone();
+            // Who was declared dead holds no name until it is heard.
+            let name = Some(entry.name.clone()).filter(|_| !entry.is_declared_dead);
             let slot = fleet.peers.insert(lock, Peer::awaited(now, entry));
-            fleet.names.insert(name, slot);
+            fleet.names.extend(name.map(|name| (name, slot)));
         }
         for claim in begin.claims {
             fleet.presume(now, claim);

@@ -23,7 +23,7 @@ use crate::{
 pub(super) struct Peer {
     pub(super) incarnation: Incarnation,
     pub(super) name: Name,
-    /// Drawn by the process that was heard as this life.
+    /// Drawn by the process that was heard or read as this life; 0 if neither.
     pub(super) birth: u64,
     /// The boot of its machine, once it was heard or read.
     boot: Option<[u8; 16]>,
@@ -94,9 +94,10 @@ pub(super) enum Enrolment {
 impl Peer {
     /// One that the roster names, and that was not heard in this reign.
     pub(super) fn awaited(now: BootTime, entry: Enrolled) -> Self {
-        let Enrolled { incarnation, name, boot, is_declared_dead, is_draining } = entry;
+        let Enrolled { incarnation, name, boot, birth, is_declared_dead, is_draining, .. } = entry;
         Self {
             boot: Some(boot.to_ne_bytes()),
+            birth,
             is_declared_dead,
             is_draining,
             enrolment: Enrolment::Done,
@@ -155,8 +156,10 @@ impl Peer {
             incarnation: self.incarnation,
             name: self.name.clone(),
             boot: u128::from_ne_bytes(self.boot.unwrap_or_default()),
+            birth: self.birth,
             is_declared_dead: self.is_declared_dead,
             is_draining: self.is_draining,
+            is_forgotten: false,
         }
     }
 
@@ -216,6 +219,7 @@ impl Peer {
         self.recording.clear();
         for (_, entry) in self.runs.iter_mut() {
             entry.phase = Phase::Presumed;
+            entry.is_outlived = true;
         }
         self.unsure = Unsure::NOTHING;
         self.unsure_at = None;
@@ -297,10 +301,11 @@ impl Peer {
         self.vitals.heard().is_some()
     }
 
-    /// Whether this is the life that was heard under its lock, and yet another process: its data
+    /// Whether this is the life that is known under its lock, and yet another process: its data
     /// directory was set back, and has counted to the same life again.
     pub(super) fn is_doubled_by(&self, incarnation: Incarnation, birth: u64) -> bool {
-        self.incarnation == incarnation && self.is_heard() && self.birth != birth
+        let is_known = self.is_heard() || self.birth != 0;
+        self.incarnation == incarnation && is_known && self.birth != birth
     }
 
     /// Nearly always: who was heard and is not given up holds its name, and nothing changes.

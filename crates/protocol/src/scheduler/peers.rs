@@ -97,7 +97,7 @@ impl Peers {
     /// To be changed, and so to be looked at.
     pub(super) fn get_mut(&mut self, lock: &Lock) -> Option<&mut Peer> {
         let slot = self.find(lock)?;
-        self.put_off(slot, AT_ONCE);
+        self.wake(slot);
         self.at_mut(slot)
     }
 
@@ -115,6 +115,11 @@ impl Peers {
         if let Some(due) = self.due.get_mut(slot.at()) {
             *due = until;
         }
+    }
+
+    /// It is to be looked at with the next pass.
+    pub(super) fn wake(&mut self, slot: Slot) {
+        self.put_off(slot, AT_ONCE);
     }
 
     /// Everybody is to be looked at: what all are judged by has changed.
@@ -141,7 +146,7 @@ impl Peers {
             Slot::new(u32::try_from(self.rows.len() - 1).unwrap_or(u32::MAX))
         });
         self.rows[slot.at()] = Some(Box::new(peer));
-        self.put_off(slot, AT_ONCE);
+        self.wake(slot);
         self.locks.insert(of_lock(&lock), slot);
         slot
     }

@@ -209,6 +209,7 @@ impl Fleet {
         let Some(peer) = self.peers.get_mut(&incarnation.lock) else { return };
         peer.name = heartbeat.name.clone();
         peer.note_boot(heartbeat.boot);
+        peer.birth = heartbeat.birth;
         peer.enrolment = Enrolment::Asked;
         if is_planted(Mistake::EnrolsNobody) {
             peer.enrolment = Enrolment::Done;

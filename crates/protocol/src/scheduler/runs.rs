@@ -35,8 +35,10 @@ pub enum Settlement {
 pub enum GoneBy {
     /// Its worker was given up, and its deadline has passed.
     Deadline,
-    /// A later association of its worker does not know it (safety rule 5).
+    /// A later life of its worker does not know it (safety rule 5).
     Absence,
+    /// The life that it was meant for does not know it, in a later reign: it never came there.
+    NeverCame,
     /// Its machine was rebooted.
     Reboot,
     /// Somebody who must know said so.
@@ -53,6 +55,8 @@ pub(super) struct Entry {
     kill: Option<Kill>,
     /// Whether [`Effect::Silent`] was said.
     pub(super) is_silent: bool,
+    /// Whether a later life than it was meant for has come.
+    pub(super) is_outlived: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -74,7 +78,7 @@ impl Entry {
         contract: Contract,
         phase: Phase,
     ) -> Self {
-        Self { key, task, contract, phase, kill: None, is_silent: false }
+        Self { key, task, contract, phase, kill: None, is_silent: false, is_outlived: false }
     }
 
     /// After which silence another copy may start.
@@ -125,7 +129,11 @@ impl Fleet {
         let slot = self.peers.find(&holder.lock).unwrap_or_else(|| {
             self.peers.insert(holder.lock, Peer::claimed(now, holder, unnamed()))
         });
-        self.put_run(slot, run, Entry::new(key, task, contract, Phase::Presumed));
+        // Whose process is not known may be another one with the same life.
+        let is_outlived = |peer: &Peer| peer.incarnation != holder || peer.birth == 0;
+        let is_outlived = self.peers.at(slot).is_some_and(is_outlived);
+        let entry = Entry::new(key, task, contract, Phase::Presumed);
+        self.put_run(slot, run, Entry { is_outlived, ..entry });
     }
 
     /// Puts a run into the table of a machine. Another one may have said that it has it, too.
@@ -163,7 +171,7 @@ impl Fleet {
 
     /// Puts a run into the table, before it is sent, and gives it its number.
     fn number(&mut self, now: BootTime, dispatch: Dispatch) -> Result<Run, NotSent> {
-        let Dispatch { to, run, key, task, contract, work } = dispatch;
+        let Dispatch { to, run, key, task, contract, ordinal, work } = dispatch;
         self.contract_objection(&key, contract).map_or(Ok(()), Err)?;
         self.worker_objection(to).map_or(Ok(()), Err)?;
         let slot = self.peers.find(&to.lock).ok_or(NotSent::NotHere)?;
@@ -174,7 +182,7 @@ impl Fleet {
         peer.unsure_at.get_or_insert(unsure_at);
         let notify = peer.unsure.sequence();
         self.put_run(slot, run, Entry::new(key.clone(), task, contract, Phase::Sent(unsure_at)));
-        Ok(Run { sequence, notify, run, key, task, contract, work })
+        Ok(Run { sequence, notify, run, key, task, contract, ordinal, work })
     }
 
     /// A wish that is kept: it is said again on every new stream, when this leader may speak again, and
@@ -253,11 +261,16 @@ impl Fleet {
         peer.is_known = true;
         peer.vitals.settle();
         effects.push(Effect::Health(from, peer.vitals.health()));
-        let gone_by = if peer.has_rebooted { GoneBy::Reboot } else { GoneBy::Absence };
+        let gone_by = |entry: &Entry| match (peer.has_rebooted, entry.is_outlived) {
+            (true, true | false) => GoneBy::Reboot,
+            (false, true) => GoneBy::Absence,
+            (false, false) => GoneBy::NeverCame,
+        };
         let held: BTreeMap<RunId, Held> = held.into_iter().map(|held| (held.run, held)).collect();
-        let is_absent = |run: &RunId| !held.contains_key(run);
-        let absent: Vec<RunId> = peer.runs().iter().map(|(run, _)| run).filter(is_absent).collect();
-        for run in absent {
+        let is_absent = |(run, _): &(RunId, &Entry)| !held.contains_key(run);
+        let absent = peer.runs().iter().filter(is_absent);
+        let absent: Vec<_> = absent.map(|(run, entry)| (run, gone_by(entry))).collect();
+        for (run, gone_by) in absent {
             self.settle(lock, run, Settlement::Gone(gone_by), effects);
         }
         for (_, held) in held {

@@ -20,7 +20,7 @@ impl Fleet {
         if !peer.has_answered || mandate != Some(self.mandate) {
             let retry = |status: &Status| (status.run, status.number, StatusAnswer::Retry);
             let answers = statuses.iter().map(retry).collect();
-            return self.send_to(from.lock, Order::Statuses(answers), effects);
+            return self.send_to(from.lock, Order::Statuses(self.revision, answers), effects);
         }
         for status in statuses {
             self.take_status(from, status, effects);
@@ -56,7 +56,8 @@ impl Fleet {
         effects: &mut Vec<Effect>,
     ) {
         if self.note_recorded(to, run, number, answer) {
-            self.send_to(to.lock, Order::Statuses(vec![(run, number, answer)]), effects);
+            let answers = vec![(run, number, answer)];
+            self.send_to(to.lock, Order::Statuses(self.revision, answers), effects);
             self.finish_purge(to.lock, effects);
         }
     }

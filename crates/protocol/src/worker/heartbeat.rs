@@ -139,7 +139,7 @@ impl Worker {
             checked: self.vitals.checked().map(|checked| now.since(checked)),
             boot: self.boot,
             birth: self.birth,
-            seen: self.seen,
+            seen: self.seen.map(|(mandate, revision)| (mandate, revision.max(self.told))),
             limits: self.limits.version,
             set: self.set.echo(),
             wants_drain: self.wish.map(|wish| wish.drain),

@@ -40,6 +40,7 @@ use crate::{
         FromLeader, FromWorker, Held, Kill, Mandate, Order, Payload, Run, Saying, Standing,
         StreamId, VERSION,
     },
+    planted::{Mistake, is_planted},
 };
 
 /// What a worker knows when it starts.
@@ -161,6 +162,9 @@ pub struct Worker {
     has_greeted: bool,
     /// The highest seen, of all lives.
     seen: Option<(Mandate, Revision)>,
+    /// The highest revision that an answer to a status told, which is not written down: only this process
+    /// needs to know.
+    told: Revision,
     /// Whose worker this incarnation is; with the incarnation this is the association.
     mandate: Option<Mandate>,
     /// Numbers of the association (safety rule 4).
@@ -191,6 +195,7 @@ impl Worker {
             stream: None,
             has_greeted: false,
             seen: start.seen,
+            told: Revision::ZERO,
             mandate: None,
             decided: RunSequence::ZERO,
             notified: NotifySequence::ZERO,
@@ -322,11 +327,18 @@ impl Worker {
             Standing::Rival => {
                 return effects.push(Effect::Alarm(Alarm::Rival(frame.mandate)));
             }
-            Standing::Same | Standing::Newer => self.associate(now, frame.mandate, effects),
+            Standing::Same | Standing::Newer => {}
         }
+        let is_of_this_epoch = |mandate: Mandate| mandate.epoch == frame.mandate.epoch;
+        if !self.mandate.is_none_or(is_of_this_epoch) && !is_planted(Mistake::OutlivesTheEpoch) {
+            // A life is of one epoch: what a later leader reads of it and does not find here was never
+            // sent, or it would stand in the same store that it ended (safety rule 6).
+            return self.die(effects);
+        }
+        self.associate(now, frame.mandate, effects);
         match frame.order {
             Order::Heartbeat(answer) => self.hear(now, answer, effects),
-            Order::Statuses(answers) => self.acknowledge(&answers, effects),
+            Order::Statuses(revision, answers) => self.acknowledge(revision, &answers, effects),
             Order::GetRunning => self.tell_running(effects),
             Order::Run(runs) => self.decide(now, runs, effects),
             Order::NotifyIfNotRunning(number, runs) => self.note(now, number, &runs, effects),
@@ -341,11 +353,12 @@ impl Worker {
             return;
         }
         let revision = match self.seen {
-            Some((seen, revision)) if seen.epoch == mandate.epoch => revision,
+            Some((seen, revision)) if seen.epoch == mandate.epoch => revision.max(self.told),
             Some(_) => {
                 // A restored store counts from where it was: what is held of the epoch before would
                 // pass for newer than anything that this leader says.
                 self.set = consensus::Held::default();
+                self.told = Revision::ZERO;
                 self.limits.version = 0;
                 effects.push(Effect::Limits(self.limits));
                 self.outbox.tell_again();

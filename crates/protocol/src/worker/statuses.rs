@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use sterna_model::{BootTime, RunId, Span};
+use sterna_model::{BootTime, Revision, RunId, Span};
 
 use super::{Effect, Worker};
 use crate::message::{News, Saying, Status, StatusAnswer};
@@ -115,9 +115,11 @@ impl Worker {
 
     pub(super) fn acknowledge(
         &mut self,
+        revision: Revision,
         answers: &[(RunId, u64, StatusAnswer)],
         effects: &mut Vec<Effect>,
     ) {
+        self.told = self.told.max(revision);
         for (run, number, answer) in answers {
             match answer {
                 StatusAnswer::Recorded | StatusAnswer::Ignored => {}

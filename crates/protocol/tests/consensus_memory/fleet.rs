@@ -27,6 +27,7 @@ fn leader() -> Fleet {
         elected: NOW,
         lease_until: BootTime::from_millis(u64::MAX),
         revision: Revision::ZERO,
+        reigns: std::collections::BTreeMap::new(),
         marks: sterna_model::Marks::NONE,
         book: Book::default(),
         roster: Vec::new(),

@@ -52,6 +52,7 @@ impl World {
             elected: now,
             lease_until: now.plus(Span::from_secs(1_000_000)),
             revision: Revision::new(1),
+            reigns: BTreeMap::new(),
             marks: sterna_model::Marks::NONE,
             book: Book::default(),
             roster: roster.clone(),
@@ -177,7 +178,7 @@ impl World {
                 self.refused.insert(who);
             }
             Order::Heartbeat(HeartbeatAnswer::Welcome | HeartbeatAnswer::Refused(_))
-            | Order::Statuses(_)
+            | Order::Statuses(..)
             | Order::Run(_)
             | Order::NotifyIfNotRunning(..)
             | Order::Kill(..) => {}

@@ -139,7 +139,7 @@ fn kept_work_with_a_destroyed_machine_and_a_change_of_leader() {
 #[test]
 fn kept_work_after_a_restore() {
     let left = Left { is_kept: true, restores: 1, deaths: 1, losses: 1, ..NO_FAULT };
-    holds(Left { cuts: u8::from(is_long()), ..left }, KEPT_MOMENTS, 700_000);
+    holds(Left { cuts: u8::from(is_long()), ..left }, KEPT_MOMENTS, 500_000);
 }
 
 /// One frame each is lost, comes again, and is overtaken; in long mode a stream breaks, too.

@@ -12,7 +12,7 @@ use sterna_model::{
 use sterna_protocol::{
     health::Health,
     limits::{Book, Limits},
-    message::{FromLeader, FromWorker, Held, Kill, Mandate, StatusAnswer, StreamId},
+    message::{FromLeader, FromWorker, Held, Kill, Mandate, Ordinal, StatusAnswer, StreamId},
     roster::Origin,
     scheduler::{self, Begin, Bump, Dispatch, Fleet, Settlement},
     worker::{self, Start, Stop, Worker},
@@ -138,6 +138,7 @@ impl Pair {
             elected: now,
             lease_until: now.plus(Span::from_secs(10)),
             revision: Revision::new(1),
+            reigns: BTreeMap::new(),
             marks: sterna_model::Marks::NONE,
             book: Book::new(limits(), Vec::new()).unwrap(),
             roster: Vec::new(),
@@ -309,7 +310,8 @@ impl Pair {
         bytes[2..].copy_from_slice(&self.runs.to_be_bytes());
         let run = RunId::from_parts(WallTime::EPOCH, bytes);
         self.open.insert(run);
-        let dispatch = Dispatch { to, run, key, task: None, contract, work: Arc::from([]) };
+        let (ordinal, work) = (Ordinal::default(), Arc::from([]));
+        let dispatch = Dispatch { to, run, key, task: None, contract, ordinal, work };
         self.step_leader(scheduler::Input::Dispatch(vec![dispatch]));
     }
 

@@ -2,14 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use sterna_model::{BootTime, Marks, Name, NotifySequence, Revision, Span};
+use sterna_model::{BootTime, Marks, Name, Nonce, NotifySequence, Revision, Span, Term};
 use sterna_protocol::{
     consensus::{SetId, Version},
     health::Health,
     limits::{Book, Limits},
     message::{
-        FromLeader, FromWorker, Heartbeat, HeartbeatAnswer, Held, Kill, News, Order, RunAnswer,
-        RunRefusal, Saying, Status, StatusAnswer, StreamId, VERSION,
+        FromLeader, FromWorker, Heartbeat, HeartbeatAnswer, Held, Kill, Mandate, News, Order,
+        Ordinal, RunAnswer, RunRefusal, Saying, Status, StatusAnswer, StreamId, VERSION,
     },
     roster::{Doors, Enrolled, Origin},
     scheduler::{Alarm, Begin, Bump, Claim, Dispatch, Effect, Fleet, Input, Report},
@@ -234,6 +234,7 @@ impl Leader {
                 key: key(words[3]),
                 task: None,
                 contract: contract(words[4]),
+                ordinal: Ordinal::default(),
                 work: nothing(),
             }]),
             "kill" => {
@@ -336,7 +337,15 @@ fn begin(now: u64, words: &[&str]) -> Fleet {
         let (who, name) = word.split_once('=').unwrap_or((word, ""));
         let name = if name.is_empty() { who.split('.').next().unwrap() } else { name };
         let (incarnation, name) = (life(who), Name::new(name).unwrap());
-        Enrolled { incarnation, name, boot: 1, is_declared_dead, is_draining: false }
+        Enrolled {
+            incarnation,
+            name,
+            boot: 1,
+            birth: 1,
+            is_declared_dead,
+            is_draining: false,
+            is_forgotten: false,
+        }
     };
     let roster = after("roster").map(|word| enrolled(word, false));
     let roster = roster.chain(after("dead").map(|word| enrolled(word, true)));
@@ -358,6 +367,7 @@ fn begin(now: u64, words: &[&str]) -> Fleet {
             elected: option(words, "elected").map_or(at(now), |word| at(seconds(word).as_millis())),
             lease_until: at(lease.as_millis()),
             revision: Revision::new(100),
+            reigns: reigns(words),
             marks: option(words, "seen").map_or(Marks::NONE, marks),
             book: Book::new(limits, Vec::new()).unwrap(),
             roster: roster.collect(),
@@ -366,6 +376,17 @@ fn begin(now: u64, words: &[&str]) -> Fleet {
             bump: if words.contains(&"bump") { Bump::Allowed } else { Bump::Forbidden },
         },
     )
+}
+
+/// The reigns that the store knows of, each with the revision at which it began: `reign t1@1`.
+fn reigns(words: &[&str]) -> BTreeMap<Term, (Nonce, Revision)> {
+    let named = words.iter().zip(&words[1..]).filter(|(word, _)| **word == "reign");
+    let one = |(_, reign): (&&str, &&str)| {
+        let (term, began) = reign.split_once('@').unwrap();
+        let Mandate { term, nonce, .. } = mandate(term);
+        (term, (nonce, Revision::new(began.parse().unwrap())))
+    };
+    named.map(one).collect()
 }
 
 fn show_health(health: Health) -> String {
@@ -452,7 +473,7 @@ fn show_order(now: u64, frame: FromLeader) -> String {
             format!("confirm {:?} v{}{drain}{stamp}", confirmation.verdict, version.get())
         }
         Order::Heartbeat(HeartbeatAnswer::Refused(refusal)) => format!("refuse {refusal:?}"),
-        Order::Statuses(answers) => list(
+        Order::Statuses(_, answers) => list(
             answers
                 .iter()
                 .map(|(run, number, answer)| format!("{answer:?} {} #{number}", show_run(*run))),

@@ -9,8 +9,8 @@ use sterna_protocol::{
     health::Health,
     limits::Limits,
     message::{
-        Confirmation, FromLeader, FromWorker, HeartbeatAnswer, Held, Kill, News, Order, Refusal,
-        Run, RunAnswer, RunRefusal, Saying, Status, StatusAnswer, StreamId, VERSION,
+        Confirmation, FromLeader, FromWorker, HeartbeatAnswer, Held, Kill, News, Order, Ordinal,
+        Refusal, Run, RunAnswer, RunRefusal, Saying, Status, StatusAnswer, StreamId, VERSION,
     },
     worker::{Effect, Input, Start, Worker},
 };
@@ -129,6 +129,7 @@ impl Played {
                 notify: NotifySequence::new(
                     option(words, "notify").map_or(0, |word| word.parse().unwrap()),
                 ),
+                ordinal: Ordinal::default(),
                 work: nothing(),
             }]),
             "notify" => {
@@ -142,7 +143,10 @@ impl Played {
                     Some(&"ignored") => StatusAnswer::Ignored,
                     Some(_) | None => StatusAnswer::Recorded,
                 };
-                Order::Statuses(vec![(run(words[1]), words[2].parse().unwrap(), answer)])
+                let revision = words.iter().skip_while(|word| **word != "revision").nth(1);
+                let revision = revision.map_or(0, |word| word.parse().unwrap());
+                let answers = vec![(run(words[1]), words[2].parse().unwrap(), answer)];
+                Order::Statuses(Revision::new(revision), answers)
             }
             "kill" => Order::Kill(
                 run(words[1]),

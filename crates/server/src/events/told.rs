@@ -8,6 +8,7 @@ use sterna_model::{
     RunId,
     record::{Instance, InstanceState, Task, TaskState, TwinReason},
 };
+use sterna_protocol::roster::Enrolled;
 
 use crate::mirror::{Mirror, Write};
 
@@ -118,24 +119,7 @@ fn one(before: &Mirror, (key, record): &Write) -> Option<Told> {
             let told = Told::new(kind, name).with("instances", json!(service.spec.instances));
             Some(told.with("version", json!(service.version)))
         }
-        RecordKey::Roster(lock) => {
-            let was = before.roster.get(lock);
-            let Some(Record::Roster(entry)) = record else {
-                return was.map(|was| Told::new(Kind::WorkerLeft, worker(was.name.as_str())));
-            };
-            let told = |kind| Told::new(kind, worker(entry.name.as_str()));
-            let life = json!(entry.incarnation.life);
-            match was {
-                None => Some(told(Kind::WorkerJoined).with("life", life)),
-                Some(was) if entry.is_declared_dead && !was.is_declared_dead => {
-                    Some(told(Kind::WorkerDeclaredDead))
-                }
-                Some(was) if was.incarnation != entry.incarnation => {
-                    Some(told(Kind::WorkerReturned).with("life", life))
-                }
-                Some(_) => None,
-            }
-        }
+        RecordKey::Roster(lock) => roster_told(before.roster.get(lock), record.as_ref()),
         RecordKey::Drain(lock) => {
             let name = before.worker(*lock).map_or_else(|| lock.to_string(), ToString::to_string);
             let Some(Record::Drain(drain)) = record else {
@@ -151,6 +135,30 @@ fn one(before: &Mirror, (key, record): &Write) -> Option<Told> {
         }
         RecordKey::Limits => Some(Told::new(Kind::LimitsChanged, "limits")),
         RecordKey::Tombstone(_) | RecordKey::Stage => None,
+    }
+}
+
+/// Who was forgotten and stands there for its mark alone is not there.
+fn roster_told(was: Option<&Enrolled>, record: Option<&Record>) -> Option<Told> {
+    let was = was.filter(|was| !was.is_forgotten);
+    let entry = match record {
+        Some(Record::Roster(entry)) if !entry.is_forgotten => Some(entry),
+        Some(_) | None => None,
+    };
+    let Some(entry) = entry else {
+        return was.map(|was| Told::new(Kind::WorkerLeft, worker(was.name.as_str())));
+    };
+    let told = |kind| Told::new(kind, worker(entry.name.as_str()));
+    let life = json!(entry.incarnation.life);
+    match was {
+        None => Some(told(Kind::WorkerJoined).with("life", life)),
+        Some(was) if entry.is_declared_dead && !was.is_declared_dead => {
+            Some(told(Kind::WorkerDeclaredDead))
+        }
+        Some(was) if was.incarnation != entry.incarnation => {
+            Some(told(Kind::WorkerReturned).with("life", life))
+        }
+        Some(_) => None,
     }
 }
 

@@ -8,7 +8,7 @@ use std::{
 
 use axum::{
     Json,
-    extract::{Path, State, rejection::JsonRejection},
+    extract::{State, rejection::JsonRejection},
 };
 use sterna_api::{
     rest::{Applied, AppliedTask, Apply, Explained, Plan, PlannedService, PlannedTask, Refused},
@@ -19,7 +19,9 @@ use sterna_model::{Name, Namespace, TaskIncarnation, Work, WorkKey};
 use sterna_store::machine::{random, wall_time};
 
 use super::{
-    Answer, Api, bad, namespace, not_found,
+    Answer, Api, bad,
+    given::Path,
+    namespace, not_found,
     refusal::{Refusal, changed},
     services::instance_key,
     tag::Fnv,

@@ -2,27 +2,29 @@
 
 use axum::{
     Json,
-    extract::{
-        Path, Query, State,
-        rejection::{JsonRejection, QueryRejection},
-    },
+    extract::{State, rejection::JsonRejection},
 };
 use sterna_api::rest::{
     Code, DomainView, Done, DrainAsk, ForecastRun, ForecastView, Page, Refused, SetDomain,
     WorkerView,
 };
 use sterna_engine::control::{Call, Drain, Fate, Forecast, WorkerSeen};
-use sterna_model::{Lock, Span};
+use sterna_model::{Lock, Name, Span, nearest_word};
 use sterna_protocol::health::Health;
 use sterna_store::machine::wall_time;
 
 use super::{
-    Answer, Api, Listing, name, not_found, page,
+    Answer, Api, Listing,
+    given::{Path, Query},
+    name, page,
     refusal::{Refusal, changed},
 };
 
 /// How long a drain may take if nobody says otherwise.
 const DRAIN: u64 = 600;
+
+/// Every word for the health of a worker.
+const HEALTHS: [&str; 5] = ["new", "healthy", "unhealthy", "lost", "absent"];
 
 pub(super) fn health(seen: &WorkerSeen) -> &'static str {
     match seen.health {
@@ -58,10 +60,13 @@ pub(super) async fn workers(shared: &Api) -> Answer<Vec<WorkerSeen>> {
 /// The worker of this name, or of this machine.
 async fn find(shared: &Api, given: &str) -> Answer<WorkerSeen> {
     let lock = given.parse::<Lock>().ok();
-    let is_it = |seen: &WorkerSeen| {
-        lock.map_or_else(|| seen.name.as_str() == given, |lock| seen.life.lock == lock)
+    shared.lead()?;
+    let name = given.to_owned();
+    let is_it = move |known: Lock, called: &Name| {
+        lock.map_or_else(|| called.as_str() == name, |lock| known == lock)
     };
-    let mut found: Vec<_> = workers(shared).await?.into_iter().filter(is_it).collect();
+    let found = shared.desk.ask(move |leader, _| leader.control().workers_where(is_it));
+    let mut found = found.await?;
     // tidy: not a table
     match (found.pop(), found.is_empty()) {
         (Some(one), true) => Ok(one),
@@ -69,7 +74,14 @@ async fn find(shared: &Api, given: &str) -> Answer<WorkerSeen> {
             Code::BadRequest,
             format!("several machines are called {given}: name one by its lock"),
         ))),
-        (None, _) => Err(not_found(&format!("worker {given}"))),
+        (None, _) => {
+            let all = workers(shared).await?;
+            let near = nearest_word(given, all.iter().map(|seen| seen.name.as_str()));
+            let near = near.map(|near| format!(": did you mean {near}?")).unwrap_or_default();
+            let message = format!("there is no worker {given}{near}");
+            let remedy = "see who there is with `sterna ls workers`".into();
+            Err(Refusal(Refused { remedy, ..Refused::new(Code::NotFound, message) }))
+        }
     }
 }
 
@@ -78,13 +90,13 @@ async fn find(shared: &Api, given: &str) -> Answer<WorkerSeen> {
     responses((status = 200, body = Page<WorkerView>), (status = "4XX", body = Refused), (status = "5XX", body = Refused)))]
 pub(super) async fn list(
     State(shared): State<Api>,
-    listing: Result<Query<Listing>, QueryRejection>,
+    Query(listing): Query<Listing>,
 ) -> Answer<Json<Page<WorkerView>>> {
-    let Query(listing) = listing?;
+    listing.check_phase(&HEALTHS)?;
     let workers = workers(&shared).await?;
     let is_in = |seen: &&WorkerSeen| listing.is_in(health(seen));
     let views = workers.iter().filter(is_in).map(|seen| (seen.name.to_string(), view(seen)));
-    page(&listing, views).map(Json)
+    page(&listing.paging(), views).map(Json)
 }
 
 /// A worker.
@@ -119,7 +131,7 @@ pub(super) async fn forecast(
 ) -> Answer<Json<ForecastView>> {
     let seen = find(&shared, &name).await?;
     let lock = seen.life.lock;
-    let runs = shared.desk.ask(move |leader, _| leader.control().forecast(lock)).await?;
+    let runs = shared.desk.ask(move |leader, _| leader.forecast(lock)).await?;
     let runs = runs.iter().map(forecast_of).collect();
     Ok(Json(ForecastView { worker: seen.name.to_string(), runs }))
 }
@@ -163,6 +175,16 @@ pub(super) async fn declare_dead(
     let lock = find(&shared, &name).await?.life.lock;
     let answer = shared.desk.call(Call::DeclareDead(lock)).await?;
     Ok(Json(Done { changed: changed(answer, &format!("worker {name}"))? }))
+}
+
+/// Says that every worker that there was before the store was restored is on the list, by somebody who
+/// must know: nobody else may have anything. Holds while this server leads. Said wrongly, work may run
+/// twice.
+#[utoipa::path(post, path = "/v1/roster/declare-complete", tag = "workers",
+    responses((status = 200, body = Done), (status = "4XX", body = Refused), (status = "5XX", body = Refused)))]
+pub(super) async fn declare_complete(State(shared): State<Api>) -> Answer<Json<Done>> {
+    shared.lead()?;
+    Ok(Json(Done { changed: shared.desk.roster_is_complete().await? }))
 }
 
 /// Takes a worker that is gone, and may run nothing any more, off the list.

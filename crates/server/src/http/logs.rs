@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use axum::{
     Json,
     body::Body,
-    extract::{Path, Query, State, rejection::QueryRejection},
+    extract::State,
     response::{IntoResponse, Response},
 };
 use bytes::Bytes;
@@ -14,9 +14,19 @@ use http::header;
 use serde_json::{Value, json};
 use sterna_api::rest::{Code, LogLine, LogPage, Refused};
 use sterna_model::{Lock, RunId, WorkKey};
-use tokio::{sync::oneshot, time::timeout};
+use tokio::{
+    sync::oneshot,
+    time::{sleep, timeout},
+};
 
-use super::{Answer, Api, bad, not_found, refusal::Refusal, services::instance_key, task_key};
+use super::{
+    Answer, Api, bad,
+    given::{Path, Query},
+    not_found,
+    refusal::Refusal,
+    services::instance_key,
+    task_key,
+};
 use crate::shared::Shared;
 
 /// How long a worker may take to answer, beside what it was asked to wait.
@@ -27,6 +37,11 @@ const WAIT: Duration = Duration::from_secs(20);
 /// When to look again for a log that is not there yet.
 const SOON: Duration = Duration::from_millis(20);
 
+/// When to ask again a worker that has no link, or a server that has just begun to lead.
+const AGAIN: Duration = Duration::from_millis(100);
+/// How often, before whoever follows is told.
+const TRIES: u32 = 100;
+
 /// Which lines.
 #[derive(Clone, Debug, Default, serde::Deserialize, utoipa::IntoParams)]
 #[serde(default)]
@@ -35,6 +50,7 @@ pub(super) struct Which {
     /// Only those after this place: what the page before gave as `next`.
     after: Option<String>,
     /// So many at most; 1,000 if nothing is said, and at most.
+    #[param(minimum = 1)]
     limit: Option<usize>,
     /// `forward` or `backward`, from the end.
     direction: Option<String>,
@@ -61,6 +77,9 @@ impl Which {
             }
             Some(_) | None => Ok(()),
         };
+        if self.limit == Some(0) {
+            return Err(bad("limit: 0 would be no page; ask for 1 to 1,000"));
+        }
         is_one("direction", &self.direction, &["forward", "backward"])?;
         is_one("stream", &self.stream, &["stdout", "stderr", "output", "events"])
     }
@@ -69,7 +88,7 @@ impl Which {
         let question = json!({
             "logs": place.of,
             "after": after,
-            "limit": self.limit.unwrap_or(1_000).clamp(1, 1_000),
+            "limit": self.limit.unwrap_or(1_000).min(1_000),
             "direction": self.direction,
             "matching": self.matching,
             "stream": self.stream,
@@ -86,9 +105,8 @@ impl Which {
 pub(super) async fn of_task(
     State(shared): State<Api>,
     Path((space, name)): Path<(String, String)>,
-    which: Result<Query<Which>, QueryRejection>,
+    Query(which): Query<Which>,
 ) -> Answer<Response> {
-    let Query(which) = which?;
     let key = task_key(&space, &name)?;
     answer(shared, key, which, &format!("task {name}")).await
 }
@@ -100,9 +118,8 @@ pub(super) async fn of_task(
 pub(super) async fn of_instance(
     State(shared): State<Api>,
     Path((space, service, index)): Path<(String, String, String)>,
-    which: Result<Query<Which>, QueryRejection>,
+    Query(which): Query<Which>,
 ) -> Answer<Response> {
-    let Query(which) = which?;
     let key = instance_key(&space, &service, &index)?;
     answer(shared, key, which, &format!("instance {service}/{index}")).await
 }
@@ -121,7 +138,7 @@ async fn answer(shared: Api, key: WorkKey, which: Which, what: &str) -> Answer<R
         return Ok(Json(page).into_response());
     };
     let question = which.question(&place, which.after.as_deref(), Duration::ZERO);
-    Ok(Json(ask(&shared, place.lock, question).await?).into_response())
+    Ok(Json(ask(&shared, place.lock, question, Duration::ZERO).await?).into_response())
 }
 
 /// What is known of a key whose log is asked for.
@@ -146,10 +163,15 @@ fn look(shared: &Shared, key: &WorkKey) -> Option<Look> {
     Some(Look { place, is_over: false })
 }
 
-async fn ask(shared: &Shared, lock: Lock, question: Bytes) -> Result<LogPage, Refused> {
+async fn ask(
+    shared: &Shared,
+    lock: Lock,
+    question: Bytes,
+    wait: Duration,
+) -> Result<LogPage, Refused> {
     let silent =
         || Refused::new(Code::WorkerSilent, "the worker that keeps the log does not answer");
-    let answer = timeout(WITHIN + WAIT, shared.desk.aside(lock, question)).await;
+    let answer = timeout(WITHIN + wait, shared.desk.aside(lock, question)).await;
     let answer = answer.map_err(|_| silent())??;
     match serde_json::from_slice::<LogPage>(&answer) {
         Ok(page) => Ok(page),
@@ -170,13 +192,15 @@ struct Following {
     after: Option<String>,
     /// In which log that place is.
     of: Value,
+    /// How often nobody answered, in a row.
+    silent: u32,
     is_over: bool,
 }
 
 /// Lines of JSON as they come. A run that has not begun is waited for.
 fn follow(shared: Api, key: WorkKey, which: Which) -> Response {
     let (after, of) = (which.after.clone(), Value::Null);
-    let following = Following { shared, key, which, after, of, is_over: false };
+    let following = Following { shared, key, which, after, of, silent: 0, is_over: false };
     let body = Body::from_stream(stream::unfold(following, |mut following| async move {
         let chunk = following.chunk().await?;
         Some((Ok::<_, std::convert::Infallible>(chunk), following))
@@ -219,6 +243,15 @@ impl Following {
                     drop(timeout(SOON, &mut change).await);
                     continue;
                 }
+                // A link that is made anew, or a reign that has just begun: the log is where it was.
+                Some(Err(refused))
+                    if self.silent < TRIES
+                        && matches!(refused.code, Code::WorkerSilent | Code::NotReady) =>
+                {
+                    self.silent += 1;
+                    sleep(AGAIN).await;
+                    continue;
+                }
                 Some(Err(refused)) => {
                     self.is_over = true;
                     let text = json!({ "error": refused });
@@ -227,6 +260,7 @@ impl Following {
                 // Something has changed: look again.
                 None => continue,
             };
+            self.silent = 0;
             self.after = Some(page.next);
             self.is_over = page.more == "never" || look.is_over && page.more == "later";
             if !page.lines.is_empty() {
@@ -246,7 +280,7 @@ impl Following {
     ) -> Option<Result<LogPage, Refused>> {
         let wait = if is_over { Duration::ZERO } else { WAIT };
         let question = self.which.question(place, self.after.as_deref(), wait);
-        let answer = ask(&self.shared, place.lock, question);
+        let answer = ask(&self.shared, place.lock, question, wait);
         if is_over {
             return Some(answer.await);
         }

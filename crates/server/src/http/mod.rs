@@ -10,6 +10,8 @@
 //! | `status` | the cluster as a whole, health, metrics |
 //! | `stream` | events as they come |
 //! | `tag` | `ETag` and `If-Match` |
+//! | `given` | what paths and queries hold |
+//! | `understood` | refuses what a call does not describe |
 //!
 //! Invariant: every answer that refuses is of one catalogue, [`Code`], and says what to do.
 //!
@@ -17,6 +19,7 @@
 
 mod change;
 mod fleet;
+mod given;
 mod logs;
 mod refusal;
 mod services;
@@ -24,6 +27,7 @@ mod status;
 mod stream;
 mod tag;
 mod tasks;
+mod understood;
 
 use std::{
     str::FromStr,
@@ -43,7 +47,7 @@ use sterna_wire::Links;
 use utoipa::OpenApi;
 use utoipa_axum::{router::OpenApiRouter, routes};
 
-use self::refusal::Refusal;
+use self::{refusal::Refusal, understood::Understood};
 use crate::shared::{Counters, Shared};
 
 /// What one request may carry at most.
@@ -110,6 +114,7 @@ fn calls() -> OpenApiRouter<Api> {
         .routes(routes!(fleet::drain))
         .routes(routes!(fleet::undrain))
         .routes(routes!(fleet::declare_dead))
+        .routes(routes!(fleet::declare_complete))
         .routes(routes!(fleet::domains))
         .routes(routes!(fleet::set_domain))
 }
@@ -123,12 +128,14 @@ pub fn description() -> String {
 /// Everything that is served on the port.
 pub(crate) fn router(shared: &Api, links: Links) -> Router {
     let (calls, described) = calls().split_for_parts();
+    let understood = Understood::new(&described);
     let described: Arc<str> = described.to_json().unwrap_or_default().into();
     let described = move || async move {
         ([(http::header::CONTENT_TYPE, "application/json")], described.to_string())
     };
     calls
         .route("/openapi.json", get(described))
+        .layer(from_fn_with_state(understood, understood::heed))
         .layer(from_fn_with_state(Arc::clone(shared), admit))
         .route("/healthz", get(status::healthz))
         .route("/readyz", get(status::readyz))
@@ -222,16 +229,33 @@ fn not_found(what: &str) -> Refusal {
 #[derive(Clone, Debug, Default, serde::Deserialize, utoipa::IntoParams)]
 #[serde(default)]
 #[into_params(parameter_in = Query)]
-struct Listing {
+struct Paging {
     /// So many at most; 100 if nothing is said, and 1,000 at most.
+    #[param(minimum = 1)]
     limit: Option<u32>,
     /// Only those after this one: what the page before gave as `next`.
     after: Option<String>,
-    /// Only those in this phase.
+}
+
+/// How a list is read of what has phases.
+#[derive(Clone, Debug, Default, serde::Deserialize, utoipa::IntoParams)]
+#[serde(default)]
+#[into_params(parameter_in = Query)]
+struct Listing {
+    /// So many at most; 100 if nothing is said, and 1,000 at most.
+    #[param(minimum = 1)]
+    limit: Option<u32>,
+    /// Only those after this one: what the page before gave as `next`.
+    after: Option<String>,
+    /// Only those in this phase; of workers, only those of this health.
     phase: Option<String>,
 }
 
 impl Listing {
+    fn paging(&self) -> Paging {
+        Paging { limit: self.limit, after: self.after.clone() }
+    }
+
     /// Whether what is in this phase is asked for.
     fn is_in(&self, phase: &str) -> bool {
         self.phase.as_deref().is_none_or(|wanted| wanted == phase)
@@ -250,11 +274,14 @@ impl Listing {
 
 /// One page of what is there, in its order.
 fn page<K: Ord + FromStr + ToString, T>(
-    listing: &Listing,
+    paging: &Paging,
     all: impl Iterator<Item = (K, T)>,
 ) -> Answer<sterna_api::rest::Page<T>> {
-    let limit = usize::try_from(listing.limit.unwrap_or(100).clamp(1, 1_000)).unwrap_or(100);
-    let after = listing.after.as_deref().filter(|after| !after.is_empty());
+    let limit = match paging.limit {
+        Some(0) => return Err(bad("limit: 0 would be no page; ask for 1 to 1,000")),
+        given => usize::try_from(given.unwrap_or(100).min(1_000)).unwrap_or(100),
+    };
+    let after = paging.after.as_deref().filter(|after| !after.is_empty());
     let after = after.map(K::from_str).transpose();
     let after = after.map_err(|_| bad("after: it is not what a page gave as `next`"))?;
     let is_left = |(key, _): &(K, T)| after.as_ref().is_none_or(|after| key > after);

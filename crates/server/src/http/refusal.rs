@@ -2,7 +2,7 @@
 
 use axum::{
     Json,
-    extract::rejection::{JsonRejection, QueryRejection},
+    extract::rejection::{JsonRejection, PathRejection, QueryRejection},
     response::{IntoResponse, Response},
 };
 use http::StatusCode;
@@ -11,6 +11,7 @@ use sterna_api::{
     spec::Problems,
 };
 use sterna_engine::control::Answer;
+use sterna_model::record::Illegal;
 
 /// A refusal, as it is answered.
 #[derive(Debug)]
@@ -44,6 +45,12 @@ impl From<JsonRejection> for Refusal {
     }
 }
 
+impl From<PathRejection> for Refusal {
+    fn from(rejection: PathRejection) -> Self {
+        Self(Refused::new(Code::BadRequest, rejection.body_text()))
+    }
+}
+
 impl From<QueryRejection> for Refusal {
     fn from(rejection: QueryRejection) -> Self {
         Self(Refused::new(Code::BadRequest, rejection.body_text()))
@@ -65,13 +72,15 @@ impl From<&Problems> for Refusal {
 pub(super) fn changed(answer: Answer, what: &str) -> Result<bool, Refusal> {
     let refused = |code, message: String| Err(Refusal(Refused::new(code, message)));
     match answer {
-        Answer::Done => Ok(true),
+        Answer::Done | Answer::BeginsAgain => Ok(true),
         Answer::Already => Ok(false),
         Answer::NotFound => refused(Code::NotFound, format!("there is no {what}")),
         Answer::Taken(by) => {
             refused(Code::NameTaken, format!("the name of {what} belongs to another one, {by}"))
         }
-        Answer::Conflict(illegal) => refused(Code::WrongPhase, format!("{what}: {illegal}")),
+        Answer::Conflict(Illegal { event, phase }) => {
+            refused(Code::WrongPhase, format!("{what} is {phase}: {event} is not for that"))
+        }
         Answer::BadLimits(why) => refused(Code::BadRequest, why),
         Answer::BadSpec(why) => refused(Code::BadSpec, why),
     }

@@ -2,10 +2,7 @@
 
 use axum::{
     Json,
-    extract::{
-        Path, Query, State,
-        rejection::{JsonRejection, QueryRejection},
-    },
+    extract::{State, rejection::JsonRejection},
     response::Response,
 };
 use serde_json::json;
@@ -20,7 +17,9 @@ use sterna_model::{
 };
 
 use super::{
-    Answer, Api, Listing, bad, name, namespace, not_found, page,
+    Answer, Api, Listing, Paging, bad,
+    given::{Path, Query},
+    name, namespace, not_found, page,
     refusal::{Refusal, changed},
     tag::{self, Matching, tagged},
 };
@@ -37,14 +36,13 @@ pub(super) fn instance_key(space: &str, service: &str, index: &str) -> Answer<Wo
 
 /// All services of a namespace, in the order of their names.
 #[utoipa::path(get, path = "/v1/namespaces/{namespace}/services", tag = "services",
-    params(("namespace" = String, Path), Listing),
+    params(("namespace" = String, Path), Paging),
     responses((status = 200, body = Page<ServiceView>), (status = "4XX", body = Refused), (status = "5XX", body = Refused)))]
 pub(super) async fn list(
     State(shared): State<Api>,
     Path(space): Path<String>,
-    listing: Result<Query<Listing>, QueryRejection>,
+    Query(paging): Query<Paging>,
 ) -> Answer<Json<Page<ServiceView>>> {
-    let Query(listing) = listing?;
     let space = namespace(&space)?;
     shared.lead()?;
     let mirror = shared.mirror();
@@ -53,7 +51,7 @@ pub(super) async fn list(
         let view = views::service(&mirror, key)?;
         Some((view.name.clone(), view))
     });
-    page(&listing, views).map(Json)
+    page(&paging, views).map(Json)
 }
 
 /// A service.
@@ -127,9 +125,8 @@ pub(super) async fn delete(
 pub(super) async fn instances(
     State(shared): State<Api>,
     Path((space, service)): Path<(String, String)>,
-    listing: Result<Query<Listing>, QueryRejection>,
+    Query(listing): Query<Listing>,
 ) -> Answer<Json<Page<InstanceView>>> {
-    let Query(listing) = listing?;
     let key = service_key(&space, &service)?;
     listing.check_phase(&InstancePhase::ALL.map(InstancePhase::as_str))?;
     shared.lead()?;
@@ -143,7 +140,7 @@ pub(super) async fn instances(
         let view = views::instance(&mirror, key, instance);
         (view.index, view)
     });
-    page(&listing, views).map(Json)
+    page(&listing.paging(), views).map(Json)
 }
 
 /// One instance.

@@ -20,8 +20,15 @@ use super::{Answer, Api, fleet};
 pub(super) async fn status(State(shared): State<Api>) -> Answer<Json<Status>> {
     let lead = shared.lead()?;
     let workers = fleet::workers(&shared).await?;
-    let waits_for = shared.desk.ask(|leader, now| leader.fleet().awaited(now.boot)).await?;
+    let asked = shared.desk.ask(|leader, now| {
+        let (fleet, is_recovered) = (leader.fleet(), leader.control().is_recovered());
+        let is_shut = !fleet.doors().unclaimed;
+        (fleet.awaited(now.boot), is_recovered, is_shut.then(|| fleet.safe_at()))
+    });
+    let (waits_for, is_recovered, shut_until) = asked.await?;
     let now = boot_time();
+    let starts_nothing = shut_until
+        .map(|until| starts_nothing(until.since(now).as_millis().div_ceil(1_000), is_recovered));
     let waits_for = waits_for.into_iter().map(|awaited| Awaiting {
         worker: awaited.name.to_string(),
         seconds: awaited.until.map(|until| until.since(now).as_millis() / 1_000),
@@ -45,13 +52,39 @@ pub(super) async fn status(State(shared): State<Api>) -> Answer<Json<Status>> {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         revision: mirror.revision.get(),
         store: shared.store.about().engine,
-        takes_work: workers.iter().any(|worker| worker.takes_work),
+        takes_work: starts_nothing.is_none() && workers.iter().any(|worker| worker.takes_work),
+        starts_nothing,
         workers: by_health,
         tasks,
         services: Counts { services: mirror.services.len(), wanted, running: running.count() },
         waits_for: waits_for.collect(),
+        is_recovered,
         warnings: shared.store.warnings(),
     }))
+}
+
+/// Why nothing is started after a restore, and what ends that.
+fn starts_nothing(seconds: u64, is_recovered: bool) -> String {
+    let mut text = "the store was restored, and what it has forgotten may still run".to_owned();
+    if seconds > 0 {
+        text +=
+            &format!(": nothing is started for {seconds} s more, until that has certainly ended");
+    }
+    text += match (seconds > 0, is_recovered) {
+        (true, true) => {
+            "; what may be kept waits for `sterna declare-complete` too, when `sterna ls workers` has \
+             every worker that there was"
+        }
+        (true, false) => "",
+        (false, true) => {
+            ": nothing is started until `sterna declare-complete`; say it when `sterna ls workers` has \
+             every worker that there was"
+        }
+        (false, false) => {
+            ": nothing is started until every worker on the list is back, or declared dead"
+        }
+    };
+    text
 }
 
 /// Whether this process is alive.

@@ -4,19 +4,20 @@ use std::sync::{Arc, atomic::Ordering};
 
 use axum::{
     body::Body,
-    extract::{Query, State, rejection::QueryRejection},
+    extract::State,
     response::{IntoResponse, Response},
 };
 use bytes::{BufMut, Bytes, BytesMut};
 use futures_util::stream;
 use http::{HeaderMap, header};
-use sterna_api::rest::{Code, EventView, Refused};
+use sterna_api::rest::{Code, EventKind, EventView, Refused};
+use sterna_model::nearest_word;
 use tokio::{
     sync::watch,
     time::{Duration, timeout},
 };
 
-use super::{Answer, Api, bad, refusal::Refusal};
+use super::{Answer, Api, bad, given::Query, refusal::Refusal};
 use crate::{
     events::{EventId, Read},
     shared::Shared,
@@ -59,11 +60,11 @@ struct Reader {
         (status = "4XX", body = Refused), (status = "5XX", body = Refused)))]
 pub(super) async fn events(
     State(shared): State<Api>,
-    which: Result<Query<Which>, QueryRejection>,
+    Query(which): Query<Which>,
     headers: HeaderMap,
 ) -> Answer<Response> {
-    let Query(which) = which?;
-    let lead = shared.lead()?;
+    which.check()?;
+    shared.lead()?;
     let changes = shared.log.changes();
     let last = headers.get("last-event-id").and_then(|last| last.to_str().ok());
     let next = match last.or(which.after.as_deref()).filter(|text| !text.is_empty()) {
@@ -74,15 +75,12 @@ pub(super) async fn events(
             let id: EventId = text.parse().map_err(|()| {
                 bad(format!("{text:?} names no event: write EPOCH.TERM.NUMBER, or 0"))
             })?;
-            if id.epoch > lead.epoch || id.number >= shared.log.next() {
+            if !is_kept(&shared, id) {
                 return Err(gone(&shared, text));
             }
             id.number.saturating_add(1)
         }
     };
-    if let Read::Gone(_) = shared.log.read(next, 0) {
-        return Err(gone(&shared, last.unwrap_or_default()));
-    }
     shared.counters.readers.fetch_add(1, Ordering::Relaxed);
     let reader = Reader { shared, next, changes, which, is_over: false };
     let body = Body::from_stream(stream::unfold(reader, |mut reader| async move {
@@ -105,6 +103,15 @@ fn first(shared: &Shared) -> u64 {
         }
     }
     low
+}
+
+/// Whether this very event is kept. Another life of the store, or a term that was not, may have had one
+/// of the same number: what came after that one is not what came after this one.
+fn is_kept(shared: &Shared, id: EventId) -> bool {
+    match shared.log.read(id.number, 1) {
+        Read::Events(events, _) => events.first().is_some_and(|event| event.id == id),
+        Read::Gone(_) => false,
+    }
 }
 
 fn gone(shared: &Shared, asked: &str) -> Refusal {
@@ -164,6 +171,20 @@ impl Reader {
 }
 
 impl Which {
+    /// A kind that there is not is a mistake, not an empty stream.
+    fn check(&self) -> Answer<()> {
+        let words = || EventKind::ALL.iter().map(|kind| kind.as_str());
+        let mut given = self.kind.iter().flat_map(|kinds| kinds.split(',')).map(str::trim);
+        let Some(kind) = given.find(|kind| !words().any(|word| word == *kind)) else {
+            return Ok(());
+        };
+        let remedy = match nearest_word(kind, words()) {
+            Some(near) => format!("did you mean {near}?"),
+            None => format!("write one of {}", words().collect::<Vec<_>>().join(", ")),
+        };
+        Err(bad(format!("there are no events of the kind {kind:?}: {remedy}")))
+    }
+
     fn wants(&self, event: &crate::events::Event) -> bool {
         let is_kind = self
             .kind

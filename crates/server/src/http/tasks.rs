@@ -4,10 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use axum::{
     Json,
-    extract::{
-        Path, Query, State,
-        rejection::{JsonRejection, QueryRejection},
-    },
+    extract::{State, rejection::JsonRejection},
     response::{IntoResponse, Response},
 };
 use http::StatusCode;
@@ -17,12 +14,14 @@ use sterna_api::{
     spec::{Source, read},
 };
 use sterna_engine::control::Call;
-use sterna_model::{TaskIncarnation, WorkKey, record::TaskPhase};
+use sterna_model::{TaskIncarnation, WorkKey, record::TaskPhase, spec::TaskSpec};
 use sterna_store::machine::{random, wall_time};
 use tokio::time::{Instant, timeout_at};
 
 use super::{
-    Answer, Api, Listing, bad, namespace, not_found, page,
+    Answer, Api, Listing, bad,
+    given::{Path, Query},
+    namespace, not_found, page,
     refusal::{Refusal, changed},
     tag::{self, Matching, tagged},
     task_key,
@@ -36,9 +35,8 @@ use crate::views;
 pub(super) async fn list(
     State(shared): State<Api>,
     Path(space): Path<String>,
-    listing: Result<Query<Listing>, QueryRejection>,
+    Query(listing): Query<Listing>,
 ) -> Answer<Json<Page<TaskView>>> {
-    let Query(listing) = listing?;
     let space = namespace(&space)?;
     listing.check_phase(&TaskPhase::ALL.map(TaskPhase::as_str))?;
     shared.lead()?;
@@ -51,10 +49,11 @@ pub(super) async fn list(
         let view = views::task(&mirror, key, task, spec);
         (view.name.clone(), view)
     });
-    page(&listing, views).map(Json)
+    page(&listing.paging(), views).map(Json)
 }
 
-/// Makes a task. Asked for again with the same incarnation, it is the same one.
+/// Makes a task. Asked for again with the same name and incarnation it is the same one; with another spec
+/// that is refused.
 #[utoipa::path(post, path = "/v1/namespaces/{namespace}/tasks", tag = "tasks",
     params(("namespace" = String, Path)), request_body = CreateTask,
     responses((status = 201, body = TaskView), (status = 200, body = TaskView, description = "it was there already"),
@@ -77,12 +76,25 @@ pub(super) async fn create(
     let specs = specs.map_err(|problems| Refusal::from(&problems))?;
     let task = specs.tasks.into_values().next().ok_or_else(|| bad("the spec holds no task"))?;
     let spec = Arc::new(task.made_at(wall_time()));
-    let answer = shared.desk.call(Call::CreateTask(key.clone(), incarnation, spec)).await?;
+    let call = Call::CreateTask(key.clone(), incarnation, Arc::clone(&spec));
+    let answer = shared.desk.call(call).await?;
     let is_new = changed(answer, &format!("task {name}"))?;
+    if !is_new && shared.mirror().tasks.get(&key).is_some_and(|(_, made)| !is_same(made, &spec)) {
+        let message = format!("task {name} was made with this incarnation and another spec");
+        let remedy = "draw another incarnation for another task, and give it another name".into();
+        return Err(Refusal(Refused { remedy, ..Refused::new(Code::NameTaken, message) }));
+    }
     let status = if is_new { StatusCode::CREATED } else { StatusCode::OK };
     let view = view(&shared, &key).ok_or_else(|| not_found(&format!("task {name}")))?;
     let tag = tag::named(&view.incarnation);
     Ok((status, tagged(tag, view)).into_response())
+}
+
+/// Whether the same was asked for twice. When it is to start at the latest counts from when it was asked.
+fn is_same(one: &TaskSpec, two: &TaskSpec) -> bool {
+    let latest_start = two.latest_start.and(one.latest_start);
+    one.latest_start.is_some() == two.latest_start.is_some()
+        && *one == TaskSpec { latest_start, ..two.clone() }
 }
 
 fn view(shared: &Api, key: &WorkKey) -> Option<TaskView> {
@@ -107,9 +119,8 @@ pub(super) struct Waiting {
 pub(super) async fn get(
     State(shared): State<Api>,
     Path((space, name)): Path<(String, String)>,
-    waiting: Result<Query<Waiting>, QueryRejection>,
+    Query(Waiting { wait_s }): Query<Waiting>,
 ) -> Answer<Response> {
-    let Query(Waiting { wait_s }) = waiting?;
     let key = task_key(&space, &name)?;
     shared.lead()?;
     let until = wait_s.map(|seconds| Instant::now() + Duration::from_secs(seconds.min(60)));

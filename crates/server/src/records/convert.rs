@@ -287,6 +287,7 @@ impl Word<(Task, Arc<TaskSpec>)> for words::Task {
                 on: Some(Word::of(&on)),
             }),
             is_told: parts.is_told,
+            is_given_up: parts.is_given_up,
             spec: Some(Word::of(&**spec)),
             state: Some(state),
         }
@@ -318,6 +319,7 @@ impl Word<(Task, Arc<TaskSpec>)> for words::Task {
             lost,
             last: self.last.map(words::LastRun::read).transpose().at("last")?,
             is_told: self.is_told,
+            is_given_up: self.is_given_up,
         };
         Ok((parts.into(), Arc::new(part("spec", self.spec)?)))
     }
@@ -456,6 +458,8 @@ impl Word<Enrolled> for words::Enrolled {
             boot: entry.boot.to_be_bytes().to_vec(),
             is_declared_dead: entry.is_declared_dead,
             is_draining: entry.is_draining,
+            is_forgotten: entry.is_forgotten,
+            birth: entry.birth,
         }
     }
 
@@ -467,6 +471,8 @@ impl Word<Enrolled> for words::Enrolled {
             boot: id("boot", &self.boot, boot)?,
             is_declared_dead: self.is_declared_dead,
             is_draining: self.is_draining,
+            is_forgotten: self.is_forgotten,
+            birth: self.birth,
         })
     }
 }

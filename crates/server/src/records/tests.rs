@@ -108,6 +108,7 @@ fn tasks() -> Vec<Record> {
         lost: Some(run(5)),
         last: Some((run(6), Incarnation { lock: lock(), life: 7 })),
         is_told: true,
+        is_given_up: false,
     };
     let record = |state| Record::Task(Task::from(parts(state)), task_spec());
     states.into_iter().map(record).collect()
@@ -165,8 +166,10 @@ fn all() -> Vec<(RecordKey, Record)> {
         incarnation: Incarnation { lock: lock(), life: 9 },
         name: name("w1"),
         boot: 77,
+        birth: 78,
         is_declared_dead: true,
         is_draining: true,
+        is_forgotten: true,
     };
     let mut all = vec![
         (RecordKey::Service(web.clone()), Record::Service(Arc::new(service(before)))),

@@ -143,6 +143,8 @@ pub(super) struct Task {
     pub(super) state: Option<TaskState>,
     #[prost(message, optional, tag = "13")]
     pub(super) last: Option<LastRun>,
+    #[prost(bool, tag = "14")]
+    pub(super) is_given_up: bool,
 }
 
 /// The last run of a task, and who had it.
@@ -311,6 +313,11 @@ pub(super) struct Enrolled {
     pub(super) is_declared_dead: bool,
     #[prost(bool, tag = "5")]
     pub(super) is_draining: bool,
+    #[prost(bool, tag = "6")]
+    pub(super) is_forgotten: bool,
+    /// 0 if it is not known.
+    #[prost(fixed64, tag = "7")]
+    pub(super) birth: u64,
 }
 
 #[derive(Clone, core::marker::Copy, PartialEq, Message)]

@@ -58,6 +58,7 @@ struct UnderWay {
     parcel: Option<ParcelId>,
     writes: Vec<Write>,
     block: Block,
+    replies: Vec<oneshot::Sender<bool>>,
     sent: std::time::Instant,
 }
 
@@ -74,8 +75,9 @@ struct Reigning<'a> {
     calls: BTreeMap<CallId, oneshot::Sender<Result<Answer, Refused>>>,
     calls_made: u64,
     asides: Asides,
-    /// What is to be told with the next commit.
+    /// What is to be told with the next commit, and who is answered when it stands.
     told: Vec<Told>,
+    replies: Vec<oneshot::Sender<bool>>,
     under_way: Option<UnderWay>,
     effects: Vec<Effect>,
     ended: Option<Ended>,
@@ -114,6 +116,7 @@ pub(crate) async fn drive(
             nonce: reign.nonce,
         }),
         told: vec![elected(&shared.name, cluster.epoch, reign.term)],
+        replies: Vec::new(),
         under_way: None,
         effects: Vec::new(),
         ended: None,
@@ -291,7 +294,8 @@ impl Reigning<'_> {
                 self.calls.insert(id, reply);
                 self.step(Input::Control(control::Input::Call(id, call)));
             }
-            Post::Ask(ask) => ask(&self.leader, now()),
+            Post::RosterIsComplete(reply) => self.complete(reply),
+            Post::Ask(ask) => ask(&mut self.leader, now()),
             Post::Aside(lock, payload, reply) => {
                 let Some((at, asked)) = self.heard.get(&lock).copied() else { return };
                 let Some(stream) = self.streams.get(&at) else { return };
@@ -301,6 +305,17 @@ impl Reigning<'_> {
                 }
             }
         }
+    }
+
+    fn complete(&mut self, reply: oneshot::Sender<bool>) {
+        if !self.leader.control().is_recovered() {
+            // Who no longer waits needs no answer.
+            let _: Result<(), bool> = reply.send(false);
+            return;
+        }
+        self.step(Input::Control(control::Input::RosterIsComplete));
+        self.told.push(Told::new(EventKind::RosterDeclaredComplete, "roster"));
+        self.replies.push(reply);
     }
 
     fn sweep(&mut self) {
@@ -323,6 +338,7 @@ impl Reigning<'_> {
         }
         let (parcel, writes) = parcel.map_or((None, Vec::new()), |(id, all)| (Some(id), all));
         let mut told = std::mem::take(&mut self.told);
+        let replies = std::mem::take(&mut self.replies);
         told.extend(events::told(&self.shared.mirror(), &writes));
         let log = &self.shared.log;
         let block = log.block(self.cluster.epoch, self.reign.term, now().wall, told);
@@ -337,11 +353,12 @@ impl Reigning<'_> {
         let store = Arc::clone(&self.shared.store);
         let answer = Box::pin(commit(store, self.reign, self.revision, all));
         let sent = crate::clock::instant();
-        self.under_way = Some(UnderWay { answer, parcel, writes, block, sent });
+        self.under_way = Some(UnderWay { answer, parcel, writes, block, replies, sent });
     }
 
     async fn committed(&mut self, answer: Result<Stands, Over>) {
-        let Some(UnderWay { parcel, writes, block, sent, .. }) = self.under_way.take() else {
+        let Some(UnderWay { parcel, writes, block, replies, sent, .. }) = self.under_way.take()
+        else {
             return;
         };
         let Stands { revision, reign } = match answer {
@@ -367,6 +384,10 @@ impl Reigning<'_> {
         (self.seen)(Seen { cluster, position, reign: followed, marks });
         self.shared.apply(revision, writes);
         self.shared.log.publish(block);
+        // Who no longer waits needs no answer.
+        for reply in replies {
+            let _: Result<(), bool> = reply.send(true);
+        }
         self.step(Input::Revision(revision));
         if let Some(parcel) = parcel {
             self.step(Input::Control(control::Input::Committed(parcel)));

@@ -16,7 +16,7 @@ mod asides;
 mod commit;
 mod drive;
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use sterna_engine::{
     Leader,
@@ -32,7 +32,7 @@ use sterna_protocol::{
 use sterna_store::{
     Store, StoreError,
     cluster::{self, Cluster, ClusterError, Seen, Verdict},
-    leader::Reign,
+    leader::{Reign, term_in},
     machine::{boot_time, random, wall_time, write_id},
     scan_all,
 };
@@ -107,10 +107,14 @@ pub(crate) async fn begin(
     let cluster = open(&**store, reign, seen).await?;
     let (items, revision) = scan_all(&**store, records::ALL).await?;
     let (mut mirror, mut all, mut events) = (Mirror::new(revision), Vec::new(), Vec::new());
-    let (mut roster, mut limits) = (Vec::new(), Vec::new());
+    let (mut roster, mut limits, mut reigns) = (Vec::new(), Vec::new(), BTreeMap::new());
     for item in items {
         if item.key.starts_with(records::EVENTS) {
             events.push(item.value);
+            continue;
+        }
+        if let Some((term, began)) = term_in(&item) {
+            reigns.insert(term, began);
             continue;
         }
         let Some((key, record)) = records::decode(&item.key, &item.value)? else { continue };
@@ -141,6 +145,7 @@ pub(crate) async fn begin(
         elected,
         lease_until,
         revision,
+        reigns,
         book: Book::new(newest, limits)?,
         marks: seen.map_or(Marks::NONE, |seen| seen.marks),
         roster,

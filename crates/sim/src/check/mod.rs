@@ -15,6 +15,7 @@ mod p09;
 mod p10;
 mod silence;
 mod stored;
+mod swept;
 mod unnoticed;
 mod well;
 
@@ -72,6 +73,8 @@ pub(crate) enum Fact<'a> {
     GivenUp { machine: usize },
     /// A worker did something because a leader said so.
     Followed { machine: usize, reign: (Epoch, Term) },
+    /// A leader's sweep found something that no event had led to.
+    Swept { what: &'a str },
     /// Somebody looks at the clock.
     Looked,
     /// In time not everything is well.
@@ -99,11 +102,14 @@ pub enum Promise {
     P9,
     /// Nothing is started while a worker that may be running it is missing.
     P10,
+    /// None of the promises, but what they rest on: each event leads to what follows from it, and a
+    /// sweep finds nothing.
+    Swept,
 }
 
 impl fmt::Display for Promise {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Debug::fmt(self, f)
+        if *self == Self::Swept { f.write_str("PS") } else { fmt::Debug::fmt(self, f) }
     }
 }
 
@@ -147,6 +153,7 @@ pub(crate) struct Checks {
     p08: p08::Orphans,
     p09: p09::Converged,
     p10: p10::Missing,
+    swept: swept::Nothing,
     broken: Option<Violation>,
 }
 
@@ -162,6 +169,7 @@ impl Checks {
             p08: p08::Orphans::new(pace),
             p09: p09::Converged::default(),
             p10: p10::Missing::new(pace),
+            swept: swept::Nothing,
             broken: None,
         }
     }
@@ -173,7 +181,7 @@ impl Checks {
 
     /// Shows a fact to everybody.
     pub(crate) fn see(&mut self, sight: &Sight<'_>, fact: &Fact<'_>) {
-        let Self { p01, p02, p03, p05, p06, p07, p08, p09, p10, broken } = self;
+        let Self { p01, p02, p03, p05, p06, p07, p08, p09, p10, swept, broken } = self;
         one(p01, sight, fact, broken);
         one(p10, sight, fact, broken);
         one(p02, sight, fact, broken);
@@ -183,6 +191,7 @@ impl Checks {
         one(p07, sight, fact, broken);
         one(p08, sight, fact, broken);
         one(p09, sight, fact, broken);
+        one(swept, sight, fact, broken);
     }
 }
 

@@ -35,7 +35,7 @@ impl Kept {
     fn answered(&self, sight: &Sight<'_>, id: u64, call: &Call, answer: &Answer) -> Option<String> {
         let is_overtaken = written_by(call).is_some_and(|key| self.newest.get(&key) != Some(&id));
         let is_done = match answer {
-            Answer::Done => true,
+            Answer::Done | Answer::BeginsAgain => true,
             Answer::Already => matches!(call, Call::CreateTask(..)),
             Answer::NotFound
             | Answer::Taken(_)
@@ -60,8 +60,10 @@ impl Kept {
             if before.incarnation() != task.incarnation() {
                 return Some(format!("{key} is another task, and its name was taken"));
             }
-            // Only one that was called lost may yet tell how it ended.
-            let is_known = before.end().is_some_and(|end| *end != TaskEnd::Lost);
+            // Only one that was called lost, or unknown, may yet tell how it ended.
+            let is_unknown =
+                |end: &TaskEnd| matches!(end, TaskEnd::Lost | TaskEnd::UnknownAfterRestore);
+            let is_known = before.end().is_some_and(|end| !is_unknown(end));
             if is_known && before.end() != task.end() {
                 return Some(format!("{key} had ended, and now {:?}", task.end()));
             }

@@ -9,11 +9,12 @@ use std::collections::BTreeMap;
 use sterna_model::{RunId, WorkKey};
 
 use super::{Checker, Fact, Promise, Sight};
-use crate::words::{self, CAPACITY};
+use crate::words::CAPACITY;
 
 #[derive(Debug, Default)]
 pub(crate) struct Room {
-    alive: BTreeMap<RunId, (WorkKey, usize)>,
+    /// What it is, where, and how much it takes there.
+    alive: BTreeMap<RunId, (WorkKey, usize, u64)>,
 }
 
 impl Checker for Room {
@@ -27,13 +28,14 @@ impl Checker for Room {
             let is_known = |run: &RunId, key: &WorkKey| {
                 sight.stored.claims(key).iter().any(|claim| claim.run == *run)
             };
-            self.alive.retain(|run, (key, _)| is_known(run, key));
+            self.alive.retain(|run, (key, ..)| is_known(run, key));
         }
         let Fact::Began { run, container } = fact else { return None };
         let machine = container.machine;
-        self.alive.insert(*run, (container.key.clone(), machine));
-        let there = self.alive.values().filter(|(_, on)| *on == machine);
-        let used: u64 = there.map(|(key, _)| words::size(key)).sum();
+        let takes = sight.stored.taken_by(&container.key, *run);
+        self.alive.insert(*run, (container.key.clone(), machine, takes));
+        let there = self.alive.values().filter(|(_, on, _)| *on == machine);
+        let used: u64 = there.map(|(.., takes)| takes).sum();
         (used > CAPACITY).then(|| format!("m{machine} has {CAPACITY}, and {used} is used"))
     }
 }

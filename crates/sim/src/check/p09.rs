@@ -2,10 +2,13 @@
 //! has run long enough: who forgets them begins again for ever, and comes to no rest.
 //!
 //! The stated time follows the marks that the store has of what was ever started: after a restore a
-//! leader waits for the longest of them. A count begins anew with its service, with an index that
-//! nobody wanted meanwhile, and where a leader goes on by what a store that was set back has lost.
+//! leader waits for the longest of them. A count begins anew with a version of its service, and with
+//! no other change of it; with an index that nobody wanted meanwhile; when somebody asks for that; and
+//! where a leader goes on by what a store that was set back has lost.
 
-use sterna_engine::control::{Record, RecordKey, ServiceKey};
+use std::collections::{BTreeMap, BTreeSet};
+
+use sterna_engine::control::{Call, Record, RecordKey, ServiceKey};
 use sterna_model::{Work, WorkKey};
 
 use super::{Changed, Checker, Fact, Promise, Sight, unnoticed::Unnoticed};
@@ -13,6 +16,57 @@ use super::{Changed, Checker, Fact, Promise, Sight, unnoticed::Unnoticed};
 #[derive(Debug, Default)]
 pub(crate) struct Converged {
     unnoticed: Unnoticed,
+    /// Instances whose service has another version than they had, and that have not begun with it.
+    anew: BTreeSet<WorkKey>,
+    /// What somebody asks to begin again, or to go, by the calls: it may go and come in one commit.
+    asked: BTreeMap<u64, Call>,
+}
+
+impl Converged {
+    /// What a commit did to an instance.
+    fn counted(&mut self, sight: &Sight<'_>, changed: &Changed) -> Option<String> {
+        let RecordKey::Instance(key) = &changed.key else { return None };
+        let Some(Record::Instance(before)) = &changed.before else { return None };
+        let instance = sight.stored.instance(key)?;
+        let after = instance.crashes().count;
+        let before = before.crashes().count;
+        let is_anew = self.anew.contains(key)
+            || self.asked.values().any(|asked| begins(asked, key))
+            || !is_wanted(sight, key);
+        let service = service_of(key).and_then(|service| sight.stored.service(&service));
+        let version = service.map(|record| record.version);
+        match instance.copy().map(|copy| Some(copy.version) == version) {
+            Some(true) => {
+                self.anew.remove(key);
+            }
+            // An older copy was found again: it begins anew when that has ended.
+            Some(false) => {
+                self.anew.insert(key.clone());
+            }
+            None => {}
+        }
+        // Whoever has run long enough and crashes begins with one.
+        (after < before && after != 1 && !is_anew)
+            .then(|| format!("{before} crashes of {key} are {after} without a reason"))
+    }
+
+    /// A service whose version is another one begins anew, with all its instances; so does an index that
+    /// was not wanted before, though it may come in the commit in which it went.
+    fn note_version(&mut self, sight: &Sight<'_>, changed: &Changed) {
+        let RecordKey::Service(service) = &changed.key else { return };
+        let (before, instances) = match &changed.before {
+            Some(Record::Service(record)) => (Some(record.version), record.spec.instances),
+            Some(_) | None => (None, 0),
+        };
+        let after = sight.stored.service(service).map(|record| record.version);
+        let is_anew = before != after;
+        let of_it = instances_of(sight).filter(|key| service_of(key).as_ref() == Some(service));
+        let is_new = |key: &&WorkKey| match &key.work {
+            Work::Instance { index, .. } => is_anew || *index >= instances,
+            Work::Task(_) | Work::Node { .. } => false,
+        };
+        self.anew.extend(of_it.filter(is_new).cloned());
+    }
 }
 
 impl Checker for Converged {
@@ -23,25 +77,43 @@ impl Checker for Converged {
         if let Fact::NotWell { unwell } = fact {
             return (!unwell.is_forgotten).then(|| unwell.text.clone());
         }
-        let Fact::Committed { changes, .. } = fact else { return None };
-        if self.unnoticed.is_so() {
-            return None;
+        if let Fact::Asked { id, call } = fact {
+            self.asked.insert(*id, (*call).clone());
         }
-        changes.iter().find_map(|changed| {
-            let RecordKey::Instance(key) = &changed.key else { return None };
-            let Some(Record::Instance(before)) = &changed.before else { return None };
-            let after = sight.stored.instance(key)?.crashes().count;
-            let before = before.crashes().count;
-            // A service that went and came again within one commit begins anew.
-            let service = RecordKey::Service(service_of(key)?);
-            let is_its = |one: &Changed| one.key == service;
-            // So does an index that nobody wants, and that somebody has.
-            let is_anew = changes.iter().any(is_its) || !is_wanted(sight, key);
-            // Whoever has run long enough and crashes begins with one.
-            (after < before && after != 1 && !is_anew)
-                .then(|| format!("{before} crashes of {key} are {after} without a reason"))
-        })
+        if let Fact::Answered { id, .. } = fact {
+            self.asked.remove(id);
+        }
+        if let Fact::Restored = fact {
+            // Versions and copies are as they were.
+            self.anew.extend(instances_of(sight).cloned());
+        }
+        let Fact::Committed { changes, .. } = fact else { return None };
+        for changed in *changes {
+            self.note_version(sight, changed);
+        }
+        let broken: Vec<_> =
+            changes.iter().filter_map(|changed| self.counted(sight, changed)).collect();
+        broken.into_iter().next().filter(|_| !self.unnoticed.is_so())
     }
+}
+
+/// Whether an instance may begin anew by this call.
+fn begins(call: &Call, key: &WorkKey) -> bool {
+    let Work::Instance { index, .. } = &key.work else { return false };
+    let of = |service: &ServiceKey| service_of(key).as_ref() == Some(service);
+    if let Call::PutService(service, spec) = call {
+        return of(service) && *index >= spec.instances;
+    }
+    if let Call::DeleteService(service) = call {
+        return of(service);
+    }
+    matches!(call, Call::StopInstance(asked) if asked == key)
+}
+
+/// All instances that stand in the store.
+fn instances_of<'a>(sight: &Sight<'a>) -> impl Iterator<Item = &'a WorkKey> {
+    let keys = sight.stored.all().map(|(key, _)| key);
+    keys.filter_map(|key| if let RecordKey::Instance(key) = key { Some(key) } else { None })
 }
 
 fn service_of(key: &WorkKey) -> Option<ServiceKey> {

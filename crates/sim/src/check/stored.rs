@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 use sterna_engine::control::{Record, RecordKey, ServiceKey, ServiceRecord};
 use sterna_model::{
-    Epoch, Lock, Nonce, Revision, Span, Term, WorkKey,
+    Epoch, Lock, Nonce, Revision, RunId, Span, Term, Work, WorkKey,
     record::{Instance, Placed, Task},
     spec::TaskSpec,
 };
@@ -20,6 +20,7 @@ use sterna_store::{
 use crate::{
     record::{Records, Shelf},
     store::Applied,
+    words,
 };
 
 /// All records, and since which revision each stands.
@@ -162,6 +163,21 @@ impl Stored {
         let task = self.task(key).and_then(|(task, _)| task.placed());
         let copies = self.instance(key).into_iter().flat_map(Instance::copies);
         task.into_iter().chain(copies.map(|copy| &copy.placed)).collect()
+    }
+
+    /// How much a run takes of its worker, as it was placed.
+    pub(crate) fn taken_by(&self, key: &WorkKey, run: RunId) -> u64 {
+        let copies = self.instance(key).into_iter().flat_map(Instance::copies);
+        let copy = copies.into_iter().find(|copy| copy.placed.run == run);
+        copy.map_or_else(|| words::size(key), |copy| words::size_of(&copy.wants))
+    }
+
+    /// How much of a worker it would take.
+    pub(crate) fn wanted_by(&self, key: &WorkKey) -> u64 {
+        let Work::Instance { service, .. } = &key.work else { return words::size(key) };
+        let service = ServiceKey { namespace: key.namespace.clone(), name: service.clone() };
+        let record = self.service(&service);
+        record.map_or_else(|| words::size(key), |record| words::size_of(&record.spec.wants))
     }
 
     pub(crate) fn drained(&self) -> impl Iterator<Item = Lock> {

@@ -2,17 +2,17 @@
 
 use std::collections::BTreeMap;
 
-use sterna_engine::control::{Record, RecordKey};
+use sterna_engine::control::{Record, RecordKey, ServiceKey, ServiceRecord};
 use sterna_model::{
-    Contract, Lock, Work, WorkKey,
-    record::{InstancePhase, InstanceState, Task, TaskPhase},
+    Contract, Lock, RunId, Work, WorkKey,
+    record::{InstancePhase, InstanceState, Task, TaskEnd, TaskPhase},
     spec::TaskSpec,
 };
 
 use super::Stored;
 use crate::{
     table::Table,
-    words::{self, CAPACITY, Wanted},
+    words::{CAPACITY, Wanted},
 };
 
 /// What is not as it should be.
@@ -129,7 +129,24 @@ impl Scene<'_> {
             let wanted = record.spec.contract;
             (0..record.spec.instances)
                 .find_map(|index| self.index(&service.instance(index), wanted))
+                .or_else(|| self.outdated(service, record))
         })
+    }
+
+    /// An update reaches every instance. One that is held up by a machine of which nobody says what
+    /// became of it, or by lack of room, is excused: then somebody does not run.
+    fn outdated(&self, service: &ServiceKey, record: &ServiceRecord) -> Option<Unwell> {
+        let copies: Option<Vec<_>> = (0..record.spec.instances)
+            .map(|index| {
+                let instance = self.stored.instance(&service.instance(index))?;
+                let copy = instance.copy().filter(|_| instance.twin().is_none())?;
+                (!self.is_vanished(copy.placed.on.lock)).then_some((index, copy.version))
+            })
+            .collect();
+        let (index, version) =
+            copies?.into_iter().find(|(_, version)| *version != record.version)?;
+        let (key, wanted) = (service.instance(index), record.version);
+        Some(Unwell::late(format!("{key} is of version {version}, and not of {wanted}")))
     }
 
     fn index(&self, key: &WorkKey, wanted: Contract) -> Option<Unwell> {
@@ -207,6 +224,7 @@ impl Scene<'_> {
             let is_known = match &container.key.work {
                 Work::Task(_) | Work::Instance { .. } => {
                     self.stored.claims(&container.key).iter().any(|claim| claim.run == *run)
+                        || self.may_run_on(&container.key, *run)
                 }
                 Work::Node { .. } => self.nodes.iter().any(|node| node.key == container.key),
             };
@@ -214,12 +232,19 @@ impl Scene<'_> {
         })
     }
 
+    /// Whether a run may go on though its task is over: nobody knew that it ran (safety rule 25).
+    fn may_run_on(&self, key: &WorkKey, run: RunId) -> bool {
+        self.stored.task(key).is_some_and(|(task, _)| {
+            task.end() == Some(&TaskEnd::UnknownAfterRestore) && task.lost() == Some(run)
+        })
+    }
+
     /// Whether any machine could take it.
     fn has_room(&self, key: &WorkKey) -> bool {
         self.machines.iter().enumerate().filter(|(_, one)| one.is_on).any(|(index, _)| {
             let there = self.table.all().filter(|(_, one)| one.machine == index);
-            let used: u64 = there.map(|(_, one)| words::size(&one.key)).sum();
-            used + words::size(key) <= CAPACITY
+            let used: u64 = there.map(|(run, one)| self.stored.taken_by(&one.key, *run)).sum();
+            used + self.stored.wanted_by(key) <= CAPACITY
         })
     }
 }

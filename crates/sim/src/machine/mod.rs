@@ -183,9 +183,10 @@ impl Machine {
         self.guardian_process().is_some_and(|(_, stopped_until)| now >= stopped_until)
     }
 
-    /// Whether a worker is there and not stopped.
+    /// Whether a worker is there, not stopped and not about to leave.
     pub(crate) fn is_worked(&self, now: Moment) -> bool {
-        self.worker_process().is_some_and(|(_, stopped_until)| now >= stopped_until)
+        let is_leaving = self.worker.as_ref().is_some_and(|worker| worker.is_leaving);
+        !is_leaving && self.worker_process().is_some_and(|(_, stopped_until)| now >= stopped_until)
     }
 
     /// It has power again, if it is to have it.

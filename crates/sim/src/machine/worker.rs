@@ -317,8 +317,9 @@ impl World {
 
     /// Its worker is asked to end: what does not outlive it is ended first, and then it goes.
     pub(crate) fn leave_gracefully(&mut self, machine: usize, lasts: u64) -> bool {
+        let is_guarded = self.machines[machine].is_guarded(self.now);
         let Some(process) = &mut self.machines[machine].worker else { return false };
-        if process.is_leaving || process.core.is_none() {
+        if process.is_leaving || process.core.is_none() || !is_guarded {
             return false;
         }
         process.is_leaving = true;
@@ -334,10 +335,15 @@ impl World {
     /// It has gone, unless it was killed before.
     pub(crate) fn worker_leaves(&mut self, machine: usize, pid: Pid, lasts: u64) {
         let is_it = |one: &super::Machine| one.worker.as_ref().is_some_and(|one| one.pid == pid);
-        if is_it(&self.machines[machine]) {
-            self.kill_worker(machine);
-            self.queue.push(self.now + lasts, Event::Start(Who::Worker(machine)));
+        if !is_it(&self.machines[machine]) {
+            return;
         }
+        if !self.machines[machine].is_guarded(self.now) {
+            // A guardian that stands still cannot end what this one leaves: a stated limit.
+            return self.queue.push(self.now + 1_000, Event::Leave(machine, pid, lasts));
+        }
+        self.kill_worker(machine);
+        self.queue.push(self.now + lasts, Event::Start(Who::Worker(machine)));
     }
 
     fn forget(&mut self, machine: usize, run: RunId) {
@@ -373,7 +379,7 @@ impl World {
                 HeartbeatAnswer::Confirmed(_) => "confirmed",
                 HeartbeatAnswer::Refused(_) => "refused",
             },
-            Order::Statuses(_) => "status-answers",
+            Order::Statuses(..) => "status-answers",
             Order::GetRunning => "get-running",
             Order::Run(_) => "run",
             Order::NotifyIfNotRunning(..) => "notify-if-not-running",

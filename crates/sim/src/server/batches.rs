@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use sterna_engine::Input;
 use sterna_model::{Incarnation, RunId, WorkKey};
 use sterna_protocol::{
-    message::{Held, Kill, News, StatusAnswer},
+    message::{Held, Kill, News, Ordinal, StatusAnswer},
     scheduler::{self, Dispatch, Effect, GoneBy, Report, Settlement},
 };
 
@@ -56,8 +56,8 @@ impl World {
             if let Some(office) = self.office_mut(server) {
                 office.batches.0.insert(run, (key.clone(), to));
             }
-            let work = words::nothing();
-            let dispatch = Dispatch { to, run, key, task: None, contract, work };
+            let (ordinal, work) = (Ordinal::default(), words::nothing());
+            let dispatch = Dispatch { to, run, key, task: None, contract, ordinal, work };
             let dispatch = scheduler::Input::Dispatch(vec![dispatch]);
             self.step_leader(server, Input::Batch(dispatch));
         }
@@ -71,6 +71,7 @@ impl World {
                     Settlement::Refused(_) => "settled-refused",
                     Settlement::Gone(GoneBy::Deadline) => "gone-by-deadline",
                     Settlement::Gone(GoneBy::Absence) => "gone-by-absence",
+                    Settlement::Gone(GoneBy::NeverCame) => "gone-never-came",
                     Settlement::Gone(GoneBy::Reboot) => "gone-by-reboot",
                     Settlement::Gone(GoneBy::Declaration) => "gone-by-declaration",
                 });

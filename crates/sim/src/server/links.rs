@@ -69,6 +69,21 @@ impl World {
         self.pump(server);
     }
 
+    /// The leader looks at everything, and must find nothing.
+    pub(crate) fn sweep_leader(&mut self, server: usize) {
+        let now = self.now_of(server);
+        let Some(office) = self.office_mut(server) else { return };
+        let mut effects = Vec::new();
+        office.leader.sweep(now, &mut effects);
+        while office.leader.control().is_sweeping() {
+            office.leader.sweep(now, &mut effects);
+        }
+        for effect in effects {
+            self.perform_above(server, effect);
+        }
+        self.pump(server);
+    }
+
     fn perform_above(&mut self, server: usize, effect: Effect) {
         if self.is_traced() && !matches!(effect, Effect::Send(..)) {
             self.say(|| format!("s{server} {effect:?}"));
@@ -78,12 +93,18 @@ impl World {
             Effect::Close(stream) => self.hang_up_above(stream),
             Effect::Answer(call, answer) => self.client_told(call, &answer),
             Effect::Callback(callback) => self.call_back(server, &callback),
+            Effect::Alarm(control::Alarm::Swept(what)) => {
+                self.coverage.turn("alarm-swept");
+                self.tell(&Fact::Swept { what: &what });
+            }
             Effect::Alarm(alarm) => self.coverage.turn(match alarm {
                 control::Alarm::AdoptedPending(..) => "alarm-adopted-pending",
+                control::Alarm::FoundAfterRestore(..) => "alarm-found-after-restore",
                 control::Alarm::RunsElsewhere(..) => "alarm-runs-elsewhere",
                 control::Alarm::Stray(..) => "alarm-stray",
                 control::Alarm::Swept(_) => "alarm-swept",
                 control::Alarm::Worker(..) => "alarm-worker",
+                control::Alarm::CallbackGivenUp(..) => "alarm-callback-given-up",
                 control::Alarm::Reverted(_) => "alarm-reverted",
             }),
             Effect::Batch(news) => self.batch_news(server, news),
@@ -119,7 +140,7 @@ impl World {
             (
                 Order::Run(_)
                 | Order::Heartbeat(_)
-                | Order::Statuses(_)
+                | Order::Statuses(..)
                 | Order::GetRunning
                 | Order::NotifyIfNotRunning(..)
                 | Order::Kill(..)

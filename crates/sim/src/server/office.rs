@@ -146,6 +146,7 @@ impl World {
             return self.end_soon(server);
         };
         let Taken { cluster, items, revision } = taken;
+        let reigns = items.iter().filter_map(leader::term_in).collect();
         let on_shelf = |item: &Item| self.shelf.get(&item.value).cloned();
         let records: Vec<(RecordKey, Record)> = items.iter().filter_map(on_shelf).collect();
         let (origin, stage) = origin(cluster.stage);
@@ -173,6 +174,7 @@ impl World {
             elected,
             lease_until,
             revision,
+            reigns,
             marks: self.servers[server].seen.map_or(Marks::NONE, |seen| seen.marks),
             book: book(&records, &self.pace.limits),
             roster: records.iter().filter_map(enrolled).collect(),

@@ -1,6 +1,6 @@
 //! `sterna store check`: whether a store can be used, and what may be expected of it.
 
-use std::time::Duration;
+use std::{path::Path, time::Duration};
 
 use anyhow::{Context, bail};
 use serde_json::{Value, json};
@@ -12,7 +12,7 @@ use sterna_store::{
 };
 
 use super::{lease, open};
-use crate::{bench::median, clock, out};
+use crate::{bench::median, clock, exit, out};
 
 /// How often each call is timed.
 const CALLS: usize = 20;
@@ -42,6 +42,13 @@ struct Promise {
 }
 
 pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
+    // What is only looked at is not made.
+    let directory = args.url.strip_prefix("file:").filter(|path| !path.starts_with("//"));
+    if let Some(path) = directory.filter(|path| !path.is_empty() && !Path::new(path).exists()) {
+        let error =
+            anyhow::anyhow!("there is no store at {path}; the first server there makes one");
+        return Err(exit::coded(exit::UNREACHABLE)(error));
+    }
     let store = open(&args.url).await?;
     let (commit_ms, read_ms) = latency(&*store).await?;
     let cluster::Found { cluster, revision, .. } = cluster::read(&*store, None).await?;

@@ -166,6 +166,77 @@ fn lists_come_by_pages_and_phases_and_refusals_are_counted() {
     assert_eq!(refused(&api), before + 3);
 }
 
+#[test]
+fn what_a_call_does_not_understand_is_refused_and_not_ignored() {
+    let api = Api::start("understood");
+    let task = json!({ "name": "t", "spec": { "run": ["true"] } });
+    assert_eq!(api.ask("POST", TASKS, &[], Some(&task)).status, 201);
+    assert_eq!(api.ask("PUT", WEB, &[], Some(&web(2))).status, 200);
+    let refused = |method: &str, path: &str, headers: &[&str], word: &str| {
+        let said = api.ask(method, path, headers, None);
+        let (code, text) = (&said.body["code"], &said.text);
+        assert_eq!((said.status, code), (400, &json!("bad-request")), "{method} {path}: {text}");
+        assert!(said.body["message"].as_str().is_some_and(|it| it.contains(word)), "{text}");
+        assert!(said.body["remedy"].is_string(), "{text}");
+    };
+    // Paths that are no text.
+    refused("GET", &format!("{TASKS}/%ff"), &[], "name");
+    refused("POST", &format!("{TASKS}/%ff/cancel"), &[], "name");
+    refused("GET", &format!("{WEB}%ff/instances/0/why"), &[], "name");
+    refused("DELETE", "/v1/workers/%ff", &[], "UTF-8");
+    // Parameters that a call does not have, and words that there are not.
+    let services = "/v1/namespaces/default/services";
+    refused("GET", &format!("{services}?phase=running"), &[], "limit, after");
+    refused("GET", &format!("{TASKS}?limti=3"), &[], "did you mean limit?");
+    refused("GET", "/v1/status?verbose=1", &[], "verbose");
+    refused("GET", "/v1/workers?phase=running", &[], "healthy");
+    for list in [TASKS, services, "/v1/workers", &format!("{TASKS}/t/logs")] {
+        refused("GET", &format!("{list}?limit=0"), &[], "limit");
+    }
+    // Conditions that would not be heeded.
+    let it = ["If-Match: \"x\""];
+    refused("POST", &format!("{WEB}/instances/0/stop"), &it, "if-match");
+    refused("POST", "/v1/roster/declare-complete", &it, "if-match");
+    refused("POST", TASKS, &["If-None-Match: *"], "if-none-match");
+    refused("DELETE", WEB, &["If-Unmodified-Since: Thu, 01 Jan 1970 00:00:00 GMT"], "if-unmod");
+    assert_eq!(api.ask("GET", WEB, &["If-None-Match: \"x\""], None).status, 200);
+    assert_eq!(api.ask("GET", &format!("{services}?limit=1&after="), &[], None).status, 200);
+}
+
+#[test]
+fn only_what_was_told_here_is_gone_on_from() {
+    let api = Api::start("resumed");
+    let events = |after: &str, headers: &[&str]| {
+        api.ask("GET", &format!("/v1/events?until_now=true&after={after}"), headers, None)
+    };
+    let all = events("0", &[]);
+    assert!(all.text.contains("id: 1.1.1\n"), "{}", all.text);
+    let rest = events("1.1.1", &[]);
+    assert!(rest.status == 200 && !rest.text.contains("id: 1.1.1\n"), "{}", rest.text);
+    for id in ["0.1.1", "1.0.1", "1.2.1", "2.1.1", "1.1.0", "1.1.999"] {
+        for gone in [events(id, &[]), events("", &[&format!("Last-Event-ID: {id}")])] {
+            let code = &gone.body["code"];
+            assert_eq!((gone.status, code), (410, &json!("events-gone")), "{id}: {}", gone.text);
+            assert!(gone.text.contains(id) && gone.body["resume"].is_string(), "{}", gone.text);
+        }
+    }
+}
+
+#[test]
+fn a_task_is_made_once_for_its_name_and_incarnation() {
+    let api = Api::start("once");
+    let made = |name: &str, run: &str, latest: &str| {
+        let spec = json!({ "run": [run], "latest_start_after": latest });
+        let incarnation = "ti-0123456789ab7def8123456789abcdef";
+        let asked = json!({ "name": name, "spec": spec, "incarnation": incarnation });
+        let said = api.ask("POST", TASKS, &[], Some(&asked));
+        (said.status, said.body["code"].as_str().unwrap_or_default().to_owned())
+    };
+    assert_eq!(made("t", "true", "1h"), (201, String::new()));
+    assert_eq!(made("t", "true", "1h"), (200, String::new()), "it is the same");
+    assert_eq!(made("t", "false", "1h"), (409, "name-taken".to_owned()), "it is another");
+}
+
 /// What schemathesis looks at: that nothing is an error of the server, and everything as described.
 const CHECKS: &str = "not_a_server_error,status_code_conformance,content_type_conformance,\
     response_headers_conformance,response_schema_conformance,unsupported_method,\

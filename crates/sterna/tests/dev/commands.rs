@@ -25,6 +25,24 @@ fn a_run_passes_on_what_was_written_and_how_it_ended() {
     assert_eq!(bytes.stdout, b"\xff\x00\n");
 }
 
+/// What README promises: the toolchain, and nothing else.
+#[test]
+fn the_tour_runs_and_needs_nothing_but_a_shell() {
+    let tour = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/tour.toml");
+    let text = std::fs::read_to_string(tour).expect("the tour is there");
+    let programs =
+        text.lines().filter_map(|line| line.split_once("run = [\"")?.1.split('"').next());
+    let programs: std::collections::BTreeSet<_> = programs.collect();
+    assert_eq!(programs, ["sh", "test"].into(), "every Linux has these");
+    let cluster = Cluster::start("tour", &[tour]);
+    wait_until("two run", LONG, || cluster.answer(&["ls", "services"]).contains("2/2"));
+    wait_until("the task is over", LONG, || {
+        cluster.answer(&["ls", "tasks"]).contains("exited with 0")
+    });
+    assert_eq!(cluster.answer(&["logs", "last"]), "hello from worker-1\ndone\n");
+    wait_until("it ticks", LONG, || cluster.answer(&["logs", "clock/1"]).lines().count() > 1);
+}
+
 #[test]
 fn a_task_is_listed_explained_and_forgotten() {
     let cluster = Cluster::start("task", &[]);
@@ -34,7 +52,10 @@ fn a_task_is_listed_explained_and_forgotten() {
     assert_eq!(why["is_well"], true);
     let early = cluster.sterna(&["delete", "long"]);
     let said = String::from_utf8_lossy(&early.stderr).into_owned();
-    assert!(!early.status.success() && said.contains("delete is not for running"), "{said}");
+    assert!(
+        !early.status.success() && said.contains("long is running: delete is not for that"),
+        "{said}"
+    );
     assert!(cluster.answer(&["cancel", "long"]).contains("is cancelled"));
     let again = cluster.sterna(&["cancel", "long"]);
     assert!(!again.status.success(), "cancelling what has ended is refused");
@@ -127,4 +148,75 @@ fn a_task_leaves_a_result() {
     cluster.answer(&["run", "--detach", "--name", "long", "--", "sleep", "1000"]);
     assert_eq!(ask("long").expect_err("it is not over").code(), Some(Code::WrongPhase));
     assert_eq!(ask("other").expect_err("no such task").code(), Some(Code::NotFound));
+}
+
+#[test]
+fn a_second_dev_in_a_directory_leaves_the_first_one_alone() {
+    let cluster = Cluster::start("second", &[]);
+    let second = cluster.sterna(&["dev", "--listen", "127.0.0.1:0"]);
+    let said = String::from_utf8_lossy(&second.stderr).into_owned();
+    assert_eq!(second.status.code(), Some(75), "{said}");
+    assert!(said.contains("in use"), "{said}");
+    assert_eq!(cluster.answer(&["run", "--", "echo", "hello"]), "hello\n");
+}
+
+#[test]
+fn what_would_be_asked_wrongly_is_not_asked() {
+    let cluster = Cluster::start("asked", &[]);
+    let address = cluster.read(".sterna/address").trim().to_owned();
+    let url = format!("http://{address}/");
+    cluster.answer(&["status", "--server", &url]);
+    let asks = |args: &[&str], (name, value): (&str, &str)| {
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_sterna"));
+        let command = command.args(args).env(name, value).current_dir(&cluster.path);
+        let output = command.output().expect("sterna runs");
+        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    let plain = ("STERNA_TOKEN", "x");
+    for (args, word) in [
+        (&["status", "--server", &format!("https://{address}")][..], "TLS"),
+        (&["status", "--server", "nowhere"], "HOST:PORT"),
+        (&["status", "--server", "127.0.0.1:1/v1"], "HOST:PORT"),
+        (&["ls", "--namespace", "a/b"], "--namespace"),
+        (&["undrain", "worker-1?x=y"], "neither the name of a worker nor a lock"),
+        (&["drain", "../status"], "neither the name of a worker nor a lock"),
+    ] {
+        let (code, said) = asks(args, plain);
+        assert_eq!(code, Some(64), "{args:?}: {said}");
+        assert!(said.contains(word), "{args:?}: {said}");
+    }
+    let (code, said) = asks(&["status"], ("STERNA_TOKEN_FILE", "/none/such"));
+    assert_eq!(code, Some(77), "{said}");
+    assert!(said.contains("STERNA_TOKEN_FILE: cannot read /none/such"), "{said}");
+    // Somebody else's server does not learn the token of this `dev`.
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let other = listener.local_addr().expect("an address").to_string();
+    let heard = std::thread::spawn(move || {
+        let (mut socket, _) = listener.accept().expect("somebody asks");
+        let (mut heard, mut some) = (Vec::new(), [0; 1_024]);
+        while !heard.windows(4).any(|end| end == b"\r\n\r\n") {
+            let count = std::io::Read::read(&mut socket, &mut some).expect("it is sent");
+            heard.extend_from_slice(&some[..count]);
+        }
+        String::from_utf8_lossy(&heard).into_owned()
+    });
+    cluster.sterna(&["status", "--server", &other]);
+    let heard = heard.join().expect("it was heard");
+    assert!(!heard.contains(cluster.read(".sterna/admin.token").trim()), "{heard}");
+    assert!(heard.contains("authorization: Bearer"), "{heard}");
+}
+
+#[test]
+fn where_nobody_can_listen_is_said_by_the_exit_code() {
+    let cluster = Cluster::start("listens", &[]);
+    let taken = cluster.read(".sterna/address").trim().to_owned();
+    for (listen, code) in [("192.0.2.1:7411", 64), (&*taken, 75)] {
+        for command in ["server", "dev"] {
+            let data = format!("{command}-{code}");
+            let said = cluster.sterna(&[command, "--listen", listen, "--data", &data]);
+            let (said, got) = (String::from_utf8_lossy(&said.stderr), said.status.code());
+            assert_eq!(got, Some(code), "{command} --listen {listen}: {said}");
+            assert!(said.contains(listen), "{said}");
+        }
+    }
 }

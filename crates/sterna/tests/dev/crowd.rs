@@ -41,7 +41,7 @@ impl Audience for Nobody {
 }
 
 /// A worker that only says that it runs what it is given.
-async fn worker(address: String) {
+pub(crate) async fn worker(address: String) {
     let lock = Lock {
         directory: DirectoryId::from_parts(WallTime::EPOCH, [9; 10]),
         machine: MachineId::from_bytes([9; 16]).expect("a machine"),
@@ -108,7 +108,7 @@ impl Reader {
     }
 }
 
-async fn create(place: &Place, number: usize) {
+pub(crate) async fn create(place: &Place, number: usize) {
     let asked = CreateTask {
         name: format!("t-{number}"),
         spec: json!({ "run": ["true"], "memory": "1MiB", "cpu": 0.01 }),
@@ -120,7 +120,7 @@ async fn create(place: &Place, number: usize) {
 }
 
 /// Waits until the server answers so.
-async fn until(place: &Place, is_so: impl Fn(&Status) -> bool) {
+pub(crate) async fn until(place: &Place, is_so: impl Fn(&Status) -> bool) {
     let there = async {
         loop {
             let status = place.client().get::<Status>("/v1/status").await;
@@ -134,7 +134,7 @@ async fn until(place: &Place, is_so: impl Fn(&Status) -> bool) {
 }
 
 /// The memory of a process, in KiB.
-fn memory(pid: u32) -> u64 {
+pub(crate) fn memory(pid: u32) -> u64 {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
     let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap_or_default();
     line.split_whitespace().nth(1).and_then(|count| count.parse().ok()).expect("its memory")

@@ -1,6 +1,13 @@
 //! What becomes of everything when something is killed.
 
-use std::{fs, thread::sleep, time::Duration};
+use std::{
+    fs,
+    process::{Command, Stdio},
+    thread::sleep,
+    time::Duration,
+};
+
+use sterna_model::Fence;
 
 use crate::place::{Cluster, LONG, signal, wait_until};
 
@@ -8,8 +15,12 @@ const SERVICE: &str = "version = 1\n[service.web]\nrun = [\"sh\", \"-c\", \"echo
 
 /// A service that writes down its processes, and the newest of them.
 fn service(cluster: &Cluster) -> String {
+    service_of(cluster, SERVICE)
+}
+
+fn service_of(cluster: &Cluster, spec: &str) -> String {
     let here = cluster.path.display().to_string();
-    cluster.write("web.toml", &SERVICE.replace("$HERE", &here));
+    cluster.write("web.toml", &spec.replace("$HERE", &here));
     cluster.answer(&["apply", "web.toml"]);
     wait_until("it runs", LONG, || cluster.answer(&["ls", "services"]).contains("1/1"));
     newest(cluster)
@@ -92,19 +103,136 @@ fn a_worker_that_is_killed_loses_its_task_and_gets_its_service_back() {
 
 #[test]
 fn an_emptied_store_opens_a_recovered_epoch_and_stops_nothing() {
-    let cluster = Cluster::start("emptied", &[]);
+    let mut cluster = Cluster::start("emptied", &[]);
     let pid = service(&cluster);
-    let epoch = |cluster: &Cluster| cluster.json(&["status"])["epoch"].as_u64();
-    assert_eq!(epoch(&cluster), Some(1));
-    // Not while it runs: dev starts it again at once, so its next start must find nothing.
-    let store = cluster.path.join(".sterna/store");
-    signal(cluster.child("server"), "STOP");
-    fs::rename(&store, cluster.path.join("before")).expect("the store is there");
-    signal(cluster.child("server"), "KILL");
-    wait_until("it leads again", LONG, || cluster.sterna(&["status"]).status.success());
-    assert_eq!(epoch(&cluster), Some(2));
+    assert_eq!(cluster.json(&["status"])["epoch"], 1);
+    cluster.empty_store();
     assert!(is_alive(&pid), "what runs goes on");
     assert_eq!(newest(&cluster), pid);
+    // Nothing is started, and everybody says so.
+    let status = cluster.sterna(&["status"]);
+    let said = String::from_utf8_lossy(&status.stderr).into_owned();
+    assert_eq!(status.status.code(), Some(75), "{said}");
+    assert!(said.contains("nothing is started for"), "{said}");
+    assert!(said.contains("`sterna declare-complete`"), "{said}");
+    cluster.answer(&["run", "--detach", "--name", "t", "--", "true"]);
+    let why = cluster.answer(&["why", "t"]);
+    assert!(why.contains("nothing is started") && why.contains("declare-complete"), "{why}");
+    signal(cluster.pid(), "INT");
+    cluster.ended();
+    cluster.again();
+    let told = || cluster.said().split("sterna is here").nth(2).map(str::to_owned);
+    wait_until("dev is there", LONG, || told().is_some_and(|said| said.contains("is started for")));
+}
+
+#[test]
+fn who_follows_something_waits_for_a_server_that_is_killed() {
+    let cluster = Cluster::start("followed", &[]);
+    let follow = |file: &str, args: &[&str]| {
+        let create = |file: &str| fs::File::create(cluster.path.join(file)).expect("a file");
+        let mut command = Command::new(env!("CARGO_BIN_EXE_sterna"));
+        command.args(args).current_dir(&cluster.path).stdin(Stdio::null());
+        command.stdout(create(file)).stderr(create(&format!("{file}.err")));
+        command.spawn().expect("sterna runs")
+    };
+    let go = cluster.path.join("go");
+    let script = format!(
+        "echo before; while [ ! -e {} ]; do sleep 0.1; done; echo after; exit 3",
+        go.display()
+    );
+    let mut run = follow("run", &["run", "--name", "t", "--", "sh", "-c", &script]);
+    wait_until("it runs", LONG, || cluster.read("run") == "before\n");
+    let mut logs = follow("logs", &["logs", "-f", "t"]);
+    let mut events = follow("events", &["events", "--follow", "--key", "default/task/"]);
+    wait_until("all follow", LONG, || {
+        cluster.read("logs") == "before\n" && cluster.read("events").contains("task-running")
+    });
+    signal(cluster.child("server"), "KILL");
+    wait_until("all wait", LONG, || {
+        ["run", "logs", "events"]
+            .iter()
+            .all(|file| cluster.read(&format!("{file}.err")).contains("waits for it"))
+    });
+    cluster.write("go", "");
+    assert_eq!(run.wait().expect("it ends").code(), Some(3), "{}", cluster.read("run.err"));
+    assert!(logs.wait().expect("it ends").success(), "{}", cluster.read("logs.err"));
+    assert_eq!(cluster.read("run"), "before\nafter\n");
+    assert_eq!(cluster.read("logs"), "before\nafter\n");
+    wait_until("its end is told", LONG, || cluster.read("events").contains("task-completed"));
+    events.kill().expect("it still follows");
+    events.wait().expect("it has ended");
+    for kind in ["task-created", "task-running", "task-completed"] {
+        assert_eq!(cluster.read("events").matches(kind).count(), 1, "{}", cluster.read("events"));
+    }
+}
+
+/// What the server remembers of the store goes back with it, and the store has counted past what was lost
+/// before anybody looks. The worker has been told that the end stands.
+#[test]
+fn a_task_whose_end_was_lost_with_everything_of_the_server_is_not_started_again() {
+    let cluster = Cluster::start("set-back", &[]);
+    let here = cluster.path.display().to_string();
+    let work = "echo begins >> $HERE/runs; until [ -e $HERE/go ]; do sleep 0.05; done";
+    let work = work.replace("$HERE", &here);
+    cluster.answer(&["run", "--detach", "--name", "once", "--", "sh", "-c", &work]);
+    let phase = |cluster: &Cluster| {
+        let tasks = cluster.sterna(&["ls", "tasks", "--json"]);
+        let tasks: serde_json::Value = serde_json::from_slice(&tasks.stdout).unwrap_or_default();
+        tasks["tasks"][0]["phase"].as_str().unwrap_or_default().to_owned()
+    };
+    wait_until("it runs", LONG, || phase(&cluster) == "running");
+    let copy = |from: &str, to: &str| {
+        let copied = Command::new("cp").arg("-a").args([from, to]).status();
+        assert!(copied.is_ok_and(|status| status.success()), "{from} to {to}");
+    };
+    let (data, backup) = (format!("{here}/.sterna"), format!("{here}/backup"));
+    fs::create_dir(&backup).expect("a directory");
+    let server = cluster.child("server");
+    signal(server, "STOP");
+    copy(&format!("{data}/store"), &backup);
+    copy(&format!("{data}/seen"), &backup);
+    signal(server, "CONT");
+    cluster.write("go", "");
+    wait_until("it is over", LONG, || phase(&cluster) == "completed");
+    let server = cluster.child("server");
+    signal(server, "STOP");
+    fs::rename(format!("{data}/store"), format!("{here}/lost")).expect("the store is there");
+    copy(&format!("{backup}/store"), &data);
+    copy(&format!("{backup}/seen"), &data);
+    signal(server, "KILL");
+    wait_until("a recovered epoch is open", LONG, || {
+        let status = cluster.sterna(&["status", "--json"]);
+        let status: serde_json::Value = serde_json::from_slice(&status.stdout).unwrap_or_default();
+        status["epoch"] == 2
+    });
+    wait_until("it is over again", LONG, || phase(&cluster) == "completed");
+    assert_eq!(cluster.read("runs"), "begins\n", "{}", cluster.said());
+}
+
+/// Kills the newest process of the service, and waits for what the next one writes.
+fn crash(cluster: &Cluster) {
+    let before = cluster.read("pids").lines().count();
+    signal(newest(cluster).parse().expect("a process"), "KILL");
+    wait_until("another one runs", LONG, || cluster.read("pids").lines().count() > before);
+}
+
+#[test]
+fn a_later_run_of_a_key_has_a_greater_fence_whoever_leads() {
+    let cluster = Cluster::start("fences", &[]);
+    let told = "echo $STERNA_FENCE $STERNA_ATTEMPT $STERNA_INSTANCE_INDEX >> $HERE/told; echo $$";
+    service_of(&cluster, &SERVICE.replace("echo $$", told));
+    crash(&cluster);
+    signal(cluster.child("server"), "KILL");
+    wait_until("it leads again", LONG, || cluster.sterna(&["status"]).status.success());
+    crash(&cluster);
+    let told = cluster.read("told");
+    let words: Vec<Vec<&str>> = told.lines().map(|line| line.split(' ').collect()).collect();
+    let fences: Vec<Fence> = words.iter().map(|words| words[0].parse().expect("a fence")).collect();
+    assert!(fences.is_sorted_by(|one, next| one < next), "{told}");
+    let terms: Vec<u64> = fences.iter().map(|fence| fence.term.get()).collect();
+    assert!(terms[0] == terms[1] && terms[1] < terms[2], "the third is of another leader: {told}");
+    let others: Vec<&[&str]> = words.iter().map(|words| &words[1..]).collect();
+    assert_eq!(others, [["1", "0"], ["2", "0"], ["3", "0"]], "attempt and index");
 }
 
 #[test]

@@ -82,10 +82,30 @@ impl Cluster {
         wait_until("work can be given", LONG, || self.sterna(&["status"]).status.success());
     }
 
+    /// Takes its store away and kills its server, which opens a recovered epoch. Not while it runs: dev
+    /// starts it again at once, so its next start must find nothing.
+    pub(crate) fn empty_store(&self) {
+        signal(self.child("server"), "STOP");
+        fs::rename(self.path.join(".sterna/store"), self.path.join("before"))
+            .expect("the store is there");
+        signal(self.child("server"), "KILL");
+        wait_until("it leads again", LONG, || {
+            let status = self.sterna(&["status", "--json"]);
+            let status: serde_json::Value =
+                serde_json::from_slice(&status.stdout).unwrap_or_default();
+            status["epoch"] == 2 && status["workers"]["healthy"] == 1
+        });
+    }
+
     /// Starts it again after it ended.
     pub(crate) fn restart(&mut self, args: &[&str]) {
         self.dev = Self::dev(&self.path, args);
         self.ready();
+    }
+
+    /// The same, if work may not be given then.
+    pub(crate) fn again(&mut self) {
+        self.dev = Self::dev(&self.path, &[]);
     }
 
     /// What `dev` said so far.

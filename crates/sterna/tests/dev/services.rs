@@ -155,7 +155,9 @@ fn services_answer_while_the_server_stands_still_and_everything_is_found_again()
         let status: serde_json::Value = serde_json::from_slice(&status.stdout).unwrap_or_default();
         status["takes_work"] == true
     });
-    assert_eq!(cluster.answer(&["run", "--", "echo", "hello"]), "hello\n");
+    let hello = cluster.sterna(&["run", "--", "echo", "hello"]);
+    let said = String::from_utf8_lossy(&hello.stderr);
+    assert_eq!((&*hello.stdout, &*said), (&b"hello\n"[..], ""), "{:?}", hello.status);
     assert_eq!(runs(&cluster), before, "they are the same ones, and none was started beside them");
     asking.assert_answered();
 }

@@ -55,10 +55,12 @@ impl Place {
     }
 
     pub(crate) fn server(&self) -> Child {
-        self.start(
-            "server.log",
-            &["server", "--make", "--data", "server", "--listen", &self.address],
-        )
+        self.server_with(&[])
+    }
+
+    pub(crate) fn server_with(&self, options: &[&str]) -> Child {
+        let usual = ["server", "--make", "--data", "server", "--listen", &self.address];
+        self.start("server.log", &[&usual, options].concat())
     }
 
     pub(crate) fn client(&self) -> Client {

@@ -16,8 +16,8 @@ use sterna_protocol::{
     health::Health,
     limits::{Book, Limits},
     message::{
-        FromLeader, FromWorker, HeartbeatAnswer, Kill, Mandate, News, Order, Payload, Saying,
-        StatusAnswer, StreamId, VERSION,
+        FromLeader, FromWorker, HeartbeatAnswer, Kill, Mandate, News, Order, Ordinal, Payload,
+        Saying, StatusAnswer, StreamId, VERSION,
     },
     roster::{Enrolled, Origin},
     scheduler::{Alarm, Begin, Bump, Claim, Dispatch, Effect, Fleet, Input, Report, Settlement},
@@ -238,7 +238,8 @@ impl Leader {
         let run = run_id(number);
         let key = format!("default/task/t{number}").parse().unwrap();
         let work: Payload = work.to_string().into_bytes().into();
-        let dispatch = Dispatch { to, run, key, task: None, contract, work };
+        let ordinal = Ordinal { number: number.into(), attempt: 1 };
+        let dispatch = Dispatch { to, run, key, task: None, contract, ordinal, work };
         self.tell(Command::Dispatch(vec![dispatch]));
         run
     }
@@ -363,6 +364,7 @@ impl Serving {
             elected: now,
             lease_until: now.plus(Span::from_secs(3_600)),
             revision: Revision::new(term * 100),
+            reigns: BTreeMap::new(),
             marks: sterna_model::Marks::NONE,
             book: Book::new(LIMITS, Vec::new()).unwrap(),
             roster,

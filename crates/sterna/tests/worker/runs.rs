@@ -3,7 +3,7 @@
 use serde_json::json;
 use sterna_model::{Contract, NotifySequence, RunSequence, Span};
 use sterna_protocol::{
-    message::{Kill, News, Order, Run, RunAnswer, RunRefusal, Saying},
+    message::{Kill, News, Order, Ordinal, Run, RunAnswer, RunRefusal, Saying},
     scheduler::{NotSent, Report, Settlement},
 };
 
@@ -167,6 +167,7 @@ fn a_run_that_comes_twice_or_too_late_is_not_begun() {
         key: format!("default/task/t{key}").parse().unwrap(),
         task: None,
         contract,
+        ordinal: Ordinal::default(),
         work: work.to_string().into_bytes().into(),
     };
     // The same again, as a network may deliver it; another run of the key; one whose time is over

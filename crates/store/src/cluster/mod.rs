@@ -25,7 +25,7 @@ use sterna_model::{ClusterId, Epoch, Marks, Nonce, Position, Revision, WriteId};
 pub use self::record::{CLUSTER_KEY, COPYING_KEY, Cluster, ClusterError, Seen, Stage};
 use crate::{
     Commit, Expect, Outcome, Reading, Scan, Store,
-    leader::{REIGN_KEY, Reign, term_key},
+    leader::{REIGN_KEY, Reign, term_in, term_key},
 };
 
 /// What the store is to a server that opens it.
@@ -106,10 +106,8 @@ pub async fn read(
     }
     let (mut nonce, mut next_began) = (None, None);
     if let Some((term, _)) = seen.and_then(|seen| seen.reign) {
-        nonce = store.get(&term_key(term)).await?.item.and_then(|item| {
-            let text = std::str::from_utf8(&item.value).ok()?;
-            u64::from_str_radix(text, 16).ok().map(Nonce::new)
-        });
+        let item = store.get(&term_key(term)).await?.item;
+        nonce = item.as_ref().and_then(term_in).map(|(_, (nonce, _))| nonce);
         if let Some(next) = term.next() {
             next_began = store.get(&term_key(next)).await?.item.map(|item| item.revision);
         }

@@ -2,9 +2,9 @@
 
 use std::{fmt, str::FromStr};
 
-use sterna_model::{FenceCounter, Nonce, Term};
+use sterna_model::{FenceCounter, Nonce, Revision, Term};
 
-use crate::{Commit, Expect};
+use crate::{Commit, Expect, Item};
 
 /// Who leads. Records of the whole cluster stand under `-`, which no namespace is called.
 pub const LEASE_KEY: &str = "/v1/-/leader/lease";
@@ -14,7 +14,18 @@ pub const REIGN_KEY: &str = "/v1/-/leader/reign";
 /// Where the nonce of a term stands for good: whoever has followed that term finds out by it whether
 /// this store has lived through the same one (safety rule 25).
 pub fn term_key(term: Term) -> String {
-    format!("/v1/-/leader/term/{:016x}", term.get())
+    format!("{TERMS}{:016x}", term.get())
+}
+
+/// Under what the nonces of all terms stand.
+const TERMS: &str = "/v1/-/leader/term/";
+
+/// The term whose nonce stands in an item of the store, and when that term began; `None` if it is
+/// something else.
+pub fn term_in(item: &Item) -> Option<(Term, (Nonce, Revision))> {
+    let term = u64::from_str_radix(item.key.strip_prefix(TERMS)?, 16).ok()?;
+    let nonce = u64::from_str_radix(std::str::from_utf8(&item.value).ok()?, 16).ok()?;
+    Some((Term::new(term), (Nonce::new(nonce), item.revision)))
 }
 
 /// What every commit of a leader expects.

@@ -3,7 +3,9 @@
 use sterna_model::{BootTime, NotifySequence, Revision, RunId, RunSequence, TaskIncarnation};
 use sterna_protocol::{
     health::Health,
-    message::{Confirmation, FromLeader, HeartbeatAnswer, Kill, Order, Refusal, Run, StatusAnswer},
+    message::{
+        Confirmation, FromLeader, HeartbeatAnswer, Kill, Order, Ordinal, Refusal, Run, StatusAnswer,
+    },
 };
 
 use super::{
@@ -20,8 +22,9 @@ impl Word<FromLeader> for words::FromLeader {
                 OrderWord::Confirmed(Box::new(Word::of(&**confirmation)))
             }
             Order::Heartbeat(HeartbeatAnswer::Refused(why)) => OrderWord::Refused(Word::of(why)),
-            Order::Statuses(answers) => {
-                OrderWord::Statuses(words::StatusAnswers { answers: said(answers) })
+            Order::Statuses(revision, answers) => {
+                let revision = revision.get();
+                OrderWord::Statuses(words::StatusAnswers { answers: said(answers), revision })
             }
             Order::GetRunning => OrderWord::GetRunning(Nothing {}),
             Order::Run(runs) => OrderWord::Run(words::Runs { runs: said(runs) }),
@@ -55,8 +58,8 @@ impl Word<FromLeader> for words::FromLeader {
                 answer(HeartbeatAnswer::Confirmed(Box::new(confirmation.read().at("confirmed")?)))
             }
             OrderWord::Refused(why) => answer(HeartbeatAnswer::Refused(why.read().at("refused")?)),
-            OrderWord::Statuses(words::StatusAnswers { answers }) => {
-                Order::Statuses(list("statuses", answers)?)
+            OrderWord::Statuses(words::StatusAnswers { answers, revision }) => {
+                Order::Statuses(Revision::new(revision), list("statuses", answers)?)
             }
             OrderWord::GetRunning(Nothing {}) => Order::GetRunning,
             OrderWord::Run(words::Runs { runs }) => Order::Run(list("runs", runs)?),
@@ -185,6 +188,8 @@ impl Word<Run> for words::Run {
             task: message.task.map(|task| task.as_bytes().to_vec()),
             contract: Some(Word::of(&message.contract)),
             work: message.work.to_vec(),
+            number: message.ordinal.number,
+            attempt: message.ordinal.attempt,
         }
     }
 
@@ -198,6 +203,7 @@ impl Word<Run> for words::Run {
             key,
             task: task.transpose()?,
             contract,
+            ordinal: Ordinal { number: self.number, attempt: self.attempt },
             work: self.work.into(),
         })
     }

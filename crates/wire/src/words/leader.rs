@@ -91,6 +91,8 @@ pub(crate) enum RefusedHow {
 pub(crate) struct StatusAnswers {
     #[prost(message, repeated, tag = "1")]
     pub(crate) answers: Vec<StatusReply>,
+    #[prost(uint64, tag = "2")]
+    pub(crate) revision: u64,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -135,6 +137,12 @@ pub(crate) struct Run {
     pub(crate) contract: Option<Contract>,
     #[prost(bytes = "vec", tag = "7")]
     pub(crate) work: Vec<u8>,
+    /// 0 if nobody has said.
+    #[prost(uint64, tag = "8")]
+    pub(crate) number: u64,
+    /// 0 if nobody has said.
+    #[prost(uint32, tag = "9")]
+    pub(crate) attempt: u32,
 }
 
 #[derive(Clone, PartialEq, Message)]

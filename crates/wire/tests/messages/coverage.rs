@@ -60,7 +60,7 @@ variants! {
     }
     order: Order {
         Order::Heartbeat(_) => "heartbeat",
-        Order::Statuses(_) => "statuses",
+        Order::Statuses(..) => "statuses",
         Order::GetRunning => "get-running",
         Order::Run(_) => "run",
         Order::NotifyIfNotRunning(..) => "notify",
@@ -149,7 +149,7 @@ fn look(sample: &Sample, seen: &mut BTreeSet<String>) {
                         HeartbeatAnswer::Refused(why) => see(refused(why)),
                     }
                 }
-                Order::Statuses(answers) => {
+                Order::Statuses(_, answers) => {
                     answers.iter().for_each(|(_, _, answer)| see(status(answer)));
                 }
                 Order::Kill(_, how) => see(kill(how)),

@@ -12,7 +12,8 @@ use sterna_protocol::{
     limits::Limits,
     message::{
         Confirmation, FromLeader, FromWorker, Heartbeat, HeartbeatAnswer, Held, Kill, Mandate,
-        News, Order, Payload, Refusal, Run, RunAnswer, RunRefusal, Saying, Status, StatusAnswer,
+        News, Order, Ordinal, Payload, Refusal, Run, RunAnswer, RunRefusal, Saying, Status,
+        StatusAnswer,
     },
 };
 use sterna_wire::Frame;
@@ -224,14 +225,17 @@ fn heartbeat_answer() -> impl Strategy<Value = HeartbeatAnswer> {
 }
 
 fn run() -> impl Strategy<Value = Run> {
-    (any::<[u64; 2]>(), run_id(), key(), option::of(task()), contract(), payload()).prop_map(
-        |([sequence, notify], run, key, task, contract, work)| Run {
+    let ordinal = any::<(u64, u32)>().prop_map(|(number, attempt)| Ordinal { number, attempt });
+    let what = (run_id(), key(), option::of(task()));
+    (any::<[u64; 2]>(), what, contract(), ordinal, payload()).prop_map(
+        |([sequence, notify], (run, key, task), contract, ordinal, work)| Run {
             sequence: RunSequence::new(sequence),
             notify: NotifySequence::new(notify),
             run,
             key,
             task,
             contract,
+            ordinal,
             work,
         },
     )
@@ -245,7 +249,8 @@ fn from_leader() -> impl Strategy<Value = FromLeader> {
     ];
     let order = prop_oneof![
         heartbeat_answer().prop_map(Order::Heartbeat),
-        vec((run_id(), any::<u64>(), status_answer), 0..5).prop_map(Order::Statuses),
+        (any::<u64>(), vec((run_id(), any::<u64>(), status_answer), 0..5))
+            .prop_map(|(revision, said)| Order::Statuses(Revision::new(revision), said)),
         Just(Order::GetRunning),
         vec(run(), 0..5).prop_map(Order::Run),
         (any::<u64>(), vec(run_id(), 0..5)).prop_map(|(number, runs)| {

@@ -10,7 +10,7 @@ use sterna_protocol::{
     limits::Limits,
     message::{
         Confirmation, FromLeader, FromWorker, Heartbeat, HeartbeatAnswer, Held, Kill, Mandate,
-        News, Order, Refusal, Run, RunAnswer, RunRefusal, Saying, Status, StatusAnswer,
+        News, Order, Ordinal, Refusal, Run, RunAnswer, RunRefusal, Saying, Status, StatusAnswer,
     },
 };
 use sterna_wire::Aside;
@@ -178,6 +178,7 @@ fn leader_samples() -> Vec<(&'static str, FromLeader)> {
             key: key("default/task/build-42"),
             task: Some(TaskIncarnation::from_parts(WallTime::EPOCH, [9; 10])),
             contract: Contract::Stop { after: Span::from_secs(600) },
+            ordinal: Ordinal::default(),
             work: payload(r#"{"run":["make"]}"#),
         },
         Run {
@@ -187,9 +188,11 @@ fn leader_samples() -> Vec<(&'static str, FromLeader)> {
             key: key("default/service/web/3"),
             task: None,
             contract: Contract::Keep,
+            ordinal: Ordinal::default(),
             work: payload(""),
         },
     ];
+    let counted = Run { ordinal: Ordinal { number: 300, attempt: 2 }, ..runs[1].clone() };
     vec![
         ("leader-welcome", answer(HeartbeatAnswer::Welcome)),
         ("leader-confirmed", confirmed(Health::Healthy, Some(set()), true)),
@@ -204,14 +207,18 @@ fn leader_samples() -> Vec<(&'static str, FromLeader)> {
         ("leader-refused-went-back", refused(Refusal::WentBack(300))),
         (
             "leader-statuses",
-            orders(Order::Statuses(vec![
-                (run(1), 1, StatusAnswer::Recorded),
-                (run(2), 2, StatusAnswer::Ignored),
-                (run(3), 300, StatusAnswer::Retry),
-            ])),
+            orders(Order::Statuses(
+                Revision::new(70_000),
+                vec![
+                    (run(1), 1, StatusAnswer::Recorded),
+                    (run(2), 2, StatusAnswer::Ignored),
+                    (run(3), 300, StatusAnswer::Retry),
+                ],
+            )),
         ),
         ("leader-get-running", orders(Order::GetRunning)),
         ("leader-run", orders(Order::Run(runs))),
+        ("leader-run-counted", orders(Order::Run(vec![counted]))),
         (
             "leader-notify",
             orders(Order::NotifyIfNotRunning(NotifySequence::new(5), vec![run(1), run(2)])),

@@ -1,5 +1,6 @@
 //! How large a frame may be, and what becomes of what is larger.
 
+use sterna_model::Revision;
 use sterna_protocol::message::{
     FromLeader, FromWorker, Held, News, Order, Run, RunAnswer, Saying, Status, StatusAnswer,
 };
@@ -117,5 +118,5 @@ fn answers_are_cut_as_well() {
     let frames = says(Saying::Answers(vec![(run(1), RunAnswer::Started); many])).encode_all();
     assert!(frames.unwrap().len() > 1);
     let answers = vec![(run(1), u64::MAX, StatusAnswer::Recorded); many];
-    assert!(orders(Order::Statuses(answers)).encode_all().unwrap().len() > 1);
+    assert!(orders(Order::Statuses(Revision::ZERO, answers)).encode_all().unwrap().len() > 1);
 }

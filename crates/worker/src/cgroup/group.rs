@@ -351,3 +351,61 @@ pub(crate) enum GroupError {
     #[error(transparent)]
     Limit(LimitError),
 }
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        process::Command,
+        time::{Duration, Instant},
+    };
+
+    use super::*;
+
+    #[expect(clippy::disallowed_methods, reason = "a test of real processes waits for them")]
+    fn wait(within: Duration, mut is_so: impl FnMut() -> bool) -> bool {
+        let begun = Instant::now();
+        while !is_so() {
+            if begun.elapsed() > within {
+                return false;
+            }
+            std::thread::sleep(Duration::from_millis(20)); // why: as the sweeper does between kills
+        }
+        true
+    }
+
+    /// Each begins others for as long as it may, so that for each that is killed another is born. A
+    /// sweep is repeated until the group is gone, which is what ends them; the freezer makes it quick:
+    /// without it, it was seen to take 4 to 9 s instead of a fraction of one.
+    #[test]
+    fn who_are_born_as_fast_as_they_are_killed_are_ended_by_a_sweep_all_the_same() {
+        let name = format!("sterna-test-{}", std::process::id());
+        let cgroups = Cgroups::discover(&name, Isolation::Freezer);
+        let limits = Limits { pids: Some(400), ..Limits::default() };
+        let group = cgroups.create("run", &limits, Kind::Process).unwrap();
+        let doors = group.doors(Kind::Process);
+        let [freezer, pids] = doors.as_slice() else {
+            // A machine without both has no such sweep, or nothing that would hold the test itself.
+            drop(group.remove());
+            return;
+        };
+        let births = r#"$SIG{CHLD} = "IGNORE"; while (1) { fork }"#;
+        let mut shell = Command::new("sh");
+        let shell = shell.args(["-c", "echo $$ >$1; echo $$ >$2; exec perl -e \"$3\"", "sh"]);
+        let mut shell = shell.arg(freezer).arg(pids).arg(births).spawn().unwrap();
+        let place = freezer.parent().unwrap();
+        let many = || super::super::usage::processes(place).len() > 360;
+        let came = wait(Duration::from_secs(20), many);
+        let left = cgroups.end("run");
+        let mut sweep = || {
+            left.kill();
+            left.remove().is_ok()
+        };
+        let is_gone = wait(Duration::from_secs(20), &mut sweep);
+        // If they are not: now nobody is born any more.
+        drop(fs::write(pids.with_file_name("pids.max"), "0"));
+        wait(Duration::from_secs(20), &mut sweep);
+        shell.wait().unwrap();
+        cgroups.ours().into_iter().for_each(|group| drop(fs::remove_dir(group)));
+        assert!(came && is_gone, "they came: {came}; they are gone: {is_gone}");
+    }
+}

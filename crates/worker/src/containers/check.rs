@@ -133,14 +133,26 @@ mod tests {
                 "the port 'web', which ports has not",
             ),
             (probe(r#"{"command":[]}"#), "readiness.probe.command is empty"),
-            (probe(r#"{"http":["web","no path"]}"#), "begins with /"),
+            (probe(r#"{"tcp":"api"}"#), "the port 'api', which ports has not"),
+            (probe(r#"{"http":["api","/"]}"#), "the port 'api', which ports has not"),
+            (probe(r#"{"http":["web","no-path"]}"#), "begins with /"),
+            (probe(r#"{"http":["web","/no path"]}"#), "has no spaces"),
+            (
+                probe(r#"{"tcp":"web"}"#).replace(r#""failures_max":1"#, r#""failures_max":0"#),
+                "readiness.failures_max is 0",
+            ),
         ];
         for (text, reason) in cases {
             let work: Work = serde_json::from_str(&text).unwrap_or_else(|e| panic!("{text}: {e}"));
             let said = check(&work).expect_err(&text);
             assert!(said.contains(reason), "{text}: {said}");
         }
-        for good in [probe(r#"{"http":["web","/"]}"#), probe(r#"{"command":["true"]}"#)] {
+        // With an image it has a directory of its own, wherever it begins.
+        let in_an_image =
+            r#"{"directory":"/tmp","limits":{"disk":"1MiB"},"image":{"rootfs":"/x"}}"#.to_owned();
+        let goods =
+            [probe(r#"{"http":["web","/"]}"#), probe(r#"{"command":["true"]}"#), in_an_image];
+        for good in goods {
             assert_eq!(check(&serde_json::from_str(&good).unwrap()), Ok(()), "{good}");
         }
     }

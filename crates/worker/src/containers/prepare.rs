@@ -253,7 +253,6 @@ fn environment(
         ("STERNA_KEY".to_owned(), about.key.clone()),
         ("STERNA_RUN".to_owned(), run.to_string()),
         ("STERNA_WORKER".to_owned(), about.worker.clone()),
-        ("STERNA_ATTEMPT".to_owned(), about.attempt.to_string()),
         ("STERNA_DIRECTORY".to_owned(), directory.to_string()),
         ("STERNA_RESULT".to_owned(), result.to_string_lossy().into_owned()),
     ];
@@ -261,6 +260,10 @@ fn environment(
         ("USER", who.and_then(|who| who.name.clone())),
         // Nobody is to take an empty word for a fence that holds.
         ("STERNA_FENCE", Some(about.fence.clone()).filter(|fence| !fence.is_empty())),
+        (
+            "STERNA_ATTEMPT",
+            Some(about.attempt).filter(|attempt| *attempt > 0).map(|attempt| attempt.to_string()),
+        ),
         ("STERNA_INSTANCE_INDEX", about.index.map(|index| index.to_string())),
         ("STERNA_PREVIOUS_STATUS", about.previous_status.clone()),
         ("STERNA_NODE", work.node.as_ref().map(|node| node.name.clone())),

@@ -29,7 +29,7 @@ use rustix::{
         CWD, FileType, Mode, OFlags, RawDir, RenameFlags, ResolveFlags, flistxattr, fstat,
         ftruncate, openat2, renameat, renameat_with,
     },
-    io::pwrite,
+    io::{Errno, pwrite},
     process::{getegid, geteuid},
 };
 
@@ -135,14 +135,17 @@ fn is_as_made(directory: &OwnedFd) -> io::Result<bool> {
     }
     let found = fstat(&work)?;
     let is_ours = found.st_uid == geteuid().as_raw() && found.st_gid == getegid().as_raw();
-    // A file system without attributes has none.
-    let attributes = flistxattr(&work, &mut [0_u8; 0][..]).unwrap_or(0);
-    Ok(is_ours && found.st_mode & 0o7777 == 0o700 && attributes == 0)
+    let has_attributes = match flistxattr(&work, &mut [0_u8; 256]) {
+        // A file system without attributes has none.
+        Ok(0) | Err(Errno::OPNOTSUPP) => false,
+        Ok(_) | Err(_) => true,
+    };
+    Ok(is_ours && found.st_mode & 0o7777 == 0o700 && !has_attributes)
 }
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::{DirBuilderExt, PermissionsExt, symlink};
+    use std::os::unix::fs::{DirBuilderExt, PermissionsExt, chown, symlink};
 
     use super::*;
 
@@ -205,13 +208,35 @@ mod tests {
     }
 
     #[test]
+    fn no_more_are_kept_than_are_of_use() {
+        let scratch = Scratch::new("many");
+        let spares = Spares::default();
+        for number in 0..KEPT_MAX {
+            assert!(spares.keep(&scratch.run(&number.to_string())).unwrap());
+        }
+        let one_more = scratch.run("more");
+        assert!(!spares.keep(&one_more).unwrap());
+        assert!(one_more.exists(), "it is left to whoever removes it");
+    }
+
+    #[test]
     fn what_work_has_changed_is_not_used_again() {
         let scratch = Scratch::new("changed");
         let spares = Spares::default();
-        let changes: [(&str, Change); 6] = [
+        let changes: [(&str, Change); 10] = [
             ("a file", |run| fs::write(run.join("work/file"), "").unwrap()),
             ("a mode", |run| {
                 fs::set_permissions(run.join(WORK), fs::Permissions::from_mode(0o755)).unwrap();
+            }),
+            ("an owner", |run| chown(run.join(WORK), Some(65_534), None).unwrap()),
+            ("a group", |run| chown(run.join(WORK), None, Some(65_534)).unwrap()),
+            ("an attribute", |run| {
+                let flags = rustix::fs::XattrFlags::empty();
+                rustix::fs::setxattr(run.join(WORK), "trusted.sterna", b"1", flags).unwrap();
+            }),
+            ("a directory for a file", |run| {
+                fs::remove_file(run.join(super::super::stored::END)).unwrap();
+                fs::create_dir(run.join(super::super::stored::END)).unwrap();
             }),
             ("another file", |run| fs::write(run.join("status"), "").unwrap()),
             ("no end", |run| fs::remove_file(run.join(super::super::stored::END)).unwrap()),

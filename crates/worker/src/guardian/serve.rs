@@ -194,7 +194,10 @@ impl Serving {
             self.catch_up();
             self.drive();
             self.flush();
-            self.record_news();
+            if !self.inputs.is_empty() {
+                // Somebody could not be told, and is gone: what follows from that is written, too.
+                continue;
+            }
             if self.is_over && !self.is_behind {
                 break;
             }
@@ -534,9 +537,6 @@ impl Serving {
             self.hang_up(socket);
         }
         self.watch_room();
-        if !self.inputs.is_empty() {
-            self.drive();
-        }
     }
 }
 

@@ -8,7 +8,7 @@ use sterna_executor::container::{Cause, End, State};
 use sterna_model::{Amounts, Name};
 use sterna_protocol::{
     limits::Limits,
-    message::{Payload, Run},
+    message::{Mandate, Payload, Run},
 };
 
 use crate::{
@@ -71,11 +71,25 @@ pub(super) fn facts(
 
 /// The work of a run, with what the worker knows of it. Its deadline is counted from the last
 /// confirmed stamp, by the limits that hold when it begins.
-pub(super) fn work(run: &Run, worker: &Name, limits: &Limits) -> Result<Work, String> {
+///
+/// The fence is of the leader that has sent it, whoever leads when it begins.
+pub(super) fn work(
+    run: &Run,
+    mandate: Option<&Mandate>,
+    worker: &Name,
+    limits: &Limits,
+) -> Result<Work, String> {
     let read = serde_json::from_slice::<Work>(&run.work);
     let mut work = read.map_err(|error| format!("its work cannot be read: {error}"))?;
     work.about.key = run.key.to_string();
     work.about.worker = worker.to_string();
+    let fence = mandate.and_then(|mandate| run.ordinal.fence(mandate));
+    work.about.fence = fence.map(|fence| fence.to_string()).unwrap_or_default();
+    work.about.attempt = run.ordinal.attempt;
+    work.about.index = match &run.key.work {
+        sterna_model::Work::Instance { index, .. } => Some(*index),
+        sterna_model::Work::Task(_) | sterna_model::Work::Node { .. } => None,
+    };
     work.stop_after = run.contract.stop_after().map(|after| limits.stop_begins_after(after));
     Ok(work)
 }
@@ -136,10 +150,13 @@ fn bytes(value: &Value) -> Payload {
 #[cfg(test)]
 mod tests {
     use sterna_executor::container::Exit;
-    use sterna_model::{Contract, NotifySequence, RunId, RunSequence, Span, WallTime};
+    use sterna_model::{
+        ClusterId, Contract, Epoch, Nonce, NotifySequence, RunId, RunSequence, Span, Term, WallTime,
+    };
+    use sterna_protocol::message::Ordinal;
 
     use super::*;
-    use crate::containers::RunResult;
+    use crate::{containers::RunResult, work::About};
 
     fn run(work: &str, contract: Contract) -> Run {
         Run {
@@ -149,34 +166,51 @@ mod tests {
             key: "default/task/build".parse().unwrap(),
             task: None,
             contract,
+            ordinal: Ordinal { number: 42, attempt: 2 },
             work: work.as_bytes().into(),
         }
     }
 
+    fn mandate() -> Mandate {
+        let cluster = ClusterId::from_parts(WallTime::EPOCH, [1; 10]);
+        Mandate { cluster, epoch: Epoch::new(2), term: Term::new(9), nonce: Nonce::new(5) }
+    }
+
+    fn read(run: &Run) -> Work {
+        work(run, Some(&mandate()), &Name::new("w1").unwrap(), &Limits::default()).unwrap()
+    }
+
     #[test]
     fn work_learns_its_key_its_worker_and_its_deadline() {
-        let name = Name::new("w1").unwrap();
-        let stop = Contract::Stop { after: Span::from_secs(120) };
-        let limits = Limits::default();
-        let work = work(&run(r#"{"run":["true"],"stop_after":"1s"}"#, stop), &name, &limits);
-        let work = work.unwrap();
+        let said = r#"{"run":["true"],"stop_after":"1s"}"#;
+        let work = read(&run(said, Contract::Stop { after: Span::from_secs(120) }));
         assert_eq!(work.run, ["true"]);
         assert_eq!(work.about.key, "default/task/build");
         assert_eq!(work.about.worker, "w1");
         // Not what the work says: the contract decides.
-        assert_eq!(work.stop_after, Some(limits.stop_begins_after(Span::from_secs(120))));
-        let kept = super::work(
-            &run(r#"{"run":["true"],"stop_after":"1s"}"#, Contract::Keep),
-            &name,
-            &limits,
-        );
-        assert_eq!(kept.unwrap().stop_after, None);
+        let begins = Limits::default().stop_begins_after(Span::from_secs(120));
+        assert_eq!(work.stop_after, Some(begins));
+        assert_eq!(read(&run(said, Contract::Keep)).stop_after, None);
+    }
+
+    #[test]
+    fn work_learns_its_fence_its_attempt_and_its_index_from_the_order_alone() {
+        let said = r#"{"run":["true"],"about":{"fence":"9.9.9","attempt":9,"index":9}}"#;
+        let of_a_task = run(said, Contract::Keep);
+        let work = read(&of_a_task);
+        let About { fence, attempt, index, .. } = work.about;
+        assert_eq!((&*fence, attempt, index), ("2.9.42", 2, None));
+        let key = "default/service/web/3".parse().unwrap();
+        assert_eq!(read(&Run { key, ..of_a_task.clone() }).about.index, Some(3));
+        // A leader that does not count: better no fence than one that does not grow.
+        let uncounted = read(&Run { ordinal: Ordinal::default(), ..of_a_task });
+        assert_eq!((uncounted.about.fence, uncounted.about.attempt), (String::new(), 0));
     }
 
     #[test]
     fn work_that_cannot_be_read_says_where() {
         let name = Name::new("w1").unwrap();
-        let error = work(&run(r#"{"run": 7}"#, Contract::Keep), &name, &Limits::default());
+        let error = work(&run(r#"{"run": 7}"#, Contract::Keep), None, &name, &Limits::default());
         let error = error.unwrap_err();
         assert!(error.starts_with("its work cannot be read: "), "{error}");
         assert!(error.contains("line 1 column 9"), "{error}");

@@ -186,6 +186,30 @@ fn an_end_that_cannot_be_kept_is_told_by_the_next_worker_all_the_same() {
     }
 }
 
+#[test]
+fn a_directory_serves_the_next_run_and_none_outlives_its_worker() {
+    let place = Place::new();
+    let mut worker = Worker::start(&place);
+    let spares = || {
+        let all = std::fs::read_dir(place.path.join("runs")).unwrap().flatten();
+        all.filter(|entry| entry.file_name().to_string_lossy().starts_with(".spare-")).count()
+    };
+    for number in 1..=2 {
+        worker.start_run(&place, number, &["sh", "-c", "ls -A; stat -c %i ."], json!({}));
+        assert_eq!(worker.end(number)["exit"], "Code(0)");
+        worker.tell(&json!({ "acknowledge": { "run": run(number) } }));
+        wait_until("its directory is kept", LONG, || spares() == 1);
+    }
+    let first = place.output(&run(1), "stdout");
+    assert_eq!(first.lines().count(), 1, "it is empty but for its number: {first}");
+    assert_eq!(place.output(&run(2), "stdout"), first, "another run was given another one");
+    worker.kill();
+    assert_eq!(spares(), 1);
+    let next = Worker::start(&place);
+    wait_until("it is removed", LONG, || spares() == 0);
+    next.end_by("TERM");
+}
+
 /// No file that the guardian writes may be longer than this.
 fn bound_files(place: &Place, bytes: &str) {
     let guardian = place.guardian().unwrap().to_string();

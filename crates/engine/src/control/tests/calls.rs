@@ -20,7 +20,15 @@ fn limits(play: &Play) -> Vec<Limits> {
 
 fn enrolled() -> Enrolled {
     let (incarnation, name) = (life(1), name("w1"));
-    Enrolled { incarnation, name, boot: 1, is_declared_dead: false, is_draining: false }
+    Enrolled {
+        incarnation,
+        name,
+        boot: 1,
+        birth: 1,
+        is_declared_dead: false,
+        is_draining: false,
+        is_forgotten: false,
+    }
 }
 
 #[test]
@@ -36,12 +44,22 @@ fn a_worker_is_not_forgotten_while_a_batch_may_be_running_there() {
 }
 
 #[test]
-fn rule_24_a_worker_that_was_declared_dead_is_not_forgotten() {
+fn rule_24_a_worker_that_was_declared_dead_and_forgotten_keeps_its_mark() {
     let mut play = Play::with(2);
     play.news(scheduler::Effect::Enroll(enrolled()));
     play.health(1, Health::MustDie);
     assert_eq!(play.ask(Call::DeclareDead(lock(1))), Answer::Done);
-    assert!(matches!(play.ask(Call::Forget(lock(1))), Answer::Conflict(_)));
+    assert_eq!(play.ask(Call::Forget(lock(1))), Answer::Done);
+    assert_eq!(play.ask(Call::Forget(lock(1))), Answer::NotFound);
+    let is_shown = |play: &Play| play.control.workers().iter().any(|it| it.life.lock == lock(1));
+    assert!(!is_shown(&play));
+    // It comes back after all, and to a later leader: it is shown, and must end first what it had.
+    let mut play = play.change_leader();
+    assert!(!is_shown(&play));
+    play.news(scheduler::Effect::Enroll(enrolled()));
+    let entry = play.control.roster.get(&lock(1));
+    assert!(entry.is_some_and(|entry| entry.is_declared_dead && !entry.is_forgotten));
+    assert!(is_shown(&play));
 }
 
 #[test]

@@ -160,6 +160,21 @@ fn duty_t3_a_completed_task_goes_when_its_time_is_over() {
 }
 
 #[test]
+fn the_name_of_a_task_that_went_is_free_in_its_time_whoever_leads() {
+    let mut play = Play::with(1);
+    play.ask(create(task_spec()));
+    play.end(play.runs_on(1)[0], SUCCESS);
+    play.pass(7 * 24 * 3_600);
+    let stone = RecordKey::Tombstone(task("build"));
+    assert!(play.store.contains_key(&stone));
+    let mut play = play.change_leader();
+    play.pass(7 * 24 * 3_600 - 1);
+    assert!(play.store.contains_key(&stone));
+    play.pass(1);
+    assert!(!play.store.contains_key(&stone), "a stone that nobody takes away stays for ever");
+}
+
+#[test]
 fn duty_t4_a_completed_task_that_nobody_tells_of_is_told() {
     let mut play = resolving();
     let record = play.store.get_mut(&RecordKey::Task(task("build")));

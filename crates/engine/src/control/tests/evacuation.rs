@@ -174,3 +174,31 @@ fn a_worker_that_is_drained_twice_over_moves_its_instance_twice() {
         assert!(play.runs_on(worker).is_empty());
     }
 }
+
+#[test]
+fn what_does_not_heed_a_drain_is_killed_at_its_deadline() {
+    for contract in [Contract::Replace { after: Span::from_secs(15) }, Contract::Keep] {
+        let mut play = Play::with(1);
+        play.moods.insert(1, Mood::Ignores);
+        play.ask(Call::PutService(web(), ServiceSpec { contract, ..service_spec(2) }));
+        play.ask(Call::CreateTask(task("build"), incarnation(1), Arc::new(task_spec())));
+        drain(&mut play, 1);
+        play.pass(599);
+        assert_eq!(play.runs_on(1).len(), 3);
+        play.pass(1);
+        assert!(play.runs_on(1).is_empty(), "{contract:?}");
+    }
+}
+
+#[test]
+fn a_worker_that_is_back_after_the_deadline_of_its_drain_keeps_nothing() {
+    let mut play = Play::with(1);
+    play.ask(Call::PutService(web(), service_spec(1)));
+    drain(&mut play, 1);
+    play.moods.insert(1, Mood::Silent);
+    play.pass(601);
+    assert_eq!(play.runs_on(1).len(), 1);
+    play.moods.insert(1, Mood::Ignores);
+    play.heard(1);
+    assert!(play.runs_on(1).is_empty());
+}

@@ -12,7 +12,7 @@ fn drain(play: &mut Play, worker: u8) {
     play.ask(Call::Drain(lock(worker), Drain { deadline }));
 }
 
-fn fates(play: &Play, worker: u8) -> Vec<Fate> {
+fn fates(play: &mut Play, worker: u8) -> Vec<Fate> {
     play.control.forecast(lock(worker)).into_iter().map(|it| it.fate).collect()
 }
 
@@ -44,7 +44,7 @@ fn only_as_many_move_as_there_is_room_for() {
         spec.wants = wants(50);
         Arc::new(spec)
     }));
-    let said = fates(&play, 1);
+    let said = fates(&mut play, 1);
     let [Fate::Moves { to, .. }, Fate::Nowhere { why, ends_first: false }] = &said[..] else {
         panic!("{said:?}");
     };
@@ -54,8 +54,8 @@ fn only_as_many_move_as_there_is_room_for() {
     assert!(said == words && said.contains("no worker has enough free"), "{said}");
     drain(&mut play, 1);
     assert_eq!((play.runs_on(1).len(), play.runs_on(2).len()), (1, 2));
-    assert_eq!(fates(&play, 1).len(), 1, "it is said again while it waits");
-    assert!(matches!(fates(&play, 1)[..], [Fate::Nowhere { .. }]));
+    assert_eq!(fates(&mut play, 1).len(), 1, "it is said again while it waits");
+    assert!(matches!(fates(&mut play, 1)[..], [Fate::Nowhere { .. }]));
 }
 
 #[test]
@@ -75,7 +75,7 @@ fn tasks_run_on_and_copies_that_must_not_overlap_end_first() {
     );
     assert_eq!((&runs_on.key, &runs_on.fate), (&task("build"), &Fate::RunsOn));
     drain(&mut play, 1);
-    assert!(fates(&play, 1).contains(&Fate::Ending), "it is told to end");
+    assert!(fates(&mut play, 1).contains(&Fate::Ending), "it is told to end");
     play.end(play.run_of(0), super::play::STOPPED);
     assert_eq!(play.worker_of(play.run_of(0)), 2);
 }
@@ -87,9 +87,9 @@ fn a_copy_with_a_second_one_is_blocked_and_an_unknown_machine_has_nothing() {
     play.fall_silent(play.worker_of(play.run_of(0)));
     assert_eq!(play.phases(), [(0, P::Running)]);
     let worker = play.worker_of(play.run_of(0));
-    assert_eq!(fates(&play, worker), [Fate::Blocked]);
+    assert_eq!(fates(&mut play, worker), [Fate::Blocked]);
     drain(&mut play, worker);
-    assert_eq!(fates(&play, worker), [Fate::Blocked]);
+    assert_eq!(fates(&mut play, worker), [Fate::Blocked]);
     assert_eq!(play.starts.len(), 2);
-    assert_eq!(fates(&play, 9), []);
+    assert_eq!(fates(&mut play, 9), []);
 }

@@ -3,19 +3,19 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use sterna_model::{
-    Contract, Span, WallTime,
+    Contract, RunId, Span, WallTime,
     record::{CrashPolicy, InstancePhase as P, TaskEnd, TaskPhase},
     spec::{ServiceSpec, TaskSpec},
 };
 use sterna_protocol::{
     health::Health,
-    message::RunRefusal,
+    message::{Held, RunRefusal},
     roster::Doors,
     scheduler::{self, GoneBy, Settlement},
 };
 
 use super::play::{FAILURE, Mood, Play, SUCCESS, incarnation, service_spec, task, task_spec, web};
-use crate::control::Call;
+use crate::control::{Alarm, Answer, Call};
 
 fn create(name: &str, spec: TaskSpec) -> Call {
     Call::CreateTask(task(name), incarnation(1), Arc::new(spec))
@@ -31,6 +31,21 @@ fn a_new_leader_starts_nothing_that_is_claimed() {
     play.pass(1_000);
     assert_eq!(play.starts.len(), before);
     assert_eq!(play.control.claims().count(), 4);
+}
+
+/// Its claim was stored, and its leader ended before it was sent.
+#[test]
+fn a_task_that_never_came_to_its_worker_is_given_out_again_and_counts_no_return() {
+    let mut play = Play::with(1);
+    play.ask(create("build", task_spec()));
+    let run = play.runs_on(1)[0];
+    let mut play = play.change_leader();
+    play.settle(run, Settlement::Gone(GoneBy::NeverCame));
+    play.pass(10);
+    let record = play.record(&task("build"));
+    assert_eq!((record.phase(), record.returns()), (TaskPhase::Running, 0));
+    assert_eq!(play.starts.len(), 2);
+    assert_ne!(play.runs_on(1)[0], run);
 }
 
 #[test]
@@ -182,4 +197,96 @@ fn what_a_deleted_service_still_runs_takes_its_place_under_the_next_leader() {
         play.ask(Call::CreateTask(key, incarnation(number), Arc::new(task_spec())));
     }
     assert_eq!(play.running.len(), 10, "100 bytes, and 10 for each");
+}
+
+#[test]
+fn a_name_that_was_deleted_under_an_earlier_leader_is_free_after_its_time() {
+    let mut play = Play::with(1);
+    play.ask(create("build", task_spec()));
+    play.end(play.runs_on(1)[0], SUCCESS);
+    play.ask(Call::DeleteTask(task("build")));
+    let mut play = play.change_leader();
+    play.pass(6 * 86_400);
+    assert_eq!(play.ask(create("build", task_spec())), Answer::Already);
+    play.pass(86_400);
+    assert_eq!(play.ask(create("build", task_spec())), Answer::Done);
+}
+
+#[test]
+fn what_kept_the_record_of_a_task_beyond_its_time_lets_it_go() {
+    let mut play = Play::with(1);
+    play.ask(create("build", task_spec()));
+    let run = play.runs_on(1)[0];
+    play.moods.insert(1, Mood::Ignores);
+    play.ask(Call::CancelTask(task("build")));
+    play.pass(8 * 86_400);
+    assert!(play.record(&task("build")).placed().is_some(), "it may still run");
+    play.settle(run, Settlement::Gone(GoneBy::Deadline));
+    play.pass(1);
+    assert!(play.control.task(&task("build")).is_none());
+}
+
+fn held(name: &str) -> Held {
+    let run = RunId::from_parts(WallTime::EPOCH, [9; 10]);
+    let contract = Contract::Stop { after: Span::from_secs(600) };
+    Held { run, key: task(name), task: Some(incarnation(1)), contract, status: None }
+}
+
+#[test]
+fn rule_25_a_task_without_a_record_runs_on_in_a_recovered_epoch() {
+    let mut play = Play::begin(BTreeMap::new(), WallTime::EPOCH, 2, true);
+    play.join(1);
+    let held = held("build");
+    let run = held.run;
+    play.found(1, held.clone());
+    assert!(play.running.contains_key(&run));
+    assert_eq!(play.alarms, [Alarm::FoundAfterRestore(task("build"), run)]);
+    // It has a record again, and the next leader leaves it alone.
+    assert_eq!(play.record(&task("build")).phase(), TaskPhase::Running);
+    let mut play = play.change_leader();
+    assert!(play.running.contains_key(&run));
+    play.end(run, SUCCESS);
+    assert!(play.record(&task("build")).end().is_some_and(TaskEnd::is_success));
+}
+
+#[test]
+fn what_was_found_without_a_record_is_never_started_again() {
+    let mut play = Play::begin(BTreeMap::new(), WallTime::EPOCH, 2, true);
+    play.join(1);
+    let held = held("build");
+    play.found(1, held.clone());
+    play.report(held.run, sterna_protocol::message::News::WasNotRunning);
+    play.pass(60);
+    assert_eq!(play.record(&task("build")).end(), Some(&TaskEnd::Lost));
+    assert!(play.starts.is_empty());
+}
+
+#[test]
+fn rule_25_a_task_that_was_called_unknown_runs_on_and_says_how_it_ended() {
+    let mut play = Play::empty();
+    play.ask(create("build", task_spec()));
+    let mut play = Play::begin(play.store, WallTime::EPOCH, 2, true);
+    assert_eq!(play.record(&task("build")).end(), Some(&TaskEnd::UnknownAfterRestore));
+    play.join(1);
+    let held = held("build");
+    let run = held.run;
+    play.found(1, held.clone());
+    play.heard(1);
+    assert!(play.running.contains_key(&run));
+    assert_eq!(play.alarms, [Alarm::FoundAfterRestore(task("build"), run)]);
+    play.end(run, SUCCESS);
+    assert!(play.record(&task("build")).end().is_some_and(TaskEnd::is_success));
+    assert!(play.starts.is_empty());
+}
+
+#[test]
+fn what_runs_on_after_a_restore_can_be_killed_by_its_name() {
+    let mut play = Play::empty();
+    play.ask(create("build", task_spec()));
+    let mut play = Play::begin(play.store, WallTime::EPOCH, 2, true);
+    play.join(1);
+    let held = held("build");
+    play.found(1, held.clone());
+    assert_eq!(play.ask(Call::Kill(task("build"))), Answer::Done);
+    assert!(!play.running.contains_key(&held.run));
 }

@@ -10,6 +10,7 @@ mod plan;
 mod play;
 mod random;
 mod services;
+mod sweep;
 mod tasks;
 mod updates;
 mod why;

@@ -43,7 +43,7 @@ fn changes_are_told_in_their_order_with_what_restarts() {
     let words: Vec<_> = told.iter().map(ToString::to_string).collect();
     assert_eq!(
         words,
-        ["ends 2 instances", "restarts 1 instances, 1 at a time, for placement, on_silence"]
+        ["ends 2 instances", "restarts 1 instance, 1 at a time, for placement, on_silence"]
     );
 }
 

@@ -3,15 +3,15 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use sterna_model::{
-    Bytes, Constraints, Contract, Countables, Demand, DirectoryId, Epoch, Incarnation, Lock,
-    MachineId, Millicores, Name, Namespace, RunId, Span, TaskIncarnation, WallTime, Wants, Work,
-    WorkKey,
+    Bytes, Constraints, Contract, Countables, Demand, DirectoryId, Epoch, Fence, Incarnation, Lock,
+    MachineId, Millicores, Name, Namespace, RunId, Span, TaskIncarnation, Term, WallTime, Wants,
+    Work, WorkKey,
     record::{CrashPolicy, Instance, InstancePhase, Task},
     spec::{DEFAULT_DOMAIN, ServiceSpec, TaskSpec, UpdatePolicy, WhenFull},
 };
 use sterna_protocol::{
     health::Health,
-    message::{Held, News, StatusAnswer},
+    message::{Held, Kill, News, StatusAnswer},
     roster::Doors,
     scheduler::{self, Dispatch, Report, Settlement},
 };
@@ -33,7 +33,7 @@ pub(super) enum Mood {
     Obeys,
     /// It starts runs, and they never get ready.
     Dawdles,
-    /// It starts runs and says so, and they do not heed that they are to end.
+    /// It starts runs and says so, and they do not heed that they are to end, unless they are killed.
     Ignores,
     /// Nothing reaches it, and it says nothing.
     Silent,
@@ -51,6 +51,8 @@ pub(super) struct Play {
     pub(super) callbacks: Vec<(WorkKey, String)>,
     pub(super) acknowledged: Vec<(RunId, StatusAnswer)>,
     pub(super) starts: Vec<WorkKey>,
+    /// The newest fence that each key was given, and its attempt.
+    pub(super) fences: BTreeMap<WorkKey, (Fence, u32)>,
     calls: u64,
     reign: u8,
     statuses: u64,
@@ -164,6 +166,7 @@ impl Play {
             callbacks: Vec::new(),
             acknowledged: Vec::new(),
             starts: Vec::new(),
+            fences: BTreeMap::new(),
             calls: 0,
             reign,
             statuses: 0,
@@ -182,8 +185,9 @@ impl Play {
         let mut next = Self::reign(self.store, self.now.wall, 1, false, reign);
         next.running = self.running;
         next.starts = self.starts;
+        next.fences = self.fences;
+        next.moods.clone_from(&self.moods);
         for (worker, mood) in self.moods {
-            next.moods.insert(worker, mood);
             if mood != Mood::Silent {
                 next.facts(worker);
                 next.health(worker, Health::Healthy);
@@ -287,9 +291,14 @@ impl Play {
                     self.dispatched(dispatch);
                 }
             }
-            scheduler::Input::Kill(run, _) => {
+            scheduler::Input::Kill(run, how) => {
                 let Some((worker, _)) = self.running.get(&run) else { return };
-                if matches!(self.moods[worker], Mood::Obeys | Mood::Dawdles) {
+                let ends = match self.moods[worker] {
+                    Mood::Obeys | Mood::Dawdles => true,
+                    Mood::Ignores => how == Kill::Now,
+                    Mood::Silent => false,
+                };
+                if ends {
                     self.end(run, STOPPED);
                 }
             }
@@ -309,7 +318,12 @@ impl Play {
     }
 
     fn dispatched(&mut self, dispatch: Dispatch) {
-        let Dispatch { to, run, key, .. } = dispatch;
+        let Dispatch { to, run, key, ordinal, .. } = dispatch;
+        let term = Term::new(self.reign.into());
+        let fence = Fence { epoch: Epoch::new(1), term, number: ordinal.number };
+        let newest = self.fences.insert(key.clone(), (fence, ordinal.attempt));
+        let newest = newest.map(|(fence, _)| fence);
+        assert!(ordinal.number > 0 && newest < Some(fence), "{key}: {fence} after {newest:?}");
         let stands = self.store.values().any(|record| match record {
             Record::Task(task, _) => task.placed().is_some_and(|placed| placed.run == run),
             Record::Instance(instance) => instance.copies().any(|copy| copy.placed.run == run),

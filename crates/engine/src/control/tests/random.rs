@@ -1,4 +1,6 @@
 //! Anything, in any order: what must hold always, and what must come about when it is over.
+//!
+//! That a later run of a key has a greater fence is held against every run that is sent, in `play.rs`.
 
 use std::{collections::BTreeMap, sync::Arc};
 

@@ -70,6 +70,7 @@ fn a_crash_begins_again_at_once_twice_and_then_waits() {
         assert_eq!(play.phases(), running(1));
         assert_ne!(play.run_of(0), run, "another run");
     }
+    assert_eq!(play.fences[&web().instance(0)].1, 3, "the third attempt");
     play.end(play.run_of(0), FAILURE);
     assert_eq!(play.phases(), [(0, P::Crashed)]);
     assert_eq!(play.instance(0).crashes().count, 3);

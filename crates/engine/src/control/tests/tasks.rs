@@ -15,7 +15,7 @@ use sterna_protocol::{
 use super::play::{
     FAILURE, Mood, Play, SUCCESS, incarnation, life, service_spec, task, task_spec, wants, web,
 };
-use crate::control::{Alarm, Answer, Call, Called, Effect, Input, RecordKey};
+use crate::control::{Alarm, Answer, Call, Called, Effect, Input, Now, RecordKey};
 
 fn create(name: &str, number: u8) -> Call {
     Call::CreateTask(task(name), incarnation(number), Arc::new(task_spec()))
@@ -66,6 +66,7 @@ fn hole_8_a_task_that_is_turned_down_is_tried_again_and_ends_after_the_fourth_ti
     play.ask(create("build", 1));
     for turn in 1..=4 {
         let run = play.runs_on(1)[0];
+        assert_eq!(play.fences[&task("build")].1, turn);
         play.settle(run, Settlement::Refused(RunRefusal::NotHealthy));
         if turn < 4 {
             assert!(play.runs_on(1).is_empty(), "it rests first");
@@ -318,7 +319,25 @@ fn a_new_record_says_nothing_yet() {
     assert!(task.end().is_none() && task.placed().is_none() && !task.is_told());
     // Effects are compared in tests.
     assert_ne!(
-        Effect::Alarm(Alarm::Swept(super::play::task("a"))),
-        Effect::Alarm(Alarm::Swept(super::play::task("b")))
+        Effect::Alarm(Alarm::Swept("a".to_owned())),
+        Effect::Alarm(Alarm::Swept("b".to_owned()))
     );
+}
+
+#[test]
+fn a_task_does_not_start_after_its_latest_start() {
+    let mut play = Play::empty();
+    let latest_start = Some(play.now.wall.plus(Span::from_secs(10)));
+    let spec = TaskSpec { latest_start, ..task_spec() };
+    play.ask(Call::CreateTask(task("late"), incarnation(1), Arc::new(spec.clone())));
+    // Nobody looked at the clock in the meantime.
+    let span = Span::from_secs(10);
+    play.now = Now { boot: play.now.boot.plus(span), wall: play.now.wall.plus(span) };
+    play.join(1);
+    assert_eq!(play.record(&task("late")).end(), Some(&TaskEnd::TooLate));
+    assert!(play.starts.is_empty());
+    play.ask(Call::CreateTask(task("next"), incarnation(2), Arc::new(task_spec())));
+    assert_eq!(play.starts, [task("next")], "and has no seat");
+    let answer = play.ask(Call::CreateTask(task("past"), incarnation(3), Arc::new(spec)));
+    assert!(matches!(answer, Answer::BadSpec(why) if why.contains("latest start")));
 }

@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use sterna_model::{
     Span,
-    record::InstancePhase as P,
+    record::{CrashPolicy, InstancePhase as P},
     spec::{ServiceSpec, UpdatePolicy},
 };
 use sterna_protocol::message::News;
 
-use super::play::{FAILURE, Mood, Play, RUNNING, other_work, service_spec, web};
-use crate::control::{Alarm, Call, Record, RecordKey};
+use super::play::{FAILURE, Mood, Play, RUNNING, other_work, service_spec, wants, web};
+use crate::control::{Alarm, Answer, Call, Record, RecordKey};
 
 fn put(play: &mut Play, spec: ServiceSpec) {
     play.ask(Call::PutService(web(), spec));
@@ -150,4 +150,148 @@ fn an_update_that_changes_the_number_too_ends_with_all_of_the_new_version() {
     assert_eq!(versions(&play), [1; 5]);
     put(&mut play, ServiceSpec { instances: 2, ..other_work(&service_spec(3), "v3") });
     assert_eq!(versions(&play), [2; 2]);
+}
+
+/// Gives up at the first crash.
+fn impatient(instances: u32) -> ServiceSpec {
+    let crash = CrashPolicy { give_up_at: 1, ..CrashPolicy::default() };
+    ServiceSpec { crash, ..service_spec(instances) }
+}
+
+#[test]
+fn a_new_version_gives_what_was_given_up_a_new_life_at_once() {
+    let mut play = Play::with(2);
+    put(&mut play, impatient(3));
+    play.end(play.run_of(0), FAILURE);
+    assert_eq!(play.instance(0).phase(), P::Crashed);
+    put(&mut play, other_work(&impatient(3), "mended"));
+    assert_eq!(versions(&play), [1; 3], "and it does not hold up the others");
+    assert_eq!(play.instance(0).crashes().count, 0, "it is another program");
+    assert!(!is_updating(&play));
+}
+
+#[test]
+fn a_new_version_does_not_wait_for_the_crashes_of_the_one_before() {
+    let mut play = Play::with(2);
+    put(&mut play, service_spec(3));
+    for _ in 0..3 {
+        play.end(play.run_of(0), FAILURE);
+    }
+    assert_eq!((play.instance(0).phase(), play.instance(0).crashes().count), (P::Crashed, 3));
+    put(&mut play, other_work(&service_spec(3), "mended"));
+    assert_eq!((versions(&play), play.instance(0).crashes().count), (vec![1; 3], 0));
+}
+
+#[test]
+fn an_older_version_that_crashes_during_an_update_begins_again_as_the_new_one() {
+    let mut play = dawdling(2);
+    put(&mut play, impatient(3));
+    start_all(&mut play);
+    put(&mut play, other_work(&impatient(3), "v2"));
+    assert_eq!(versions(&play), [1, 0, 0]);
+    play.end(play.run_of(2), FAILURE);
+    assert_eq!(versions(&play), [1, 0, 1]);
+    assert_eq!(play.instance(2).crashes().count, 0);
+}
+
+#[test]
+fn a_version_that_is_taken_back_gives_what_crashed_a_new_life() {
+    let mut play = Play::with(2);
+    let update = UpdatePolicy { revert_after: Some(1), ..UpdatePolicy::default() };
+    let spec = ServiceSpec { update, ..impatient(1) };
+    put(&mut play, spec.clone());
+    play.moods.insert(1, Mood::Dawdles);
+    play.moods.insert(2, Mood::Dawdles);
+    put(&mut play, other_work(&spec, "broken"));
+    play.end(play.run_of(0), FAILURE);
+    assert_eq!(play.alarms, [Alarm::Reverted(web())]);
+    assert_eq!((versions(&play), play.instance(0).crashes().count), (vec![0], 0));
+}
+
+#[test]
+fn a_change_in_place_forgives_nothing() {
+    let mut play = Play::with(2);
+    put(&mut play, impatient(2));
+    play.end(play.run_of(0), FAILURE);
+    put(&mut play, ServiceSpec { notes: "x".into(), ..impatient(2) });
+    assert_eq!((play.instance(0).phase(), play.instance(0).crashes().count), (P::Crashed, 1));
+}
+
+#[test]
+fn a_policy_that_gives_up_later_lets_it_try_again_and_forgives_nothing() {
+    let mut play = Play::with(2);
+    put(&mut play, impatient(2));
+    play.end(play.run_of(0), FAILURE);
+    put(&mut play, service_spec(2));
+    assert_eq!((play.instance(0).phase(), play.instance(0).crashes().count), (P::Running, 1));
+}
+
+#[test]
+fn to_stop_what_was_given_up_starts_it_again_and_says_so() {
+    let mut play = Play::with(2);
+    put(&mut play, impatient(2));
+    play.end(play.run_of(0), FAILURE);
+    let answer = play.ask(Call::StopInstance(web().instance(0)));
+    assert_eq!(answer, Answer::BeginsAgain);
+    assert_eq!((play.instance(0).phase(), play.instance(0).crashes().count), (P::Running, 0));
+}
+
+#[test]
+fn an_index_without_room_does_not_hold_up_an_update_that_makes_room() {
+    let mut play = Play::with(2);
+    let big = ServiceSpec { wants: wants(100), ..service_spec(3) };
+    put(&mut play, big.clone());
+    assert_eq!(play.instance(2).phase(), P::Unclaimed);
+    put(&mut play, ServiceSpec { wants: wants(50), ..big });
+    assert_eq!(versions(&play), [1; 3]);
+    assert!(!is_updating(&play));
+}
+
+#[test]
+fn an_index_that_never_has_room_does_not_hold_up_an_update() {
+    let mut play = dawdling(2);
+    let big = ServiceSpec { wants: wants(100), ..service_spec(3) };
+    put(&mut play, big.clone());
+    start_all(&mut play);
+    put(&mut play, other_work(&big, "v2"));
+    let mut steps = 0;
+    while start_all(&mut play) > 0 {
+        steps += 1;
+        let running = play.phases().iter().filter(|(_, phase)| *phase == P::Running).count();
+        assert!(running >= 1, "one at a time");
+    }
+    assert_eq!((versions(&play), steps), (vec![1; 2], 2));
+    assert!(!is_updating(&play), "what cannot be there is not waited for");
+}
+
+#[test]
+fn an_update_that_nobody_has_room_for_takes_down_no_more_than_may_be_missing() {
+    let mut play = Play::with(3);
+    put(&mut play, service_spec(3));
+    put(&mut play, ServiceSpec { wants: wants(500), ..service_spec(3) });
+    assert_eq!(versions(&play), [0; 2]);
+    let mut play = play.change_leader();
+    play.pass(60);
+    assert_eq!(versions(&play), [0; 2], "under the next leader too");
+}
+
+#[test]
+fn a_version_that_is_taken_back_leaves_what_was_changed_in_place_meanwhile() {
+    let mut play = Play::with(2);
+    let old = service_spec(2);
+    put(&mut play, old.clone());
+    for worker in 1..=2 {
+        play.moods.insert(worker, Mood::Dawdles);
+    }
+    let new = other_work(&old, "broken");
+    put(&mut play, new.clone());
+    let crash = CrashPolicy { give_up_at: 7, ..CrashPolicy::default() };
+    put(&mut play, ServiceSpec { crash, notes: "mine".into(), instances: 3, ..new });
+    while play.alarms.is_empty() {
+        let new = (0..3).find(|index| play.instance(*index).copy().is_some_and(|c| c.version == 1));
+        new.into_iter().for_each(|index| play.end(play.run_of(index), FAILURE));
+        play.pass(60);
+    }
+    let Record::Service(record) = &play.store[&RecordKey::Service(web())] else { panic!() };
+    assert_eq!(record.spec, ServiceSpec { crash, notes: "mine".into(), instances: 3, ..old });
 }

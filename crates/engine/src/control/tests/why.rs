@@ -7,12 +7,13 @@ use sterna_model::{
     record::TaskEnd,
     spec::{ServiceSpec, TaskSpec},
 };
-use sterna_protocol::{message::RunRefusal, scheduler::Settlement};
+use sterna_protocol::{health::Health, message::RunRefusal, scheduler::Settlement};
 
 use super::play::{
-    FAILURE, Mood, Play, incarnation, other_work, service_spec, task, task_spec, wants, web,
+    FAILURE, Mood, Play, SUCCESS, incarnation, other_work, service_spec, task, task_spec, wants,
+    web,
 };
-use crate::control::{Call, Next, Why};
+use crate::control::{Alarm, Call, Called, Input, Next, Why};
 
 fn at(seconds: u64) -> Next {
     Next::At(WallTime::EPOCH.plus(Span::from_secs(seconds)))
@@ -22,6 +23,10 @@ fn why(play: &Play, index: u32) -> (String, Next) {
     let Why { rule, next, .. } =
         play.control.why(play.now, &web().instance(index)).expect("something is to be told");
     (rule.to_string(), next)
+}
+
+fn since(play: &Play, index: u32) -> Option<WallTime> {
+    play.control.why(play.now, &web().instance(index)).and_then(|why| why.since)
 }
 
 fn put(play: &mut Play, spec: ServiceSpec) {
@@ -77,7 +82,9 @@ fn a_crash_says_when_it_begins_again() {
     assert_eq!(why(&play, 0), ("it crashed, 1 in a row, and waits".to_owned(), at(30)));
     play.pass(30);
     play.end(play.run_of(0), FAILURE);
-    let expected = "it crashed 2 times in a row, and was given up: change its spec".to_owned();
+    let expected = "it crashed 2 times in a row, and was given up: change its spec, or \
+                    `sterna stop` it to let it begin again"
+        .to_owned();
     assert_eq!(why(&play, 0), (expected, Next::WhenChanged));
 }
 
@@ -108,6 +115,7 @@ fn a_second_copy_is_named() {
     play.fall_silent(worker);
     let expected = format!("a second copy on w{worker} is silent");
     assert_eq!(why(&play, 0), (expected, Next::WhenGone));
+    assert!(since(&play, 0).is_some());
 }
 
 #[test]
@@ -134,6 +142,84 @@ fn an_instance_that_waits_for_its_update_says_so() {
         play.moods.insert(worker, Mood::Dawdles);
     }
     put(&mut play, other_work(&service_spec(3), "v2"));
-    let expected = "it is of an older version, and 1 others are too".to_owned();
+    let expected = "it is of an older version, and another one is too".to_owned();
     assert_eq!(why(&play, 2), (expected, Next::WhenTold));
+    assert!(since(&play, 2).is_some());
+}
+
+#[test]
+fn work_on_a_silent_worker_names_it_its_contract_the_deadline_and_the_remedy() {
+    let contracts = [
+        (Contract::Replace { after: Span::from_secs(15) }, "is started beside it", at(20)),
+        (Contract::Stop { after: Span::from_secs(120) }, "starts elsewhere when", at(125)),
+        (Contract::Keep, "is kept for that worker", Next::WhenBack),
+    ];
+    for (contract, does, then) in contracts {
+        let mut play = Play::with(1);
+        put(&mut play, ServiceSpec { contract, ..service_spec(1) });
+        play.pass(5);
+        play.health(1, Health::Unhealthy);
+        play.pass(5);
+        play.health(1, Health::MustDie);
+        let (rule, next) = why(&play, 0);
+        assert!(rule.starts_with("w1, which has it, is silent or not well"), "{rule}");
+        assert!(rule.contains(does) && rule.contains("`sterna declare-dead w1`"), "{rule}");
+        assert!(rule.contains("`sterna forget w1`"), "{rule}");
+        assert_eq!(next, then);
+        assert_eq!(since(&play, 0), Some(WallTime::EPOCH.plus(Span::from_secs(5))));
+        play.come_back(1);
+        assert_eq!(play.control.why(play.now, &web().instance(0)), None);
+    }
+}
+
+#[test]
+fn a_task_on_a_silent_worker_says_what_becomes_of_it() {
+    let mut play = Play::with(1);
+    play.ask(Call::CreateTask(task("build"), incarnation(1), Arc::new(task_spec())));
+    play.health(1, Health::Unhealthy);
+    let told = play.control.why(play.now, &task("build")).unwrap();
+    let rule = told.rule.to_string();
+    assert!(rule.contains("it has failed when it has certainly ended there"), "{rule}");
+    assert_eq!((told.since, told.next), (Some(WallTime::EPOCH), at(600)));
+}
+
+#[test]
+fn work_on_a_worker_that_is_not_back_is_told_from_the_beginning_of_the_reign() {
+    let mut play = Play::with(1);
+    play.ask(Call::CreateTask(task("build"), incarnation(1), Arc::new(task_spec())));
+    play.moods.insert(1, Mood::Silent);
+    play.pass(50);
+    let play = play.change_leader();
+    let told = play.control.why(play.now, &task("build")).unwrap();
+    assert_eq!((told.since, told.next), (None, at(650)));
+}
+
+#[test]
+fn a_callback_that_is_not_taken_says_so_until_it_is_given_up_and_then() {
+    let mut play = Play::with(1);
+    let spec = TaskSpec { callback: Some("http://receiver/".into()), ..task_spec() };
+    play.ask(Call::CreateTask(task("build"), incarnation(1), Arc::new(spec)));
+    play.end(play.runs_on(1)[0], SUCCESS);
+    let told = |play: &Play| {
+        let Why { rule, next, .. } = play.control.why(play.now, &task("build")).unwrap();
+        (rule.to_string(), next)
+    };
+    assert!(told(&play).0.ends_with("its callback is on its way"), "{:?}", told(&play));
+    for tries in 1..8_u32 {
+        play.step(Input::Called(task("build"), incarnation(1), Called::NotTaken));
+        let (rule, next) = told(&play);
+        assert!(rule.ends_with(&format!("was not taken, {tries} in a row")), "{rule}");
+        let wait = 1 << (tries - 1);
+        assert_eq!(next, Next::At(play.now.wall.plus(Span::from_secs(wait))));
+        play.pass(wait);
+        assert_eq!(play.callbacks.len(), tries as usize + 1);
+    }
+    assert!(play.alarms.is_empty());
+    play.step(Input::Called(task("build"), incarnation(1), Called::NotTaken));
+    assert_eq!(play.alarms, [Alarm::CallbackGivenUp(task("build"), 8)]);
+    assert!(told(&play).0.ends_with("was never taken, and was given up"), "{:?}", told(&play));
+    let mut play = play.change_leader();
+    play.pass(600);
+    assert!(play.callbacks.is_empty());
+    assert!(told(&play).0.ends_with("was never taken, and was given up"), "it stands");
 }

@@ -422,6 +422,12 @@ impl Instance {
         Ok(())
     }
 
+    /// It is another program from now on: what crashed before was not this one. Gives whether that is
+    /// news.
+    pub fn forgive(&mut self) -> bool {
+        std::mem::take(&mut self.crashes) != Crashes::default()
+    }
+
     /// Its twin takes its place. A copy that was being started becomes the twin, and is surplus.
     ///
     /// # Errors

@@ -264,6 +264,8 @@ pub struct Task {
     last: Option<(RunId, Incarnation)>,
     /// Whether whoever asked for it knows that it is over, or was tried often enough.
     is_told: bool,
+    /// Whether that was tried often enough, and nobody took it.
+    is_given_up: bool,
 }
 
 /// A record of a task in parts, for those who keep it.
@@ -287,20 +289,23 @@ pub struct TaskParts {
     pub last: Option<(RunId, Incarnation)>,
     /// Whether whoever asked for it knows that it is over, or was tried often enough.
     pub is_told: bool,
+    /// Whether that was tried often enough, and nobody took it.
+    pub is_given_up: bool,
 }
 
 impl From<Task> for TaskParts {
     fn from(task: Task) -> Self {
-        let Task { incarnation, epoch, made, state, returns, left, lost, last, is_told } = task;
-        Self { incarnation, epoch, made, state, returns, left, lost, last, is_told }
+        let Task { incarnation, epoch, made, state, returns, left, lost, last, .. } = task;
+        let Task { is_told, is_given_up, .. } = task;
+        Self { incarnation, epoch, made, state, returns, left, lost, last, is_told, is_given_up }
     }
 }
 
 impl From<TaskParts> for Task {
     fn from(parts: TaskParts) -> Self {
-        let TaskParts { incarnation, epoch, made, state, returns, left, lost, last, is_told } =
-            parts;
-        Self { incarnation, epoch, made, state, returns, left, lost, last, is_told }
+        let TaskParts { incarnation, epoch, made, state, returns, left, lost, last, .. } = parts;
+        let TaskParts { is_told, is_given_up, .. } = parts;
+        Self { incarnation, epoch, made, state, returns, left, lost, last, is_told, is_given_up }
     }
 }
 
@@ -311,8 +316,9 @@ impl Task {
     /// A task that was just made.
     pub const fn new(incarnation: TaskIncarnation, epoch: Epoch, made: WallTime) -> Self {
         let (state, returns) = (TaskState::Pending, 0);
-        let (left, lost, last, is_told) = (None, None, None, false);
-        Self { incarnation, epoch, made, state, returns, left, lost, last, is_told }
+        let (left, lost, last) = (None, None, None);
+        let (is_told, is_given_up) = (false, false);
+        Self { incarnation, epoch, made, state, returns, left, lost, last, is_told, is_given_up }
     }
 
     /// Tells it from an earlier or later one with its name.
@@ -358,6 +364,17 @@ impl Task {
     /// Nobody needs to be told any more.
     pub const fn tell(&mut self) {
         self.is_told = true;
+    }
+
+    /// Nobody took it that it is over, however often it was told.
+    pub const fn give_up(&mut self) {
+        self.is_told = true;
+        self.is_given_up = true;
+    }
+
+    /// Whether nobody took it that it is over, however often it was told.
+    pub const fn is_given_up(&self) -> bool {
+        self.is_given_up
     }
 
     /// Where it is in its life.
@@ -471,6 +488,17 @@ impl Task {
             *end = told;
             self.lost = None;
         }
+        Ok(())
+    }
+
+    /// A run of it was found, though nobody knew whether it ran: how that ends is how the task did.
+    ///
+    /// # Errors
+    /// When it is not over.
+    pub fn find(&mut self, run: RunId, on: Incarnation) -> Result<(), Illegal> {
+        self.check(TaskEvent::Amend)?;
+        self.lost = Some(run);
+        self.last = Some((run, on));
         Ok(())
     }
 

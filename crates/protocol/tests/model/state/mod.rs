@@ -49,7 +49,7 @@ impl What {
     const fn is_status(&self) -> bool {
         match self {
             Self::Up(frame) => matches!(frame.saying, Saying::Statuses(_)),
-            Self::Down(frame) => matches!(frame.order, Order::Statuses(_)),
+            Self::Down(frame) => matches!(frame.order, Order::Statuses(..)),
         }
     }
 
@@ -397,6 +397,7 @@ fn reign(now: u64, term: u64, stored: &Stored, is_kept: bool) -> Leader {
         elected: now,
         lease_until: now.plus(LEASE),
         revision: Revision::new(term),
+        reigns: BTreeMap::new(),
         marks: sterna_model::Marks::NONE,
         book: Book::new(limits(is_kept), Vec::new()).unwrap(),
         roster: stored.roster.values().cloned().collect(),

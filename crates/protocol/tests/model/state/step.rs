@@ -2,8 +2,8 @@
 
 use sterna_model::{BootTime, Incarnation, RunId, TaskIncarnation, WallTime};
 use sterna_protocol::{
-    message::{Held, News, Order, StatusAnswer, StreamId},
-    scheduler::{self, Claim, Dispatch, Settlement},
+    message::{Held, News, Order, Ordinal, StatusAnswer, StreamId},
+    scheduler::{self, Claim, Dispatch, GoneBy, Settlement},
     worker,
 };
 
@@ -32,7 +32,8 @@ impl State {
             Key::Task => *self.stored.task.change() = Task::Claimed(claim),
             Key::Node => self.leader.node = Some(run),
         }
-        let dispatch = Dispatch { to, run, key: of, task, contract, work: [].into() };
+        let ordinal = Ordinal::default();
+        let dispatch = Dispatch { to, run, key: of, task, contract, ordinal, work: [].into() };
         self.step_leader(scheduler::Input::Dispatch(vec![dispatch]));
     }
 
@@ -260,8 +261,12 @@ impl State {
             }
             Effect::Settled(run, settlement) => {
                 let is_over = match settlement {
-                    Settlement::NotSent(_) | Settlement::Refused(_) => false,
-                    Settlement::Gone(_) => true,
+                    Settlement::NotSent(_)
+                    | Settlement::Refused(_)
+                    | Settlement::Gone(GoneBy::NeverCame) => false,
+                    Settlement::Gone(
+                        GoneBy::Deadline | GoneBy::Absence | GoneBy::Reboot | GoneBy::Declaration,
+                    ) => true,
                 };
                 self.release(run, is_over);
             }

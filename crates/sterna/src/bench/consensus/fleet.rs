@@ -42,6 +42,7 @@ impl Played {
             elected: now,
             lease_until: BootTime::from_millis(u64::MAX),
             revision: sterna_model::Revision::ZERO,
+            reigns: std::collections::BTreeMap::new(),
             marks: sterna_model::Marks::NONE,
             book: Book::default(),
             roster: Vec::new(),

@@ -347,7 +347,7 @@ impl Keeper {
         let confirmation = match &frame.order {
             Order::Heartbeat(HeartbeatAnswer::Confirmed(confirmation)) => confirmation,
             Order::Heartbeat(HeartbeatAnswer::Welcome | HeartbeatAnswer::Refused(_))
-            | Order::Statuses(_)
+            | Order::Statuses(..)
             | Order::GetRunning
             | Order::Run(_)
             | Order::NotifyIfNotRunning(..)

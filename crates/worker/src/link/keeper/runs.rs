@@ -27,7 +27,7 @@ impl Keeper {
             effects.push(Effect::Hold(held));
             return self.over(now, id, &came_too_late(), effects);
         }
-        match work(run, &self.name, &self.limits()) {
+        match work(run, self.core.mandate().as_ref(), &self.name, &self.limits()) {
             Ok(work) => {
                 self.lives.insert(id, Life::new(State::Reserved));
                 effects.push(Effect::Start(held, Box::new(work)));

@@ -9,8 +9,8 @@ use sterna_protocol::{
     health::Health,
     limits::Limits,
     message::{
-        Confirmation, FromLeader, HeartbeatAnswer, Held, Kill, Mandate, News, Order, Refusal, Run,
-        RunAnswer, Saying, Status, StatusAnswer, StreamId,
+        Confirmation, FromLeader, HeartbeatAnswer, Held, Kill, Mandate, News, Order, Ordinal,
+        Refusal, Run, RunAnswer, Saying, Status, StatusAnswer, StreamId,
     },
 };
 
@@ -167,6 +167,7 @@ impl Play {
             key: format!("default/task/t{number}").parse().unwrap(),
             task: None,
             contract: Contract::Stop { after: Span::from_secs(120) },
+            ordinal: Ordinal { number: number.into(), attempt: 1 },
             work: work.as_bytes().into(),
         };
         self.order(stream, Order::Run(vec![run]));
@@ -265,7 +266,10 @@ fn a_run_is_in_the_table_before_it_is_answered_and_leaves_it_when_its_end_is_rec
     play.wait(1_000);
     assert!(play.said().iter().any(|saying| matches!(saying, Saying::Statuses(_))));
     assert!(!play.effects.contains(&Effect::Forget(run_id(1))));
-    play.order(stream, Order::Statuses(vec![(run_id(1), number, StatusAnswer::Recorded)]));
+    play.order(
+        stream,
+        Order::Statuses(Revision::ZERO, vec![(run_id(1), number, StatusAnswer::Recorded)]),
+    );
     assert!(play.effects.contains(&Effect::Forget(run_id(1))));
 }
 
@@ -382,7 +386,7 @@ fn while_it_ends_nothing_begins_and_it_goes_when_all_ends_are_recorded() {
         .map(|status| (status.run, status.number, StatusAnswer::Recorded))
         .collect();
     assert_eq!(told.len(), 2);
-    play.order(stream, Order::Statuses(told));
+    play.order(stream, Order::Statuses(Revision::ZERO, told));
     assert!(play.effects.contains(&Effect::Leave));
 }
 

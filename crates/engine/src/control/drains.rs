@@ -1,0 +1,111 @@
+//! Machines that are drained: what moves from them, what stays, and how it ends.
+
+use sterna_model::{
+    Lock, RunId, WorkKey,
+    planted::{Mistake, is_planted},
+    record::{InstancePhase, StopReason, TaskEnd, TwinReason},
+};
+use sterna_protocol::{message::Kill, scheduler};
+
+use super::{Control, Drain, Now, Record, RecordKey, Timer, services};
+
+impl Control {
+    /// Begins to drain a machine, or ends that.
+    pub(super) fn set_drain(&mut self, now: Now, lock: Lock, drain: Option<Drain>) {
+        let is_draining = drain.is_some();
+        if let Some(before) = self.drains.remove(&lock) {
+            self.timers.remove(&(before.deadline, Timer::Drain(lock)));
+        }
+        if let Some(drain) = &drain {
+            if !is_planted(Mistake::ForgetsDrainEnds) {
+                self.timers.insert((drain.deadline, Timer::Drain(lock)));
+            }
+            self.drains.insert(lock, drain.clone());
+        }
+        self.outbox.write(RecordKey::Drain(lock), drain.map(Record::Drain));
+        if let Some(entry) = self.roster.get_mut(&lock) {
+            entry.is_draining = is_draining;
+            let entry = entry.clone();
+            self.outbox.write(RecordKey::Roster(lock), Some(Record::Roster(entry)));
+        }
+        self.tell_fleet(scheduler::Input::Draining(lock, is_draining));
+        self.offer(lock);
+        if is_draining {
+            self.evacuate(now, lock);
+        } else {
+            self.stay(now, lock);
+        }
+    }
+
+    /// What was to move from a machine, and has not, stays there.
+    fn stay(&mut self, now: Now, lock: Lock) {
+        for run in self.runs_on(lock) {
+            let Some(key) = self.seats.get(&run).map(|seat| seat.key.clone()) else { continue };
+            let is_evacuating =
+                self.instances.get(&key).and_then(|one| one.twin()).is_some_and(|twin| {
+                    twin.copy.placed.run == run && twin.reason == TwinReason::Evacuating
+                });
+            if is_evacuating {
+                self.settle_twin(now, &key);
+            }
+        }
+    }
+
+    /// Moves what can be moved from a machine. Tasks do not move: they run on until the deadline.
+    pub(super) fn evacuate(&mut self, now: Now, lock: Lock) {
+        for run in self.runs_on(lock) {
+            let Some(key) = self.seats.get(&run).map(|seat| seat.key.clone()) else { continue };
+            self.evacuate_copy(now, &key, run);
+        }
+    }
+
+    /// Moves one copy, if it is its instance's own: a copy that runs goes on until another does, one
+    /// that is starting ends.
+    pub(super) fn evacuate_copy(&mut self, now: Now, key: &WorkKey, run: RunId) {
+        let Some(instance) = self.instances.get_mut(key) else { return };
+        let Some(copy) = instance.copy().filter(|copy| copy.placed.run == run).cloned() else {
+            return;
+        };
+        if copy.stopping.is_some() {
+            return;
+        }
+        let is_running = instance.phase() == InstancePhase::Running;
+        let may_overlap = services::may_overlap(copy.placed.contract);
+        if may_overlap && instance.displace(TwinReason::Evacuating, now.wall).is_ok() {
+            if !is_running {
+                instance.stop(run, StopReason::Drain);
+            }
+        } else if !may_overlap {
+            instance.stop(run, StopReason::Drain);
+        } else {
+            // Its twin's slot is taken: it moves when that is free.
+            return;
+        }
+        let is_stopping =
+            instance.copies().any(|copy| copy.placed.run == run && copy.stopping.is_some());
+        self.write_instance(key);
+        if is_stopping {
+            self.kill(run, Kill::Gracefully);
+        }
+        self.converge_index(now, key);
+    }
+
+    /// A drain always ends: what is still there is ended (and the machine stays without work).
+    pub(super) fn end_drain(&mut self, now: Now, lock: Lock) {
+        if !self.drains.contains_key(&lock) {
+            return;
+        }
+        for run in self.runs_on(lock) {
+            let Some(key) = self.seats.get(&run).map(|seat| seat.key.clone()) else { continue };
+            if let Some(instance) = self.instances.get_mut(&key) {
+                if instance.stop(run, StopReason::Drain) {
+                    self.write_instance(&key);
+                }
+            } else {
+                self.end_task_early(now, &key, TaskEnd::Drained);
+            }
+            // It was asked before, or had until now.
+            self.kill(run, Kill::Now);
+        }
+    }
+}

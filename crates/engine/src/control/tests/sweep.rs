@@ -1,0 +1,142 @@
+//! The sweep: what was forgotten is found, and mended; what is well is left alone.
+
+use std::sync::Arc;
+
+use sterna_model::{
+    Epoch, Span, WallTime,
+    record::{CrashPolicy, InstancePhase as P, Task},
+    spec::{ServiceSpec, TaskSpec},
+};
+
+use super::play::{
+    FAILURE, Mood, Play, SUCCESS, incarnation, lock, service_spec, task, task_spec, web,
+};
+use crate::control::{Alarm, Call, Called, Drain, Input, Now};
+
+fn create(play: &mut Play, spec: TaskSpec) {
+    play.ask(Call::CreateTask(task("build"), incarnation(1), Arc::new(spec)));
+}
+
+/// What a sweep finds; a second one finds nothing, for all of it is mended.
+fn swept(play: &mut Play) -> Vec<String> {
+    let found = play.control.sweep(play.now);
+    play.is_storing = true;
+    play.step(Input::Tick);
+    assert_eq!(play.control.sweep(play.now), [""; 0]);
+    let told = found.iter().cloned().map(Alarm::Swept).collect::<Vec<_>>();
+    assert!(play.alarms.ends_with(&told), "{:?}", play.alarms);
+    names(found)
+}
+
+/// Without what was lacking.
+fn names(found: Vec<String>) -> Vec<String> {
+    found.iter().filter_map(|one| Some(one.split_once(": ")?.0.to_owned())).collect()
+}
+
+#[test]
+fn a_wanted_index_without_a_record_is_found() {
+    let mut play = Play::with(1);
+    play.ask(Call::PutService(web(), service_spec(2)));
+    play.control.instances.remove(&web().instance(1));
+    assert_eq!(swept(&mut play), ["default/service/web/1"]);
+}
+
+#[test]
+fn a_task_that_nobody_asks_for_is_found() {
+    let mut play = Play::with(1);
+    let made = Task::new(incarnation(1), Epoch::new(1), play.now.wall);
+    play.control.tasks.insert(task("build"), (made, Arc::new(task_spec())));
+    assert_eq!(swept(&mut play), ["default/task/build"]);
+    assert_eq!(play.starts, [task("build")]);
+}
+
+#[test]
+fn a_restart_that_was_forgotten_is_found() {
+    let mut play = Play::with(1);
+    let crash = CrashPolicy { wait_from: 1, ..CrashPolicy::default() };
+    play.ask(Call::PutService(web(), ServiceSpec { crash, ..service_spec(1) }));
+    play.end(play.run_of(0), FAILURE);
+    play.control.timers.clear();
+    assert_eq!(swept(&mut play), ["default/service/web/0"]);
+    play.pass(30);
+    assert_eq!(play.instance(0).phase(), P::Running);
+}
+
+#[test]
+fn timers_of_tasks_that_were_forgotten_are_found() {
+    let mut play = Play::empty();
+    let latest_start = Some(WallTime::EPOCH.plus(Span::from_secs(60)));
+    create(&mut play, TaskSpec { latest_start, ..task_spec() });
+    play.control.timers.clear();
+    assert_eq!(swept(&mut play), ["default/task/build"], "its latest start");
+    play.pass(60);
+    play.control.timers.clear();
+    assert_eq!(swept(&mut play), ["default/task/build"], "the end of what is kept of it");
+    play.ask(Call::DeleteTask(task("build")));
+    play.control.timers.clear();
+    assert_eq!(swept(&mut play), ["the name default/task/build"]);
+}
+
+#[test]
+fn callbacks_that_were_forgotten_are_found() {
+    let mut play = Play::with(1);
+    create(&mut play, TaskSpec { callback: Some("http://receiver/".into()), ..task_spec() });
+    play.end(play.runs_on(1)[0], SUCCESS);
+    play.step(Input::Called(task("build"), incarnation(1), Called::NotTaken));
+    play.control.timers.retain(|(_, timer)| !matches!(timer, super::super::Timer::Callback(_)));
+    assert_eq!(swept(&mut play), ["default/task/build"], "the next try");
+    play.control.callbacks.clear();
+    assert_eq!(swept(&mut play), ["default/task/build"], "nobody tells it");
+}
+
+#[test]
+fn a_task_without_its_seat_is_found() {
+    let mut play = Play::with(1);
+    create(&mut play, task_spec());
+    let run = play.runs_on(1)[0];
+    play.control.leave_seat(run);
+    assert_eq!(swept(&mut play), ["default/task/build"]);
+}
+
+#[test]
+fn a_drain_that_was_forgotten_is_found() {
+    let mut play = Play::with(2);
+    play.moods.insert(1, Mood::Ignores);
+    play.moods.insert(2, Mood::Ignores);
+    play.ask(Call::PutService(web(), service_spec(2)));
+    let deadline = WallTime::EPOCH.plus(Span::from_secs(60));
+    play.ask(Call::Drain(lock(1), Drain { deadline }));
+    play.control.timers.clear();
+    assert_eq!(swept(&mut play), [format!("the drain of {}", lock(1))]);
+}
+
+#[test]
+fn a_sweep_in_slices_finds_what_one_in_whole_finds() {
+    let mut play = Play::with(2);
+    play.ask(Call::PutService(web(), service_spec(7)));
+    create(&mut play, task_spec());
+    play.control.instances.remove(&web().instance(5));
+    let (mut found, mut slices) = (Vec::new(), 1);
+    while !play.control.sweep_slice(play.now, 3, &mut found) {
+        slices += 1;
+    }
+    assert_eq!(names(found), ["default/service/web/5"]);
+    assert!(slices > 4, "{slices}");
+}
+
+#[test]
+fn a_clock_that_was_set_back_has_a_few_instances_looked_at_in_each_step() {
+    let mut play = Play::empty();
+    play.ask(Call::PutService(web(), service_spec(2_500)));
+    let (boot, wall) = (play.now.boot.plus(Span::from_secs(10)), play.now.wall);
+    play.now = Now { boot, wall };
+    let mut steps = 0;
+    play.is_storing = false;
+    play.step(Input::Tick);
+    while play.control.deadline(play.now) == Some(play.now.boot) {
+        play.step(Input::Tick);
+        steps += 1;
+        assert!(steps < 10);
+    }
+    assert_eq!(steps, 2);
+}
