@@ -23,8 +23,9 @@ use sterna_model::{
 
 use crate::{consensus::SetId, health::Health, limits::Limits};
 
-/// The version of this protocol. Both sides must speak the same.
-pub const VERSION: u16 = 1;
+/// The version of this protocol. Both sides must speak the same. Since 2 an acknowledgement says how
+/// far the store was, and a heartbeat which reigns and which process.
+pub const VERSION: u16 = 2;
 
 /// Bytes that mean something to somebody else.
 pub type Payload = Arc<[u8]>;

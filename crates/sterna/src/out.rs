@@ -32,7 +32,11 @@ pub(crate) enum Paint {
 impl Paint {
     pub(crate) fn of(stream: &impl IsTerminal) -> Self {
         let is_unwanted = env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-        if stream.is_terminal() && !is_unwanted && !is_dumb() { Self::Coloured } else { Self::Plain }
+        if stream.is_terminal() && !is_unwanted && !is_dumb() {
+            Self::Coloured
+        } else {
+            Self::Plain
+        }
     }
 
     fn by(self, code: &str, text: &str) -> String {

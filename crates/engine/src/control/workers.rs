@@ -267,7 +267,7 @@ impl Control {
         let locks: BTreeSet<Lock> = meant.map(|(lock, _)| lock).collect();
         let seen = locks.into_iter().filter_map(|lock| {
             let (worker, entry) = (self.workers.get(&lock), self.roster.get(&lock));
-            if entry.is_some_and(|entry| entry.is_forgotten) {
+            if entry.is_some_and(|entry| entry.is_forgotten) && !worker.is_some_and(is_here) {
                 return None;
             }
             let life = worker.map(|it| it.life).or(entry.map(|it| it.incarnation))?;
@@ -394,11 +394,7 @@ impl Control {
         }
         let life = entry.incarnation;
         let refuse = |phase| Answer::Conflict(Illegal { event: "forget", phase });
-        let is_here = self.workers.get(&lock).is_some_and(|worker| match worker.health {
-            Health::New | Health::Healthy | Health::Unhealthy => true,
-            Health::MustDie => false,
-        });
-        if is_here {
+        if self.workers.get(&lock).is_some_and(is_here) {
             return refuse("a worker that is here");
         }
         if entry.is_declared_dead {
@@ -524,6 +520,14 @@ impl Control {
     pub(super) fn write_limits(&mut self) {
         let limits = self.limits.clone();
         self.outbox.write(RecordKey::Limits, Some(Record::Limits(limits)));
+    }
+}
+
+/// Whether it may still be heard under this life.
+const fn is_here(worker: &Worker) -> bool {
+    match worker.health {
+        Health::New | Health::Healthy | Health::Unhealthy => true,
+        Health::MustDie => false,
     }
 }
 

@@ -166,6 +166,10 @@ fn worker(name: &str) -> String {
     format!("worker/{name}")
 }
 
+/// Why a task waits again.
+const TURNED_DOWN: &str = "its worker did not start it";
+const NEVER_CAME: &str = "it never came to its worker";
+
 fn task_told(before: &Mirror, name: String, was: Option<&Task>, task: &Task) -> Option<Told> {
     let on = |lock| json!(before.worker(lock).map(ToString::to_string));
     let is_new = was.is_none_or(|was| was.incarnation() != task.incarnation());
@@ -174,7 +178,8 @@ fn task_told(before: &Mirror, name: String, was: Option<&Task>, task: &Task) -> 
         TaskState::Pending => match was.map(Task::state) {
             Some(TaskState::Running { placed, .. }) => {
                 let told = Told::new(Kind::TaskReturned, name).of_run(placed.run);
-                Some(told.because("its worker did not start it"))
+                let is_counted = was.is_some_and(|was| was.returns() < task.returns());
+                Some(told.because(if is_counted { TURNED_DOWN } else { NEVER_CAME }))
             }
             Some(
                 TaskState::Pending | TaskState::Completed { .. } | TaskState::Resolving { .. },
@@ -261,6 +266,35 @@ fn instance_told(
         InstanceState::Running { copy, .. } => {
             let told = Told::new(Kind::InstanceRunning, name).of_run(copy.placed.run);
             Some(told.with("worker", on(copy.placed.on.lock)))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use sterna_model::{
+        Contract, DirectoryId, Epoch, Incarnation, Lock, MachineId, Revision, TaskIncarnation,
+        WallTime, record::Placed,
+    };
+
+    use super::*;
+
+    const NOW: WallTime = WallTime::EPOCH;
+
+    #[test]
+    fn a_task_that_waits_again_says_whether_its_worker_turned_it_down() {
+        let mut given = Task::new(TaskIncarnation::from_parts(NOW, [1; 10]), Epoch::new(1), NOW);
+        let directory = DirectoryId::from_parts(NOW, [1; 10]);
+        let machine = MachineId::from_bytes(*directory.as_bytes()).unwrap();
+        let on = Incarnation { lock: Lock { directory, machine }, life: 1 };
+        let placed = Placed { run: RunId::from_parts(NOW, [1; 10]), on, contract: Contract::Keep };
+        given.claim(placed, NOW).unwrap();
+        for (counts, why) in [(true, TURNED_DOWN), (false, NEVER_CAME)] {
+            let mut back = given.clone();
+            back.give_back(counts, "", NOW).unwrap();
+            let mirror = Mirror::new(Revision::new(1));
+            let told = task_told(&mirror, "a".to_owned(), Some(&given), &back).unwrap();
+            assert_eq!(told.reason.as_deref(), Some(why));
         }
     }
 }

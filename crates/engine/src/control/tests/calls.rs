@@ -8,7 +8,7 @@ use sterna_model::{
 };
 use sterna_protocol::{health::Health, limits::Limits, roster::Enrolled, scheduler};
 
-use super::play::{Play, incarnation, life, lock, name, service_spec, task, task_spec, web};
+use super::play::{Mood, Play, incarnation, life, lock, name, service_spec, task, task_spec, web};
 use crate::control::{Answer, Call, Input, Record, RecordKey};
 
 fn limits(play: &Play) -> Vec<Limits> {
@@ -47,6 +47,7 @@ fn a_worker_is_not_forgotten_while_a_batch_may_be_running_there() {
 fn rule_24_a_worker_that_was_declared_dead_and_forgotten_keeps_its_mark() {
     let mut play = Play::with(2);
     play.news(scheduler::Effect::Enroll(enrolled()));
+    play.moods.insert(1, Mood::Silent);
     play.health(1, Health::MustDie);
     assert_eq!(play.ask(Call::DeclareDead(lock(1))), Answer::Done);
     assert_eq!(play.ask(Call::Forget(lock(1))), Answer::Done);
@@ -56,6 +57,8 @@ fn rule_24_a_worker_that_was_declared_dead_and_forgotten_keeps_its_mark() {
     // It comes back after all, and to a later leader: it is shown, and must end first what it had.
     let mut play = play.change_leader();
     assert!(!is_shown(&play));
+    play.health(1, Health::New);
+    assert!(is_shown(&play), "also under the life that is on the roster");
     play.news(scheduler::Effect::Enroll(enrolled()));
     let entry = play.control.roster.get(&lock(1));
     assert!(entry.is_some_and(|entry| entry.is_declared_dead && !entry.is_forgotten));

@@ -10,7 +10,7 @@ use sterna_protocol::{
     limits::Limits,
     message::{
         Confirmation, FromLeader, HeartbeatAnswer, Held, Kill, Mandate, News, Order, Ordinal,
-        Refusal, Run, RunAnswer, Saying, Status, StatusAnswer, StreamId,
+        Refusal, Run, RunAnswer, Saying, Status, StatusAnswer, StreamId, VERSION,
     },
 };
 
@@ -125,7 +125,7 @@ impl Play {
 
     fn order(&mut self, stream: StreamId, order: Order) {
         let incarnation = incarnation(self.life);
-        let frame = FromLeader { version: 1, mandate: mandate(), incarnation, order };
+        let frame = FromLeader { version: VERSION, mandate: mandate(), incarnation, order };
         self.give(Input::Frame(stream, frame));
     }
 
@@ -421,13 +421,13 @@ fn troubles_are_told_with_what_to_do() {
     let mut play = Play::new(Vec::new(), Vec::new());
     let stream = play.join();
     play.order(stream, Order::Heartbeat(HeartbeatAnswer::Refused(Refusal::NameTaken)));
-    play.order(stream, Order::Heartbeat(HeartbeatAnswer::Refused(Refusal::WrongVersion(2))));
-    play.order(stream, Order::Heartbeat(HeartbeatAnswer::Refused(Refusal::WrongVersion(2))));
+    play.order(stream, Order::Heartbeat(HeartbeatAnswer::Refused(Refusal::WrongVersion(9))));
+    play.order(stream, Order::Heartbeat(HeartbeatAnswer::Refused(Refusal::WrongVersion(9))));
     play.give(Input::Checked(START, Err("true ended with 1".to_owned())));
     let remarks = play.remarks();
     let count = |says: &str| remarks.iter().filter(|said| said.contains(says)).count();
     assert_eq!(count("the name w1 belongs to another machine"), 1);
-    assert_eq!(count("the server speaks version 2 of the protocol, and this worker 1"), 1);
+    assert_eq!(count("the server speaks version 9 of the protocol, and this worker 2"), 1);
     assert_eq!(count("health check failed: true ended with 1"), 1);
     play.take();
     play.give(Input::Over(stream, Broken::Version(3)));
