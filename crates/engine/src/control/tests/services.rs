@@ -8,12 +8,12 @@ use sterna_model::{
     spec::ServiceSpec,
 };
 use sterna_protocol::{
-    message::{Held, News, RunRefusal},
+    message::{Held, News, RunRefusal, StatusAnswer},
     scheduler::{GoneBy, Settlement},
 };
 
-use super::play::{FAILURE, Mood, Play, RUNNING, name, service_spec, web};
-use crate::control::{Answer, Call, Input};
+use super::play::{FAILURE, Mood, Play, RUNNING, life, name, service_spec, wants, web};
+use crate::control::{Alarm, Answer, Call, Input, RecordKey, ServiceKey};
 
 fn put(spec: ServiceSpec) -> Call {
     Call::PutService(web(), spec)
@@ -310,6 +310,47 @@ fn held(index: u32) -> Held {
         contract: Contract::Replace { after: Span::from_secs(15) },
         status: Some(status),
     }
+}
+
+/// The same, of one that has crashed.
+fn crashed(index: u32) -> Held {
+    let mut held = held(index);
+    if let Some(status) = &mut held.status {
+        status.news = News::Ended(Arc::from(FAILURE));
+    }
+    held
+}
+
+#[test]
+fn a_crash_without_a_record_is_counted_where_the_index_is_wanted() {
+    let mut play = Play::with(1);
+    play.ask(put(service_spec(1)));
+    // Nobody knows of it any more.
+    play.control.leave_seat(play.run_of(0));
+    play.control.instances.remove(&web().instance(0));
+    play.running.clear();
+    let found = crashed(0);
+    let run = found.run;
+    play.found(1, found);
+    assert_eq!(play.run_of(0), run, "it is the index's, until its end is told");
+    play.end(run, FAILURE);
+    let instance = play.instance(0);
+    assert_eq!((instance.phase(), instance.crashes().count), (P::Running, 1), "it begins again");
+    assert!(play.acknowledged.contains(&(run, StatusAnswer::Recorded)));
+    assert_eq!(play.starts, [web().instance(0), web().instance(0)]);
+}
+
+#[test]
+fn a_crash_without_a_record_that_nobody_wants_leaves_nothing_and_is_told() {
+    let mut play = Play::with(1);
+    let found = crashed(0);
+    let run = found.run;
+    play.found(1, found);
+    play.end(run, FAILURE);
+    assert!(play.phases().is_empty() && play.starts.is_empty());
+    assert!(play.acknowledged.contains(&(run, StatusAnswer::Ignored)));
+    assert_eq!(play.alarms, [Alarm::Stray(life(1), run)]);
+    assert_eq!(play.control.workers()[0].runs, 0, "its seat is free");
 }
 
 #[test]
