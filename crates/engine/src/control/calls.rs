@@ -96,6 +96,7 @@ impl Control {
         let instances = spec.instances;
         let version = self.services.get(key).map(|known| known.record.version);
         let is_known = self.services.get(key).is_some_and(|known| known.record.spec == spec);
+        let begins_again = !self.begin_again_with(key, &spec).is_empty();
         let work = format!("{}/service/{}", key.namespace, key.name);
         if !is_known && let Some(wrong) = self.contract_objection(&work, spec.contract) {
             return self.answer(id, Answer::BadSpec(wrong));
@@ -144,7 +145,7 @@ impl Control {
         }
         self.ask_anew(key);
         self.converge(now, key);
-        self.answer(id, Answer::Done);
+        self.answer(id, if begins_again { Answer::BeginsAgain } else { Answer::Done });
     }
 
     /// What waits for a worker asks for what the spec says now.

@@ -8,7 +8,9 @@ use std::{collections::BTreeSet, sync::Arc};
 use sterna_model::{
     Contract, Incarnation, RunId, Span, WallTime, Work, WorkKey,
     planted::{Mistake, is_planted},
-    record::{Crash, Instance, InstancePhase, InstanceState, Placed, StopReason, TwinReason},
+    record::{
+        Crash, CrashPolicy, Instance, InstancePhase, InstanceState, Placed, StopReason, TwinReason,
+    },
     spec::DEFAULT_DOMAIN,
 };
 use sterna_protocol::{
@@ -64,6 +66,21 @@ pub(super) const fn may_overlap(contract: Contract) -> bool {
     match contract {
         Contract::Replace { .. } => true,
         Contract::Stop { .. } | Contract::Keep => false,
+    }
+}
+
+/// Whether an instance that crashed still waits, or stays given up, under this policy.
+pub(super) fn waits(
+    instance: &Instance,
+    until: Option<WallTime>,
+    policy: &CrashPolicy,
+    now: WallTime,
+) -> bool {
+    match until {
+        // One that is further away than any wait was reckoned by a clock that was wrong.
+        Some(until) => until > now && until.since(now) <= policy.longest_wait,
+        // A policy may give up later than the one before did.
+        None => policy.answer(instance.crashes().count) == Crash::GivenUp,
     }
 }
 
@@ -154,21 +171,13 @@ impl Control {
         let (Some(instance), Some((contract, policy))) = (self.instances.get_mut(key), spec) else {
             return;
         };
-        let is_given_up = policy.answer(instance.crashes().count) == Crash::GivenUp;
         match instance.state() {
             InstanceState::Unclaimed { .. } => {
                 if may_start(instance, contract) {
                     self.ask_when_rested(now, key);
                 }
             }
-            // One that is further away than any wait was reckoned by a clock that was wrong.
-            InstanceState::Crashed { until: Some(until) }
-                if *until <= now.wall || until.since(now.wall) > policy.longest_wait =>
-            {
-                return self.begin_again(now, key, service);
-            }
-            // Its policy gives up later than it did.
-            InstanceState::Crashed { until: None } if !is_given_up => {
+            InstanceState::Crashed { until } if !waits(instance, *until, &policy, now.wall) => {
                 return self.begin_again(now, key, service);
             }
             InstanceState::Crashed { until: Some(_) } if is_planted(Mistake::ForgetsRestarts) => {}
