@@ -94,7 +94,8 @@ impl Control {
 
     fn put_service(&mut self, now: Now, id: CallId, key: &ServiceKey, spec: ServiceSpec) {
         let instances = spec.instances;
-        let version = self.services.get(key).map(|known| known.record.version);
+        let known = self.services.get(key).map(|known| &known.record);
+        let before = known.map(|record| (record.version, Arc::clone(&record.spec.wants)));
         let is_known = self.services.get(key).is_some_and(|known| known.record.spec == spec);
         let begins_again = !self.begin_again_with(key, &spec).is_empty();
         let work = format!("{}/service/{}", key.namespace, key.name);
@@ -115,10 +116,13 @@ impl Control {
             }
             Some(record) => ServiceRecord { spec, ..(**record).clone() },
         };
-        let is_anew = version.is_some_and(|version| version != record.version);
+        let is_anew = before.as_ref().is_some_and(|(version, _)| *version != record.version);
         let record = Arc::new(record);
         match self.services.get_mut(key) {
             Some(known) => {
+        if let Some((_, wants)) = before {
+            self.mind_distance(key, &wants);
+        }
                 known.record = record;
                 known.since = if is_anew { now.wall } else { known.since };
             }

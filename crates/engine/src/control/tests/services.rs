@@ -401,3 +401,23 @@ fn a_stale_domain_does_not_keep_anything_from_starting_nor_from_being_asked_to_e
     play.ask(Call::DeleteService(web()));
     assert!(play.running.is_empty());
 }
+
+#[test]
+fn what_waits_for_a_service_that_keeps_it_away_is_tried_when_that_minds_no_longer() {
+    let mut play = Play::with(1);
+    // Copies of the old version stay: nothing else than the spec changes.
+    play.moods.insert(1, Mood::Ignores);
+    let db = ServiceKey { name: name("db"), ..web() };
+    let mut shy = (*wants(10)).clone();
+    shy.constraints.apart_from = [name("web")].into();
+    let shy = ServiceSpec { wants: Arc::new(shy), ..service_spec(1) };
+    play.ask(Call::PutService(db.clone(), shy.clone()));
+    play.ask(put(service_spec(1)));
+    assert_eq!(play.instance(0).phase(), P::Unclaimed);
+    play.ask(Call::PutService(db.clone(), service_spec(1)));
+    assert_eq!(play.instance(0).phase(), P::Running);
+    // And the other way round it holds from the spec on, not from the first new copy.
+    play.ask(Call::PutService(db, shy));
+    play.ask(put(service_spec(2)));
+    assert_eq!(play.instance(1).phase(), P::Unclaimed);
+}
