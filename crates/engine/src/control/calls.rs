@@ -12,8 +12,7 @@ use sterna_model::{
 use sterna_protocol::message::Kill;
 
 use super::{
-    Answer, Call, CallId, Control, Effect, Now, Record, RecordKey, ServiceKey, ServiceRecord,
-    services::Service,
+    Answer, Call, CallId, Control, Effect, Now, ServiceKey, ServiceRecord, services::Service,
 };
 
 impl Control {
@@ -61,17 +60,12 @@ impl Control {
                 self.answer(id, answer);
             }
             Call::SetDomain(name, until) => {
-                self.domains.insert(name.clone(), until);
-                self.outbox.write(RecordKey::Domain(name.clone()), Some(Record::Domain(until)));
+                self.set_domain(now, &name, until);
                 self.answer(id, Answer::Done);
-                let of_it = |service: &&ServiceKey| {
-                    let known = self.services.get(*service);
-                    known.is_some_and(|known| known.record.spec.domain == name)
-                };
-                let services: Vec<_> = self.services.keys().filter(of_it).cloned().collect();
-                for service in services {
-                    self.converge(now, &service);
-                }
+            }
+            Call::RemoveDomain(name) => {
+                let was_there = self.remove_domain(&name);
+                self.answer(id, if was_there { Answer::Done } else { Answer::NotFound });
             }
         }
     }
@@ -97,12 +91,12 @@ impl Control {
         let known = self.services.get(key).map(|known| &known.record);
         let before = known.map(|record| (record.version, Arc::clone(&record.spec.wants)));
         let is_known = self.services.get(key).is_some_and(|known| known.record.spec == spec);
-        let begins_again = !self.begin_again_with(key, &spec).is_empty();
         let work = format!("{}/service/{}", key.namespace, key.name);
         if !is_known && let Some(wrong) = self.contract_objection(&work, spec.contract) {
             return self.answer(id, Answer::BadSpec(wrong));
         }
         self.allow_for(&key.instance(0), spec.contract);
+        let begins_again = !self.begin_again_with(key, &spec).is_empty();
         let record = match self.services.get(key).map(|known| &known.record) {
             None => ServiceRecord { spec, version: 0, highest: 0, before: None, crashes: 0 },
             Some(record) if record.spec == spec => return self.answer(id, Answer::Already),
@@ -120,15 +114,15 @@ impl Control {
         let record = Arc::new(record);
         match self.services.get_mut(key) {
             Some(known) => {
-        if let Some((_, wants)) = before {
-            self.mind_distance(key, &wants);
-        }
                 known.record = record;
                 known.since = if is_anew { now.wall } else { known.since };
             }
             None => drop(self.services.insert(key.clone(), Service::new(record, now.wall))),
         }
         self.write_service(key);
+        if let Some((_, wants)) = before {
+            self.mind_distance(key, &wants);
+        }
         // Asked for by name: what is no longer wanted ends, fresh or not.
         for extra in self.indices_from(key, instances) {
             self.stop_all(&extra, StopReason::Unwanted);

@@ -11,7 +11,6 @@ use sterna_model::{
     record::{
         Crash, CrashPolicy, Instance, InstancePhase, InstanceState, Placed, StopReason, TwinReason,
     },
-    spec::DEFAULT_DOMAIN,
 };
 use sterna_protocol::{
     message::{Kill, News},
@@ -282,12 +281,6 @@ impl Control {
     fn may_destroy(&self, now: Now, service: &ServiceKey) -> bool {
         let domain = self.services.get(service).map(|service| &service.record.spec.domain);
         !self.is_recovered && domain.is_none_or(|domain| self.is_fresh(domain, now.wall))
-    }
-
-    fn is_fresh(&self, domain: &sterna_model::Name, now: WallTime) -> bool {
-        domain.as_str() == DEFAULT_DOMAIN
-            || is_planted(Mistake::DestroysStale)
-            || self.domains.get(domain).is_some_and(|until| until.is_none_or(|until| now < until))
     }
 
     /// Ends every copy of an index.

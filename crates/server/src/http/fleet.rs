@@ -9,7 +9,7 @@ use sterna_api::rest::{
     WorkerView,
 };
 use sterna_engine::control::{Call, Drain, Fate, Forecast, WorkerSeen};
-use sterna_model::{Lock, Name, Span, nearest_word};
+use sterna_model::{Lock, Name, Span, nearest_word, spec::DEFAULT_DOMAIN};
 use sterna_protocol::health::Health;
 use sterna_store::machine::wall_time;
 
@@ -214,7 +214,8 @@ pub(super) async fn domains(State(shared): State<Api>) -> Answer<Json<Page<Domai
     Ok(Json(Page { items: items.collect(), next: None }))
 }
 
-/// Says that a domain is fresh: what its services no longer want may be ended.
+/// Says that a domain is fresh: what its services no longer want may be ended. A day after its time is over
+/// it is forgotten.
 #[utoipa::path(put, path = "/v1/domains/{name}", tag = "domains", params(("name" = String, Path)),
     request_body = SetDomain,
     responses((status = 200, body = Done), (status = "4XX", body = Refused), (status = "5XX", body = Refused)))]
@@ -225,7 +226,32 @@ pub(super) async fn set_domain(
 ) -> Answer<Json<Done>> {
     let Json(SetDomain { for_s }) = asked?;
     let domain = name(&domain)?;
+    if domain.as_str() == DEFAULT_DOMAIN {
+        return Err(always_fresh());
+    }
     let until = for_s.map(|seconds| wall_time().plus(Span::from_secs(seconds)));
     let answer = shared.desk.call(Call::SetDomain(domain.clone(), until)).await?;
+    done(answer, &format!("domain {domain}"))
+}
+
+fn always_fresh() -> Refusal {
+    let message = format!("domain {DEFAULT_DOMAIN}: it is always fresh");
+    let remedy = "put the services into another domain, and name that".into();
+    Refusal(Refused { remedy, ..Refused::new(Code::BadRequest, message) })
+}
+
+/// Says that a domain is fresh no longer, and forgets it: what its services no longer want runs on, until
+/// somebody asks for its end.
+#[utoipa::path(delete, path = "/v1/domains/{name}", tag = "domains", params(("name" = String, Path)),
+    responses((status = 200, body = Done), (status = "4XX", body = Refused), (status = "5XX", body = Refused)))]
+pub(super) async fn remove_domain(
+    State(shared): State<Api>,
+    Path(domain): Path<String>,
+) -> Answer<Json<Done>> {
+    let domain = name(&domain)?;
+    if domain.as_str() == DEFAULT_DOMAIN {
+        return Err(always_fresh());
+    }
+    let answer = shared.desk.call(Call::RemoveDomain(domain.clone())).await?;
     done(answer, &format!("domain {domain}"))
 }

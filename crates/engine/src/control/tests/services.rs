@@ -43,7 +43,7 @@ fn hole_1_missing_and_extra_are_judged_by_index_and_not_by_count() {
     let mut play = Play::with(3);
     play.ask(put(service_spec(3)));
     let mut store = play.store.clone();
-    store.remove(&crate::control::RecordKey::Instance(web().instance(0)));
+    store.remove(&RecordKey::Instance(web().instance(0)));
     let spec = Arc::new(crate::control::ServiceRecord {
         spec: service_spec(2),
         version: 0,
@@ -51,7 +51,7 @@ fn hole_1_missing_and_extra_are_judged_by_index_and_not_by_count() {
         before: None,
         crashes: 0,
     });
-    let key = crate::control::RecordKey::Service(web());
+    let key = RecordKey::Service(web());
     store.insert(key, crate::control::Record::Service(spec));
     play.store = store;
     play.running.retain(|_, (_, key)| *key != web().instance(0));
@@ -389,6 +389,44 @@ fn what_a_stale_domain_does_not_want_runs_on_and_ends_when_it_is_fresh() {
     play.pass(60);
     play.found(1, held(5));
     assert_eq!(play.running.len(), 2, "it is stale again");
+}
+
+#[test]
+fn a_domain_that_is_removed_is_stale_for_every_leader_and_is_not_there_twice() {
+    let mut play = Play::with(1);
+    let spec = ServiceSpec { domain: name("apps"), ..service_spec(1) };
+    play.ask(put(spec));
+    assert_eq!(play.ask(Call::RemoveDomain(name("apps"))), Answer::NotFound);
+    play.ask(Call::SetDomain(name("apps"), None));
+    assert_eq!(play.ask(Call::RemoveDomain(name("apps"))), Answer::Done);
+    assert!(!play.store.contains_key(&RecordKey::Domain(name("apps"))));
+    play.found(1, held(5));
+    assert_eq!(play.running.len(), 2, "what it does not want runs on");
+    let mut play = play.change_leader();
+    play.pass(1);
+    assert_eq!(play.running.len(), 2);
+    assert_eq!(play.ask(Call::RemoveDomain(name("apps"))), Answer::NotFound);
+}
+
+#[test]
+fn a_domain_that_is_over_is_shown_for_a_day_and_then_forgotten() {
+    let mut play = Play::with(1);
+    let until = |play: &Play, seconds| Some(play.now.wall.plus(Span::from_secs(seconds)));
+    let (day, key) = (24 * 3_600, RecordKey::Domain(name("apps")));
+    let first = until(&play, 60);
+    play.ask(Call::SetDomain(name("apps"), first));
+    let second = until(&play, 120);
+    play.ask(Call::SetDomain(name("apps"), second));
+    play.pass(60 + day);
+    assert!(play.store.contains_key(&key), "it was fresh for longer than was said first");
+    let mut play = play.change_leader();
+    play.pass(59);
+    assert!(play.store.contains_key(&key));
+    play.pass(1);
+    assert!(!play.store.contains_key(&key));
+    play.ask(Call::SetDomain(name("apps"), None));
+    play.pass(1_000 * day);
+    assert!(play.store.contains_key(&key), "one that is fresh for always stays");
 }
 
 #[test]
