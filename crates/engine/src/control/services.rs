@@ -128,7 +128,7 @@ impl Control {
         self.roll(now, &service);
     }
 
-    fn look_at_index(&mut self, now: Now, key: &WorkKey) {
+    pub(super) fn look_at_index(&mut self, now: Now, key: &WorkKey) {
         let Some((service, index)) = index_of(key) else { return };
         let is_wanted = if is_planted(Mistake::JudgesByCount) {
             self.is_lacking(key)

@@ -38,6 +38,8 @@ use crate::{
 const TURN: usize = 256;
 /// How often the leader looks at everything, and must find nothing.
 const SWEEP_EVERY: Duration = Duration::from_secs(30);
+/// How long after a part of one it goes on with the next part: everybody else has a turn between.
+const SLICE_EVERY: Duration = Duration::from_millis(10);
 
 /// How a reign ended.
 #[derive(Debug)]
@@ -148,7 +150,6 @@ impl Reigning<'_> {
     ) -> Ended {
         let (mut posts, mut news) = (Vec::with_capacity(TURN), Vec::with_capacity(TURN));
         let mut sweep = tokio::time::interval(SWEEP_EVERY);
-        sweep.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
             self.send_commit();
             if let Some(ended) = self.ended.take() {
@@ -177,7 +178,10 @@ impl Reigning<'_> {
                     }
                     posts.drain(..).for_each(|post| self.take(post));
                 }
-                _ = sweep.tick() => self.sweep(),
+                _ = sweep.tick() => {
+                    let is_over = self.sweep();
+                    sweep.reset_after(if is_over { SWEEP_EVERY } else { SLICE_EVERY });
+                }
                 // A millisecond more, so that it is over and not just before.
                 () = sleep(due + Duration::from_millis(1)) => self.step(Input::Tick),
             }
@@ -318,9 +322,10 @@ impl Reigning<'_> {
         self.replies.push(reply);
     }
 
-    fn sweep(&mut self) {
+    /// Looks at the next part of everything; gives whether that was the last.
+    fn sweep(&mut self) -> bool {
         let mut effects = std::mem::take(&mut self.effects);
-        self.leader.sweep(now(), &mut effects);
+        let is_over = self.leader.sweep(now(), &mut effects);
         for effect in effects.drain(..) {
             self.perform(effect);
         }
@@ -335,6 +340,7 @@ impl Reigning<'_> {
         let parcel = self.leader.commit();
         if parcel.is_none() && self.told.is_empty() {
             return;
+        is_over
         }
         let (parcel, writes) = parcel.map_or((None, Vec::new()), |(id, all)| (Some(id), all));
         let mut told = std::mem::take(&mut self.told);
