@@ -36,7 +36,7 @@ use crate::{
 
 /// So much is taken from a queue before anything else has its turn.
 const TURN: usize = 256;
-/// How often the leader looks at everything, and must find nothing.
+/// How long after a look at everything, which must find nothing, the leader begins the next one.
 const SWEEP_EVERY: Duration = Duration::from_secs(30);
 /// How long after a part of one it goes on with the next part: everybody else has a turn between.
 const SLICE_EVERY: Duration = Duration::from_millis(10);
@@ -151,11 +151,16 @@ impl Reigning<'_> {
         let (mut posts, mut news) = (Vec::with_capacity(TURN), Vec::with_capacity(TURN));
         let mut sweep = tokio::time::interval(SWEEP_EVERY);
         loop {
+            // Not left to the timer below: it begins anew each time, and where something else comes every
+            // moment its turn would never come.
+            if self.due().is_zero() {
+                self.step(Input::Tick);
+            }
             self.send_commit();
             if let Some(ended) = self.ended.take() {
                 return ended;
             }
-            let due = self.leader.deadline(now()).since(boot_time()).as_duration();
+            let due = self.due();
             tokio::select! {
                 biased;
                 _ = stop.recv() => return Ended::Told,
@@ -186,6 +191,11 @@ impl Reigning<'_> {
                 () = sleep(due + Duration::from_millis(1)) => self.step(Input::Tick),
             }
         }
+    }
+
+    /// How long nothing is to be done, if nothing happens.
+    fn due(&self) -> Duration {
+        self.leader.deadline(now()).since(boot_time()).as_duration()
     }
 
     /// The lease was renewed, or lost.
@@ -330,6 +340,7 @@ impl Reigning<'_> {
             self.perform(effect);
         }
         self.effects = effects;
+        is_over
     }
 
     /// Sends the next commit, if there is something to write and nothing is on its way.
@@ -340,7 +351,6 @@ impl Reigning<'_> {
         let parcel = self.leader.commit();
         if parcel.is_none() && self.told.is_empty() {
             return;
-        is_over
         }
         let (parcel, writes) = parcel.map_or((None, Vec::new()), |(id, all)| (Some(id), all));
         let mut told = std::mem::take(&mut self.told);
