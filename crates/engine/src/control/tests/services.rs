@@ -367,6 +367,22 @@ fn what_runs_without_a_record_is_recorded_and_ended_only_when_that_is_safe() {
 }
 
 #[test]
+fn rule_25_what_is_starting_without_a_record_is_not_ended_after_a_restore() {
+    let mut starting = held(0);
+    if let Some(status) = &mut starting.status {
+        status.news = News::Progress(Arc::from(&br#"{"state":"created"}"#[..]));
+    }
+    let mut play = Play::begin(Default::default(), WallTime::EPOCH, 2, true);
+    play.join(1);
+    play.found(1, starting.clone());
+    assert_eq!((play.running.len(), play.phases()), (1, running(1)));
+    // Where nothing was lost, nobody wants it.
+    let mut play = Play::with(1);
+    play.found(1, starting);
+    assert!(play.running.is_empty() && play.phases().is_empty());
+}
+
+#[test]
 fn what_runs_without_a_record_belongs_to_the_service_that_is_made_anew() {
     let mut play = Play::begin(Default::default(), WallTime::EPOCH, 2, true);
     play.join(1);
