@@ -129,13 +129,14 @@ impl Leader {
     }
 
     /// Looks at the next part of everything as if nothing were known to have changed; see
-    /// [`Control::sweep_slice`]. What is found is told as an alarm, and mended.
-    pub fn sweep(&mut self, now: Now, effects: &mut Vec<Effect>) {
-        const SLICE: usize = 20_000;
+    /// [`Control::sweep_slice`]. What is found is told as an alarm, and mended. Gives whether that was
+    /// the end.
+    pub fn sweep(&mut self, now: Now, effects: &mut Vec<Effect>) -> bool {
         self.step(now, Input::Tick, effects);
         let mut found = Vec::new();
-        self.control.sweep_slice(now, SLICE, &mut found);
+        let is_over = self.control.sweep_slice(now, Control::SLICE, &mut found);
         self.step(now, Input::Tick, effects);
+        is_over
     }
 
     /// Takes one input at `now` and adds to `effects` what the driver must do, in order.

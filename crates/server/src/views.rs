@@ -195,6 +195,7 @@ pub(crate) fn change(change: &Change) -> ChangeView {
         Change::Start { .. } => "start",
         Change::Stop { .. } => "stop",
         Change::Restart { .. } => "restart",
+        Change::BeginAgain { .. } => "begin-again",
     };
     ChangeView { kind: kind.to_owned(), text: change.to_string() }
 }

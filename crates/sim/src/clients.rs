@@ -277,5 +277,6 @@ const fn word(call: &Call) -> &'static str {
         Call::DeclareDead(_) => "asked-declare-dead",
         Call::SetLimits(_) => "asked-set-limits",
         Call::SetDomain(..) => "asked-set-domain",
+        Call::RemoveDomain(_) => "asked-remove-domain",
     }
 }

@@ -68,6 +68,10 @@ pub(crate) fn run(args: Args, verb: Verb) -> anyhow::Result<()> {
             (verb, target) => return Err(usage(not_for(verb, target))),
         };
         let done: Done = client.call(method, &path, None::<&()>).await.map_err(failed)?;
+        if verb == Verb::Kill && !done.changed && !args.json {
+            out::answer(&format!("{target} has no run to kill; `sterna why {target}` says more"))?;
+            return Ok(());
+        }
         tell(args.json, &done, &target.to_string(), did)
     })
 }
@@ -86,9 +90,20 @@ fn tell(is_json: bool, done: &Done, what: &str, did: &str) -> anyhow::Result<()>
     if is_json {
         out::answer(&pretty(done)?)?;
     } else {
-        out::answer(&format!("{what} {}", if done.changed { did } else { "was so already" }))?;
+        out::answer(&format!("{what} {}", became(done, did)))?;
     }
     Ok(())
+}
+
+/// What came of it, in words.
+const fn became<'a>(done: &Done, did: &'a str) -> &'a str {
+    if done.begins_again {
+        "had crashed, and begins again at once"
+    } else if done.changed {
+        did
+    } else {
+        "was so already"
+    }
 }
 
 /// A worker.
@@ -257,6 +272,13 @@ mod tests {
             text: "runs on".into(),
         };
         forecast(&ForecastView { worker: "worker-1".into(), runs: vec![run; count] })
+    }
+
+    #[test]
+    fn what_had_crashed_is_not_said_to_end() {
+        let said = |changed, begins_again| became(&Done { changed, begins_again }, "ends");
+        assert_eq!([said(true, false), said(false, false)], ["ends", "was so already"]);
+        assert_eq!(said(true, true), "had crashed, and begins again at once");
     }
 
     #[test]

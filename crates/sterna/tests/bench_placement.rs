@@ -44,6 +44,16 @@ fn the_table_names_every_figure() {
 }
 
 #[test]
+fn a_figure_over_its_limit_fails_the_check_and_is_named() {
+    let growth = ["--limit", "us_10000_over_1000=0.01", "--limit", "empty_s=1000"];
+    let output = bench(&[&["--rounds", "1", "--check"][..], &growth].concat());
+    assert_eq!(output.status.code(), Some(1));
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("us_10000_over_1000 is") && !said.contains("empty_s"), "{said}");
+    assert!(!output.stdout.is_empty(), "the figures are told all the same");
+}
+
+#[test]
 fn wrong_usage_has_its_own_exit_code() {
     let output = bench(&["--rounds", "0"]);
     assert_eq!(output.status.code(), Some(64));

@@ -42,7 +42,7 @@ pub struct PlannedService {
 /// One change.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ChangeView {
-    /// `create`, `delete`, `in-place`, `start`, `stop` or `restart`.
+    /// `create`, `delete`, `in-place`, `start`, `stop`, `begin-again` or `restart`.
     pub kind: String,
     /// The same in words.
     pub text: String,

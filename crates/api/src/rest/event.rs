@@ -36,6 +36,7 @@ pub enum EventKind {
     WorkerDeclaredDead,
     RosterDeclaredComplete,
     DomainSet,
+    DomainRemoved,
     LimitsChanged,
     LeaderChanged,
     Alarm,
@@ -43,7 +44,7 @@ pub enum EventKind {
 
 impl EventKind {
     /// All of them.
-    pub const ALL: [Self; 28] = [
+    pub const ALL: [Self; 29] = [
         Self::TaskCreated,
         Self::TaskRunning,
         Self::TaskReturned,
@@ -69,6 +70,7 @@ impl EventKind {
         Self::WorkerDeclaredDead,
         Self::RosterDeclaredComplete,
         Self::DomainSet,
+        Self::DomainRemoved,
         Self::LimitsChanged,
         Self::LeaderChanged,
         Self::Alarm,
@@ -102,6 +104,7 @@ impl EventKind {
             Self::WorkerDeclaredDead => "worker-declared-dead",
             Self::RosterDeclaredComplete => "roster-declared-complete",
             Self::DomainSet => "domain-set",
+            Self::DomainRemoved => "domain-removed",
             Self::LimitsChanged => "limits-changed",
             Self::LeaderChanged => "leader-changed",
             Self::Alarm => "alarm",

@@ -51,4 +51,8 @@ pub struct Page<T> {
 pub struct Done {
     /// Whether anything was to be done.
     pub changed: bool,
+    /// Whether what was done is that something begins again that had crashed and waited, or was given
+    /// up.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub begins_again: bool,
 }

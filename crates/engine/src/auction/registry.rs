@@ -191,19 +191,29 @@ impl Registry {
 
     /// Whether a worker that takes work would hold this if it did not have that occupant. Nothing is
     /// changed.
-    pub fn would_hold(&mut self, id: BidderId, without: Occupant<'_>, ask: &Ask) -> bool {
-        if self.vacate(id, without).is_err() {
-            return false;
+    pub fn would_hold(&self, id: BidderId, without: Occupant<'_>, ask: &Ask) -> bool {
+        let Some(mut bidder) = self.bidder(id.get()).cloned() else { return false };
+        let service = match &without.key.work {
+            Work::Instance { service, .. } => self.find_service(&without.key.namespace, service),
+            Work::Task(_) | Work::Node { .. } => None,
+        };
+        if let Some(service) = service {
+            bidder.set_count(service, bidder.count(service).saturating_sub(1));
         }
         let Constraints { stack, tags, .. } = &ask.wants.constraints;
-        let would = self.bidder(id.get()).is_some_and(|bidder| {
-            bidder.standing == Standing::Taking
-                && self.offers(bidder, stack, tags)
-                && ask.wants.demand.amounts().fits(bidder.pool().free())
-        });
-        let would = would && self.admits(id.get(), ask);
-        drop(self.occupy(id, without));
-        would
+        bidder.give_back(without.wants.demand.amounts()).is_ok()
+            && bidder.standing == Standing::Taking
+            && self.offers(&bidder, stack, tags)
+            && ask.wants.demand.amounts().fits(bidder.pool().free())
+            && self.is_admitted(&bidder, ask)
+    }
+
+    /// Whom a service avoids is another matter from now on, wherever its instances are: its spec says
+    /// so, whatever those that run were started with.
+    pub fn set_word(&mut self, key: &WorkKey, constraints: &Constraints) {
+        let service = self.service_of_key(key, constraints);
+        self.maybe_idle.extend(service);
+        self.drop_idle();
     }
 
     /// Whether nobody bids.
@@ -271,7 +281,10 @@ impl Registry {
 
     /// Whether a worker's zone and those who are on it admit the work.
     pub(super) fn admits(&self, id: u32, ask: &Ask) -> bool {
-        let Some(bidder) = self.bidder(id) else { return false };
+        self.bidder(id).is_some_and(|bidder| self.is_admitted(bidder, ask))
+    }
+
+    fn is_admitted(&self, bidder: &Bidder, ask: &Ask) -> bool {
         let zone = self.classes[bidder.class].key.zone;
         let Constraints { apart_from, zones, .. } = &ask.wants.constraints;
         let service = match &ask.key.work {

@@ -46,13 +46,13 @@ pub struct Waiting {
 
 /// Something happened after which work that waits may be placed.
 #[derive(Clone, Copy, Debug)]
-pub enum Change<'a> {
+pub enum Change {
     /// A worker joined, offers something else or is gone; or something is gone from it.
     Worker(BidderId),
     /// A container has started, or one that was starting is gone.
     Started,
-    /// A service has another spec, or one that had to be apart from it has.
-    Service(&'a Namespace, &'a Name),
+    /// Some were called again ([`Waiting::recall`]).
+    Recalled,
 }
 
 /// What an ask waits for.
@@ -183,20 +183,23 @@ impl Waiting {
         Some(ask)
     }
 
+    /// A service no longer has to be apart from this one: whoever of this one waits is tried again, each
+    /// once.
+    pub fn recall(&mut self, namespace: &Namespace, name: &Name) {
+        let keys = service_keys(&self.parked, namespace, name).cloned();
+        self.due.extend(keys);
+    }
+
     /// Takes out what the change could help, in the order of work, and adds it to `woken`; at most
     /// [`Waiting::WOKEN_MAX`] asks, and of a worker no more than it has room for. Says how many.
     ///
     /// The caller holds an auction for them, parks anew what is left, and calls again with the same
     /// change until nothing is woken: what was woken for one worker may have gone to another.
-    pub fn wake(&mut self, registry: &Registry, change: Change<'_>, woken: &mut Vec<Ask>) -> usize {
+    pub fn wake(&mut self, registry: &Registry, change: Change, woken: &mut Vec<Ask>) -> usize {
         let before = woken.len();
         if self.zones_seen != registry.zones_changed() {
             self.zones_seen = registry.zones_changed();
             self.due.extend(self.pinned.iter().cloned());
-        }
-        if let Change::Service(namespace, name) = change {
-            let keys = service_keys(&self.parked, namespace, name).cloned();
-            self.due.extend(keys.collect::<Vec<_>>());
         }
         while woken.len() < before + Self::WOKEN_MAX
             && let Some(key) = self.due.pop_first()
@@ -207,7 +210,7 @@ impl Waiting {
         match change {
             Change::Worker(id) => self.wake_for(registry, id, left, woken),
             Change::Started => self.wake_limited(registry, left, woken),
-            Change::Service(..) => {}
+            Change::Recalled => {}
         }
         woken.len() - before
     }

@@ -12,8 +12,7 @@ use sterna_model::{
 use sterna_protocol::message::Kill;
 
 use super::{
-    Answer, Call, CallId, Control, Effect, Now, Record, RecordKey, ServiceKey, ServiceRecord,
-    services::Service,
+    Answer, Call, CallId, Control, Effect, Now, ServiceKey, ServiceRecord, services::Service,
 };
 
 impl Control {
@@ -61,17 +60,12 @@ impl Control {
                 self.answer(id, answer);
             }
             Call::SetDomain(name, until) => {
-                self.domains.insert(name.clone(), until);
-                self.outbox.write(RecordKey::Domain(name.clone()), Some(Record::Domain(until)));
+                self.set_domain(now, &name, until);
                 self.answer(id, Answer::Done);
-                let of_it = |service: &&ServiceKey| {
-                    let known = self.services.get(*service);
-                    known.is_some_and(|known| known.record.spec.domain == name)
-                };
-                let services: Vec<_> = self.services.keys().filter(of_it).cloned().collect();
-                for service in services {
-                    self.converge(now, &service);
-                }
+            }
+            Call::RemoveDomain(name) => {
+                let was_there = self.remove_domain(&name);
+                self.answer(id, if was_there { Answer::Done } else { Answer::NotFound });
             }
         }
     }
@@ -94,13 +88,15 @@ impl Control {
 
     fn put_service(&mut self, now: Now, id: CallId, key: &ServiceKey, spec: ServiceSpec) {
         let instances = spec.instances;
-        let version = self.services.get(key).map(|known| known.record.version);
+        let known = self.services.get(key).map(|known| &known.record);
+        let before = known.map(|record| (record.version, Arc::clone(&record.spec.wants)));
         let is_known = self.services.get(key).is_some_and(|known| known.record.spec == spec);
         let work = format!("{}/service/{}", key.namespace, key.name);
         if !is_known && let Some(wrong) = self.contract_objection(&work, spec.contract) {
             return self.answer(id, Answer::BadSpec(wrong));
         }
         self.allow_for(&key.instance(0), spec.contract);
+        let begins_again = !self.begin_again_with(key, &spec).is_empty();
         let record = match self.services.get(key).map(|known| &known.record) {
             None => ServiceRecord { spec, version: 0, highest: 0, before: None, crashes: 0 },
             Some(record) if record.spec == spec => return self.answer(id, Answer::Already),
@@ -114,7 +110,7 @@ impl Control {
             }
             Some(record) => ServiceRecord { spec, ..(**record).clone() },
         };
-        let is_anew = version.is_some_and(|version| version != record.version);
+        let is_anew = before.as_ref().is_some_and(|(version, _)| *version != record.version);
         let record = Arc::new(record);
         match self.services.get_mut(key) {
             Some(known) => {
@@ -124,6 +120,9 @@ impl Control {
             None => drop(self.services.insert(key.clone(), Service::new(record, now.wall))),
         }
         self.write_service(key);
+        if let Some((_, wants)) = before {
+            self.mind_distance(key, &wants);
+        }
         // Asked for by name: what is no longer wanted ends, fresh or not.
         for extra in self.indices_from(key, instances) {
             self.stop_all(&extra, StopReason::Unwanted);
@@ -144,7 +143,7 @@ impl Control {
         }
         self.ask_anew(key);
         self.converge(now, key);
-        self.answer(id, Answer::Done);
+        self.answer(id, if begins_again { Answer::BeginsAgain } else { Answer::Done });
     }
 
     /// What waits for a worker asks for what the spec says now.

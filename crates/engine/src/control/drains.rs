@@ -101,7 +101,7 @@ impl Control {
                 if instance.stop(run, StopReason::Drain) {
                     self.write_instance(&key);
                 }
-            } else {
+            } else if self.is_run_of_task(&key, run) {
                 self.end_task_early(now, &key, TaskEnd::Drained);
             }
             // It was asked before, or had until now.

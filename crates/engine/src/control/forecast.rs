@@ -115,7 +115,8 @@ impl Control {
     fn before_auction(&self, key: &WorkKey, run: RunId) -> Before {
         let Some(instance) = self.instances.get(key) else {
             let is_over = self.tasks.get(key).is_none_or(|(task, _)| task.end().is_some());
-            return Before::Decided(if is_over { Fate::Ending } else { Fate::RunsOn });
+            let is_ending = is_over || !self.is_run_of_task(key, run);
+            return Before::Decided(if is_ending { Fate::Ending } else { Fate::RunsOn });
         };
         let Some(copy) = instance.copies().find(|copy| copy.placed.run == run) else {
             return Before::Decided(Fate::Ending);

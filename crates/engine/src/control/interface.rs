@@ -172,6 +172,8 @@ pub enum Call {
     SetLimits(Limits),
     /// Until when a domain is fresh; `None` for always.
     SetDomain(Name, Option<WallTime>),
+    /// A domain is fresh no longer, and is forgotten.
+    RemoveDomain(Name),
 }
 
 /// What a client is told. What was done stands in the store.

@@ -13,6 +13,7 @@
 //! | `services` | which indices are to run; crashes; copies |
 //! | `updates` | how a new version of a service comes about, or is taken back |
 //! | `workers` | who is there, and what is on each |
+//! | `domains` | whether what no spec wants may be ended unasked |
 //! | `drains` | what moves from a machine that is drained, and how that ends |
 //! | `runs` | what became of a run; both tables of [`tables`](crate::tables) are applied here |
 //! | `plan` | what another spec would change |
@@ -35,6 +36,7 @@
 //! It does not know links, nor the store's engine, nor what a command is made of.
 
 mod calls;
+mod domains;
 mod drains;
 mod forecast;
 mod instances;
@@ -173,6 +175,8 @@ enum Timer {
     Callback(WorkKey),
     /// The end of a drain.
     Drain(Lock),
+    /// A domain that is over is forgotten.
+    Domain(Name),
 }
 
 impl Control {
@@ -283,6 +287,9 @@ impl Control {
         }
         for (lock, drain) in self.drains.clone() {
             self.timers.insert((drain.deadline, Timer::Drain(lock)));
+        }
+        for (name, until) in self.domains.clone() {
+            self.mind_domain(&name, until);
         }
         let services: Vec<_> = self.services.keys().cloned().collect();
         for service in &services {
@@ -440,7 +447,7 @@ impl Control {
                 Timer::Restart(_) | Timer::Settled(_) | Timer::Callback(_) => {
                     Some((earlier(*at), timer.clone()))
                 }
-                Timer::Task(_) | Timer::Drain(_) => None,
+                Timer::Task(_) | Timer::Drain(_) | Timer::Domain(_) => None,
             })
             .collect();
         self.timers.extend(moved);
@@ -477,6 +484,7 @@ impl Control {
                 Timer::Task(key) => self.task_is_due(now, &key),
                 Timer::Callback(key) => self.call_back_again(now, &key),
                 Timer::Drain(lock) => self.end_drain(now, lock),
+                Timer::Domain(name) => self.domain_is_due(now, &name),
             }
         }
     }

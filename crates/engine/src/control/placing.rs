@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use sterna_model::{
-    Contract, WorkKey,
+    Contract, Wants, WorkKey,
     planted::{Mistake, is_planted},
     record::{Placed, TaskEnd, TaskPhase},
     spec::WhenFull,
@@ -14,7 +14,7 @@ use sterna_protocol::{
     scheduler,
 };
 
-use super::{Control, Effect, Now, interface::Sending, services};
+use super::{Control, Effect, Now, ServiceKey, interface::Sending, services};
 use crate::auction::{Ask, BidderId, Change, Reason};
 
 /// Something after which work that waits may be placed.
@@ -24,6 +24,8 @@ pub(super) enum Helped {
     Worker(BidderId),
     /// Something has started.
     Started,
+    /// A service no longer has to be apart from others.
+    Recalled,
 }
 
 impl Control {
@@ -56,6 +58,22 @@ impl Control {
         self.kept_back.remove(key);
     }
 
+    /// A service has another spec: it avoids others than before, and those that it no longer keeps away
+    /// are tried again.
+    pub(super) fn mind_distance(&mut self, service: &ServiceKey, before: &Wants) {
+        let Some(known) = self.services.get(service) else { return };
+        let constraints = &known.record.spec.wants.constraints;
+        let (before, after) = (&before.constraints.apart_from, &constraints.apart_from);
+        if before == after {
+            return;
+        }
+        self.registry.set_word(&service.instance(0), constraints);
+        for other in before.difference(after) {
+            self.waiting.recall(&service.namespace, other);
+        }
+        self.helped.push(Helped::Recalled);
+    }
+
     /// Gives out what is asked for, and looks again at what waits where something has helped.
     pub(super) fn place(&mut self, now: Now) {
         if !self.doors.unclaimed {
@@ -73,6 +91,7 @@ impl Control {
             let change = match helped {
                 Helped::Worker(bidder) => Change::Worker(bidder),
                 Helped::Started => Change::Started,
+                Helped::Recalled => Change::Recalled,
             };
             if self.waiting.wake(&self.registry, change, &mut woken) == 0 {
                 self.helped.pop();

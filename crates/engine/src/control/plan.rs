@@ -2,7 +2,11 @@
 
 use std::fmt;
 
-use sterna_model::{record::InstancePhase, spec::ServiceSpec};
+use sterna_model::{
+    WorkKey,
+    record::{InstancePhase, InstanceState},
+    spec::ServiceSpec,
+};
 
 use super::{Control, ServiceKey};
 
@@ -54,6 +58,11 @@ pub enum Change {
         /// How many at a time.
         at_a_time: u32,
     },
+    /// Instances that crashed and wait, or were given up, begin again.
+    BeginAgain {
+        /// Which.
+        indices: Vec<u32>,
+    },
 }
 
 impl fmt::Display for Change {
@@ -76,6 +85,12 @@ impl fmt::Display for Change {
             Self::Restart { fields, indices, at_a_time } => {
                 let (count, why) = (indices.len(), fields.join(", "));
                 write!(f, "restarts {}, {at_a_time} at a time, for {why}", counted(count))
+            }
+            Self::BeginAgain { indices } if indices.len() == 1 => {
+                f.write_str("1 instance that had crashed begins again")
+            }
+            Self::BeginAgain { indices } => {
+                write!(f, "{} instances that had crashed begin again", indices.len())
             }
         }
     }
@@ -118,6 +133,10 @@ impl Control {
         if next.instances < now.instances {
             changes.push(Change::Stop { ends: self.alive(service, next.instances) });
         }
+        let indices = self.begin_again_with(service, next);
+        if !indices.is_empty() {
+            changes.push(Change::BeginAgain { indices });
+        }
         if now.needs_restart(next) {
             let fields = named(&[
                 (now.work != next.work, "work"),
@@ -133,6 +152,20 @@ impl Control {
             changes.push(Change::Start { from: now.instances, to: next.instances });
         }
         changes
+    }
+
+    /// The indices that crashed and wait, or were given up, and would do so no longer under this spec.
+    pub(super) fn begin_again_with(&self, service: &ServiceKey, next: &ServiceSpec) -> Vec<u32> {
+        let Some(known) = self.services.get(service) else { return Vec::new() };
+        let is_anew = known.record.spec.needs_restart(next);
+        let begins = |key: &WorkKey| {
+            let instance = self.instances.get(key)?;
+            let InstanceState::Crashed { until } = instance.state() else { return None };
+            let (_, index) = super::services::index_of(key)?;
+            let waits = super::services::waits(instance, *until, &next.crash, self.seen.wall);
+            (index < next.instances && (is_anew || !waits)).then_some(index)
+        };
+        self.indices_from(service, 0).iter().filter_map(begins).collect()
     }
 
     /// The indices from this one on that have a copy.

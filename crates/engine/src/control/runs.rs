@@ -181,6 +181,14 @@ impl Control {
         match tables::instance::reconcile(container, record) {
             Action::Leave | Action::Vacate => {}
             Action::Claim | Action::Run => self.adopt_instance(now, key, placed),
+            // Its record may be one that the restored store has lost (safety rule 25).
+            Action::End
+                if self.is_recovered
+                    && (container, record)
+                        == (Container::Starting, tables::instance::Record::Missing) =>
+            {
+                self.adopt_instance(now, key, placed);
+            }
             // Its end comes as a status, finds it running, and is counted as its crash.
             Action::Crash if self.is_wanted(key) => self.adopt_instance(now, key, placed),
             // Of what nobody wants no crash is counted.

@@ -8,8 +8,9 @@ use std::{collections::BTreeSet, sync::Arc};
 use sterna_model::{
     Contract, Incarnation, RunId, Span, WallTime, Work, WorkKey,
     planted::{Mistake, is_planted},
-    record::{Crash, Instance, InstancePhase, InstanceState, Placed, StopReason, TwinReason},
-    spec::DEFAULT_DOMAIN,
+    record::{
+        Crash, CrashPolicy, Instance, InstancePhase, InstanceState, Placed, StopReason, TwinReason,
+    },
 };
 use sterna_protocol::{
     message::{Kill, News},
@@ -67,6 +68,21 @@ pub(super) const fn may_overlap(contract: Contract) -> bool {
     }
 }
 
+/// Whether an instance that crashed still waits, or stays given up, under this policy.
+pub(super) fn waits(
+    instance: &Instance,
+    until: Option<WallTime>,
+    policy: &CrashPolicy,
+    now: WallTime,
+) -> bool {
+    match until {
+        // One that is further away than any wait was reckoned by a clock that was wrong.
+        Some(until) => until > now && until.since(now) <= policy.longest_wait,
+        // A policy may give up later than the one before did.
+        None => policy.answer(instance.crashes().count) == Crash::GivenUp,
+    }
+}
+
 /// Whether another copy may start beside what the record still holds.
 pub(super) fn may_start(instance: &Instance, contract: Contract) -> bool {
     if is_planted(Mistake::StartsAThird) {
@@ -112,7 +128,7 @@ impl Control {
         self.roll(now, &service);
     }
 
-    fn look_at_index(&mut self, now: Now, key: &WorkKey) {
+    pub(super) fn look_at_index(&mut self, now: Now, key: &WorkKey) {
         let Some((service, index)) = index_of(key) else { return };
         let is_wanted = if is_planted(Mistake::JudgesByCount) {
             self.is_lacking(key)
@@ -154,21 +170,13 @@ impl Control {
         let (Some(instance), Some((contract, policy))) = (self.instances.get_mut(key), spec) else {
             return;
         };
-        let is_given_up = policy.answer(instance.crashes().count) == Crash::GivenUp;
         match instance.state() {
             InstanceState::Unclaimed { .. } => {
                 if may_start(instance, contract) {
                     self.ask_when_rested(now, key);
                 }
             }
-            // One that is further away than any wait was reckoned by a clock that was wrong.
-            InstanceState::Crashed { until: Some(until) }
-                if *until <= now.wall || until.since(now.wall) > policy.longest_wait =>
-            {
-                return self.begin_again(now, key, service);
-            }
-            // Its policy gives up later than it did.
-            InstanceState::Crashed { until: None } if !is_given_up => {
+            InstanceState::Crashed { until } if !waits(instance, *until, &policy, now.wall) => {
                 return self.begin_again(now, key, service);
             }
             InstanceState::Crashed { until: Some(_) } if is_planted(Mistake::ForgetsRestarts) => {}
@@ -273,12 +281,6 @@ impl Control {
     fn may_destroy(&self, now: Now, service: &ServiceKey) -> bool {
         let domain = self.services.get(service).map(|service| &service.record.spec.domain);
         !self.is_recovered && domain.is_none_or(|domain| self.is_fresh(domain, now.wall))
-    }
-
-    fn is_fresh(&self, domain: &sterna_model::Name, now: WallTime) -> bool {
-        domain.as_str() == DEFAULT_DOMAIN
-            || is_planted(Mistake::DestroysStale)
-            || self.domains.get(domain).is_some_and(|until| until.is_none_or(|until| now < until))
     }
 
     /// Ends every copy of an index.

@@ -6,15 +6,15 @@
 
 use std::ops::Bound;
 
-use sterna_model::{RunId, WallTime, WorkKey, record::TaskState};
+use sterna_model::{Lock, Name, RunId, Work, WorkKey, record::TaskState};
 
-use super::{Alarm, Control, Effect, Now, ServiceKey, Timer, tasks};
+use super::{Alarm, Control, Effect, Now, Timer, services, tasks};
 
 /// How far a sweep is; what was looked at last.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Cursor {
     /// Indices that are wanted.
-    Wanted(Option<(ServiceKey, u32)>),
+    Wanted(Option<WorkKey>),
     /// Instances that there are.
     Instances(Option<WorkKey>),
     /// Tasks.
@@ -22,7 +22,9 @@ pub(super) enum Cursor {
     /// Names of tasks that were deleted.
     Tombstones(Option<WorkKey>),
     /// Machines that are drained.
-    Drains,
+    Drains(Option<Lock>),
+    /// Domains.
+    Domains(Option<Name>),
 }
 
 impl Cursor {
@@ -51,7 +53,27 @@ impl Undone {
     }
 }
 
+/// The next so many, and the last of them if there may be more.
+fn slice<T: Clone>(rest: impl Iterator<Item = T>, count: usize) -> (Vec<T>, Option<T>) {
+    let slice: Vec<T> = rest.take(count).collect();
+    let last = slice.last().filter(|_| slice.len() == count).cloned();
+    (slice, last)
+}
+
+/// From the one after this on; from the first if nothing was looked at.
+fn after<T>(last: Option<&T>) -> (Bound<&T>, Bound<&T>) {
+    (last.map_or(Bound::Unbounded, Bound::Excluded), Bound::Unbounded)
+}
+
+/// Where to go on: after the last of a slice, or with what comes next.
+fn on<T>(last: Option<T>, same: impl FnOnce(Option<T>) -> Cursor, next: Cursor) -> Cursor {
+    if last.is_some() { same(last) } else { next }
+}
+
 impl Control {
+    /// How many things a leader looks at in one step of a sweep: a few milliseconds.
+    pub const SLICE: usize = 2_000;
+
     /// Looks at everything, and gives what something was to be done about. Between events that is
     /// nothing: what is found is a mistake of ours.
     pub fn sweep(&mut self, now: Now) -> Vec<String> {
@@ -75,14 +97,12 @@ impl Control {
         let cursor = std::mem::replace(&mut self.swept, Cursor::START);
         let known = found.len();
         let next = match cursor {
-            Cursor::Wanted(after) => self.sweep_wanted(now, after, count, found),
-            Cursor::Instances(after) => self.sweep_instances(now, after, count, found),
-            Cursor::Tasks(after) => self.sweep_tasks(now, after, count, found),
-            Cursor::Tombstones(after) => self.sweep_tombstones(after, count, found),
-            Cursor::Drains => {
-                self.sweep_drains(now, found);
-                None
-            }
+            Cursor::Wanted(last) => Some(self.sweep_wanted(now, last.as_ref(), count, found)),
+            Cursor::Instances(last) => Some(self.sweep_instances(now, last.as_ref(), count, found)),
+            Cursor::Tasks(last) => Some(self.sweep_tasks(now, last.as_ref(), count, found)),
+            Cursor::Tombstones(last) => Some(self.sweep_tombstones(last.as_ref(), count, found)),
+            Cursor::Drains(last) => Some(self.sweep_drains(now, last.as_ref(), count, found)),
+            Cursor::Domains(last) => self.sweep_domains(last.as_ref(), count, found),
         };
         for what in found.iter().skip(known).cloned().collect::<Vec<_>>() {
             self.tell(Effect::Alarm(Alarm::Swept(what)));
@@ -102,75 +122,82 @@ impl Control {
         Undone { asks: self.asks.len(), writes: self.outbox.len(), timers: self.timers.len() }
     }
 
+    /// Those that a spec wants.
     fn sweep_wanted(
         &mut self,
         now: Now,
-        after: Option<(ServiceKey, u32)>,
+        last: Option<&WorkKey>,
         count: usize,
         found: &mut Vec<String>,
-    ) -> Option<Cursor> {
-        let from = after.as_ref().map_or(Bound::Unbounded, |(key, _)| Bound::Included(key));
+    ) -> Cursor {
+        let last = last.and_then(services::index_of);
+        let from = last.as_ref().map_or(Bound::Unbounded, |(key, _)| Bound::Included(key));
         let known = self.services.range((from, Bound::Unbounded));
         let wanted = known.flat_map(|(service, known)| {
-            let is_last = after.as_ref().filter(|(last, _)| last == service);
+            let is_last = last.as_ref().filter(|(last, _)| last == service);
             let first = is_last.map_or(0, |(_, index)| index + 1);
-            (first..known.record.spec.instances).map(move |index| (service.clone(), index))
+            (first..known.record.spec.instances).map(move |index| service.instance(index))
         });
-        let slice: Vec<_> = wanted.take(count).collect();
-        let is_over = slice.len() < count;
-        for (service, index) in &slice {
-            self.sweep_index(now, &service.instance(*index), found);
-        }
-        let last = slice.into_iter().last();
-        Some(if is_over { Cursor::Instances(None) } else { Cursor::Wanted(last) })
+        let (keys, last) = slice(wanted, count);
+        self.sweep_indices(now, &keys, found);
+        on(last, Cursor::Wanted, Cursor::Instances(None))
     }
 
     /// Those that somebody has, and no spec wants.
     fn sweep_instances(
         &mut self,
         now: Now,
-        after: Option<WorkKey>,
+        last: Option<&WorkKey>,
         count: usize,
         found: &mut Vec<String>,
-    ) -> Option<Cursor> {
-        let slice = self.instances.keys_after(after.as_ref(), count);
-        let is_over = slice.len() < count;
-        for key in slice.iter().filter(|key| !self.is_wanted(key)).cloned().collect::<Vec<_>>() {
-            self.sweep_index(now, &key, found);
-        }
-        let last = slice.into_iter().last();
-        Some(if is_over { Cursor::Tasks(None) } else { Cursor::Instances(last) })
+    ) -> Cursor {
+        let (mut keys, last) = slice(self.instances.keys_after(last, count).into_iter(), count);
+        keys.retain(|key| !self.is_wanted(key));
+        self.sweep_indices(now, &keys, found);
+        on(last, Cursor::Instances, Cursor::Tasks(None))
     }
 
-    fn sweep_index(&mut self, now: Now, key: &WorkKey, found: &mut Vec<String>) {
-        let before = self.undone();
-        self.converge_index(now, key);
-        if let Some(what) = before.less_than(&self.undone()) {
-            found.push(format!("{key}: {what}"));
+    /// Does what indices need, and their services' updates, once for each.
+    fn sweep_indices(&mut self, now: Now, keys: &[WorkKey], found: &mut Vec<String>) {
+        for keys in keys.chunk_by(is_same_service) {
+            for key in keys {
+                let before = self.undone();
+                self.look_at_index(now, key);
+                self.note_undone(&before, || key.to_string(), found);
+            }
+            let Some(service) = keys.first().and_then(services::service_of) else { continue };
+            let before = self.undone();
+            self.roll(now, &service);
+            let name = || format!("{}/service/{}", service.namespace, service.name);
+            self.note_undone(&before, name, found);
+        }
+    }
+
+    /// Adds what something was to be done about.
+    fn note_undone(&self, before: &Undone, what: impl FnOnce() -> String, found: &mut Vec<String>) {
+        if let Some(lacking) = before.less_than(&self.undone()) {
+            found.push(format!("{}: {lacking}", what()));
         }
     }
 
     fn sweep_tasks(
         &mut self,
         now: Now,
-        after: Option<WorkKey>,
+        last: Option<&WorkKey>,
         count: usize,
         found: &mut Vec<String>,
-    ) -> Option<Cursor> {
-        let from = after.as_ref().map_or(Bound::Unbounded, Bound::Excluded);
-        let range = self.tasks.range((from, Bound::Unbounded));
-        let slice: Vec<_> = range.take(count).map(|(key, _)| key.clone()).collect();
-        let is_over = slice.len() < count;
-        for key in &slice {
+    ) -> Cursor {
+        let rest = self.tasks.range(after(last)).map(|(key, _)| key.clone());
+        let (keys, last) = slice(rest, count);
+        for key in &keys {
             let before = self.undone();
-            let has_seat = self.sweep_task(now, key);
-            let seat = (!has_seat).then_some("a seat");
-            if let Some(what) = before.less_than(&self.undone()).or(seat) {
-                found.push(format!("{key}: {what}"));
+            if self.sweep_task(now, key) {
+                self.note_undone(&before, || key.to_string(), found);
+            } else {
+                found.push(format!("{key}: a seat"));
             }
         }
-        let last = slice.into_iter().last();
-        Some(if is_over { Cursor::Tombstones(None) } else { Cursor::Tasks(last) })
+        on(last, Cursor::Tasks, Cursor::Tombstones(None))
     }
 
     /// Does what a task needs; gives whether whatever may run of it has its seat.
@@ -227,35 +254,56 @@ impl Control {
 
     fn sweep_tombstones(
         &mut self,
-        after: Option<WorkKey>,
+        last: Option<&WorkKey>,
         count: usize,
         found: &mut Vec<String>,
-    ) -> Option<Cursor> {
-        let from = after.as_ref().map_or(Bound::Unbounded, Bound::Excluded);
-        let range = self.tombstones.range((from, Bound::Unbounded));
-        let slice: Vec<(WorkKey, WallTime)> =
-            range.take(count).map(|(key, stone)| (key.clone(), stone.at)).collect();
-        let is_over = slice.len() < count;
-        let last = slice.last().map(|(key, _)| key.clone());
-        for (key, at) in slice {
+    ) -> Cursor {
+        let rest = self.tombstones.range(after(last)).map(|(key, _)| key.clone());
+        let (keys, last) = slice(rest, count);
+        for key in keys {
+            let Some(at) = self.tombstones.get(&key).map(|stone| stone.at) else { continue };
             if self.timers.insert((at.plus(self.retention.names), Timer::Task(key.clone()))) {
                 found.push(format!("the name {key}: a timer"));
             }
         }
-        Some(if is_over { Cursor::Drains } else { Cursor::Tombstones(last) })
+        on(last, Cursor::Tombstones, Cursor::Drains(None))
     }
 
-    fn sweep_drains(&mut self, now: Now, found: &mut Vec<String>) {
-        for (lock, drain) in self.drains.clone() {
+    fn sweep_drains(
+        &mut self,
+        now: Now,
+        last: Option<&Lock>,
+        count: usize,
+        found: &mut Vec<String>,
+    ) -> Cursor {
+        // Each has many runs.
+        let rest = self.drains.range(after(last)).map(|(lock, drain)| (*lock, drain.deadline));
+        let (drains, last) = slice(rest, (count / 50).max(1));
+        for (lock, deadline) in drains {
             let before = self.undone();
-            if drain.deadline > now.wall {
-                self.timers.insert((drain.deadline, Timer::Drain(lock)));
+            if deadline > now.wall {
+                self.timers.insert((deadline, Timer::Drain(lock)));
             }
             self.evacuate(now, lock);
-            if let Some(what) = before.less_than(&self.undone()) {
-                found.push(format!("the drain of {lock}: {what}"));
+            self.note_undone(&before, || format!("the drain of {lock}"), found);
+        }
+        on(last.map(|(lock, _)| lock), Cursor::Drains, Cursor::Domains(None))
+    }
+
+    fn sweep_domains(
+        &mut self,
+        last: Option<&Name>,
+        count: usize,
+        found: &mut Vec<String>,
+    ) -> Option<Cursor> {
+        let rest = self.domains.range(after(last)).map(|(name, until)| (name.clone(), *until));
+        let (domains, last) = slice(rest, count);
+        for (name, until) in domains {
+            if self.mind_domain(&name, until) {
+                found.push(format!("the domain {name}: a timer"));
             }
         }
+        last.map(|(name, _)| Cursor::Domains(Some(name)))
     }
 
     /// Looks at instances anew after a clock was set, some at each step.
@@ -270,4 +318,12 @@ impl Control {
             self.anew = Some(slice.into_iter().last());
         }
     }
+}
+
+fn is_same_service(one: &WorkKey, two: &WorkKey) -> bool {
+    let name = |key: &WorkKey| match &key.work {
+        Work::Instance { service, .. } => Some(service.clone()),
+        Work::Task(_) | Work::Node { .. } => None,
+    };
+    one.namespace == two.namespace && name(one) == name(two)
 }

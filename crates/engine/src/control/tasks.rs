@@ -229,6 +229,12 @@ impl Control {
         }
     }
 
+    /// Whether a run is the one of a task, and not a stray of its name.
+    pub(super) fn is_run_of_task(&self, key: &WorkKey, run: RunId) -> bool {
+        let placed = self.tasks.get(key).and_then(|(task, _)| task.placed());
+        placed.is_some_and(|placed| placed.run == run)
+    }
+
     /// Whether a task must not start any more.
     pub(super) fn is_too_late(&self, now: Now, key: &WorkKey) -> bool {
         self.tasks.get(key).is_some_and(|(task, spec)| {

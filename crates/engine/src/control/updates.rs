@@ -116,7 +116,7 @@ impl Control {
     }
 
     /// Whether the worker of one index could have another, that waits, if it had not the first.
-    fn makes_room(&mut self, service: &ServiceKey, ends: u32, waits: u32) -> bool {
+    fn makes_room(&self, service: &ServiceKey, ends: u32, waits: u32) -> bool {
         let ends = self.instances.get(&service.instance(ends)).and_then(|one| one.copy());
         let Some(run) = ends.map(|copy| copy.placed.run) else { return false };
         let key = service.instance(waits);
@@ -141,6 +141,7 @@ impl Control {
         let Some(known) = self.services.get(&service) else { return };
         let record = &known.record;
         let Some((before, spec)) = record.before.clone() else { return };
+        let wanted = Arc::clone(&record.spec.wants);
         let Some(limit) = record.spec.update.revert_after else { return };
         if version != record.version {
             return;
@@ -159,6 +160,7 @@ impl Control {
         if let Some(known) = self.services.get_mut(&service) {
             known.since = now.wall;
         }
+        self.mind_distance(&service, &wanted);
         self.tell(Effect::Alarm(Alarm::Reverted(service.clone())));
         self.changed.insert(service);
     }

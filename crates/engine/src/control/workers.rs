@@ -17,7 +17,7 @@ use sterna_protocol::{
 
 use super::{
     Answer, Control, Now, Record, RecordKey, Stage as StoreStage, WorkerSeen, payload,
-    placing::Helped,
+    placing::Helped, services,
 };
 use crate::auction::{Ask, BidderId, Occupant, Offer, Outcome, Stage, Standing};
 
@@ -182,7 +182,7 @@ impl Control {
     }
 
     /// Whether the worker of a run could have this if it had not that run.
-    pub(super) fn would_hold(&mut self, run: RunId, ask: &Ask) -> bool {
+    pub(super) fn would_hold(&self, run: RunId, ask: &Ask) -> bool {
         let Some(seat) = self.seats.get(&run).filter(|seat| seat.is_counted) else { return false };
         let Some(worker) = self.workers.get(&seat.lock) else { return false };
         let occupant = Occupant { key: &seat.key, wants: &seat.wants, stage: seat.stage };
@@ -190,12 +190,30 @@ impl Control {
     }
 
     fn count_seats(&mut self, lock: Lock, bidder: BidderId) {
-        for run in self.seated.get(&lock).into_iter().flatten() {
-            let Some(seat) = self.seats.get_mut(run) else { continue };
+        for run in self.runs_on(lock) {
+            let Some(seat) = self.seats.get(&run).cloned() else { continue };
             let occupant = Occupant { key: &seat.key, wants: &seat.wants, stage: seat.stage };
-            seat.is_counted = !is_planted(Mistake::OversellsWorkers)
-                && self.registry.occupy(bidder, occupant).is_ok();
+            let is_counted = self.occupy(bidder, occupant);
+            if let Some(seat) = self.seats.get_mut(&run) {
+                seat.is_counted = is_counted;
+            }
         }
+    }
+
+    /// Tells the auction what is on a worker; gives whether it knows that now. Whom a service avoids is
+    /// said by its spec, not by what was started before that.
+    fn occupy(&mut self, bidder: BidderId, occupant: Occupant<'_>) -> bool {
+        if is_planted(Mistake::OversellsWorkers) {
+            return false;
+        }
+        let Occupant { key, wants, .. } = occupant;
+        let is_counted = self.registry.occupy(bidder, occupant).is_ok();
+        let known = services::service_of(key).and_then(|service| self.services.get(&service));
+        let spec = known.map(|known| &known.record.spec.wants.constraints);
+        if let Some(spec) = spec.filter(|it| it.apart_from != wants.constraints.apart_from) {
+            self.registry.set_word(key, spec);
+        }
+        is_counted
     }
 
     /// A run that may be there takes its seat; the auction has given it, or it was there before.
@@ -204,9 +222,7 @@ impl Control {
         let bidder = self.workers.get(&on.lock).map(|worker| worker.bidder);
         let stage = Stage::Starting;
         let occupant = Occupant { key: &key, wants: &wants, stage };
-        let bidder = bidder.filter(|_| !is_planted(Mistake::OversellsWorkers));
-        let is_counted =
-            bidder.is_some_and(|bidder| self.registry.occupy(bidder, occupant).is_ok());
+        let is_counted = bidder.is_some_and(|bidder| self.occupy(bidder, occupant));
         self.keep_seat(run, Seat { key, lock: on.lock, wants, stage, is_counted });
     }
 

@@ -17,7 +17,7 @@ fn park(fleet: &mut Fleet, waiting: &mut Waiting) {
 }
 
 /// Does what a caller of [`Waiting::wake`] does; says how many were woken each time.
-fn settle(fleet: &mut Fleet, waiting: &mut Waiting, change: Change<'_>) -> Vec<usize> {
+fn settle(fleet: &mut Fleet, waiting: &mut Waiting, change: Change) -> Vec<usize> {
     let mut counts = Vec::new();
     loop {
         let mut woken = Vec::new();
@@ -150,14 +150,16 @@ fn who_must_be_apart_is_woken_when_the_other_goes_or_changes_its_mind() {
     assert_eq!(fleet.left.len(), 2);
     park(&mut fleet, &mut waiting);
     fleet.auction(&[instance("db", 1, &wants(1))]);
-    let namespace = Namespace::default();
-    let change = Change::Service(&namespace, &old_name());
-    assert_eq!(settle(&mut fleet, &mut waiting, change), [2]);
+    assert_eq!(settle(&mut fleet, &mut waiting, Change::Recalled), [0_usize; 0]);
+    waiting.recall(&Namespace::default(), &name("web"));
+    assert_eq!(settle(&mut fleet, &mut waiting, Change::Recalled), [2]);
     assert!(waiting.is_empty());
-}
-
-fn old_name() -> sterna_model::Name {
-    name("web")
+    // Whom even that does not help is tried once, and waits on.
+    fleet.auction(&[instance("web", 2, &wants(1_000))]);
+    park(&mut fleet, &mut waiting);
+    waiting.recall(&Namespace::default(), &name("web"));
+    assert_eq!(settle(&mut fleet, &mut waiting, Change::Recalled), [1]);
+    assert_eq!(waiting.len(), 1);
 }
 
 #[test]
@@ -192,4 +194,18 @@ fn who_is_cancelled_or_asks_anew_waits_no_longer() {
     waiting.park(ask.clone(), &reason);
     assert!(waiting.forget(&ask.key).is_some());
     assert!(waiting.forget(&ask.key).is_none() && waiting.is_empty());
+}
+
+#[test]
+fn a_look_for_room_does_not_bring_back_whom_a_service_avoided() {
+    let apart = Constraints { apart_from: [name("web")].into(), ..Constraints::default() };
+    let old = instance("db", 0, &constrained(1, apart));
+    let mut fleet = Fleet::new(1);
+    fleet.hold(0, std::slice::from_ref(&old));
+    fleet.auction(&[instance("db", 1, &wants(1))]);
+    let occupant = Occupant { key: &old.key, wants: &old.wants, stage: Stage::Started };
+    let ask = instance("db", 2, &wants(1));
+    assert!(fleet.registry.would_hold(BidderId::new(0), occupant, &ask));
+    fleet.auction(&[instance("web", 0, &wants(1))]);
+    assert!(fleet.left.is_empty(), "{:?}", fleet.left);
 }

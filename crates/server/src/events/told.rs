@@ -129,7 +129,9 @@ fn one(before: &Mirror, (key, record): &Write) -> Option<Told> {
             Some(told.with("deadline", json!(drain.deadline.to_string())))
         }
         RecordKey::Domain(name) => {
-            let Some(Record::Domain(until)) = record else { return None };
+            let Some(Record::Domain(until)) = record else {
+                return Some(Told::new(Kind::DomainRemoved, format!("domain/{name}")));
+            };
             let until = until.map(|until| until.to_string());
             Some(Told::new(Kind::DomainSet, format!("domain/{name}")).with("until", json!(until)))
         }

@@ -9,7 +9,7 @@ use sterna_api::rest::{
     WorkerView,
 };
 use sterna_engine::control::{Call, Drain, Fate, Forecast, WorkerSeen};
-use sterna_model::{Lock, Name, Span, nearest_word};
+use sterna_model::{Lock, Name, Span, nearest_word, spec::DEFAULT_DOMAIN};
 use sterna_protocol::health::Health;
 use sterna_store::machine::wall_time;
 
@@ -17,7 +17,7 @@ use super::{
     Answer, Api, Listing,
     given::{Path, Query},
     name, page,
-    refusal::{Refusal, changed},
+    refusal::{Refusal, done},
 };
 
 /// How long a drain may take if nobody says otherwise.
@@ -149,7 +149,7 @@ pub(super) async fn drain(
     let lock = find(&shared, &name).await?.life.lock;
     let deadline = wall_time().plus(Span::from_secs(within_s.unwrap_or(DRAIN).min(30 * 86_400)));
     let answer = shared.desk.call(Call::Drain(lock, Drain { deadline })).await?;
-    Ok(Json(Done { changed: changed(answer, &format!("worker {name}"))? }))
+    done(answer, &format!("worker {name}"))
 }
 
 /// Gives a worker work again.
@@ -161,7 +161,7 @@ pub(super) async fn undrain(
 ) -> Answer<Json<Done>> {
     let lock = find(&shared, &name).await?.life.lock;
     let answer = shared.desk.call(Call::Undrain(lock)).await?;
-    Ok(Json(Done { changed: changed(answer, &format!("worker {name}"))? }))
+    done(answer, &format!("worker {name}"))
 }
 
 /// Says that nothing runs any more on the machine of a worker, by somebody who must know. Said wrongly,
@@ -174,7 +174,7 @@ pub(super) async fn declare_dead(
 ) -> Answer<Json<Done>> {
     let lock = find(&shared, &name).await?.life.lock;
     let answer = shared.desk.call(Call::DeclareDead(lock)).await?;
-    Ok(Json(Done { changed: changed(answer, &format!("worker {name}"))? }))
+    done(answer, &format!("worker {name}"))
 }
 
 /// Says that every worker that there was before the store was restored is on the list, by somebody who
@@ -184,7 +184,8 @@ pub(super) async fn declare_dead(
     responses((status = 200, body = Done), (status = "4XX", body = Refused), (status = "5XX", body = Refused)))]
 pub(super) async fn declare_complete(State(shared): State<Api>) -> Answer<Json<Done>> {
     shared.lead()?;
-    Ok(Json(Done { changed: shared.desk.roster_is_complete().await? }))
+    let changed = shared.desk.roster_is_complete().await?;
+    Ok(Json(Done { changed, begins_again: false }))
 }
 
 /// Takes a worker that is gone, and may run nothing any more, off the list.
@@ -196,7 +197,7 @@ pub(super) async fn forget(
 ) -> Answer<Json<Done>> {
     let seen = find(&shared, &name).await?;
     let answer = shared.desk.call(Call::Forget(seen.life.lock)).await?;
-    Ok(Json(Done { changed: changed(answer, &format!("worker {name}"))? }))
+    done(answer, &format!("worker {name}"))
 }
 
 /// All domains.
@@ -213,7 +214,8 @@ pub(super) async fn domains(State(shared): State<Api>) -> Answer<Json<Page<Domai
     Ok(Json(Page { items: items.collect(), next: None }))
 }
 
-/// Says that a domain is fresh: what its services no longer want may be ended.
+/// Says that a domain is fresh: what its services no longer want may be ended. A day after its time is over
+/// it is forgotten.
 #[utoipa::path(put, path = "/v1/domains/{name}", tag = "domains", params(("name" = String, Path)),
     request_body = SetDomain,
     responses((status = 200, body = Done), (status = "4XX", body = Refused), (status = "5XX", body = Refused)))]
@@ -224,7 +226,32 @@ pub(super) async fn set_domain(
 ) -> Answer<Json<Done>> {
     let Json(SetDomain { for_s }) = asked?;
     let domain = name(&domain)?;
+    if domain.as_str() == DEFAULT_DOMAIN {
+        return Err(always_fresh());
+    }
     let until = for_s.map(|seconds| wall_time().plus(Span::from_secs(seconds)));
     let answer = shared.desk.call(Call::SetDomain(domain.clone(), until)).await?;
-    Ok(Json(Done { changed: changed(answer, &format!("domain {domain}"))? }))
+    done(answer, &format!("domain {domain}"))
+}
+
+fn always_fresh() -> Refusal {
+    let message = format!("domain {DEFAULT_DOMAIN}: it is always fresh");
+    let remedy = "put the services into another domain, and name that".into();
+    Refusal(Refused { remedy, ..Refused::new(Code::BadRequest, message) })
+}
+
+/// Says that a domain is fresh no longer, and forgets it: what its services no longer want runs on, until
+/// somebody asks for its end.
+#[utoipa::path(delete, path = "/v1/domains/{name}", tag = "domains", params(("name" = String, Path)),
+    responses((status = 200, body = Done), (status = "4XX", body = Refused), (status = "5XX", body = Refused)))]
+pub(super) async fn remove_domain(
+    State(shared): State<Api>,
+    Path(domain): Path<String>,
+) -> Answer<Json<Done>> {
+    let domain = name(&domain)?;
+    if domain.as_str() == DEFAULT_DOMAIN {
+        return Err(always_fresh());
+    }
+    let answer = shared.desk.call(Call::RemoveDomain(domain.clone())).await?;
+    done(answer, &format!("domain {domain}"))
 }

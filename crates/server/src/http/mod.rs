@@ -116,7 +116,7 @@ fn calls() -> OpenApiRouter<Api> {
         .routes(routes!(fleet::declare_dead))
         .routes(routes!(fleet::declare_complete))
         .routes(routes!(fleet::domains))
-        .routes(routes!(fleet::set_domain))
+        .routes(routes!(fleet::set_domain, fleet::remove_domain))
 }
 
 /// The description of all calls, as JSON.

@@ -7,7 +7,7 @@ use axum::{
 };
 use http::StatusCode;
 use sterna_api::{
-    rest::{Code, Refused, SpecProblem},
+    rest::{Code, Done, Refused, SpecProblem},
     spec::Problems,
 };
 use sterna_engine::control::Answer;
@@ -66,6 +66,12 @@ impl From<&Problems> for Refusal {
         };
         Self(Refused { problems: all, ..Refused::new(Code::BadSpec, message) })
     }
+}
+
+/// What was done, or why nothing was.
+pub(super) fn done(answer: Answer, what: &str) -> Result<Json<Done>, Refusal> {
+    let begins_again = answer == Answer::BeginsAgain;
+    Ok(Json(Done { changed: changed(answer, what)?, begins_again }))
 }
 
 /// Whether a change was made, or why not.

@@ -7,20 +7,20 @@ use axum::{
 };
 use serde_json::json;
 use sterna_api::{
-    rest::{Done, EndpointView, InstanceView, Page, PutService, Refused, ServiceView},
+    rest::{Code, Done, EndpointView, InstanceView, Page, PutService, Refused, ServiceView},
     spec::{Source, read},
 };
-use sterna_engine::control::{Call, ServiceKey};
+use sterna_engine::control::{self, Call, ServiceKey};
 use sterna_model::{
     WorkKey,
-    record::{Instance, InstancePhase},
+    record::{Illegal, Instance, InstancePhase},
 };
 
 use super::{
     Answer, Api, Listing, Paging, bad,
     given::{Path, Query},
     name, namespace, not_found, page,
-    refusal::{Refusal, changed},
+    refusal::{Refusal, changed, done},
     tag::{self, Matching, tagged},
 };
 use crate::{shared::Shared, views};
@@ -115,7 +115,7 @@ pub(super) async fn delete(
     let key = service_key(&space, &service)?;
     let only_if = matching.service(key.clone());
     let answer = shared.desk.call_if(only_if, Call::DeleteService(key)).await?;
-    Ok(Json(Done { changed: changed(answer, &format!("service {service}"))? }))
+    done(answer, &format!("service {service}"))
 }
 
 /// The instances of a service, in the order of their indices.
@@ -159,7 +159,8 @@ pub(super) async fn instance(
     view.map(Json).ok_or_else(|| not_found(&format!("instance {service}/{index}")))
 }
 
-/// Ends an instance gracefully; it comes back.
+/// Ends an instance gracefully; it comes back. One that crashed and waits, or was given up, begins again
+/// at once, which is said (`begins_again`).
 #[utoipa::path(post, path = "/v1/namespaces/{namespace}/services/{name}/instances/{index}/stop", tag = "services",
     params(("namespace" = String, Path), ("name" = String, Path), ("index" = u32, Path)),
     responses((status = 200, body = Done), (status = "4XX", body = Refused), (status = "5XX", body = Refused)))]
@@ -169,7 +170,12 @@ pub(super) async fn stop(
 ) -> Answer<Json<Done>> {
     let key = instance_key(&space, &service, &index)?;
     let answer = shared.desk.call(Call::StopInstance(key)).await?;
-    Ok(Json(Done { changed: changed(answer, &format!("instance {service}/{index}"))? }))
+    if let control::Answer::Conflict(Illegal { phase, .. }) = answer {
+        let message = format!("instance {service}/{index} is {phase}: nothing runs to be stopped");
+        let remedy = format!("see what it waits for with `sterna why {service}/{index}`").into();
+        return Err(Refusal(Refused { remedy, ..Refused::new(Code::WrongPhase, message) }));
+    }
+    done(answer, &format!("instance {service}/{index}"))
 }
 
 /// Kills an instance at once; that counts as a crash.
@@ -182,7 +188,7 @@ pub(super) async fn kill(
 ) -> Answer<Json<Done>> {
     let key = instance_key(&space, &service, &index)?;
     let answer = shared.desk.call(Call::Kill(key)).await?;
-    Ok(Json(Done { changed: changed(answer, &format!("instance {service}/{index}"))? }))
+    done(answer, &format!("instance {service}/{index}"))
 }
 
 /// Where the instances of a service take requests now.

@@ -22,7 +22,7 @@ use super::{
     Answer, Api, Listing, bad,
     given::{Path, Query},
     namespace, not_found, page,
-    refusal::{Refusal, changed},
+    refusal::{Refusal, changed, done},
     tag::{self, Matching, tagged},
     task_key,
 };
@@ -172,7 +172,7 @@ pub(super) async fn cancel(
     let key = task_key(&space, &name)?;
     let only_if = matching.task(key.clone());
     let answer = shared.desk.call_if(only_if, Call::CancelTask(key)).await?;
-    Ok(Json(Done { changed: changed(answer, &format!("task {name}"))? }))
+    done(answer, &format!("task {name}"))
 }
 
 /// Kills whatever runs of a task, at once.
@@ -188,7 +188,7 @@ pub(super) async fn kill(
     let key = task_key(&space, &name)?;
     let only_if = matching.task(key.clone());
     let answer = shared.desk.call_if(only_if, Call::Kill(key)).await?;
-    Ok(Json(Done { changed: changed(answer, &format!("task {name}"))? }))
+    done(answer, &format!("task {name}"))
 }
 
 /// Forgets a task that is over. Its name stays taken for 7 days.
@@ -204,5 +204,5 @@ pub(super) async fn delete(
     let key = task_key(&space, &name)?;
     let only_if = matching.task(key.clone());
     let answer = shared.desk.call_if(only_if, Call::DeleteTask(key)).await?;
-    Ok(Json(Done { changed: changed(answer, &format!("task {name}"))? }))
+    done(answer, &format!("task {name}"))
 }

@@ -36,8 +36,10 @@ use crate::{
 
 /// So much is taken from a queue before anything else has its turn.
 const TURN: usize = 256;
-/// How often the leader looks at everything, and must find nothing.
+/// How long after a look at everything, which must find nothing, the leader begins the next one.
 const SWEEP_EVERY: Duration = Duration::from_secs(30);
+/// How long after a part of one it goes on with the next part: everybody else has a turn between.
+const SLICE_EVERY: Duration = Duration::from_millis(10);
 
 /// How a reign ended.
 #[derive(Debug)]
@@ -148,13 +150,17 @@ impl Reigning<'_> {
     ) -> Ended {
         let (mut posts, mut news) = (Vec::with_capacity(TURN), Vec::with_capacity(TURN));
         let mut sweep = tokio::time::interval(SWEEP_EVERY);
-        sweep.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
+            // Not left to the timer below: it begins anew each time, and where something else comes every
+            // moment its turn would never come.
+            if self.due().is_zero() {
+                self.step(Input::Tick);
+            }
             self.send_commit();
             if let Some(ended) = self.ended.take() {
                 return ended;
             }
-            let due = self.leader.deadline(now()).since(boot_time()).as_duration();
+            let due = self.due();
             tokio::select! {
                 biased;
                 _ = stop.recv() => return Ended::Told,
@@ -177,11 +183,19 @@ impl Reigning<'_> {
                     }
                     posts.drain(..).for_each(|post| self.take(post));
                 }
-                _ = sweep.tick() => self.sweep(),
+                _ = sweep.tick() => {
+                    let is_over = self.sweep();
+                    sweep.reset_after(if is_over { SWEEP_EVERY } else { SLICE_EVERY });
+                }
                 // A millisecond more, so that it is over and not just before.
                 () = sleep(due + Duration::from_millis(1)) => self.step(Input::Tick),
             }
         }
+    }
+
+    /// How long nothing is to be done, if nothing happens.
+    fn due(&self) -> Duration {
+        self.leader.deadline(now()).since(boot_time()).as_duration()
     }
 
     /// The lease was renewed, or lost.
@@ -318,13 +332,15 @@ impl Reigning<'_> {
         self.replies.push(reply);
     }
 
-    fn sweep(&mut self) {
+    /// Looks at the next part of everything; gives whether that was the last.
+    fn sweep(&mut self) -> bool {
         let mut effects = std::mem::take(&mut self.effects);
-        self.leader.sweep(now(), &mut effects);
+        let is_over = self.leader.sweep(now(), &mut effects);
         for effect in effects.drain(..) {
             self.perform(effect);
         }
         self.effects = effects;
+        is_over
     }
 
     /// Sends the next commit, if there is something to write and nothing is on its way.

@@ -112,7 +112,9 @@ fn written_by(call: &Call) -> Option<RecordKey> {
         Call::PutService(key, _) | Call::DeleteService(key) => {
             Some(RecordKey::Service(key.clone()))
         }
-        Call::SetDomain(name, _) => Some(RecordKey::Domain(name.clone())),
+        Call::SetDomain(name, _) | Call::RemoveDomain(name) => {
+            Some(RecordKey::Domain(name.clone()))
+        }
         Call::CreateTask(..)
         | Call::CancelTask(_)
         | Call::DeleteTask(_)
@@ -143,6 +145,7 @@ fn holds(sight: &Sight<'_>, call: &Call) -> bool {
             let stored = sight.stored.get(&RecordKey::Domain(name.clone()));
             stored == Some(&Record::Domain(*until))
         }
+        Call::RemoveDomain(name) => sight.stored.get(&RecordKey::Domain(name.clone())).is_none(),
         // Who was forgotten may have come again in the same commit.
         Call::StopInstance(_)
         | Call::Kill(_)

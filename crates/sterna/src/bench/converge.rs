@@ -4,7 +4,9 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use anyhow::Context;
 use serde_json::Value;
-use sterna_engine::control::{Begin, Call, CallId, Control, Effect, Input, Now, ServiceKey, Stage};
+use sterna_engine::control::{
+    Begin, Call, CallId, Control, Effect, Fate, Forecast, Input, Now, ServiceKey, Stage,
+};
 use sterna_model::{
     BootTime, Bytes, Constraints, Contract, Countables, Demand, DirectoryId, Epoch, Incarnation,
     Lock, MachineId, Millicores, Name, Namespace, RunId, Span, WallTime, Wants,
@@ -18,30 +20,48 @@ use sterna_protocol::{
     scheduler::{self, GoneBy, Report as Status, Settlement},
 };
 
-use super::report::{Report, quantile, rounded};
+use super::{
+    check::{Bound, Check, judge},
+    report::{Report, quantile, rounded},
+};
 use crate::{clock, out};
 
 /// Measure what a leader decides with, at the size of a large fleet
 ///
 /// 10,000 workers with 250,000 instances of 1,000 services, on one core and in virtual time: how long
 /// a step takes after one event (a crash, and that the next copy runs), how long a sweep over
-/// everything, which must find nothing, how many bytes an instance takes, and how long it takes until
-/// the 25,000 instances of 1,000 workers that are lost at once have their next workers. Beside it:
-/// reading and writing the same number of keys in an ordered map.
+/// everything, which must find nothing, and its longest slice, how long it takes to say what a drain
+/// would do, how many bytes an instance takes, and how long it takes until the 25,000 instances of 1,000
+/// workers that are lost at once have their next workers. Beside it: reading and writing the same number
+/// of keys in an ordered map.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// How many workers there are; each has 25 instances
     #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(100..=100_000))]
     workers: u32,
+    #[command(flatten)]
+    check: Check,
     /// Print JSON
     #[arg(long)]
     json: bool,
 }
 
+/// What it may take at most, with 10,000 workers.
+const LIMITS: [Bound; 6] = [
+    ("step_us_p99", 20.0),
+    ("sweep_s", 1.0),
+    ("sweep_slice_ms", 10.0),
+    ("forecast_ms", 5.0),
+    ("lost_s", 1.0),
+    ("bytes_per_instance", 600.0),
+];
+
 /// Instances on each worker.
 const EACH: u32 = 25;
 /// Instances of each service.
 const INSTANCES: u32 = 250;
+/// Drains that are forecast.
+const FORECASTS: usize = 200;
 /// Events whose steps are measured.
 const EVENTS: usize = 20_000;
 
@@ -51,10 +71,11 @@ const FACTS: &[u8] = br#"{"cpu_millicores":64000,"memory_bytes":68719476736,
     "disk_bytes":1099511627776,"containers":250,"zone":"z"}"#;
 
 pub(crate) fn run(args: Args) -> anyhow::Result<()> {
+    let bounds = args.check.bounds(&LIMITS)?;
     let report = measure(args.workers)?;
     let text = if args.json { report.json("converge").to_string() } else { table(&report) };
     out::answer(&text)?;
-    Ok(())
+    judge(&report, &bounds)
 }
 
 fn measure(workers: u32) -> anyhow::Result<Report> {
@@ -78,10 +99,13 @@ fn measure(workers: u32) -> anyhow::Result<Report> {
     report.figures.insert("step_us_p99".to_owned(), rounded(p99));
     report.ratios.insert("step_p99_over_map".to_owned(), rounded(p99 / each));
     progress.say("a sweep");
-    let begun = clock::instant();
-    let found = fleet.control.sweep(fleet.now);
-    report.figures.insert("sweep_s".to_owned(), rounded(begun.elapsed().as_secs_f64()));
-    anyhow::ensure!(found.is_empty(), "a sweep found {found:?}");
+    let (whole, longest) = fleet.sweep()?;
+    report.figures.insert("sweep_s".to_owned(), rounded(whole));
+    report.figures.insert("sweep_slice_ms".to_owned(), rounded(longest * 1e3));
+    progress.say("forecasts");
+    let mut forecasts = fleet.forecast_some(FORECASTS)?;
+    let forecast_ms = quantile(&mut forecasts, 0.99);
+    report.figures.insert("forecast_ms".to_owned(), rounded(forecast_ms));
     progress.say("lost workers");
     let lost = workers / 10;
     let seconds = fleet.lose(lost)?;
@@ -163,6 +187,41 @@ impl Fleet {
             self.timed_settle(&mut steps);
         }
         steps
+    }
+
+    /// Looks at everything, in the slices of a leader: how long that takes, and its longest slice, in
+    /// seconds.
+    fn sweep(&mut self) -> anyhow::Result<(f64, f64)> {
+        let (mut whole, mut longest, mut is_over) = (0.0, 0.0_f64, false);
+        let mut found = Vec::new();
+        while !is_over {
+            let begun = clock::instant();
+            is_over = self.control.sweep_slice(self.now, Control::SLICE, &mut found);
+            let seconds = begun.elapsed().as_secs_f64();
+            whole += seconds;
+            longest = longest.max(seconds);
+        }
+        anyhow::ensure!(found.is_empty(), "a sweep found {found:?}");
+        Ok((whole, longest))
+    }
+
+    /// What the drains of so many workers would do, each found by its name, and how long a leader takes
+    /// for that, in ms.
+    fn forecast_some(&mut self, drains: usize) -> anyhow::Result<Vec<f64>> {
+        let mut taken = Vec::with_capacity(drains);
+        let stride = (self.lives.len() / drains).max(1);
+        for number in (0..self.lives.len()).step_by(stride).take(drains) {
+            let wanted = Name::new(&format!("w{number}"))?;
+            let begun = clock::instant();
+            let found = self.control.workers_where(|_, name| *name == wanted);
+            let lock = found.first().map(|seen| seen.life.lock).context("a worker is gone")?;
+            let forecast = self.control.forecast(lock);
+            taken.push(begun.elapsed().as_secs_f64() * 1e3);
+            let moves = |one: &&Forecast| matches!(one.fate, Fate::Moves { .. });
+            let moving = forecast.iter().filter(moves).count();
+            anyhow::ensure!(moving > 0 && moving == forecast.len(), "{forecast:?}");
+        }
+        Ok(taken)
     }
 
     /// Every run, and where it is.
@@ -273,11 +332,14 @@ fn floor_us(keys: u32) -> f64 {
 fn table(report: &Report) -> String {
     let figure = |key: &str| report.figures.get(key).map_or_else(String::new, Value::to_string);
     format!(
-        "one event       p50 {} µs, p99 {} µs\na sweep         {} s\nlost workers    {} s until all \
-         their instances have others\nan instance     {} bytes\n",
+        "one event       p50 {} µs, p99 {} µs\na sweep         {} s, at most {} ms at once\n\
+         a forecast      {} ms\nlost workers    {} s until all their instances have others\n\
+         an instance     {} bytes\n",
         figure("step_us_p50"),
         figure("step_us_p99"),
         figure("sweep_s"),
+        figure("sweep_slice_ms"),
+        figure("forecast_ms"),
         figure("lost_s"),
         figure("bytes_per_instance"),
     )

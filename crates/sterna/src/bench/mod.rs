@@ -5,6 +5,7 @@
 
 #[cfg(any(feature = "etcd", feature = "postgres"))]
 mod bare;
+mod check;
 mod consensus;
 mod control;
 mod converge;

@@ -10,7 +10,10 @@ use sterna_model::{
     WorkKey,
 };
 
-use super::report::{Report, median, rounded};
+use super::{
+    check::{Bound, Check, judge},
+    report::{Report, median, rounded},
+};
 use crate::{clock, out};
 
 /// Measure how long the auction takes to place many instances on many workers
@@ -24,16 +27,23 @@ pub(crate) struct Args {
     /// How often everything is measured; the middle one counts
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
     rounds: u32,
+    #[command(flatten)]
+    check: Check,
     /// Print JSON
     #[arg(long)]
     json: bool,
 }
 
+/// What it may take at most; of the ratio, what a placement may cost with ten times the workers.
+const LIMITS: [Bound; 4] =
+    [("empty_s", 0.5), ("full_s", 1.0), ("constrained_s", 1.5), ("us_10000_over_1000", 2.0)];
+
 pub(crate) fn run(args: Args) -> anyhow::Result<()> {
+    let bounds = args.check.bounds(&LIMITS)?;
     let report = measure(args.rounds)?;
     let text = if args.json { report.json("placement").to_string() } else { table(&report) };
     out::answer(&text)?;
-    Ok(())
+    judge(&report, &bounds)
 }
 
 /// How the fleet is when the batch comes.

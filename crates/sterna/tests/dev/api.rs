@@ -242,6 +242,38 @@ const CHECKS: &str = "not_a_server_error,status_code_conformance,content_type_co
     response_headers_conformance,response_schema_conformance,unsupported_method,\
     allow_header_conformance,ignored_auth";
 
+#[test]
+fn a_domain_is_put_shown_and_removed_and_the_default_one_stays() {
+    let api = Api::start("domains");
+    let shown = || api.ask("GET", "/v1/domains", &[], None).body["items"].clone();
+    let put = |seconds: u64| {
+        let body = json!({ "for_s": seconds });
+        assert_eq!(api.ask("PUT", "/v1/domains/shop", &[], Some(&body)).status, 200);
+        shown()[0]["is_fresh"].clone()
+    };
+    assert_eq!((put(60), put(0)), (json!(true), json!(false)), "no time at all ends it");
+    let removed = api.ask("DELETE", "/v1/domains/shop", &[], None);
+    assert_eq!((removed.status, &removed.body["changed"]), (200, &json!(true)));
+    assert_eq!(shown(), json!([]));
+    assert_eq!(api.ask("DELETE", "/v1/domains/shop", &[], None).status, 404);
+    for (method, body) in [("PUT", Some(json!({ "for_s": 0 }))), ("DELETE", None)] {
+        let refused = api.ask(method, "/v1/domains/default", &[], body.as_ref());
+        assert_eq!(refused.status, 400);
+        assert!(refused.text.contains("it is always fresh"), "{}", refused.text);
+    }
+}
+
+#[test]
+fn to_stop_what_waits_for_a_worker_says_how_to_see_why() {
+    let api = Api::start("stop-waiting");
+    assert_eq!(api.ask("PUT", WEB, &[], Some(&web(1))).status, 200);
+    let refused = api.ask("POST", &format!("{WEB}/instances/0/stop"), &[], None);
+    assert_eq!((refused.status, &refused.body["code"]), (409, &json!("wrong-phase")));
+    let said = (refused.body["message"].as_str(), refused.body["remedy"].as_str());
+    let message = Some("instance web/0 is unclaimed: nothing runs to be stopped");
+    assert_eq!(said, (message, Some("see what it waits for with `sterna why web/0`")));
+}
+
 /// Schemathesis, in the versions that are pinned beside this file; installed once.
 fn schemathesis() -> PathBuf {
     let pinned = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/dev/schemathesis");

@@ -185,3 +185,37 @@ fn a_service_that_crashes_follows_the_ladder() {
     let events = cluster.answer(&["events", "--key", "default/service/bad"]);
     assert_eq!(events.matches("instance-crashed").count(), 3, "{events}");
 }
+
+#[test]
+fn what_was_given_up_begins_again_when_it_is_stopped_or_changed_and_that_is_said() {
+    let cluster = Cluster::start("given-up", &["--workers", "1"]);
+    let spec = |end: &str| {
+        cluster.write(
+            "s.toml",
+            &format!(
+                "version = 1\n[service.web]\nrun = [\"sh\", \"-c\", \"sleep 0.2; exit {end}\"]\n\
+                 crash = {{ give_up_at = 1 }}\n"
+            ),
+        );
+    };
+    let given_up = || {
+        wait_until("it is given up", LONG, || {
+            cluster.json(&["why", "web/0"])["rule"] == "given-up"
+        });
+    };
+    spec("1");
+    cluster.answer(&["apply", "s.toml"]);
+    given_up();
+    let said = cluster.answer(&["stop", "web/0"]);
+    assert!(said.contains("had crashed, and begins again at once"), "{said}");
+    given_up();
+    let said = cluster.answer(&["kill", "web/0"]);
+    assert!(said.contains("has no run to kill; `sterna why service/web/0`"), "{said}");
+    assert_eq!(cluster.json(&["stop", "web/0"])["begins_again"], true);
+    given_up();
+    spec("2");
+    let planned = cluster.answer(&["plan", "s.toml"]);
+    assert!(planned.contains("1 instance that had crashed begins again"), "{planned}");
+    let applied = cluster.json(&["apply", "s.toml"]);
+    assert_eq!(applied["services"][0]["changes"][0]["kind"], "begin-again", "{applied}");
+}

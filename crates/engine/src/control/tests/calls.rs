@@ -57,6 +57,7 @@ fn rule_24_a_worker_that_was_declared_dead_and_forgotten_keeps_its_mark() {
     // It comes back after all, and to a later leader: it is shown, and must end first what it had.
     let mut play = play.change_leader();
     assert!(!is_shown(&play));
+    play.facts(1);
     play.health(1, Health::New);
     assert!(is_shown(&play), "also under the life that is on the roster");
     play.news(scheduler::Effect::Enroll(enrolled()));

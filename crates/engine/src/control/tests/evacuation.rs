@@ -3,13 +3,14 @@
 use std::sync::Arc;
 
 use sterna_model::{
-    Contract, Span,
+    Contract, RunId, Span, WallTime,
     record::{InstancePhase as P, TaskEnd, TwinReason},
     spec::ServiceSpec,
 };
+use sterna_protocol::message::Held;
 
 use super::play::{FAILURE, Mood, Play, incarnation, lock, service_spec, task, task_spec, web};
-use crate::control::{Answer, Call, Drain};
+use crate::control::{Answer, Call, Drain, Fate};
 
 fn drain(play: &mut Play, worker: u8) {
     let deadline = play.now.wall.plus(Span::from_secs(600));
@@ -201,4 +202,29 @@ fn a_worker_that_is_back_after_the_deadline_of_its_drain_keeps_nothing() {
     play.moods.insert(1, Mood::Ignores);
     play.heard(1);
     assert!(play.runs_on(1).is_empty());
+}
+
+#[test]
+fn the_end_of_a_drain_does_not_end_a_task_that_runs_elsewhere_for_a_stray_run_of_its_name() {
+    let mut play = Play::with(2);
+    play.ask(Call::CreateTask(task("build"), incarnation(1), Arc::new(task_spec())));
+    let run = *play.running.keys().next().unwrap();
+    let other = 3 - play.worker_of(run);
+    play.moods.insert(other, Mood::Ignores);
+    let stray = Held {
+        run: RunId::from_parts(WallTime::EPOCH, [99; 10]),
+        key: task("build"),
+        task: Some(incarnation(1)),
+        contract: Contract::Keep,
+        status: None,
+    };
+    let gone = stray.run;
+    play.found(other, stray);
+    let fates = play.control.forecast(lock(other));
+    assert_eq!(fates.iter().map(|one| &one.fate).collect::<Vec<_>>(), [&Fate::Ending]);
+    drain(&mut play, other);
+    play.pass(600);
+    assert!(!play.running.contains_key(&gone), "it is killed");
+    assert!(play.running.contains_key(&run), "and this is another one");
+    assert_eq!(play.record(&task("build")).end(), None);
 }

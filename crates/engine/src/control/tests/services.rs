@@ -8,12 +8,12 @@ use sterna_model::{
     spec::ServiceSpec,
 };
 use sterna_protocol::{
-    message::{Held, News, RunRefusal},
+    message::{Held, News, RunRefusal, StatusAnswer},
     scheduler::{GoneBy, Settlement},
 };
 
-use super::play::{FAILURE, Mood, Play, RUNNING, name, service_spec, web};
-use crate::control::{Answer, Call, Input};
+use super::play::{FAILURE, Mood, Play, RUNNING, life, name, service_spec, wants, web};
+use crate::control::{Alarm, Answer, Call, Input, RecordKey, ServiceKey};
 
 fn put(spec: ServiceSpec) -> Call {
     Call::PutService(web(), spec)
@@ -43,7 +43,7 @@ fn hole_1_missing_and_extra_are_judged_by_index_and_not_by_count() {
     let mut play = Play::with(3);
     play.ask(put(service_spec(3)));
     let mut store = play.store.clone();
-    store.remove(&crate::control::RecordKey::Instance(web().instance(0)));
+    store.remove(&RecordKey::Instance(web().instance(0)));
     let spec = Arc::new(crate::control::ServiceRecord {
         spec: service_spec(2),
         version: 0,
@@ -51,7 +51,7 @@ fn hole_1_missing_and_extra_are_judged_by_index_and_not_by_count() {
         before: None,
         crashes: 0,
     });
-    let key = crate::control::RecordKey::Service(web());
+    let key = RecordKey::Service(web());
     store.insert(key, crate::control::Record::Service(spec));
     play.store = store;
     play.running.retain(|_, (_, key)| *key != web().instance(0));
@@ -312,6 +312,47 @@ fn held(index: u32) -> Held {
     }
 }
 
+/// The same, of one that has crashed.
+fn crashed(index: u32) -> Held {
+    let mut held = held(index);
+    if let Some(status) = &mut held.status {
+        status.news = News::Ended(Arc::from(FAILURE));
+    }
+    held
+}
+
+#[test]
+fn a_crash_without_a_record_is_counted_where_the_index_is_wanted() {
+    let mut play = Play::with(1);
+    play.ask(put(service_spec(1)));
+    // Nobody knows of it any more.
+    play.control.leave_seat(play.run_of(0));
+    play.control.instances.remove(&web().instance(0));
+    play.running.clear();
+    let found = crashed(0);
+    let run = found.run;
+    play.found(1, found);
+    assert_eq!(play.run_of(0), run, "it is the index's, until its end is told");
+    play.end(run, FAILURE);
+    let instance = play.instance(0);
+    assert_eq!((instance.phase(), instance.crashes().count), (P::Running, 1), "it begins again");
+    assert!(play.acknowledged.contains(&(run, StatusAnswer::Recorded)));
+    assert_eq!(play.starts, [web().instance(0), web().instance(0)]);
+}
+
+#[test]
+fn a_crash_without_a_record_that_nobody_wants_leaves_nothing_and_is_told() {
+    let mut play = Play::with(1);
+    let found = crashed(0);
+    let run = found.run;
+    play.found(1, found);
+    play.end(run, FAILURE);
+    assert!(play.phases().is_empty() && play.starts.is_empty());
+    assert!(play.acknowledged.contains(&(run, StatusAnswer::Ignored)));
+    assert_eq!(play.alarms, [Alarm::Stray(life(1), run)]);
+    assert_eq!(play.control.workers()[0].runs, 0, "its seat is free");
+}
+
 #[test]
 fn what_runs_without_a_record_is_recorded_and_ended_only_when_that_is_safe() {
     // After a restore nothing is ended for lack of a record.
@@ -323,6 +364,22 @@ fn what_runs_without_a_record_is_recorded_and_ended_only_when_that_is_safe() {
     play.step(Input::RosterIsComplete);
     assert!(play.running.is_empty(), "somebody who must know says that nothing is missing");
     assert!(play.phases().is_empty());
+}
+
+#[test]
+fn rule_25_what_is_starting_without_a_record_is_not_ended_after_a_restore() {
+    let mut starting = held(0);
+    if let Some(status) = &mut starting.status {
+        status.news = News::Progress(Arc::from(&br#"{"state":"created"}"#[..]));
+    }
+    let mut play = Play::begin(Default::default(), WallTime::EPOCH, 2, true);
+    play.join(1);
+    play.found(1, starting.clone());
+    assert_eq!((play.running.len(), play.phases()), (1, running(1)));
+    // Where nothing was lost, nobody wants it.
+    let mut play = Play::with(1);
+    play.found(1, starting);
+    assert!(play.running.is_empty() && play.phases().is_empty());
 }
 
 #[test]
@@ -351,6 +408,44 @@ fn what_a_stale_domain_does_not_want_runs_on_and_ends_when_it_is_fresh() {
 }
 
 #[test]
+fn a_domain_that_is_removed_is_stale_for_every_leader_and_is_not_there_twice() {
+    let mut play = Play::with(1);
+    let spec = ServiceSpec { domain: name("apps"), ..service_spec(1) };
+    play.ask(put(spec));
+    assert_eq!(play.ask(Call::RemoveDomain(name("apps"))), Answer::NotFound);
+    play.ask(Call::SetDomain(name("apps"), None));
+    assert_eq!(play.ask(Call::RemoveDomain(name("apps"))), Answer::Done);
+    assert!(!play.store.contains_key(&RecordKey::Domain(name("apps"))));
+    play.found(1, held(5));
+    assert_eq!(play.running.len(), 2, "what it does not want runs on");
+    let mut play = play.change_leader();
+    play.pass(1);
+    assert_eq!(play.running.len(), 2);
+    assert_eq!(play.ask(Call::RemoveDomain(name("apps"))), Answer::NotFound);
+}
+
+#[test]
+fn a_domain_that_is_over_is_shown_for_a_day_and_then_forgotten() {
+    let mut play = Play::with(1);
+    let until = |play: &Play, seconds| Some(play.now.wall.plus(Span::from_secs(seconds)));
+    let (day, key) = (24 * 3_600, RecordKey::Domain(name("apps")));
+    let first = until(&play, 60);
+    play.ask(Call::SetDomain(name("apps"), first));
+    let second = until(&play, 120);
+    play.ask(Call::SetDomain(name("apps"), second));
+    play.pass(60 + day);
+    assert!(play.store.contains_key(&key), "it was fresh for longer than was said first");
+    let mut play = play.change_leader();
+    play.pass(59);
+    assert!(play.store.contains_key(&key));
+    play.pass(1);
+    assert!(!play.store.contains_key(&key));
+    play.ask(Call::SetDomain(name("apps"), None));
+    play.pass(1_000 * day);
+    assert!(play.store.contains_key(&key), "one that is fresh for always stays");
+}
+
+#[test]
 fn a_stale_domain_does_not_keep_anything_from_starting_nor_from_being_asked_to_end() {
     let mut play = Play::with(1);
     play.ask(put(ServiceSpec { domain: name("apps"), ..service_spec(3) }));
@@ -359,4 +454,24 @@ fn a_stale_domain_does_not_keep_anything_from_starting_nor_from_being_asked_to_e
     assert_eq!(play.running.len(), 1);
     play.ask(Call::DeleteService(web()));
     assert!(play.running.is_empty());
+}
+
+#[test]
+fn what_waits_for_a_service_that_keeps_it_away_is_tried_when_that_minds_no_longer() {
+    let mut play = Play::with(1);
+    // Copies of the old version stay: nothing else than the spec changes.
+    play.moods.insert(1, Mood::Ignores);
+    let db = ServiceKey { name: name("db"), ..web() };
+    let mut shy = (*wants(10)).clone();
+    shy.constraints.apart_from = [name("web")].into();
+    let shy = ServiceSpec { wants: Arc::new(shy), ..service_spec(1) };
+    play.ask(Call::PutService(db.clone(), shy.clone()));
+    play.ask(put(service_spec(1)));
+    assert_eq!(play.instance(0).phase(), P::Unclaimed);
+    play.ask(Call::PutService(db.clone(), service_spec(1)));
+    assert_eq!(play.instance(0).phase(), P::Running);
+    // And the other way round it holds from the spec on, not from the first new copy.
+    play.ask(Call::PutService(db, shy));
+    play.ask(put(service_spec(2)));
+    assert_eq!(play.instance(1).phase(), P::Unclaimed);
 }

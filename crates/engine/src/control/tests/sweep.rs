@@ -9,7 +9,7 @@ use sterna_model::{
 };
 
 use super::play::{
-    FAILURE, Mood, Play, SUCCESS, incarnation, lock, service_spec, task, task_spec, web,
+    FAILURE, Mood, Play, SUCCESS, incarnation, lock, name, service_spec, task, task_spec, web,
 };
 use crate::control::{Alarm, Call, Called, Drain, Input, Now};
 
@@ -108,6 +108,54 @@ fn a_drain_that_was_forgotten_is_found() {
     play.ask(Call::Drain(lock(1), Drain { deadline }));
     play.control.timers.clear();
     assert_eq!(swept(&mut play), [format!("the drain of {}", lock(1))]);
+}
+
+#[test]
+fn a_domain_whose_end_was_forgotten_is_found() {
+    let mut play = Play::with(1);
+    play.ask(Call::SetDomain(name("apps"), Some(WallTime::EPOCH.plus(Span::from_secs(60)))));
+    play.control.timers.clear();
+    assert_eq!(swept(&mut play), ["the domain apps"]);
+}
+
+#[test]
+fn an_update_that_was_forgotten_is_found_once_for_its_service() {
+    let mut play = Play::with(2);
+    play.ask(Call::PutService(web(), service_spec(4)));
+    // It has another version, and nobody went on from there.
+    let known = play.control.services.get_mut(&web()).unwrap();
+    Arc::make_mut(&mut known.record).version = 1;
+    let found = play.control.sweep(play.now);
+    assert_eq!(names(found), ["default/service/web"]);
+}
+
+#[test]
+fn a_sweep_in_slices_comes_by_every_kind_of_thing() {
+    let mut play = Play::with(3);
+    play.ask(Call::PutService(web(), service_spec(5)));
+    play.ask(Call::CreateTask(task("one"), incarnation(1), Arc::new(task_spec())));
+    play.ask(Call::CreateTask(task("two"), incarnation(2), Arc::new(task_spec())));
+    for gone in ["three", "four"] {
+        play.ask(Call::CreateTask(task(gone), incarnation(3), Arc::new(task_spec())));
+        play.ask(Call::CancelTask(task(gone)));
+        play.ask(Call::DeleteTask(task(gone)));
+    }
+    let later = WallTime::EPOCH.plus(Span::from_secs(60));
+    for worker in [1, 2] {
+        play.ask(Call::Drain(lock(worker), Drain { deadline: later }));
+        play.ask(Call::SetDomain(name(&format!("apps-{worker}")), Some(later)));
+    }
+    play.control.timers.clear();
+    let mut found = Vec::new();
+    while !play.control.sweep_slice(play.now, 1, &mut found) {}
+    let found = names(found);
+    for expected in ["the name default/task/four", "the name default/task/three"] {
+        assert!(found.contains(&expected.to_owned()), "{found:?}");
+    }
+    for worker in [1, 2] {
+        assert!(found.contains(&format!("the drain of {}", lock(worker))), "{found:?}");
+        assert!(found.contains(&format!("the domain apps-{worker}")), "{found:?}");
+    }
 }
 
 #[test]

@@ -227,6 +227,30 @@ fn a_policy_that_gives_up_later_lets_it_try_again_and_forgives_nothing() {
 }
 
 #[test]
+fn a_spec_that_lets_what_crashed_begin_again_says_so_before_and_after() {
+    let planned = |play: &Play, spec: &ServiceSpec| {
+        let changes = play.control.plan(&web(), Some(spec)).changes;
+        changes.iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    let again = "1 instance that had crashed begins again".to_owned();
+    let noted = ServiceSpec { notes: "x".into(), ..impatient(2) };
+    let fewer = ServiceSpec { instances: 0, ..other_work(&impatient(2), "v2") };
+    for (spec, begins) in [
+        (noted, false),
+        (fewer, false),
+        (service_spec(2), true),
+        (other_work(&impatient(2), "v2"), true),
+    ] {
+        let mut play = Play::with(2);
+        put(&mut play, impatient(2));
+        play.end(play.run_of(0), FAILURE);
+        assert_eq!(planned(&play, &spec).contains(&again), begins, "{:?}", planned(&play, &spec));
+        let answer = play.ask(Call::PutService(web(), spec));
+        assert_eq!(answer, if begins { Answer::BeginsAgain } else { Answer::Done });
+    }
+}
+
+#[test]
 fn to_stop_what_was_given_up_starts_it_again_and_says_so() {
     let mut play = Play::with(2);
     put(&mut play, impatient(2));

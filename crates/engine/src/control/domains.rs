@@ -1,0 +1,64 @@
+//! Domains: until when what no spec wants may be ended though nobody asked for that.
+
+use sterna_model::{
+    Name, Span, WallTime,
+    planted::{Mistake, is_planted},
+    spec::DEFAULT_DOMAIN,
+};
+
+use super::{Control, Now, Record, RecordKey, ServiceKey, Timer};
+
+/// How long a domain that is over is shown as that, before it is forgotten.
+pub(super) const SHOWN: Span = Span::from_secs(24 * 3_600);
+
+impl Control {
+    /// A domain is fresh until then, or for always: what its services do not want ends.
+    pub(super) fn set_domain(&mut self, now: Now, name: &Name, until: Option<WallTime>) {
+        let before = self.domains.insert(name.clone(), until);
+        self.unmind_domain(name, before.flatten());
+        self.mind_domain(name, until);
+        self.outbox.write(RecordKey::Domain(name.clone()), Some(Record::Domain(until)));
+        let of_it = |service: &&ServiceKey| {
+            let known = self.services.get(*service);
+            known.is_some_and(|known| known.record.spec.domain == *name)
+        };
+        let services: Vec<_> = self.services.keys().filter(of_it).cloned().collect();
+        for service in services {
+            self.converge(now, &service);
+        }
+    }
+
+    /// Sets when a domain is forgotten; gives whether that was not set.
+    pub(super) fn mind_domain(&mut self, name: &Name, until: Option<WallTime>) -> bool {
+        let timer = |until: WallTime| (until.plus(SHOWN), Timer::Domain(name.clone()));
+        until.is_some_and(|until| self.timers.insert(timer(until)))
+    }
+
+    fn unmind_domain(&mut self, name: &Name, until: Option<WallTime>) {
+        if let Some(until) = until {
+            self.timers.remove(&(until.plus(SHOWN), Timer::Domain(name.clone())));
+        }
+    }
+
+    /// A domain is fresh no longer. Gives whether it was there.
+    pub(super) fn remove_domain(&mut self, name: &Name) -> bool {
+        let Some(until) = self.domains.remove(name) else { return false };
+        self.unmind_domain(name, until);
+        self.outbox.write(RecordKey::Domain(name.clone()), None);
+        true
+    }
+
+    /// A domain may have been over for long enough.
+    pub(super) fn domain_is_due(&mut self, now: Now, name: &Name) {
+        let until = self.domains.get(name).copied().flatten();
+        if until.is_some_and(|until| until.plus(SHOWN) <= now.wall) {
+            self.remove_domain(name);
+        }
+    }
+
+    pub(super) fn is_fresh(&self, domain: &Name, now: WallTime) -> bool {
+        domain.as_str() == DEFAULT_DOMAIN
+            || is_planted(Mistake::DestroysStale)
+            || self.domains.get(domain).is_some_and(|until| until.is_none_or(|until| now < until))
+    }
+}
