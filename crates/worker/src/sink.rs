@@ -4,7 +4,8 @@
 //! run lives, so that a run that outlives its worker neither gets SIGPIPE nor loses a byte: it waits
 //! when a pipe is full. The guardian never reads. The worker gets copies of the read ends with the
 //! news that the run has started, and again when it adopts the run; one thread of the worker reads
-//! them all and hands the bytes to the run's [`Sink`].
+//! them all and hands the bytes to the run's [`Sink`]. Of a run that was over before that thread heard
+//! of it, and wrote nothing, whoever drives containers keeps what was said of it.
 //!
 //! Invariant: the bytes of one stream arrive whole, once and in order, over all workers that adopt
 //! the run. Only what a worker had read and not written when it was killed is lost.

@@ -59,6 +59,12 @@ pub(super) struct Driver {
     pub(super) confirmed: Option<BootTime>,
     /// Whether the guardian knows what to do with images.
     pub(super) has_images: bool,
+    /// Ends that were noted, of which the guardian is told with the next thing that it is told, or
+    /// then: it does not wait for that.
+    pub(super) forgotten: Vec<RunId>,
+    pub(super) forget_by: Option<BootTime>,
+    /// What is to be said of runs of which nothing was said yet: a short one may be over by then.
+    pub(super) early: BTreeMap<RunId, Vec<Order>>,
     orders: Orders,
     epoll: OwnedFd,
     /// Whether it is told when the guardian has read.
@@ -126,6 +132,9 @@ impl Driver {
             lives: BTreeMap::new(),
             confirmed: None,
             has_images: false,
+            forgotten: Vec::new(),
+            forget_by: None,
+            early: BTreeMap::new(),
             orders,
             epoll,
             waits_for_room: Cell::new(false),
@@ -164,17 +173,20 @@ impl Driver {
             self.pass_time();
             self.flush();
             events.clear();
-            let timeout = self.timeout();
+            let early = self.orders.fall_asleep(commands);
+            let timeout = if early.is_some() { Some(Timespec::default()) } else { self.timeout() };
             let room = rustix::buffer::spare_capacity(&mut events);
             // An interrupted wait is one without events.
             let _ = epoll::wait(&self.epoll, room, timeout.as_ref());
+            self.orders.wake_up();
             for event in &events {
                 match event.data.u64() {
                     WAKE => drop(rustix::io::read(&self.orders.wake, &mut [0; 8])),
                     _ => self.hear(),
                 }
             }
-            while let Ok(command) = commands.try_recv() {
+            let others = std::iter::from_fn(|| commands.try_recv().ok());
+            for command in early.into_iter().chain(others) {
                 if let Command::End = command {
                     return;
                 }
@@ -186,7 +198,8 @@ impl Driver {
     fn timeout(&self) -> Option<Timespec> {
         let cores = self.lives.values().filter_map(|live| live.ward.deadline());
         let sample = (!self.lives.is_empty()).then_some(self.next_sample);
-        let wait = cores.chain(sample).min()?.since(boot_time()).plus(Span::from_millis(1));
+        let first = cores.chain(sample).chain(self.forget_by).min()?;
+        let wait = first.since(boot_time()).plus(Span::from_millis(1));
         Timespec::try_from(wait.as_duration()).ok()
     }
 
@@ -375,7 +388,7 @@ impl Driver {
                 }
                 self.ask(&Ask::Stop { run, grace_ms: 0 });
             }
-            Effect::Drain => self.output.tell(Order::Finish(run)),
+            Effect::Drain => self.drain(run),
             Effect::Probe(question, probe) => self.probe(run, question, probe),
             Effect::Became(state) => (self.listener)(Event::Became(run, state)),
             Effect::Readiness(is_ready) => (self.listener)(Event::Readiness(run, is_ready)),
@@ -457,6 +470,8 @@ impl Driver {
 
     /// Asks for a command, unless it is longer than can be asked for.
     fn ask_to_spawn(&mut self, ask: &Ask) -> Result<(), String> {
+        // What the next run gets may have been that of a run to be forgotten: its journal, too.
+        self.push_forgotten();
         self.channel.try_push(ask, Vec::new()).map_err(|_| {
             let (what, length) = match ask {
                 Ask::Spawn { plan, .. } => plan.longest(),
@@ -543,7 +558,7 @@ impl Driver {
         if stored::write_end(&self.at.layout.run(run), run, report).is_ok() {
             live.is_unkept = false;
             if live.ward.is_asked() {
-                self.ask(&Ask::Forget { run });
+                self.forget(run);
             }
         }
     }
@@ -551,7 +566,7 @@ impl Driver {
     fn remove(&mut self, run: RunId) {
         if let Some(live) = self.lives.remove(&run) {
             if live.is_unkept && live.ward.is_asked() {
-                self.ask(&Ask::Forget { run });
+                self.forget(run);
             }
             let directory = self.at.layout.run(run);
             let is_plain = is_plain(&live.work);

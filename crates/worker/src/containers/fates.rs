@@ -5,11 +5,18 @@ use std::{os::fd::OwnedFd, sync::Arc};
 use sterna_executor::{
     container::Exit,
     guardian::{Fate, Part},
+    ward::Input,
 };
 use sterna_model::{RunId, Span};
 
 use super::{Event, driver::Driver, output::Order, sweeper::Chore};
-use crate::guardian::{Ask, FateWord, Line, Say, StreamWord};
+use crate::{
+    clock::boot_time,
+    guardian::{Ask, FateWord, Line, Say, StreamWord},
+};
+
+/// Within this the guardian is told that an end was noted.
+const FORGET_WITHIN: Span = Span::from_millis(20);
 
 impl Driver {
     /// Takes whatever the guardian has said.
@@ -40,11 +47,36 @@ impl Driver {
     }
 
     pub(super) fn flush(&mut self) {
+        for order in std::mem::take(&mut self.early).into_values().flatten() {
+            self.output.tell(order);
+        }
         self.output.flush();
+        self.tell_forgotten();
         if self.channel.flush().is_err() {
             self.find_another_guardian();
         }
         self.watch_room();
+    }
+
+    /// The guardian need not know of this run any more.
+    pub(super) fn forget(&mut self, run: RunId) {
+        self.forgotten.push(run);
+        self.forget_by.get_or_insert_with(|| boot_time().plus(FORGET_WITHIN));
+    }
+
+    /// Says what is to be forgotten, if something else is said or it is time.
+    pub(super) fn tell_forgotten(&mut self) {
+        let is_due = self.forget_by.is_some_and(|by| boot_time() >= by);
+        if is_due || self.channel.is_waiting() {
+            self.push_forgotten();
+        }
+    }
+
+    pub(super) fn push_forgotten(&mut self) {
+        self.forget_by = None;
+        for run in std::mem::take(&mut self.forgotten) {
+            self.ask(&Ask::Forget { run });
+        }
     }
 
     /// A run that was ended because nothing is known of it.
@@ -103,7 +135,10 @@ impl Driver {
         let pipes: Vec<_> = pipes.map(|(stream, fd)| (stream, Arc::new(fd))).collect();
         live.pipes.insert(part, pipes.clone());
         let origin = live.origin();
-        self.output.tell(Order::Add(run, origin, pipes));
+        if !std::mem::replace(&mut live.is_shown, true) {
+            self.early.insert(run, Vec::new());
+        }
+        self.show(run, Order::Add(run, origin, pipes));
         let what = format!("{{\"event\":\"started\",\"step\":{},\"pid\":{pid}}}", part.get());
         self.say(run, what);
     }
@@ -126,21 +161,43 @@ impl Driver {
     }
 
     /// Says it if it is news of a step.
-    fn say_of(&self, run: RunId, part: Part, what: String) {
+    fn say_of(&mut self, run: RunId, part: Part, what: String) {
         if self.lives.get(&run).is_some_and(|live| live.ward.is_open(part)) {
             self.say(run, what);
         }
     }
 
     /// Says in its log why a run did not begin.
-    pub(super) fn refused(&self, run: RunId, why: &str) {
+    pub(super) fn refused(&mut self, run: RunId, why: &str) {
         let Some(live) = self.lives.get(&run) else { return };
-        self.output.tell(Order::Add(run, live.origin(), Vec::new()));
+        let origin = live.origin();
+        self.show(run, Order::Add(run, origin, Vec::new()));
         self.say(run, serde_json::json!({ "event": "not_started", "why": why }).to_string());
     }
 
-    fn say(&self, run: RunId, line: String) {
-        self.output.tell(Order::Say(run, line + "\n"));
+    fn say(&mut self, run: RunId, line: String) {
+        self.show(run, Order::Say(run, line + "\n"));
+    }
+
+    /// Has it read or written by whoever does that, now or after what else is to be heard.
+    fn show(&mut self, run: RunId, order: Order) {
+        match self.early.get_mut(&run) {
+            Some(early) => early.push(order),
+            None => self.output.tell(order),
+        }
+    }
+
+    /// Has what a run of which nothing is left has written read to its end. Of one that was short, and
+    /// wrote nothing, nobody need be woken for that.
+    pub(super) fn drain(&mut self, run: RunId) {
+        let early = self.early.remove(&run).unwrap_or_default();
+        match self.output.keep_silent(early) {
+            Ok(()) => self.step(run, Input::Drained),
+            Err(early) => {
+                early.into_iter().for_each(|order| self.output.tell(order));
+                self.output.tell(Order::Finish(run));
+            }
+        }
     }
 
     /// The longest that somebody waits for the guardian to say what it holds.

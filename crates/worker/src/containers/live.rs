@@ -32,6 +32,8 @@ pub(super) struct Live {
     /// Copies of what is read elsewhere, for a guardian that has lost its own.
     pub(super) pipes: BTreeMap<Part, Vec<(StreamWord, Arc<OwnedFd>)>>,
     pub(super) report: Option<Report>,
+    /// Whether whoever reads output has heard of it, or is about to.
+    pub(super) is_shown: bool,
     /// Whether its end is told and does not stand on the disk yet.
     pub(super) is_unkept: bool,
     /// How many of its processes had been killed for memory when it was last looked at, and before.
@@ -50,6 +52,7 @@ impl Live {
             roots: BTreeMap::new(),
             pipes: BTreeMap::new(),
             report: None,
+            is_shown: false,
             is_unkept: false,
             oom_kills: [0; 2],
         }

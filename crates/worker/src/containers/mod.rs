@@ -38,7 +38,8 @@ use std::{
     os::fd::OwnedFd,
     sync::{
         Arc,
-        mpsc::{SyncSender, sync_channel},
+        atomic::{AtomicBool, Ordering, fence},
+        mpsc::{Receiver, SyncSender, sync_channel},
     },
     thread::JoinHandle,
 };
@@ -160,20 +161,43 @@ pub struct Containers {
 struct Orders {
     commands: SyncSender<Command>,
     wake: Arc<OwnedFd>,
+    /// Whether the driver waits, so that it must be woken.
+    is_asleep: Arc<AtomicBool>,
 }
 
 impl Orders {
     fn send(&self, command: Command) {
         // The driver ends only when it is told to, or when nothing can be asked of it any more.
         drop(self.commands.send(command));
-        let _ = rustix::io::write(&self.wake, &1_u64.to_ne_bytes());
+        self.wake();
     }
 
     /// For what may as well be told later, by a thread that the driver waits for when it ends.
     fn offer(&self, command: Command) {
         if self.commands.try_send(command).is_ok() {
+            self.wake();
+        }
+    }
+
+    fn wake(&self) {
+        // What was asked must be there before it is looked whether the driver sleeps.
+        fence(Ordering::SeqCst);
+        if self.is_asleep.swap(false, Ordering::SeqCst) {
             let _ = rustix::io::write(&self.wake, &1_u64.to_ne_bytes());
         }
+    }
+
+    /// For the driver, before it waits: whoever asks from now on wakes it. Gives what was asked just
+    /// before that, for which nobody does.
+    fn fall_asleep(&self, commands: &Receiver<Command>) -> Option<Command> {
+        self.is_asleep.store(true, Ordering::SeqCst);
+        fence(Ordering::SeqCst);
+        commands.try_recv().ok()
+    }
+
+    /// For the driver, after it has waited.
+    fn wake_up(&self) {
+        self.is_asleep.store(false, Ordering::SeqCst);
     }
 }
 
@@ -196,7 +220,7 @@ impl Containers {
         let launched = guardian::connect(&layout.path)?;
         let (commands, receiver) = sync_channel(1024);
         let wake = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
-        let orders = Orders { commands, wake };
+        let orders = Orders { commands, wake, is_asleep: Arc::default() };
         let at = Place::new(layout, directory.incarnation())?;
         let ends = Ends { orders: orders.clone(), sinks, listener };
         let mut driver = Driver::new(at, options, cgroups, launched, ends)?;
@@ -278,5 +302,30 @@ impl Drop for Containers {
             // A panic of the thread was shown when it happened.
             drop(thread.join());
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_driver_that_waits_is_woken_and_it_is_whenever_something_is_asked() {
+        let (commands, receiver) = sync_channel(8);
+        let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).unwrap();
+        let orders = Orders { commands, wake: Arc::new(wake), is_asleep: Arc::default() };
+        let is_woken = || rustix::io::read(&orders.wake, &mut [0; 8]).is_ok();
+        orders.send(Command::Ping(1));
+        assert!(!is_woken(), "it is at work");
+        assert!(matches!(orders.fall_asleep(&receiver), Some(Command::Ping(1))), "it is heard");
+        orders.send(Command::Ping(2));
+        assert!(is_woken());
+        orders.send(Command::Ping(3));
+        assert!(!is_woken(), "it was woken already");
+        orders.wake_up();
+        assert_eq!(receiver.try_iter().count(), 2);
+        assert!(orders.fall_asleep(&receiver).is_none());
+        orders.offer(Command::Ping(4));
+        assert!(is_woken());
     }
 }

@@ -6,13 +6,13 @@ use std::{
     io,
     os::fd::OwnedFd,
     sync::{
-        Arc,
+        Arc, Mutex, PoisonError,
         mpsc::{Receiver, Sender, channel},
     },
     thread::JoinHandle,
 };
 
-use rustix::event::{EventfdFlags, Timespec, epoll, eventfd};
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, epoll, eventfd, poll};
 use sterna_model::{BootTime, RunId, Span};
 
 use super::stored;
@@ -55,8 +55,8 @@ pub(super) enum Order {
 pub(super) type Drained = Box<dyn FnMut(RunId, Option<String>) + Send>;
 
 /// The thread, and the way to tell it something.
-#[derive(Debug)]
 pub(super) struct Output {
+    sinks: SharedSinks,
     orders: Sender<Order>,
     wake: Arc<OwnedFd>,
     /// Whether something was said since the thread was woken.
@@ -75,8 +75,9 @@ impl Output {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let data = epoll::EventData::new_u64(WAKE);
         epoll::add(&epoll, &*wake, data, epoll::EventFlags::IN)?;
+        let sinks = Arc::new(Mutex::new(sinks));
         let reader = Reader {
-            sinks,
+            sinks: Arc::clone(&sinks),
             layout,
             drained,
             orders: receiver,
@@ -90,7 +91,7 @@ impl Output {
         };
         let thread =
             std::thread::Builder::new().name("output".to_owned()).spawn(|| reader.work())?;
-        Ok(Self { orders, wake, is_told: Cell::new(false), thread: Some(thread) })
+        Ok(Self { sinks, orders, wake, is_told: Cell::new(false), thread: Some(thread) })
     }
 
     /// Says it with the next [`Output::flush`].
@@ -107,6 +108,51 @@ impl Output {
         }
     }
 }
+
+impl Output {
+    /// Keeps what is to be said of a run that is over, if the thread has not heard of it and nothing
+    /// has to be read for it; or gives back what the thread is to be told.
+    pub(super) fn keep_silent(&self, orders: Vec<Order>) -> Result<(), Vec<Order>> {
+        let is_silent = |order: &Order| match order {
+            Order::Add(_, _, pipes) => are_silent(pipes),
+            Order::Say(..) => true,
+            Order::Finish(_) | Order::End => false,
+        };
+        if orders.is_empty() || !orders.iter().all(is_silent) {
+            return Err(orders);
+        }
+        // The thread may have them for long: it is not waited for.
+        let Ok(mut sinks) = self.sinks.try_lock() else { return Err(orders) };
+        let mut sink: Option<Box<dyn Sink>> = None;
+        for order in orders {
+            match order {
+                Order::Add(run, origin, _) => {
+                    sink.get_or_insert_with(|| sinks.open(run, &origin));
+                }
+                Order::Say(run, line) => {
+                    let sink = sink.get_or_insert_with(|| sinks.open(run, &Origin::default()));
+                    let _flow = sink.write(wall_time(), Stream::Events, line.as_bytes());
+                }
+                Order::Finish(_) | Order::End => {}
+            }
+        }
+        if let Some(sink) = sink {
+            sink.end(wall_time());
+        }
+        Ok(())
+    }
+}
+
+/// Whether nothing is in these pipes, and nothing comes; of a status something may be known already.
+fn are_silent(pipes: &[(StreamWord, Arc<OwnedFd>)]) -> bool {
+    let mut fds: Vec<_> = pipes.iter().map(|(_, end)| PollFd::new(end, PollFlags::IN)).collect();
+    let is_looked_at = poll(&mut fds, Some(&Timespec::default())).is_ok();
+    let has_status = pipes.iter().any(|(stream, _)| *stream == StreamWord::Status);
+    is_looked_at && !has_status && fds.iter().all(|fd| fd.revents() == PollFlags::HUP)
+}
+
+/// Whoever makes sinks: for the thread, and for what was said of a run that wrote nothing.
+type SharedSinks = Arc<Mutex<Box<dyn Sinks>>>;
 
 impl Drop for Output {
     fn drop(&mut self) {
@@ -141,7 +187,7 @@ struct Run {
 }
 
 struct Reader {
-    sinks: Box<dyn Sinks>,
+    sinks: SharedSinks,
     layout: Layout,
     drained: Drained,
     orders: Receiver<Order>,
@@ -230,9 +276,9 @@ impl Reader {
     }
 
     fn run(&mut self, run: RunId, origin: &Origin) -> &mut Run {
-        let sinks = &mut self.sinks;
+        let sinks = &self.sinks;
         self.runs.entry(run).or_insert_with(|| Run {
-            sink: sinks.open(run, origin),
+            sink: sinks.lock().unwrap_or_else(PoisonError::into_inner).open(run, origin),
             pipes: Vec::new(),
             paused_until: None,
             gone_since: None,
@@ -341,7 +387,8 @@ impl Reader {
         let (mut again, mut held) = (Vec::new(), Vec::new());
         if now >= self.tended.plus(TEND) {
             self.tended = now;
-            self.sinks.tend(wall_time());
+            let mut sinks = self.sinks.lock().unwrap_or_else(PoisonError::into_inner);
+            sinks.tend(wall_time());
         }
         for run in self.runs.values_mut() {
             if run.settle_at.is_some_and(|at| now >= at) {
@@ -429,6 +476,23 @@ mod tests {
             status.take(part);
         }
         status.line()
+    }
+
+    #[test]
+    fn only_pipes_that_are_closed_and_empty_need_not_be_read() {
+        let pipe = || rustix::pipe::pipe().unwrap();
+        let stdout = |end: OwnedFd| (StreamWord::Stdout, Arc::new(end));
+        let (closed, _) = pipe();
+        let (open, _writes_on) = pipe();
+        let (full, writes) = pipe();
+        rustix::io::write(&writes, b"x").unwrap();
+        drop(writes);
+        assert!(are_silent(&[]));
+        let closed = stdout(closed);
+        assert!(are_silent(std::slice::from_ref(&closed)));
+        assert!(!are_silent(&[closed.clone(), stdout(open)]), "somebody may write on");
+        assert!(!are_silent(&[closed.clone(), stdout(full)]), "something is to be read");
+        assert!(!are_silent(&[(StreamWord::Status, closed.1)]), "a status is read from the disk");
     }
 
     #[test]

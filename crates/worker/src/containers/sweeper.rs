@@ -29,10 +29,6 @@ pub(super) enum Chore {
     Measure(RunId, PathBuf),
 }
 
-/// It waits so long for others that are over, and takes them together: who wakes it for each pays more
-/// for that than for all the rest.
-const TOGETHER: Duration = Duration::from_millis(2);
-
 #[derive(Debug)]
 pub(super) struct Sweeper {
     chores: Option<Sender<Chore>>,
@@ -81,17 +77,11 @@ fn sweep(chores: &Receiver<Chore>, orders: &Orders, spares: &Spares) {
             group.kill();
             group.remove().is_err()
         });
-        let chore = chores.try_recv().or_else(|_| {
-            let chore = if busy.is_empty() && ending.is_empty() {
-                chores.recv().map_err(|_| RecvTimeoutError::Disconnected)
-            } else {
-                chores.recv_timeout(Duration::from_millis(20))
-            };
-            if chore.is_ok() {
-                std::thread::sleep(TOGETHER);
-            }
-            chore
-        });
+        let chore = if busy.is_empty() && ending.is_empty() {
+            chores.recv().map_err(|_| RecvTimeoutError::Disconnected)
+        } else {
+            chores.recv_timeout(Duration::from_millis(20))
+        };
         match chore {
             Ok(Chore::Groups(group)) => {
                 busy.extend(group.filter(|group| group.remove().is_err()));

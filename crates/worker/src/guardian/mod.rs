@@ -128,6 +128,7 @@ fn guard() -> io::Result<()> {
         serving.take_over(left);
     }
     be_quiet(&directory)?;
+    sys::keep_heap_to_itself();
     let worked = serving.work();
     // From now on a worker must start another one.
     drop(fs::remove_file(directory.join(SOCKET)));

@@ -9,9 +9,10 @@ use sterna_model::{BootTime, RunId, Span};
 use super::{
     kept::Entry,
     runs::Driven,
-    serve::{Serving, Source, Wanted, signal},
+    serve::{Serving, Source, TOGETHER, Wanted, signal},
     words::{Ask, ExitWord, FateWord, HeldWord, PhaseWord, Say},
 };
+use crate::clock::boot_time;
 
 impl Serving {
     /// Takes what a worker says.
@@ -168,10 +169,26 @@ impl Serving {
         // If it is gone already, its end says so.
         let _ = rustix::io::write(sync, &[1]);
         let has_report = proc.report.is_some();
-        self.watch(Source::Sync(run, part), EventFlags::IN);
+        self.going.push((run, part));
+        self.look_at.get_or_insert_with(|| boot_time().plus(TOGETHER));
         if has_report {
             self.watch(Source::Report(run, part), EventFlags::IN);
         }
+    }
+
+    /// Commands that were let go a moment ago. Of a short one its end has said everything by now; who
+    /// would be woken because it has begun would be woken twice for it.
+    pub(super) fn look_at_the_going(&mut self) {
+        if self.look_at.is_none_or(|at| boot_time() < at) {
+            return;
+        }
+        self.look_at = None;
+        for (run, part) in std::mem::take(&mut self.going) {
+            self.synced(run, part);
+            self.watch(Source::Sync(run, part), EventFlags::IN);
+        }
+        // It was kept back already.
+        self.is_pressing = true;
     }
 
     fn abort(&mut self, run: RunId, part: Part) {

@@ -37,7 +37,7 @@ const BEHIND: Span = Span::from_millis(500);
 
 /// So long it is kept back that a command has begun, and nothing else: of a short one its end is told
 /// with it.
-const TOGETHER: Span = Span::from_millis(1);
+pub(super) const TOGETHER: Span = Span::from_millis(3);
 
 /// Within this somebody takes a process of an earlier guardian that has ended, if anybody does.
 const TAKEN_WITHIN: Span = Span::from_secs(5);
@@ -89,6 +89,9 @@ pub(super) struct Serving {
     pub(super) later: Option<BootTime>,
     /// Whether something is to be said at once.
     pub(super) is_pressing: bool,
+    /// Commands that were let go and are not watched yet, and when they are looked at.
+    pub(super) going: Vec<(RunId, Part)>,
+    pub(super) look_at: Option<BootTime>,
     /// Connections that have no room for what is to be said.
     waiting: BTreeSet<SocketId>,
     listener: UnixListener,
@@ -125,6 +128,8 @@ impl Serving {
             touched: BTreeSet::new(),
             later: None,
             is_pressing: false,
+            going: Vec::new(),
+            look_at: None,
             waiting: BTreeSet::new(),
             listener,
             signals,
@@ -219,6 +224,7 @@ impl Serving {
                     self.heed(event.data.u64(), source);
                 }
             }
+            self.look_at_the_going();
             self.look_at_the_dying();
             self.look_at_the_taken();
         }
@@ -230,7 +236,7 @@ impl Serving {
         let dying = self.runs.values().any(Driven::is_looked_at);
         let again = dying.then(|| now.plus(LINGER));
         let behind = self.is_behind.then(|| now.plus(BEHIND));
-        let others = again.into_iter().chain(behind).chain(self.later);
+        let others = again.into_iter().chain(behind).chain(self.later).chain(self.look_at);
         let at: BootTime = self.core.deadline().into_iter().chain(others).min()?;
         // A millisecond more, so that it is over and not just before.
         let wait = at.since(now).plus(Span::from_millis(1)).as_duration();
@@ -367,7 +373,7 @@ impl Serving {
     }
 
     /// Whether the command of a part has begun; said once.
-    fn synced(&mut self, run: RunId, part: Part) {
+    pub(super) fn synced(&mut self, run: RunId, part: Part) {
         let Some(proc) = self.runs.get_mut(&run).and_then(|driven| driven.parts.get_mut(&part))
         else {
             return;

@@ -1,21 +1,21 @@
 //! What a new process does until it is its command.
 
 use std::{
-    ffi::{CStr, CString, c_char, c_int},
+    ffi::{CStr, CString, c_int},
     io,
     os::fd::{AsRawFd, BorrowedFd},
     ptr,
 };
 
-use super::clone::Forked;
+use super::{clone::Forked, letter::Letter};
 
 /// Everything that a process must know to become its command, in the form that the kernel takes.
 #[derive(Debug)]
 pub(crate) struct Image {
-    program: CString,
-    arguments: Vec<CString>,
-    environment: Vec<CString>,
-    directory: CString,
+    pub(super) program: CString,
+    pub(super) arguments: Vec<CString>,
+    pub(super) environment: Vec<CString>,
+    pub(super) directory: CString,
     /// Number of the resource, soft and hard limit.
     pub(crate) rlimits: Vec<(u32, u64, u64)>,
     /// User, group and other groups; `None` for those of the worker.
@@ -49,18 +49,6 @@ impl Image {
             death_signal: None,
             no_new_privileges: true,
         })
-    }
-}
-
-/// Lists of words as execve takes them, made before the process that will need them.
-pub(super) struct Words {
-    arguments: Vec<*const c_char>,
-    environment: Vec<*const c_char>,
-}
-
-impl Image {
-    pub(super) fn words(&self) -> Words {
-        Words { arguments: pointers(&self.arguments), environment: pointers(&self.environment) }
     }
 }
 
@@ -127,10 +115,10 @@ impl Step {
 /// Closes every descriptor of this copy but its streams, `kept` and those below 3. While it waits for
 /// its go byte it must hold nothing of the guardian's: not the other end of its own socket, or that
 /// would never end; not the lock, or no other guardian could take over (safety rule 13).
-pub(super) fn let_go_of_all_but(streams: Streams<'_>, kept: &[BorrowedFd<'_>]) {
-    let streams = [streams.stdout, streams.stderr, streams.status].into_iter().flatten();
-    let mut open: Vec<c_int> =
-        streams.chain(kept.iter().copied()).map(|fd| fd.as_raw_fd()).collect();
+pub(super) fn let_go_of_all_but(streams: Streams<'_>, kept: [Option<BorrowedFd<'_>>; 2]) {
+    let [one, other] = kept;
+    let mut open = [streams.stdout, streams.stderr, streams.status, one, other]
+        .map(|fd| fd.map_or(0, |fd| fd.as_raw_fd()));
     open.sort_unstable();
     let mut first = 3;
     for fd in open {
@@ -145,9 +133,9 @@ pub(super) fn let_go_of_all_but(streams: Streams<'_>, kept: &[BorrowedFd<'_>]) {
 }
 
 /// Goes the whole way. Never comes back.
-pub(super) fn go(image: &Image, words: &Words, sync: BorrowedFd<'_>, streams: Streams<'_>) -> ! {
+pub(super) fn go(letter: &Letter, sync: BorrowedFd<'_>, streams: Streams<'_>) -> ! {
     let sync = sync.as_raw_fd();
-    let step = before_go(image, streams);
+    let step = before_go(letter, streams);
     if let Err(step) = step {
         fail(sync, step);
     }
@@ -158,23 +146,16 @@ pub(super) fn go(image: &Image, words: &Words, sync: BorrowedFd<'_>, streams: St
         // Whoever would have let it go is gone, or does not want it any more. It has not succeeded.
         quit(127);
     }
-    if let Err(step) = after_go(image, streams.status.is_some()) {
+    if let Err(step) = after_go(letter, streams.status.is_some()) {
         fail(sync, step);
     }
-    // SAFETY: the pointers are to zero-ended words that live in `image`, each list ended by a null.
-    unsafe {
-        libc::execve(image.program.as_ptr(), words.arguments.as_ptr(), words.environment.as_ptr())
-    };
+    // SAFETY: the pointers are to zero-ended words that live in `letter`, each list ended by a null.
+    unsafe { libc::execve(letter.program, letter.arguments, letter.environment) };
     fail(sync, Step::Exec)
 }
 
-/// Ended by a null.
-fn pointers(words: &[CString]) -> Vec<*const c_char> {
-    words.iter().map(|word| word.as_ptr()).chain([ptr::null()]).collect()
-}
-
-fn before_go(image: &Image, streams: Streams<'_>) -> Result<(), Step> {
-    if image.own_group {
+fn before_go(letter: &Letter, streams: Streams<'_>) -> Result<(), Step> {
+    if letter.own_group {
         // SAFETY: plain numbers.
         held(unsafe { libc::setpgid(0, 0) }, Step::Group)?;
     }
@@ -190,7 +171,7 @@ fn before_go(image: &Image, streams: Streams<'_>) -> Result<(), Step> {
             held(unsafe { libc::dup2(stream.as_raw_fd(), place) }, Step::Streams)?;
         }
     }
-    for (resource, soft, hard) in &image.rlimits {
+    for (resource, soft, hard) in letter.rlimits() {
         let limit = libc::rlimit { rlim_cur: *soft, rlim_max: *hard };
         // SAFETY: the limit is read from this frame's own memory.
         held(unsafe { libc::setrlimit(*resource, &raw const limit) }, Step::Rlimits)?;
@@ -198,23 +179,23 @@ fn before_go(image: &Image, streams: Streams<'_>) -> Result<(), Step> {
     Ok(())
 }
 
-fn after_go(image: &Image, has_status: bool) -> Result<(), Step> {
-    if let Some((user, group, groups)) = &image.ids {
+fn after_go(letter: &Letter, has_status: bool) -> Result<(), Step> {
+    if let Some((user, group, (groups, count))) = letter.ids {
         // SAFETY: the system calls themselves, for this thread, which is the only one; the list is
         // as long as is said.
         unsafe {
-            held(libc::syscall(libc::SYS_setgroups, groups.len(), groups.as_ptr()), Step::User)?;
-            held(libc::syscall(libc::SYS_setresgid, *group, *group, *group), Step::User)?;
-            held(libc::syscall(libc::SYS_setresuid, *user, *user, *user), Step::User)?;
+            held(libc::syscall(libc::SYS_setgroups, count, groups), Step::User)?;
+            held(libc::syscall(libc::SYS_setresgid, group, group, group), Step::User)?;
+            held(libc::syscall(libc::SYS_setresuid, user, user, user), Step::User)?;
         }
     }
-    // SAFETY: a zero-ended word that lives in `image`.
-    held(unsafe { libc::chdir(image.directory.as_ptr()) }, Step::Directory)?;
-    if image.no_new_privileges {
+    // SAFETY: a zero-ended word that lives in `letter`.
+    held(unsafe { libc::chdir(letter.directory) }, Step::Directory)?;
+    if letter.no_new_privileges {
         // SAFETY: plain numbers.
         held(unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) }, Step::Privileges)?;
     }
-    if let Some(signal) = image.death_signal {
+    if let Some(signal) = letter.death_signal {
         // A change of user has undone it, so it comes after that.
         // SAFETY: plain numbers.
         held(unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, signal, 0, 0, 0) }, Step::Privileges)?;

@@ -15,6 +15,7 @@ use rustix::{
 use super::{
     check,
     child::{Image, Step, Streams, go, keep_house, let_go_of_all_but},
+    letter::Letter,
 };
 
 /// How a run is told from everything else on the machine.
@@ -53,7 +54,7 @@ pub(crate) fn spawn(image: &Image, shape: Shape<'_>, streams: Streams<'_>) -> io
         Shape::Plain => (None, None),
         Shape::Tree => (None, Some(pipe_with(PipeFlags::CLOEXEC)?)),
     };
-    let words = image.words();
+    let letter = Letter::write(image)?;
     match fork(cgroup)? {
         Forked::Parent { pid, pidfd } => {
             let report = pipe.map(|(read, _)| read);
@@ -64,15 +65,14 @@ pub(crate) fn spawn(image: &Image, shape: Shape<'_>, streams: Streams<'_>) -> io
         }
         Forked::Child => {
             let report = pipe.as_ref().map(|(_, write)| write.as_fd());
-            let kept: Vec<_> = [Some(theirs.as_fd()), report].into_iter().flatten().collect();
-            let_go_of_all_but(streams, &kept);
+            let_go_of_all_but(streams, [Some(theirs.as_fd()), report]);
             if let Some(report) = report {
                 let inner = fork(None);
                 if !matches!(inner, Ok(Forked::Child)) {
                     keep_house(inner, report);
                 }
             }
-            go(image, &words, theirs.as_fd(), streams)
+            go(&letter, theirs.as_fd(), streams)
         }
     }
 }
@@ -182,6 +182,25 @@ mod tests {
             assert!(matches!(heard, Some(Heard::Failed(Step::Rlimits, _))), "{heard:?}");
             let pid = Pid::from_raw(spawned.pid).unwrap();
             waitpid(Some(pid), WaitOptions::empty()).unwrap();
+        }
+    }
+
+    /// Whatever it needs until it is its command is not in the heap.
+    #[test]
+    fn who_has_no_copy_of_the_heap_becomes_its_command() {
+        let words =
+            ["sh", "-c", "test $# = 1 -a $A = b -a $(pwd) = / -a $(ulimit -n) = 77", "sh", "x"];
+        let words = words.map(str::to_owned);
+        let environment = [("A".to_owned(), "b".to_owned())];
+        let mut image = Image::new("/bin/sh", &words, &environment, "/").unwrap();
+        image.rlimits = vec![(libc::RLIMIT_NOFILE, 77, 77)];
+        crate::sys::keep_heap_to_itself();
+        for shape in [Shape::Plain, Shape::Tree] {
+            let spawned = spawn(&image, shape, Streams::default()).unwrap();
+            rustix::io::write(&spawned.sync, &[1]).unwrap();
+            let pid = Pid::from_raw(spawned.pid).unwrap();
+            let (_, status) = waitpid(Some(pid), WaitOptions::empty()).unwrap().unwrap();
+            assert_eq!(status.exit_status(), Some(0), "{shape:?}: {status:?}");
         }
     }
 

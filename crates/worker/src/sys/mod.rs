@@ -3,7 +3,8 @@
 //!
 //! Invariant: this is the only room with `unsafe`, and each block says why it holds.
 //!
-//! Invariant: between clone and exec nothing is allocated, and only plain system calls are made.
+//! Invariant: between clone and exec nothing is allocated, nothing of the heap is read, which is not
+//! there, and only plain system calls are made.
 
 #![expect(
     unsafe_code,
@@ -14,6 +15,8 @@ mod bare;
 mod child;
 mod clone;
 mod exits;
+mod heap;
+mod letter;
 mod ready;
 mod signals;
 
@@ -22,6 +25,7 @@ pub(crate) use self::{
     child::{Image, Step, Streams},
     clone::{Heard, Shape, heard, spawn},
     exits::{Ended, ended, exit_of, reported},
+    heap::keep_heap_to_itself,
     ready::readable,
     signals::{Signals, be_deaf, close_inherited, watch},
 };
