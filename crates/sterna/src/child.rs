@@ -30,11 +30,15 @@ pub(crate) fn command(data: &Path, log: &str) -> anyhow::Result<Command> {
 }
 
 /// Starts a server that listens there, on a store of its own, and waits until it can be asked.
-pub(crate) async fn server(data: &Path, listen: SocketAddr) -> anyhow::Result<(Child, SocketAddr)> {
+pub(crate) async fn server(
+    data: &Path,
+    listen: SocketAddr,
+    options: &[String],
+) -> anyhow::Result<(Child, SocketAddr)> {
     let mut command = command(data, "server.log")?;
     command.arg("server").arg("--make").arg("--data").arg(data);
     command.arg("--listen").arg(listen.to_string()).arg("--until-eof");
-    command.stdout(Stdio::piped());
+    command.args(options).stdout(Stdio::piped());
     let mut server = command.spawn().context("cannot start the server")?;
     let stdout = server.stdout.take().context("the server has no output")?;
     let mut said = String::new();

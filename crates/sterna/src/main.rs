@@ -64,8 +64,7 @@ enum Command {
     Drain(verbs::DrainArgs),
     /// Give a worker work again
     Undrain(verbs::WorkerArgs),
-    /// Say that nothing runs any more on the machine of a worker; said wrongly, work may run twice
-    DeclareDead(verbs::WorkerArgs),
+    DeclareDead(verbs::DeadArgs),
     DeclareComplete(verbs::CompleteArgs),
     /// Take a worker that is gone, and has nothing, off the list
     Forget(verbs::WorkerArgs),
@@ -110,7 +109,7 @@ fn main() -> ExitCode {
         Command::Delete(args) => verbs::run(args, Verb::Delete),
         Command::Drain(args) => verbs::drain(args),
         Command::Undrain(args) => verbs::of_worker(args, WorkerVerb::Undrain),
-        Command::DeclareDead(args) => verbs::of_worker(args, WorkerVerb::DeclareDead),
+        Command::DeclareDead(args) => verbs::declare_dead(args),
         Command::DeclareComplete(args) => verbs::declare_complete(args),
         Command::Forget(args) => verbs::of_worker(args, WorkerVerb::Forget),
         Command::Server(args) => server::run(args),

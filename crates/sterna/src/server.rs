@@ -31,6 +31,16 @@ pub(crate) struct Args {
     /// Make a new cluster if the store is empty and none was seen here
     #[arg(long)]
     make: bool,
+    #[command(flatten)]
+    keep: Keep,
+    /// End when standard input ends, and say on standard output when it can be asked
+    #[arg(long, hide = true)]
+    until_eof: bool,
+}
+
+/// How long things are kept.
+#[derive(Clone, Copy, Debug, clap::Args)]
+pub(crate) struct Keep {
     /// How long the record of a task stays after its end
     #[arg(long, value_name = "TIME", default_value = "7d")]
     keep_tasks: Span,
@@ -38,9 +48,15 @@ pub(crate) struct Args {
     /// makes a second task
     #[arg(long, value_name = "TIME", default_value = "7d")]
     caution_keep_names: Span,
-    /// End when standard input ends, and say on standard output when it can be asked
-    #[arg(long, hide = true)]
-    until_eof: bool,
+}
+
+impl Keep {
+    /// The same, for the server that this process starts.
+    pub(crate) fn args(self) -> [String; 4] {
+        let Self { keep_tasks, caution_keep_names } = self;
+        let (tasks, names) = (keep_tasks.to_string(), caution_keep_names.to_string());
+        ["--keep-tasks".to_owned(), tasks, "--caution-keep-names".to_owned(), names]
+    }
 }
 
 pub(crate) fn run(args: Args) -> anyhow::Result<()> {
@@ -65,7 +81,7 @@ async fn serve(args: Args) -> anyhow::Result<()> {
         say(&format!("warning: {warning}"));
     }
     let data = args.data.clone();
-    let retention = Retention { tasks: args.keep_tasks, names: args.caution_keep_names };
+    let retention = Retention { tasks: args.keep.keep_tasks, names: args.keep.caution_keep_names };
     let config = Config { store, listen: args.listen, data, makes_cluster: args.make, retention };
     let server = Server::start(config, Arc::new(say)).await;
     let mut server = server.map_err(|error| exit::coded(code(&error))(error.into()))?;

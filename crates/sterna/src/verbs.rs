@@ -172,11 +172,37 @@ pub(crate) struct DrainArgs {
     wait: bool,
 }
 
+/// Say that nothing runs any more on the machine of a worker; said wrongly, work may run twice
+///
+/// A worker that is heard is not dead, and is refused: drain it, or end it first.
+#[derive(Debug, clap::Args)]
+pub(crate) struct DeadArgs {
+    #[command(flatten)]
+    worker: WorkerArgs,
+    /// Say so of a worker that is heard, too: what it runs may then run twice
+    #[arg(long)]
+    caution_though_heard: bool,
+}
+
+pub(crate) fn declare_dead(args: DeadArgs) -> anyhow::Result<()> {
+    let DeadArgs { worker: args, caution_though_heard } = args;
+    wait(async {
+        let mut client = args.remote.client()?;
+        let consent = if caution_though_heard { "?caution_though_heard=true" } else { "" };
+        let path = args.path()? + "/declare-dead" + consent;
+        let done = client.call(Method::POST, &path, None::<&()>).await;
+        let done: Done = done.map_err(failed)?;
+        out::warning(
+            "if anything still runs there, it may now run twice; this is kept in the events",
+        );
+        tell(args.json, &done, &format!("worker {}", args.worker), "is declared dead")
+    })
+}
+
 /// What to do with a worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WorkerVerb {
     Undrain,
-    DeclareDead,
     Forget,
 }
 
@@ -186,15 +212,9 @@ pub(crate) fn of_worker(args: WorkerArgs, verb: WorkerVerb) -> anyhow::Result<()
         let path = args.path()?;
         let (method, path, did) = match verb {
             WorkerVerb::Undrain => (Method::POST, path + "/undrain", "takes work again"),
-            WorkerVerb::DeclareDead => (Method::POST, path + "/declare-dead", "is declared dead"),
             WorkerVerb::Forget => (Method::DELETE, path, "is forgotten"),
         };
         let done: Done = client.call(method, &path, None::<&()>).await.map_err(failed)?;
-        if verb == WorkerVerb::DeclareDead {
-            out::warning(
-                "if anything still runs there, it may now run twice; this is kept in the events",
-            );
-        }
         tell(args.json, &done, &format!("worker {}", args.worker), did)
     })
 }

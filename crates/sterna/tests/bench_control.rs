@@ -30,6 +30,9 @@ fn every_task_comes_to_its_end_and_the_json_has_the_form_of_every_bench() {
     assert!(figure("leader_us_per_task") > 0.0, "{json}");
     let (middle, most) = (figure("submit_to_started_ms_p50"), figure("submit_to_started_ms_p99"));
     assert!(0.0 < middle && middle <= most, "{json}");
+    assert!(figure("submit_to_started_ms_max") >= most, "{json}");
+    assert!(figure("submit_to_answered_ms_p99") > 0.0, "{json}");
+    assert!(json["floor"]["bare_sync_ms_p99"].as_f64().unwrap() > 0.0, "{json}");
     assert!(json["floor"]["requests_per_s"].as_f64().unwrap() > 0.0, "{json}");
     // Beside whatever else runs: a task costs a hundred bare requests at most.
     assert!(json["ratios"]["tasks_over_requests"].as_f64().unwrap() > 0.01, "{json}");

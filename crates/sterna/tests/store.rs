@@ -69,10 +69,16 @@ fn a_good_store_is_said_to_be_one() {
 fn what_is_checked_and_not_there_is_not_made() {
     let folder = Folder::new("unmade");
     let path = folder.path().join("none");
-    let output = sterna(&["check", &format!("file:{}", path.display())]);
-    assert_eq!(output.status.code(), Some(69), "{}", said(&output));
-    assert!(said(&output).contains("there is no store at"), "{}", said(&output));
-    assert!(!path.exists());
+    for scheme in ["file:", "file://"] {
+        let url = format!("{scheme}{}", path.display());
+        let other = format!("file:{}", folder.path().join("other").display());
+        for arguments in [&["check", &url][..], &["copy", &url, &other]] {
+            let output = sterna(arguments);
+            assert_eq!(output.status.code(), Some(69), "{}", said(&output));
+            assert!(said(&output).contains("there is no store at"), "{}", said(&output));
+            assert!(!path.exists() && !folder.path().join("other").exists(), "{arguments:?}");
+        }
+    }
 }
 
 #[test]
@@ -165,8 +171,8 @@ async fn a_copy_that_was_cut_short_before_the_name_is_finished_by_the_same_comma
 fn a_mistyped_store_is_not_made() {
     let (from, to) = (Folder::new("nothing"), Folder::new("copy"));
     let output = sterna(&["copy", &url(&from), &url(&to)]);
-    assert_eq!(output.status.code(), Some(64));
-    assert!(said(&output).contains("there is no directory"), "{}", said(&output));
+    assert_eq!(output.status.code(), Some(69));
+    assert!(said(&output).contains("there is no store at"), "{}", said(&output));
     assert!(!from.path().exists() && !to.path().exists());
     let output = sterna(&["copy", "memory:", &url(&to)]);
     assert!(said(&output).contains("there is no cluster in memory:"), "{}", said(&output));

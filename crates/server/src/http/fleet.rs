@@ -164,16 +164,54 @@ pub(super) async fn undrain(
     done(answer, &format!("worker {name}"))
 }
 
+/// Whether to declare dead who is heard.
+#[derive(Clone, Copy, Debug, Default, serde::Deserialize, utoipa::IntoParams)]
+#[serde(default)]
+#[into_params(parameter_in = Query)]
+pub(super) struct Consent {
+    /// Also a worker that is heard. What it runs goes on, and is begun a second time elsewhere.
+    caution_though_heard: Option<bool>,
+}
+
+/// Why a worker is not simply declared dead: it is heard, so what it runs does run.
+fn alive(seen: &WorkerSeen) -> Option<Refused> {
+    let said = match seen.health {
+        Some(Health::New | Health::Healthy) if !seen.is_declared_dead => health(seen),
+        // It may well be gone.
+        Some(Health::New | Health::Healthy | Health::Unhealthy | Health::MustDie) | None => {
+            return None;
+        }
+    };
+    let name = &seen.name;
+    let runs = match seen.runs {
+        0 => "nothing".to_owned(),
+        1 => "1 run".to_owned(),
+        count => format!("{count} runs"),
+    };
+    let message = format!("worker {name} is heard ({said}), and has {runs}: it is not dead");
+    let remedy = format!(
+        "move what it has with `sterna drain {name}`, or end the worker first; if it is dead all the \
+         same: --caution-though-heard, or caution_though_heard=true"
+    );
+    Some(Refused { remedy: remedy.into(), ..Refused::new(Code::WrongPhase, message) })
+}
+
 /// Says that nothing runs any more on the machine of a worker, by somebody who must know. Said wrongly,
-/// work may run twice.
-#[utoipa::path(post, path = "/v1/workers/{name}/declare-dead", tag = "workers", params(("name" = String, Path)),
+/// work may run twice; so it is refused while the worker is heard.
+#[utoipa::path(post, path = "/v1/workers/{name}/declare-dead", tag = "workers", params(("name" = String, Path), Consent),
     responses((status = 200, body = Done), (status = "4XX", body = Refused), (status = "5XX", body = Refused)))]
 pub(super) async fn declare_dead(
     State(shared): State<Api>,
     Path(name): Path<String>,
+    Query(consent): Query<Consent>,
 ) -> Answer<Json<Done>> {
-    let lock = find(&shared, &name).await?.life.lock;
-    let answer = shared.desk.call(Call::DeclareDead(lock)).await?;
+    let seen = find(&shared, &name).await?;
+    if !consent.caution_though_heard.unwrap_or(false)
+        && let Some(refused) = alive(&seen)
+    {
+        return Err(Refusal(refused));
+    }
+    let answer = shared.desk.call(Call::DeclareDead(seen.life.lock)).await?;
     done(answer, &format!("worker {name}"))
 }
 

@@ -32,18 +32,22 @@ mod understood;
 use std::{
     str::FromStr,
     sync::{Arc, atomic::Ordering},
+    time::Duration,
 };
 
 use axum::{
     Router,
+    body::HttpBody,
     extract::{DefaultBodyLimit, Request, State},
     middleware::{Next, from_fn_with_state},
     response::{IntoResponse, Response},
     routing::get,
 };
+use http_body_util::{BodyExt, LengthLimitError, Limited};
 use sterna_api::rest::{Code, Refused};
 use sterna_model::{Name, Namespace, Work, WorkKey};
 use sterna_wire::Links;
+use tokio::time::timeout;
 use utoipa::OpenApi;
 use utoipa_axum::{router::OpenApiRouter, routes};
 
@@ -52,6 +56,8 @@ use crate::shared::{Counters, Shared};
 
 /// What one request may carry at most.
 const BODY_MAX: usize = 4 << 20;
+/// Within this it must have come.
+const BODY_WITHIN: Duration = Duration::from_secs(10);
 /// Requests at a time, beyond which the next is refused.
 const REQUESTS_MAX: u64 = 8_192;
 
@@ -171,11 +177,35 @@ async fn admit(State(shared): State<Api>, request: Request, next: Next) -> Respo
         Counters::add(&shared.counters.refused, 1);
         return Refusal(Refused::new(Code::TooMuch, message)).into_response();
     };
-    let answer = next.run(request).await;
+    let answer = match whole(request).await {
+        Ok(request) => next.run(request).await,
+        Err(refusal) => refusal.into_response(),
+    };
     if answer.status().is_client_error() || answer.status().is_server_error() {
         Counters::add(&shared.counters.refused, 1);
     }
     answer
+}
+
+/// A request with its whole body: who sends a part of it and then nothing must not keep a place.
+async fn whole(request: Request) -> Answer<Request> {
+    let too_large = || {
+        let message = format!("what was sent has more than {BODY_MAX} bytes");
+        Refusal(Refused::new(Code::TooLarge, message))
+    };
+    let (head, body) = request.into_parts();
+    if body.size_hint().lower() > BODY_MAX as u64 {
+        return Err(too_large());
+    }
+    match timeout(BODY_WITHIN, Limited::new(body, BODY_MAX).collect()).await {
+        Ok(Ok(body)) => Ok(Request::from_parts(head, body.to_bytes().into())),
+        Ok(Err(error)) if error.is::<LengthLimitError>() => Err(too_large()),
+        Ok(Err(_)) => Err(bad("the request broke off")),
+        Err(_) => {
+            let seconds = BODY_WITHIN.as_secs();
+            Err(bad(format!("the request had not come to its end after {seconds} s")))
+        }
+    }
 }
 
 /// A request that is being answered.

@@ -9,11 +9,13 @@ use std::{
     collections::HashMap,
     fs,
     net::SocketAddr,
+    os::unix::fs::FileExt,
     path::{Path, PathBuf},
     sync::{
         Arc, Mutex, PoisonError,
-        atomic::{AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
+    thread::JoinHandle,
     time::{Duration, Instant},
 };
 
@@ -40,13 +42,22 @@ use tokio::{
 use super::report::{Report, quantile, rounded};
 use crate::{child, clock, out, remote};
 
+/// What a bare write writes: about a commit of one task.
+const BARE_BYTES: usize = 1_024;
+/// Into a file that is as large before as after, like a segment of the store.
+const BARE_FILE_BYTES: usize = 256 << 10;
+/// Between two of them: seldom enough to be no burden.
+const BARE_EVERY: Duration = Duration::from_millis(20);
+
 /// Measure how many tasks a server takes, starts and ends in a second
 ///
 /// A server as a process of its own on an embedded store, every commit durable; workers on real links
 /// over loopback that say of every run that it began and ended well. First as many tasks as the
 /// clients can make, until the end of each is recorded; then tasks at an even pace, and how long each
-/// takes until its worker has it. Beside it, how many requests the same clients get answered that
-/// touch nothing.
+/// takes until its worker has it, and until its maker is answered. Beside it, how many requests the same
+/// clients get answered that touch nothing, and, while tasks come at an even pace, how long bare synced
+/// writes take on the same disk, and how late a thread that sleeps is woken: a machine that is busy
+/// with something else is known by that.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// How many tasks are made as fast as they can be
@@ -127,14 +138,19 @@ async fn measure(args: &Args, data: &Path) -> anyhow::Result<Report> {
     let progress = out::Progress::new();
     progress.say("starts a server");
     let mut ground = Ground::new(data, args.workers).await?;
-    let measured = ground.measure(args, &progress).await;
+    let measured = ground.measure(args, data, &progress).await;
     // Nothing of it is needed any more, however it ends.
     drop(ground.server.kill().await);
     measured
 }
 
 impl Ground {
-    async fn measure(&self, args: &Args, progress: &out::Progress) -> anyhow::Result<Report> {
+    async fn measure(
+        &self,
+        args: &Args,
+        data: &Path,
+        progress: &out::Progress,
+    ) -> anyhow::Result<Report> {
         progress.say("asks for nothing");
         let requests = self.requests(args.clients, args.tasks).await?;
         progress.say(&format!("makes {} tasks", args.tasks));
@@ -142,7 +158,10 @@ impl Ground {
         let took = self.storm(args.clients, args.tasks).await?;
         let decided = self.decided().await? - before;
         progress.say(&format!("makes {} tasks a second for {} s", args.rate, args.seconds));
-        let mut ways = self.pace(args.rate, args.seconds).await?;
+        let bare = Bare::begin(data)?;
+        let ways = self.pace(args.rate, args.seconds).await;
+        let (mut bare, mut wakes) = bare.end()?;
+        let ways = ways?;
         let tasks = f64::from(args.tasks);
         let mut report = Report::default();
         let mut figure = |name: &str, value: f64| {
@@ -150,16 +169,35 @@ impl Ground {
         };
         figure("tasks_per_s", tasks / took.as_secs_f64());
         figure("leader_us_per_task", decided / tasks);
-        figure("submit_to_started_ms_p50", quantile(&mut ways, 0.5));
-        figure("submit_to_started_ms_p99", quantile(&mut ways, 0.99));
-        report.floor.insert("requests_per_s".to_owned(), rounded(requests));
+        let of = |stage: fn(&Way) -> f64| ways.iter().map(stage).collect::<Vec<_>>();
+        let mut started = of(|way| way.started_ms);
+        figure("submit_to_started_ms_p50", quantile(&mut started, 0.5));
+        let started_p99 = quantile(&mut started, 0.99);
+        figure("submit_to_started_ms_p99", started_p99);
+        figure("submit_to_started_ms_max", quantile(&mut started, 1.0));
+        figure("submit_to_answered_ms_p99", quantile(&mut of(|way| way.answered_ms), 0.99));
+        figure("submit_late_ms_p99", quantile(&mut of(|way| way.late_ms), 0.99));
+        let bare_p99 = quantile(&mut bare, 0.99);
         let ratio = tasks / took.as_secs_f64() / requests;
-        report.ratios.insert("tasks_over_requests".to_owned(), rounded(ratio));
+        for (name, value) in [
+            ("requests_per_s", requests),
+            ("bare_sync_ms_p99", bare_p99),
+            ("bare_sync_ms_max", quantile(&mut bare, 1.0)),
+            ("bare_wake_ms_p99", quantile(&mut wakes, 0.99)),
+        ] {
+            report.floor.insert(name.to_owned(), rounded(value));
+        }
+        for (name, value) in
+            [("tasks_over_requests", ratio), ("started_p99_over_bare_sync", started_p99 / bare_p99)]
+        {
+            report.ratios.insert(name.to_owned(), rounded(value));
+        }
         Ok(report)
     }
 
     async fn new(data: &Path, workers: u32) -> anyhow::Result<Self> {
-        let (server, address) = child::server(data, SocketAddr::from(([127, 0, 0, 1], 0))).await?;
+        let (server, address) =
+            child::server(data, SocketAddr::from(([127, 0, 0, 1], 0)), &[]).await?;
         let token = fs::read_to_string(data.join(sterna_server::TOKEN_FILE));
         let token = token.context("the server has no token")?.trim().to_owned();
         let seen = Arc::new(Seen::default());
@@ -274,37 +312,102 @@ impl Ground {
         }
     }
 
-    /// Makes tasks at an even pace; gives how many milliseconds each took until its worker had it.
-    async fn pace(&self, rate: u32, seconds: u32) -> anyhow::Result<Vec<f64>> {
+    /// Makes tasks at an even pace; gives what became of each.
+    async fn pace(&self, rate: u32, seconds: u32) -> anyhow::Result<Vec<Way>> {
         let count = rate * seconds;
         let done = self.seen.recorded.load(Ordering::Relaxed);
-        let began = tokio::time::Instant::now();
+        let began = clock::instant();
         let mut idle = Vec::new();
         let mut calls = JoinSet::new();
-        let mut submitted = Vec::new();
+        let mut answered = Vec::new();
         for number in 0..count {
-            sleep_until(began + Duration::from_secs(1) * number / rate).await;
+            let due = began + Duration::from_secs(1) * number / rate;
+            sleep_until(due.into()).await;
             while let Some(done) = calls.try_join_next() {
-                idle.push(done??);
+                let (client, call) = done??;
+                idle.push(client);
+                answered.push(call);
             }
             let mut client = idle.pop().unwrap_or_else(|| self.client());
             let name = format!("pace-{number}");
-            submitted.push((name.clone(), clock::instant()));
+            let sent = clock::instant();
             calls.spawn(async move {
-                create(&mut client, name).await?;
-                anyhow::Ok(client)
+                create(&mut client, name.clone()).await?;
+                anyhow::Ok((client, Call { name, due, sent, answered: clock::instant() }))
             });
         }
         while let Some(done) = calls.join_next().await {
-            done??;
+            answered.push(done??.1);
         }
         self.until_recorded(done + count as usize).await?;
         let begun = self.seen.begun.lock().unwrap_or_else(PoisonError::into_inner);
-        let way = |(name, at): (String, Instant)| {
+        let way = |call: Call| {
+            let Call { name, due, sent, answered } = call;
             let begun = begun.get(&name).with_context(|| format!("{name} never began"))?;
-            Ok(begun.duration_since(at).as_secs_f64() * 1_000.0)
+            let ms = |from: Instant, to: Instant| to.duration_since(from).as_secs_f64() * 1_000.0;
+            let (late_ms, answered_ms) = (ms(due, sent), ms(sent, answered));
+            Ok(Way { late_ms, answered_ms, started_ms: ms(sent, *begun) })
         };
-        submitted.into_iter().map(way).collect()
+        answered.into_iter().map(way).collect()
+    }
+}
+
+/// A task that was asked for, and when.
+struct Call {
+    name: String,
+    due: Instant,
+    sent: Instant,
+    answered: Instant,
+}
+
+/// How long a task was on its way.
+struct Way {
+    /// How much later than due it was asked for: this process had no turn.
+    late_ms: f64,
+    /// Until whoever asked for it was answered.
+    answered_ms: f64,
+    /// Until its worker had it.
+    started_ms: f64,
+}
+
+/// Bare synced writes to a file beside the store, at an even pace: what of a wait is the disk's, and
+/// what the processors'.
+struct Bare {
+    is_over: Arc<AtomicBool>,
+    thread: JoinHandle<anyhow::Result<Took>>,
+}
+
+/// How long each write took, and how late its thread was woken after it, in milliseconds.
+type Took = (Vec<f64>, Vec<f64>);
+
+impl Bare {
+    fn begin(data: &Path) -> anyhow::Result<Self> {
+        let file = fs::File::create(data.join("bare")).context("no file beside the store")?;
+        file.write_all_at(&vec![b'x'; BARE_FILE_BYTES], 0).and_then(|()| file.sync_all())?;
+        let is_over = Arc::new(AtomicBool::new(false));
+        let ends = Arc::clone(&is_over);
+        let thread = std::thread::spawn(move || {
+            let (mut syncs, mut wakes) = Took::default();
+            let ms = |span: Duration| span.as_secs_f64() * 1_000.0;
+            for offset in (0..BARE_FILE_BYTES as u64).step_by(BARE_BYTES).cycle() {
+                if ends.load(Ordering::Relaxed) {
+                    break;
+                }
+                let began = clock::instant();
+                file.write_all_at(&[b'y'; BARE_BYTES], offset).and_then(|()| file.sync_data())?;
+                syncs.push(ms(began.elapsed()));
+                let sleeps = clock::instant();
+                std::thread::sleep(BARE_EVERY);
+                wakes.push(ms(sleeps.elapsed().saturating_sub(BARE_EVERY)));
+            }
+            Ok((syncs, wakes))
+        });
+        Ok(Self { is_over, thread })
+    }
+
+    fn end(self) -> anyhow::Result<Took> {
+        self.is_over.store(true, Ordering::Relaxed);
+        self.thread.join().map_err(|_| anyhow::anyhow!("the bare writes came to no end"))?
     }
 }
 

@@ -1,6 +1,6 @@
 //! `sterna store check`: whether a store can be used, and what may be expected of it.
 
-use std::{path::Path, time::Duration};
+use std::time::Duration;
 
 use anyhow::{Context, bail};
 use serde_json::{Value, json};
@@ -11,16 +11,16 @@ use sterna_store::{
     shown,
 };
 
-use super::{lease, open};
-use crate::{bench::median, clock, exit, out};
+use super::{lease, open_existing};
+use crate::{bench::median, clock, out};
 
 /// How often each call is timed.
 const CALLS: usize = 20;
 
 /// Say whether a store can be used, how fast it is, and which promises hold on it
 ///
-/// Opens the store as a server would, which makes it ready if it is new. It commits, but leaves no
-/// key behind. Exits with 1 if a promise cannot hold.
+/// Opens the store as a server would, which makes it ready if it is new; a directory that is not there
+/// is not made. It commits, but leaves no key behind. Exits with 1 if a promise cannot hold.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// The store: file:DIRECTORY, postgres://USER:PASSWORD@HOST/DATABASE or etcd://HOST,HOST,HOST
@@ -42,14 +42,7 @@ struct Promise {
 }
 
 pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
-    // What is only looked at is not made.
-    let directory = args.url.strip_prefix("file:").filter(|path| !path.starts_with("//"));
-    if let Some(path) = directory.filter(|path| !path.is_empty() && !Path::new(path).exists()) {
-        let error =
-            anyhow::anyhow!("there is no store at {path}; the first server there makes one");
-        return Err(exit::coded(exit::UNREACHABLE)(error));
-    }
-    let store = open(&args.url).await?;
+    let store = open_existing(&args.url).await?;
     let (commit_ms, read_ms) = latency(&*store).await?;
     let cluster::Found { cluster, revision, .. } = cluster::read(&*store, None).await?;
     let lease = lease(&*store).await?;

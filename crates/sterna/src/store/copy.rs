@@ -21,7 +21,7 @@ use sterna_store::{
     scan_all, shown,
 };
 
-use super::{lease, open};
+use super::{lease, open, open_existing};
 use crate::{clock, exit, out};
 
 /// Copies that are under way at a time.
@@ -48,8 +48,7 @@ pub(crate) struct Args {
 
 pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
     let progress = out::Progress::new();
-    check_is_there(&args.from)?;
-    let from = open(&args.from).await.context("cannot open the store to copy")?;
+    let from = open_existing(&args.from).await.context("cannot open the store to copy")?;
     let found = from.get(CLUSTER_KEY).await?.item;
     let Some(found) = found.map(|item| Cluster::from_bytes(&item.value)).transpose()? else {
         let error = anyhow!("there is no cluster in {}; look at the URL", shown(&args.from));
@@ -78,17 +77,6 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
         format!("{done}; the cluster goes on in epoch {epoch}: start its servers with --store {to}")
     };
     out::answer(&text)?;
-    Ok(())
-}
-
-/// A mistyped directory must not become a store.
-fn check_is_there(url: &str) -> anyhow::Result<()> {
-    let Some(path) = url.strip_prefix("file:") else { return Ok(()) };
-    let path = path.strip_prefix("//").unwrap_or(path);
-    if !std::path::Path::new(path).is_dir() {
-        let error = anyhow!("there is no directory {path}; look at the URL of the store to copy");
-        return Err(exit::coded(exit::USAGE)(error));
-    }
     Ok(())
 }
 

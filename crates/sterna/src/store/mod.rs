@@ -3,14 +3,14 @@
 mod check;
 mod copy;
 
-use std::sync::Arc;
+use std::{path::Path, sync::Arc};
 
 use sterna_store::{
     Store,
     leader::{LEASE_KEY, Lease},
 };
 
-use crate::out;
+use crate::{exit, out};
 
 /// Look at a store, or move a cluster to another one
 #[derive(Debug, clap::Args)]
@@ -42,6 +42,22 @@ async fn open(url: &str) -> anyhow::Result<Arc<dyn Store>> {
         out::warning(&warning);
     }
     Ok(store)
+}
+
+/// The same, but what is only looked at is not made: a directory must be there.
+async fn open_existing(url: &str) -> anyhow::Result<Arc<dyn Store>> {
+    let path = url.strip_prefix("file:").map(|path| match path.strip_prefix("//") {
+        Some(absolute) if absolute.starts_with('/') => absolute,
+        // One that names a host is refused when it is opened.
+        Some(_) => "",
+        None => path,
+    });
+    if let Some(path) = path.filter(|path| !path.is_empty() && !Path::new(path).exists()) {
+        let error =
+            anyhow::anyhow!("there is no store at {path}; the first server there makes one");
+        return Err(exit::coded(exit::UNREACHABLE)(error));
+    }
+    open(url).await
 }
 
 /// Who leads.

@@ -1,6 +1,7 @@
 //! What becomes of everything when something is killed.
 
 use std::{
+    collections::BTreeSet,
     fs,
     process::{Command, Stdio},
     thread::sleep,
@@ -9,7 +10,7 @@ use std::{
 
 use sterna_model::Fence;
 
-use crate::place::{Cluster, LONG, signal, wait_until};
+use crate::place::{Cluster, LONG, now, of_directory, signal, wait_until};
 
 const SERVICE: &str = "version = 1\n[service.web]\nrun = [\"sh\", \"-c\", \"echo $$ >> $HERE/pids; exec sleep 1000\"]\n";
 
@@ -42,6 +43,82 @@ fn ctrl_c_ends_everything() {
     cluster.ended();
     cluster.assert_gone();
     assert!(!is_alive(&pid));
+}
+
+/// Two workers with instances that heed no TERM and are never killed for it; and who has some.
+fn stubborn(name: &str) -> (Cluster, BTreeSet<String>) {
+    let cluster = Cluster::start(name, &["--workers", "2"]);
+    let here = cluster.path.display();
+    let run = format!("trap '' TERM; echo $$ >> {here}/pids; while :; do sleep 1; done");
+    cluster.write(
+        "web.toml",
+        &format!(
+            "version = 1\n[service.web]\nrun = [\"sh\", \"-c\", \"{run}\"]\ninstances = 4\n\
+             signals = {{ grace = \"never\" }}\n"
+        ),
+    );
+    cluster.answer(&["apply", "web.toml"]);
+    wait_until("all run", LONG, || cluster.answer(&["ls", "services"]).contains("4/4"));
+    let instances = cluster.json(&["ls", "instances"])["instances"].clone();
+    let on = |one: &serde_json::Value| one["worker"].as_str().expect("a worker").to_owned();
+    let workers = instances.as_array().expect("a list").iter().map(on).collect();
+    (cluster, workers)
+}
+
+#[test]
+fn who_does_not_end_is_named_and_killed_when_ctrl_c_comes_again() {
+    let (mut cluster, workers) = stubborn("again-c");
+    signal(cluster.pid(), "INT");
+    wait_until("it says for whom it waits", LONG, || cluster.said().contains("Ctrl-C again"));
+    let said = cluster.said();
+    for worker in workers {
+        let has = format!("{worker}, which still has default/service/web/");
+        assert!(said.contains(&has), "{said}");
+    }
+    signal(cluster.pid(), "INT");
+    cluster.ended();
+    assert!(of_directory(&cluster.path).is_empty(), "{}", cluster.said());
+    assert!(!cluster.said().contains("does not end by itself"), "{}", cluster.said());
+}
+
+#[test]
+fn children_that_do_not_end_are_killed_at_the_same_time_and_nothing_is_left() {
+    let (mut cluster, workers) = stubborn("stubborn");
+    let began = now();
+    signal(cluster.pid(), "INT");
+    cluster.ended();
+    assert!(of_directory(&cluster.path).is_empty(), "{}", cluster.said());
+    // One after the other they would have 15 s each.
+    assert!(began.elapsed() < Duration::from_secs(28), "{:?}", began.elapsed());
+    for worker in workers {
+        let killed = format!("{worker} does not end by itself");
+        assert!(cluster.said().contains(&killed), "{}", cluster.said());
+    }
+}
+
+#[test]
+fn how_long_tasks_are_kept_is_said_to_dev() {
+    let cluster = Cluster::start("kept", &["--keep-tasks", "1s", "--caution-keep-names", "1s"]);
+    cluster.answer(&["run", "--name", "t", "--", "true"]);
+    wait_until("it is kept no longer", LONG, || {
+        cluster.json(&["ls", "tasks"])["tasks"].as_array().is_some_and(Vec::is_empty)
+    });
+}
+
+#[test]
+fn a_worker_that_is_heard_is_not_declared_dead_by_mistake() {
+    let cluster = Cluster::start("heard", &[]);
+    let refused = cluster.sterna(&["declare-dead", "worker-1"]);
+    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert_eq!(refused.status.code(), Some(1), "{said}");
+    assert!(said.contains("worker worker-1 is heard (healthy), and has nothing"), "{said}");
+    assert!(said.contains("`sterna drain worker-1`"), "{said}");
+    assert_eq!(cluster.json(&["ls", "workers"])["workers"][0]["is_declared_dead"], false);
+    // One that is stopped is not heard any more, and then it is taken.
+    signal(cluster.child("worker"), "STOP");
+    let dead = || cluster.sterna(&["declare-dead", "worker-1"]).status.success();
+    wait_until("it is not heard", LONG, dead);
+    assert_eq!(cluster.json(&["ls", "workers"])["workers"][0]["is_declared_dead"], true);
 }
 
 #[test]

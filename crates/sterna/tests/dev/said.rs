@@ -5,7 +5,7 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     env, fs,
     path::Path,
-    process::{Command, Output, Stdio},
+    process::{Child, Command, Output, Stdio},
 };
 
 use regex::Regex;
@@ -157,34 +157,20 @@ run = ["sh", "-c", "echo out; echo err >&2; exit 3"]
 start = true
 "#;
 
-const CHANGED: &str = r#"version = 1
-
-[service.web]
-run = ["sleep", "2000"]
-ports = ["http"]
-
-[task.once]
-run = ["sh", "-c", "echo out; echo err >&2; exit 3"]
-start = true
-"#;
-
 const BAD: &str = "version = 1\n\n[service.web]\nrunn = [\"sleep\", \"1000\"]\ncpu = \"lots\"\n";
 
 fn work(session: &mut Session) {
     session.cluster.write("web.toml", SPEC);
     session.cluster.write("bad.toml", BAD);
     session.types("ls");
-    session.types_all(&[
-        "plan web.toml",
-        "plan web.toml --json",
-        "plan bad.toml",
-        "plan none.toml",
-    ]);
+    session.types_both("plan web.toml");
+    session.types_all(&["plan bad.toml", "plan none.toml"]);
     session.types("apply web.toml");
     session.until("it runs", &["ls", "services"], "1/1");
     session.until("it is over", &["ls", "tasks"], "exited with 3");
-    session.types_all(&["apply web.toml", "apply web.toml --json", "apply bad.toml", "apply"]);
-    session.cluster.write("web.toml", CHANGED);
+    session.types_both("apply web.toml");
+    session.types_all(&["apply bad.toml", "apply"]);
+    session.cluster.write("web.toml", &SPEC.replace("1000", "2000"));
     session.types_both("plan web.toml");
     session.types_both("ls");
     session.types_both("ls instances");
@@ -239,9 +225,13 @@ fn fleet(session: &mut Session) {
     session.types_all(&["undrain worker-9", "forget worker-1", "forget worker-9"]);
     session.types_all(&["delete web", "delete wbe"]);
     session.until("it is gone", &["status"], "services  0");
+    wait_until("nothing runs", LONG, || {
+        session.cluster.json(&["ls", "workers"])["workers"][0]["runs"] == 0
+    });
     session.types_both("declare-complete");
     session.types("declare-dead worker-9");
     session.types_both("declare-dead worker-1");
+    session.types_both("declare-dead worker-1 --caution-though-heard");
 }
 
 fn alone(session: &mut Session) {
@@ -251,15 +241,12 @@ fn alone(session: &mut Session) {
     session.types_all(&["server", "server --data fresh --listen 127.0.0.1:0"]);
     session.types_all(&["server --data fresh --store nonsense:x", "worker"]);
     session.types_all(&["worker --join 127.0.0.1:9 --name 'A b'", "worker --join : --name w"]);
-    session.types_all(&[
-        "cron next | --line '30 2 * * *' --tz Europe/Berlin --from 1774650000 --count 3",
-        "cron next | --line '30 2 * * *' --tz Europe/Berlin --from 1774650000 --count 3 --json",
-        "cron next | --line '0 25 * * *'",
-        "cron explain | --line '30 2 * * 1' --tz Europe/Berlin --from 1774650000",
-        "cron explain | --line '30 2 * * 1' --tz Europe/Berlin --from 1774650000 --json",
-        "cron explain | --line '30 2 * * 1' --tz Nowhere/Land",
-    ]);
-    session.types_all(&["store check | file:fresh/store", "store check | file:fresh/store --json"]);
+    let berlin = "--tz Europe/Berlin --from 1774650000";
+    session.types_both(&format!("cron next | --line '30 2 * * *' {berlin} --count 3"));
+    session.types("cron next | --line '0 25 * * *'");
+    session.types_both(&format!("cron explain | --line '30 2 * * 1' {berlin}"));
+    session.types("cron explain | --line '30 2 * * 1' --tz Nowhere/Land");
+    session.types_both("store check | file:fresh/store");
     session.types_all(&["store check | nonsense:x", "store copy | file:fresh/store file:other"]);
     session.types_all(&[
         "store copy | file:.sterna/store file:other",
@@ -279,23 +266,25 @@ fn what_every_command_says() {
     session.assert_committed();
 }
 
+fn completions(shell: &str, stdout: Stdio) -> Child {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_sterna"));
+    command.args(["completions", shell]).stdout(stdout).stderr(Stdio::piped());
+    command.spawn().expect("it runs")
+}
+
 /// Who reads no further, and a disk that is full, are no reason to panic.
 #[test]
 fn completions_that_cannot_be_written_are_said_so() {
-    let completions = |stdout: Stdio| {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_sterna"));
-        command.args(["completions", "bash"]).stdout(stdout).stderr(Stdio::piped());
-        command.spawn().expect("it runs")
+    let ended = |child: Child| {
+        let output = child.wait_with_output().expect("it ends");
+        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
     };
-    let mut closed = completions(Stdio::piped());
+    let mut closed = completions("bash", Stdio::piped());
     drop(closed.stdout.take());
-    let closed = closed.wait_with_output().expect("it ends");
-    let said = String::from_utf8_lossy(&closed.stderr).into_owned();
-    assert_eq!((closed.status.code(), &*said), (Some(0), ""));
+    assert_eq!(ended(closed), (Some(0), String::new()));
     let full = fs::OpenOptions::new().write(true).open("/dev/full").expect("it is there");
-    let full = completions(full.into()).wait_with_output().expect("it ends");
-    let said = String::from_utf8_lossy(&full.stderr).into_owned();
-    assert_eq!(full.status.code(), Some(1), "{said}");
+    let (code, said) = ended(completions("bash", full.into()));
+    assert_eq!(code, Some(1), "{said}");
     assert!(said.starts_with("error: cannot write to standard output"), "{said}");
 }
 
@@ -312,10 +301,7 @@ fn completions_know_every_command() {
         .collect();
     assert!(names.len() > 20);
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
-        let script = Command::new(env!("CARGO_BIN_EXE_sterna"))
-            .args(["completions", shell])
-            .output()
-            .expect("it runs");
+        let script = completions(shell, Stdio::piped()).wait_with_output().expect("it ends");
         let script = String::from_utf8_lossy(&script.stdout).into_owned();
         for name in names.iter().flat_map(|name| [name.rsplit_once('-').map_or(&**name, |it| it.1)])
         {

@@ -5,6 +5,8 @@
 //!    └───stdin──▶ worker-1…   their standard input, and they end as TERM ends them
 //! ```
 
+mod ending;
+
 use std::{fs, net::SocketAddr, path::PathBuf, process::Stdio, time::Duration};
 
 use anyhow::Context;
@@ -14,17 +16,16 @@ use sterna_api::{
 };
 use tokio::{
     process::Child,
-    signal::unix::{SignalKind, signal},
-    time::{Instant, sleep, timeout},
+    time::{Instant, sleep},
 };
 
+use self::ending::{Ending, Signals};
 use crate::{
     apply, child, out,
     remote::{self, failed},
+    server::Keep,
 };
 
-/// How long a child may take to end by itself.
-const END_WITHIN: Duration = Duration::from_secs(15);
 /// It says that it waits from then on.
 const LATE: Duration = Duration::from_secs(1);
 /// How long everything may take to be there.
@@ -42,6 +43,8 @@ pub(crate) struct Args {
     /// How many workers
     #[arg(long, value_name = "COUNT", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
     workers: u32,
+    #[command(flatten)]
+    keep: Keep,
     /// Specs to apply when everything is there
     #[arg(value_name = "SPEC")]
     specs: Vec<PathBuf>,
@@ -74,32 +77,27 @@ struct Dev {
     address: SocketAddr,
     /// Whether a server of our own has ever been there: what it wrote is ours to remove.
     had_server: bool,
+    keep: Keep,
     children: Vec<(Role, Child)>,
 }
 
 impl Dev {
     async fn run(args: Args, specs: Option<Apply>) -> anyhow::Result<()> {
         let began = Instant::now();
-        let mut interrupted = signal(SignalKind::interrupt()).context("cannot take signals")?;
-        let mut ended = signal(SignalKind::terminate()).context("cannot take signals")?;
+        let mut signals = Signals::watch().context("cannot take signals")?;
         remote::directory(&args.data)?;
         let data = fs::canonicalize(&args.data).context("the data directory cannot be found")?;
-        let mut dev = Self { data, address: args.listen, had_server: false, children: Vec::new() };
-        let told = async {
-            tokio::select! {
-                _ = interrupted.recv() => {}
-                _ = ended.recv() => {}
-            }
-        };
+        let Args { listen: address, keep, .. } = args;
+        let mut dev = Self { data, address, had_server: false, keep, children: Vec::new() };
         let work = async {
             dev.start(args.workers, specs, began).await?;
             dev.watch().await
         };
         let worked = tokio::select! {
             worked = work => worked,
-            () = told => Ok(()),
+            () = signals.next() => Ok(()),
         };
-        dev.end().await;
+        dev.end(&mut signals).await;
         worked
     }
 
@@ -182,7 +180,7 @@ impl Dev {
     }
 
     async fn start_server(&mut self) -> anyhow::Result<()> {
-        let (server, address) = child::server(&self.data, self.address).await?;
+        let (server, address) = child::server(&self.data, self.address, &self.keep.args()).await?;
         self.address = address;
         self.had_server = true;
         self.children.push((Role::Server, server));
@@ -244,24 +242,10 @@ impl Dev {
         }
     }
 
-    /// Ends everything: workers first, so that what they run is recorded, then the server.
-    async fn end(&mut self) {
-        let (servers, workers): (Vec<_>, Vec<_>) = std::mem::take(&mut self.children)
-            .into_iter()
-            .partition(|(role, _)| *role == Role::Server);
-        for children in [workers, servers] {
-            let mut ending = Vec::new();
-            for (role, mut child) in children {
-                drop(child.stdin.take());
-                ending.push((role, child));
-            }
-            for (role, mut child) in ending {
-                if timeout(END_WITHIN, child.wait()).await.is_err() {
-                    out::warning(&format!("{role} does not end by itself, and is killed"));
-                    drop(child.kill().await);
-                }
-            }
-        }
+    /// Ends everything.
+    async fn end(&mut self, signals: &mut Signals) {
+        let children = std::mem::take(&mut self.children);
+        Ending { data: &self.data, client: self.client(), signals }.run(children).await;
         // Another `dev` may have this directory, and its server wrote it then.
         if self.had_server {
             drop(fs::remove_file(self.data.join(remote::ADDRESS)));
