@@ -24,7 +24,7 @@ use sterna_model::{
 use crate::{consensus::SetId, health::Health, limits::Limits};
 
 /// The version of this protocol. Both sides must speak the same. Since 2 an acknowledgement says how
-/// far the store was, and a heartbeat which reigns and which process.
+/// far the store was, and a heartbeat which process it is and whether that is about to end.
 pub const VERSION: u16 = 2;
 
 /// Bytes that mean something to somebody else.
@@ -153,6 +153,8 @@ pub struct Heartbeat {
     pub set: Option<SetId>,
     /// Whether it asks to be drained, or to be drained no longer; `None` when it is as it wants.
     pub wants_drain: Option<bool>,
+    /// Whether it takes no more work in this life: its process is about to end.
+    pub is_leaving: bool,
     /// What it has: resources, tags, zone, address.
     pub facts: Payload,
 }

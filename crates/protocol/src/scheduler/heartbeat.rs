@@ -169,6 +169,7 @@ impl Fleet {
         let Some(peer) = self.peers.at_mut(slot) else { return };
         peer.echoed = heartbeat.limits;
         peer.birth = heartbeat.birth;
+        peer.is_leaving = heartbeat.is_leaving;
         peer.vitals.hear(now);
         // Who has not said what it runs is heard when it has.
         if peer.forgive_silence() && peer.has_answered {

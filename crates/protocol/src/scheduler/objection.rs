@@ -83,7 +83,7 @@ impl Fleet {
         };
         let is_healthy =
             peer.vitals.health() == Health::Healthy && peer.is_confirmable() && peer.is_permitted;
-        let is_draining = peer.is_draining || peer.thinks_it_drains;
+        let is_draining = peer.is_draining || peer.thinks_it_drains || peer.is_leaving;
         let reasons = [(!is_healthy, NotSent::NotHealthy), (is_draining, NotSent::Draining)];
         reasons.into_iter().find(|(holds, _)| *holds).map(|(_, why)| why)
     }

@@ -53,6 +53,8 @@ pub(super) struct Peer {
     pub(super) is_permitted: bool,
     /// Whether it was told last that it drains: it takes no work until it is told otherwise.
     pub(super) thinks_it_drains: bool,
+    /// Whether this life takes no more work: its process is about to end.
+    pub(super) is_leaving: bool,
     pub(super) is_draining: bool,
     /// What it wants of that, as long as whoever stores it has not answered.
     pub(super) asked_drain: Option<bool>,
@@ -133,6 +135,7 @@ impl Peer {
             confirmed: None,
             is_permitted: false,
             thinks_it_drains: false,
+            is_leaving: false,
             is_draining: false,
             asked_drain: None,
             has_kills: false,
@@ -214,6 +217,7 @@ impl Peer {
         self.vitals = Vitals::new(now);
         self.has_answered = false;
         self.is_permitted = false;
+        self.is_leaving = false;
         self.purge.clear();
         self.sequence = RunSequence::ZERO;
         self.recording.clear();

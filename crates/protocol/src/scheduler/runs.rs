@@ -330,6 +330,8 @@ impl Fleet {
                     Phase::Sent(_) | Phase::Unsure { .. } | Phase::Running,
                     RunAnswer::Refused(why),
                 ) => {
+                    // Until its next heartbeat says otherwise: who was refused is not to be sent again.
+                    peer.thinks_it_drains |= why == RunRefusal::Draining;
                     self.settle(lock, run, Settlement::Refused(why), effects);
                 }
                 // Of an association that is over.

@@ -143,6 +143,7 @@ impl Worker {
             limits: self.limits.version,
             set: self.set.echo(),
             wants_drain: self.wish.map(|wish| wish.drain),
+            is_leaving: self.is_leaving,
             facts: self.facts.clone(),
         };
         self.say(Saying::Heartbeat(heartbeat), effects);

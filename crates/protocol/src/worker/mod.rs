@@ -90,6 +90,8 @@ pub enum Input {
     /// The operator of this machine wants it drained, or no longer. It is said with every heartbeat
     /// until the leader says that it is so.
     WantsDrain(bool),
+    /// This process is about to end: no more work is taken, and the leader is told so at once.
+    Leave,
 }
 
 /// Something that the driver must do, in order.
@@ -173,6 +175,7 @@ pub struct Worker {
     /// Stamp of the last confirmed heartbeat, of all lives in this boot.
     confirmed: Option<BootTime>,
     is_draining: bool,
+    is_leaving: bool,
     vitals: Vitals,
     limits: Limits,
     set: consensus::Held,
@@ -201,6 +204,7 @@ impl Worker {
             notified: NotifySequence::ZERO,
             confirmed: start.confirmed,
             is_draining: false,
+            is_leaving: false,
             vitals: Vitals::new(now),
             limits: start.limits,
             set: consensus::Held::default(),
@@ -264,6 +268,11 @@ impl Worker {
             Input::Ended(run, how) => self.end(now, run, how, effects),
             Input::Reborn(incarnation) => self.be_reborn(now, incarnation, effects),
             Input::WantsDrain(drain) => self.wish = Some(Wish { drain, said: None }),
+            Input::Leave => {
+                self.is_leaving = true;
+                self.pulse.hurry(now);
+                self.pass_time(now, effects);
+            }
         }
     }
 

@@ -70,7 +70,7 @@ impl Worker {
                 return Some(RunRefusal::NotHealthy);
             }
         }
-        if self.is_draining {
+        if self.is_draining || self.is_leaving {
             return Some(RunRefusal::Draining);
         }
         if run.notify < self.notified && !is_planted(Mistake::IgnoresNotify) {

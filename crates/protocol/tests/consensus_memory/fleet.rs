@@ -49,6 +49,7 @@ fn heartbeat(number: u64) -> Heartbeat {
         set: None,
         birth: 1,
         wants_drain: None,
+        is_leaving: false,
         facts: facts(number),
     }
 }

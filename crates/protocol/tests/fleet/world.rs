@@ -103,6 +103,7 @@ impl World {
             set: self.sets.get(&(number, life)).copied(),
             birth: 1,
             wants_drain: None,
+            is_leaving: false,
             facts: [].into(),
         };
         self.say(number, life, Saying::Heartbeat(heartbeat));

@@ -210,7 +210,8 @@ impl Leader {
                 let answer = match words[3] {
                     "started" => RunAnswer::Started,
                     "refused" => RunAnswer::Refused(RunRefusal::NotHealthy),
-                    other => panic!("started or refused, not {other}"),
+                    "drains" => RunAnswer::Refused(RunRefusal::Draining),
+                    other => panic!("started, refused or drains, not {other}"),
                 };
                 self.says(words[1], words, Saying::Answers(vec![(run(words[2]), answer)]))
             }
@@ -286,6 +287,7 @@ impl Leader {
                 (false, true) => Some(false),
                 (false, false) => None,
             },
+            is_leaving: words.contains(&"leaves"),
             facts: option(words, "facts").unwrap_or_default().as_bytes().into(),
         };
         self.says(worker, words, Saying::Heartbeat(heartbeat))

@@ -109,6 +109,7 @@ impl Played {
             "no-drain" => return Some(Input::WantsDrain(false)),
             "reborn" => return Some(Input::Reborn(life(words[1]))),
             "wants-drain" => return Some(Input::WantsDrain(true)),
+            "leave" => return Some(Input::Leave),
             "welcome" => Order::Heartbeat(HeartbeatAnswer::Welcome),
             "confirm" => self.confirm(words),
             "refuse" => Order::Heartbeat(HeartbeatAnswer::Refused(match words[1] {
@@ -285,7 +286,8 @@ fn show_saying(frame: FromWorker) -> String {
                 }
                 Some(_) | None => String::new(),
             };
-            format!("beat {}{set}{drain}{limits}{seen}", show_life(frame.incarnation))
+            let leaves = if heartbeat.is_leaving { " leaves" } else { "" };
+            format!("beat {}{set}{drain}{leaves}{limits}{seen}", show_life(frame.incarnation))
         }
         Saying::Statuses(statuses) => list(statuses.iter().map(show_status)),
         Saying::Running(held) => format!("running [{}]", list(held.iter().map(show_held))),

@@ -230,7 +230,8 @@ impl World {
             | Input::Progress(..)
             | Input::Ended(..)
             | Input::Reborn(_)
-            | Input::WantsDrain(_) => None,
+            | Input::WantsDrain(_)
+            | Input::Leave => None,
         };
         let mut effects = Vec::new();
         // What is due by now is not done for what is said.
@@ -324,6 +325,7 @@ impl World {
         }
         process.is_leaving = true;
         let (pid, runs) = (process.pid, process.wards.keys().copied().collect::<Vec<_>>());
+        self.step_worker(machine, Input::Leave);
         for run in runs {
             self.end_ward_with_worker(machine, run);
         }

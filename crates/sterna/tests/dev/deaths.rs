@@ -65,6 +65,31 @@ fn stubborn(name: &str) -> (Cluster, BTreeSet<String>) {
     (cluster, workers)
 }
 
+/// Its instances were given to it again and again, each time with a commit, for as long as it took.
+#[test]
+fn who_is_told_to_end_is_given_nothing_more() {
+    let cluster = Cluster::start("told-to-end", &[]);
+    let here = cluster.path.display();
+    let slow =
+        format!("trap 'sleep 2; exit' TERM; echo $$ >> {here}/slow; while :; do sleep 0.1; done");
+    cluster.write(
+        "web.toml",
+        &format!(
+            "version = 1\n[service.slow]\nrun = [\"sh\", \"-c\", \"{slow}\"]\n\
+             [service.quick]\nrun = [\"sleep\", \"1000\"]\n"
+        ),
+    );
+    cluster.answer(&["apply", "web.toml"]);
+    let both_run = || cluster.answer(&["ls", "services"]).matches("1/1").count() == 2;
+    wait_until("both run", LONG, both_run);
+    let before = cluster.json(&["status"])["revision"].as_u64().expect("a revision");
+    signal(cluster.child("worker"), "TERM");
+    wait_until("dev starts it again", LONG, || cluster.read("slow").lines().count() == 2);
+    wait_until("both run again", LONG, both_run);
+    let after = cluster.json(&["status"])["revision"].as_u64().expect("a revision");
+    assert!(after - before < 100, "{} commits for one restart", after - before);
+}
+
 #[test]
 fn who_does_not_end_is_named_and_killed_when_ctrl_c_comes_again() {
     let (mut cluster, workers) = stubborn("again-c");

@@ -171,10 +171,10 @@ fn a_server_that_is_not_there_is_told_once_and_waited_for() {
 
 #[test]
 fn a_server_of_another_version_is_told_clearly() {
-    let (place, leader) = (Place::new(), Leader::of(Kind::OfVersion(2)));
+    let (place, leader) = (Place::new(), Leader::of(Kind::OfVersion(3)));
     let worker = Worker::start(&place, leader.port);
     worker.wait_to_say(
-        "the server speaks version 2 of the protocol, and this worker 1: \
+        "the server speaks version 3 of the protocol, and this worker 2: \
          upgrade the older of the two",
     );
     assert!(worker.end_by("TERM").success());

@@ -70,6 +70,7 @@ impl Word<Heartbeat> for words::Heartbeat {
             wants_drain: message.wants_drain,
             facts: message.facts.to_vec(),
             birth: message.birth,
+            is_leaving: message.is_leaving,
         }
     }
 
@@ -85,6 +86,7 @@ impl Word<Heartbeat> for words::Heartbeat {
             limits: self.limits,
             set: perhaps("set", self.set)?,
             wants_drain: self.wants_drain,
+            is_leaving: self.is_leaving,
             facts: self.facts.into(),
         })
     }

@@ -54,6 +54,8 @@ pub(crate) struct Heartbeat {
     pub(crate) facts: Vec<u8>,
     #[prost(fixed64, tag = "10")]
     pub(crate) birth: u64,
+    #[prost(bool, tag = "11")]
+    pub(crate) is_leaving: bool,
 }
 
 /// The highest that a worker has seen of the store.

@@ -117,6 +117,7 @@ fn look(sample: &Sample, seen: &mut BTreeSet<String>) {
                     optional(seen, "seen", heartbeat.seen.is_some());
                     optional(seen, "set", heartbeat.set.is_some());
                     optional(seen, "wants-drain", heartbeat.wants_drain.is_some());
+                    optional(seen, "is-leaving", heartbeat.is_leaving);
                 }
                 Saying::Statuses(statuses) => {
                     statuses.iter().for_each(|status| see(news(&status.news)));

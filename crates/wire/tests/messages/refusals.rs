@@ -3,10 +3,13 @@
 use std::error::Error;
 
 use prost::Message;
-use sterna_protocol::message::{FromLeader, FromWorker, Mandate};
+use sterna_protocol::message::{FromLeader, FromWorker, Mandate, VERSION};
 use sterna_wire::{Aside, Frame, FrameError};
 
 use crate::samples::{Sample, all};
+
+/// The version of the protocol.
+const SPOKEN: u64 = VERSION as u64;
 
 /// Fields by number, as they are: enough of a protobuf writer to say what is wrong on purpose.
 #[derive(Clone, Default)]
@@ -43,14 +46,14 @@ fn lock() -> Fields {
 
 /// A frame of a worker with this in field 4 to 8.
 fn worker(field: u32, saying: &Fields) -> Vec<u8> {
-    Fields::default().number(1, 1).part(2, &lock()).part(field, saying).0
+    Fields::default().number(1, SPOKEN).part(2, &lock()).part(field, saying).0
 }
 
 /// A frame of a leader with this in field 4 to 12.
 fn leader(field: u32, order: &Fields) -> Vec<u8> {
     let cluster = crate::samples::mandate().cluster;
     let mandate = Fields::default().number(1, 1).number(2, 1).bytes(4, cluster.as_bytes());
-    Fields::default().number(1, 1).part(2, &mandate).part(3, &lock()).part(field, order).0
+    Fields::default().number(1, SPOKEN).part(2, &mandate).part(3, &lock()).part(field, order).0
 }
 
 /// Everything that an error says, cause after cause.
@@ -78,14 +81,14 @@ fn a_bad_frame_of_a_worker_names_the_field() {
     let unsaid = "is missing, or says something that only a newer version knows";
     let heartbeat = none.clone().bytes(1, b"w1").bytes(4, &[1; 16]);
     let cases = [
-        (none.clone().number(1, 1).part(2, &lock()).0, format!("field saying {unsaid}")),
+        (none.clone().number(1, SPOKEN).part(2, &lock()).0, format!("field saying {unsaid}")),
         (worker(99, &none), format!("field saying {unsaid}")),
         (
-            none.clone().number(1, 1).part(4, &heartbeat).0,
+            none.clone().number(1, SPOKEN).part(4, &heartbeat).0,
             format!("field incarnation {unsaid}"),
         ),
         (
-            none.clone().number(1, 1).part(2, &none.clone().bytes(1, b"short")).part(4, &heartbeat).0,
+            none.clone().number(1, SPOKEN).part(2, &none.clone().bytes(1, b"short")).part(4, &heartbeat).0,
             "field incarnation.directory has 5 bytes and must have 16".to_owned(),
         ),
         (
@@ -159,7 +162,7 @@ fn a_bad_frame_of_a_leader_names_the_field() {
         (leader(11, &none.clone().bytes(1, &run())), "field kill.how is missing"),
         (
             none.clone()
-                .number(1, 1)
+                .number(1, SPOKEN)
                 .part(2, &none.clone().number(1, 1))
                 .part(3, &lock())
                 .part(12, &none)
@@ -190,11 +193,11 @@ fn bytes_that_are_no_message_are_no_frame() {
 
 #[test]
 fn another_version_is_named_before_what_it_means() {
-    let newer = Fields::default().number(1, 2).part(99, &Fields::default());
+    let newer = Fields::default().number(1, 9).part(99, &Fields::default());
     let said = of_leader(&newer.0);
     assert_eq!(
         said,
-        "the other side speaks version 2 of the protocol, and this one 1: upgrade the older of the two"
+        "the other side speaks version 9 of the protocol, and this one 2: upgrade the older of the two"
     );
 }
 
@@ -227,7 +230,7 @@ fn an_aside_is_of_one_version_mandate_and_life() {
     let asked = Aside::question(mandate, incarnation, 1, bytes::Bytes::new());
     assert!(asked.is_of(&mandate, &incarnation));
     assert!(asked.answer(bytes::Bytes::new()).is_of(&mandate, &incarnation));
-    assert!(!Aside { version: 2, ..asked.clone() }.is_of(&mandate, &incarnation));
+    assert!(!Aside { version: 1, ..asked.clone() }.is_of(&mandate, &incarnation));
     let next = sterna_model::Incarnation { life: incarnation.life + 1, ..incarnation };
     assert!(!asked.is_of(&mandate, &next));
     let term = sterna_model::Term::new(mandate.term.get() + 1);

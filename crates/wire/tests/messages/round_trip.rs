@@ -104,9 +104,13 @@ fn heartbeat() -> impl Strategy<Value = Heartbeat> {
     let seen = option::of((mandate(), any::<u64>().prop_map(Revision::new)));
     let first = (name(), any::<u64>(), option::of(span()), any::<u128>(), seen);
     let numbers = (any::<u64>(), any::<u64>());
-    let second = (numbers, option::of(set()), option::of(any::<bool>()), payload());
+    let drain = (option::of(any::<bool>()), any::<bool>());
+    let second = (numbers, option::of(set()), drain, payload());
     (first, second).prop_map(
-        |((name, stamp, checked, boot, seen), ((birth, limits), set, wants_drain, facts))| {
+        |(
+            (name, stamp, checked, boot, seen),
+            ((birth, limits), set, (wants_drain, is_leaving), facts),
+        )| {
             Heartbeat {
                 name,
                 stamp: BootTime::from_millis(stamp),
@@ -117,6 +121,7 @@ fn heartbeat() -> impl Strategy<Value = Heartbeat> {
                 limits,
                 set,
                 wants_drain,
+                is_leaving,
                 facts,
             }
         },

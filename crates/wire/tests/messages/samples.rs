@@ -11,6 +11,7 @@ use sterna_protocol::{
     message::{
         Confirmation, FromLeader, FromWorker, Heartbeat, HeartbeatAnswer, Held, Kill, Mandate,
         News, Order, Ordinal, Refusal, Run, RunAnswer, RunRefusal, Saying, Status, StatusAnswer,
+        VERSION,
     },
 };
 use sterna_wire::Aside;
@@ -64,11 +65,11 @@ fn payload(text: &str) -> sterna_protocol::message::Payload {
 }
 
 pub(crate) fn says(saying: Saying) -> FromWorker {
-    FromWorker { version: 1, incarnation: incarnation(), mandate: Some(mandate()), saying }
+    FromWorker { version: VERSION, incarnation: incarnation(), mandate: Some(mandate()), saying }
 }
 
 pub(crate) fn orders(order: Order) -> FromLeader {
-    FromLeader { version: 1, mandate: mandate(), incarnation: incarnation(), order }
+    FromLeader { version: VERSION, mandate: mandate(), incarnation: incarnation(), order }
 }
 
 pub(crate) fn heartbeat() -> Heartbeat {
@@ -82,6 +83,7 @@ pub(crate) fn heartbeat() -> Heartbeat {
         limits: 3,
         set: Some(set()),
         wants_drain: Some(true),
+        is_leaving: false,
         facts: payload(r#"{"zone":"z1"}"#),
     }
 }
@@ -105,9 +107,11 @@ fn worker_samples() -> Vec<(&'static str, FromWorker)> {
         ..heartbeat()
     };
     let born = Heartbeat { birth: 0x0123_4567_89ab_cdef, ..heartbeat() };
+    let leaves = Heartbeat { is_leaving: true, ..born.clone() };
     let first = FromWorker { mandate: None, ..says(Saying::Heartbeat(bare)) };
     vec![
         ("worker-heartbeat", says(Saying::Heartbeat(heartbeat()))),
+        ("worker-heartbeat-leaving", says(Saying::Heartbeat(leaves))),
         ("worker-heartbeat-first", first),
         ("worker-heartbeat-birth", says(Saying::Heartbeat(born))),
         (

@@ -115,12 +115,6 @@ pub(super) fn never_began(why: String) -> Report {
     Report { end, usage: Usage::default(), status: None, result: None }
 }
 
-/// The end of a run that came when this worker was about to go.
-pub(super) fn came_too_late() -> Report {
-    let end = End { cause: Cause::WorkerExit, exit: None };
-    Report { end, usage: Usage::default(), status: None, result: None }
-}
-
 /// For people.
 pub(super) fn told(report: &Report) -> String {
     let cause = match &report.end.cause {

@@ -108,6 +108,7 @@ impl Played {
             set: self.set,
             birth: 1,
             wants_drain: None,
+            is_leaving: false,
             facts: Arc::clone(&self.facts[index]),
         };
         Input::Frame(stream(index), self.frame(index, Saying::Heartbeat(heartbeat)))

@@ -1,6 +1,7 @@
 //! How a worker goes: first what must end with it ends, then that is told.
 
 use sterna_model::{BootTime, Span};
+use sterna_protocol::worker;
 
 use super::{Effect, Keeper};
 use crate::link::remark::Remark;
@@ -22,10 +23,6 @@ pub(super) enum Phase {
 }
 
 impl Phase {
-    pub(super) const fn takes_work(self) -> bool {
-        matches!(self, Self::Working)
-    }
-
     /// Whether a lost stream is to be followed by another: who only tells what was is not worth it.
     pub(super) const fn has_link(self) -> bool {
         match self {
@@ -49,6 +46,7 @@ impl Keeper {
             Phase::Working => {
                 self.phase = Phase::Ending;
                 self.say(now, Remark::Ending, effects);
+                self.inputs.push_back(worker::Input::Leave);
                 effects.push(Effect::ShutDown);
             }
             Phase::Ending | Phase::Telling { .. } => {

@@ -12,7 +12,7 @@ use crate::{
     containers::Report,
     link::{
         mailbox::{RunNews, Tidings},
-        payload::{came_too_late, ended, never_began, progress, told, work},
+        payload::{ended, never_began, progress, told, work},
         remark::Remark,
     },
 };
@@ -23,10 +23,6 @@ impl Keeper {
         let Run { run: id, key, task, contract, .. } = run.clone();
         let held = Held { run: id, key: key.clone(), task, contract, status: None };
         self.say(now, Remark::Accepted(id, key), effects);
-        if !self.phase.takes_work() {
-            effects.push(Effect::Hold(held));
-            return self.over(now, id, &came_too_late(), effects);
-        }
         match work(run, self.core.mandate().as_ref(), &self.name, &self.limits()) {
             Ok(work) => {
                 self.lives.insert(id, Life::new(State::Reserved));
