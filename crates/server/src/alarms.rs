@@ -38,7 +38,7 @@ pub(crate) fn told(alarm: &Alarm) -> Told {
             let reason = match why {
                 scheduler::Alarm::NameTaken(name) => format!(
                     "the worker {name} of {} is refused: another machine has its name; give it another \
-                     one, or `sterna declare-dead` the other",
+                     one, or end the other and `sterna declare-dead` that",
                     life.lock
                 ),
                 scheduler::Alarm::Foreign(cluster) => format!(
