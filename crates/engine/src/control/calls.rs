@@ -99,7 +99,10 @@ impl Control {
         let begins_again = !self.begin_again_with(key, &spec).is_empty();
         let record = match self.services.get(key).map(|known| &known.record) {
             None => ServiceRecord { spec, version: 0, highest: 0, before: None, crashes: 0 },
-            Some(record) if record.spec == spec => return self.answer(id, Answer::Already),
+            Some(record) if record.spec == spec => {
+                let has_ended = self.stop_from(key, instances);
+                return self.answer(id, if has_ended { Answer::Done } else { Answer::Already });
+            }
             Some(record) if record.spec.needs_restart(&spec) => {
                 // While one update is under way, the way back leads to what was before it.
                 let before = record.before.clone();
@@ -119,14 +122,10 @@ impl Control {
             }
             None => drop(self.services.insert(key.clone(), Service::new(record, now.wall))),
         }
-        self.write_service(key);
         if let Some((_, wants)) = before {
             self.mind_distance(key, &wants);
         }
-        // Asked for by name: what is no longer wanted ends, fresh or not.
-        for extra in self.indices_from(key, instances) {
-            self.stop_all(&extra, StopReason::Unwanted);
-        }
+        self.stop_from(key, instances);
         if is_anew {
             self.begin_anew(now, key);
         }
@@ -141,9 +140,18 @@ impl Control {
                 }
             }
         }
+        // Last, or a leader that ends between two commits would leave the rest undone for ever.
+        self.write_service(key);
         self.ask_anew(key);
         self.converge(now, key);
         self.answer(id, if begins_again { Answer::BeginsAgain } else { Answer::Done });
+    }
+
+    /// Asked for by name: what is not wanted from this index on ends, fresh or not. Gives whether
+    /// anything is told to end by this.
+    fn stop_from(&mut self, key: &ServiceKey, first: u32) -> bool {
+        let extras = self.indices_from(key, first);
+        extras.iter().fold(false, |has, extra| self.stop_all(extra, StopReason::Unwanted) || has)
     }
 
     /// What waits for a worker asks for what the spec says now.
@@ -159,11 +167,11 @@ impl Control {
         if self.services.remove(key).is_none() {
             return self.answer(id, Answer::NotFound);
         }
-        self.write_service(key);
         for instance in self.indices_from(key, 0) {
             self.stop_all(&instance, StopReason::Unwanted);
             self.converge_index(now, &instance);
         }
+        self.write_service(key);
         self.answer(id, Answer::Done);
     }
 

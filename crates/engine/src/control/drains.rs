@@ -22,6 +22,7 @@ impl Control {
             }
             self.drains.insert(lock, drain.clone());
         }
+        self.outbox.keep_together(2);
         self.outbox.write(RecordKey::Drain(lock), drain.map(Record::Drain));
         if let Some(entry) = self.roster.get_mut(&lock) {
             entry.is_draining = is_draining;

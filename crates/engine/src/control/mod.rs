@@ -413,6 +413,8 @@ impl Control {
         self.look_anew(now);
         while let Some(service) = self.changed.pop_first() {
             self.begin_anew(now, &service);
+            // After what begins anew with it, as for a spec that somebody has put.
+            self.write_service(&service);
             self.ask_anew(&service);
             self.converge(now, &service);
         }

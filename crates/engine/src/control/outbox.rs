@@ -11,7 +11,10 @@
 //! and 18).
 //!
 //! Invariant: parcels are committed in the order in which they were decided, one at a time, and none
-//! has more writes than fit into one commit.
+//! has more writes than fit into one commit. So a leader may end between any two writes, and whoever
+//! follows must be able to go on from there: a few that make sense only together are kept so
+//! ([`Outbox::keep_together`]); of a change to many records what its spec says is written last, so that
+//! it is asked for again as long as it is not done.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -64,6 +67,14 @@ impl<K: Ord + Clone, V: Clone, A> Outbox<K, V, A> {
         }
         if let Some(open) = self.parcels.back_mut() {
             open.writes.insert(key, value);
+        }
+    }
+
+    /// The next so many writes go into one commit.
+    pub(super) fn keep_together(&mut self, count: usize) {
+        let has_no_room = |open: &Parcel<K, V, A>| open.writes.len() + count > WRITES_MAX;
+        if self.parcels.back().is_some_and(has_no_room) {
+            self.parcels.push_back(Parcel::default());
         }
     }
 
@@ -141,6 +152,23 @@ mod tests {
         let (second, writes) = outbox.send().unwrap();
         assert_eq!(writes, [(1, None)]);
         assert_eq!(outbox.committed(second), ["two"]);
+    }
+
+    #[test]
+    fn what_makes_sense_only_together_is_one_commit() {
+        for before in 0..200 {
+            let mut outbox = Box::default();
+            (0..before).for_each(|key| outbox.write(key, Some("a")));
+            outbox.keep_together(2);
+            outbox.write(1_000, None);
+            outbox.write(1_001, Some("b"));
+            while let Some((parcel, writes)) = outbox.send() {
+                let has = |key: u32| writes.iter().any(|(one, _)| *one == key);
+                assert_eq!(has(1_000), has(1_001), "after {before}");
+                assert!((1..=WRITES_MAX).contains(&writes.len()));
+                outbox.committed(parcel);
+            }
+        }
     }
 
     #[test]

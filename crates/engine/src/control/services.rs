@@ -283,13 +283,11 @@ impl Control {
         !self.is_recovered && domain.is_none_or(|domain| self.is_fresh(domain, now.wall))
     }
 
-    /// Ends every copy of an index.
-    pub(super) fn stop_all(&mut self, key: &WorkKey, reason: StopReason) {
-        let Some(instance) = self.instances.get(key) else { return };
+    /// Ends every copy of an index; gives whether that is news to one.
+    pub(super) fn stop_all(&mut self, key: &WorkKey, reason: StopReason) -> bool {
+        let Some(instance) = self.instances.get(key) else { return false };
         let runs: Vec<_> = instance.copies().map(|copy| copy.placed.run).collect();
-        for run in runs {
-            self.stop_copy(key, run, reason);
-        }
+        runs.into_iter().fold(false, |has, run| self.stop_copy(key, run, reason) || has)
     }
 
     /// Ends a copy. That stands in the store first: an acknowledged stop is not forgotten.

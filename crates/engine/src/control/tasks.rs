@@ -488,6 +488,8 @@ impl Control {
             self.timers.insert((now.wall.plus(self.retention.names), Timer::Task(key.clone())));
         }
         self.callbacks.remove(key);
+        // Whoever found neither would start it a second time.
+        self.outbox.keep_together(2);
         self.outbox.write(RecordKey::Task(key.clone()), None);
         if is_planted(Mistake::ForgetsTombstones) {
             return;

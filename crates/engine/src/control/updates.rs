@@ -149,17 +149,17 @@ impl Control {
         if record.crashes + 1 < limit {
             return self.change_record(&service, |record| record.crashes += 1);
         }
-        self.change_record(&service, |record| {
+        let Some(known) = self.services.get_mut(&service) else { return };
+        {
+            let record = Arc::make_mut(&mut known.record);
             // What changes in place is no part of a version.
             let sterna_model::spec::ServiceSpec { wants, contract, work, .. } = (*spec).clone();
             (record.spec.wants, record.spec.contract, record.spec.work) = (wants, contract, work);
             record.version = before;
             record.before = None;
             record.crashes = 0;
-        });
-        if let Some(known) = self.services.get_mut(&service) {
-            known.since = now.wall;
         }
+        known.since = now.wall;
         self.mind_distance(&service, &wanted);
         self.tell(Effect::Alarm(Alarm::Reverted(service.clone())));
         self.changed.insert(service);

@@ -376,6 +376,7 @@ impl Control {
             entry.is_declared_dead = stands.is_declared_dead;
             entry.is_draining = stands.is_draining;
         }
+        self.outbox.keep_together(2);
         if self.stage == StoreStage::Virgin && !is_planted(Mistake::StaysVirgin) {
             self.set_stage(StoreStage::Used);
         }
@@ -428,6 +429,7 @@ impl Control {
         if self.is_recovered {
             return refuse("a worker of a store that was restored, and may have lost its claims");
         }
+        self.outbox.keep_together(2);
         if self.drains.contains_key(&lock) {
             self.drains.remove(&lock);
             self.outbox.write(RecordKey::Drain(lock), None);

@@ -12,5 +12,6 @@ mod random;
 mod services;
 mod sweep;
 mod tasks;
+mod torn;
 mod updates;
 mod why;

@@ -256,19 +256,24 @@ impl Play {
 
     /// Commits everything that is to be committed.
     pub(super) fn store_all(&mut self) {
-        while let Some((parcel, writes)) = self.control.commit() {
-            for (key, record) in writes {
-                match record {
-                    Some(record) => drop(self.store.insert(key, record)),
-                    None => drop(self.store.remove(&key)),
-                }
-            }
-            let mut effects = Vec::new();
-            self.control.step(self.now, Input::Committed(parcel), &mut effects);
-            self.perform(effects);
-        }
+        while self.store_one() {}
         let swept = self.control.sweep(self.now);
         assert!(swept.is_empty(), "a sweep found {swept:?}");
+    }
+
+    /// Commits the next parcel, if there is one.
+    pub(super) fn store_one(&mut self) -> bool {
+        let Some((parcel, writes)) = self.control.commit() else { return false };
+        for (key, record) in writes {
+            match record {
+                Some(record) => drop(self.store.insert(key, record)),
+                None => drop(self.store.remove(&key)),
+            }
+        }
+        let mut effects = Vec::new();
+        self.control.step(self.now, Input::Committed(parcel), &mut effects);
+        self.perform(effects);
+        true
     }
 
     fn perform(&mut self, effects: Vec<Effect>) {

@@ -1,0 +1,103 @@
+//! A leader ends between two commits of one decision: whoever follows goes on from there.
+
+use std::sync::Arc;
+
+use sterna_model::{
+    record::{CrashPolicy, InstancePhase as P},
+    spec::ServiceSpec,
+};
+
+use super::play::{FAILURE, Play, incarnation, name, service_spec, task, task_spec, web};
+use crate::control::{Answer, Call, RecordKey};
+
+/// More than fit into one commit.
+const MANY: u32 = 100;
+
+fn light(instances: u32) -> ServiceSpec {
+    let wants = super::play::wants(0);
+    ServiceSpec { wants, domain: name("stale"), ..service_spec(instances) }
+}
+
+/// The leader ends when so many commits stand, and another begins.
+fn torn(mut play: Play, commits: usize) -> Play {
+    let stood = (0..commits).filter(|_| play.store_one()).count();
+    assert_eq!(stood, commits, "there were as many");
+    assert!(play.control.commit().is_some(), "and one more");
+    play.change_leader()
+}
+
+#[test]
+fn rule_27_a_task_that_is_deleted_leaves_its_name_with_its_record() {
+    for odd in [false, true] {
+        let mut play = Play::with(1);
+        let names: Vec<_> = (0..MANY).map(|number| task(&format!("t{number}"))).collect();
+        for key in &names {
+            play.ask(Call::CreateTask(key.clone(), incarnation(1), Arc::new(task_spec())));
+            play.ask(Call::CancelTask(key.clone()));
+        }
+        play.is_storing = false;
+        if odd {
+            play.call(Call::SetDomain(name("odd"), None));
+        }
+        for key in &names {
+            play.call(Call::DeleteTask(key.clone()));
+        }
+        loop {
+            for key in &names {
+                let is_known = play.store.contains_key(&RecordKey::Task(key.clone()));
+                let was_there = play.store.contains_key(&RecordKey::Tombstone(key.clone()));
+                assert!(is_known || was_there, "{key}");
+            }
+            if !play.store_one() {
+                break;
+            }
+        }
+    }
+}
+
+#[test]
+fn what_is_scaled_down_by_half_ends_when_it_is_asked_for_again() {
+    let mut play = Play::with(10);
+    play.ask(Call::PutService(web(), light(MANY)));
+    assert_eq!(play.running.len(), 100);
+    play.is_storing = false;
+    play.call(Call::PutService(web(), light(1)));
+    let mut play = torn(play, 1);
+    assert!(play.running.len() > 1);
+    assert_eq!(play.ask(Call::PutService(web(), light(1))), Answer::Done);
+    assert_eq!(play.running.len(), 1);
+    // Also what was left so by whomever.
+    let mut play = Play::with(10);
+    play.ask(Call::PutService(web(), light(3)));
+    let mut few = play.store.clone();
+    if let Some(crate::control::Record::Service(record)) = few.get_mut(&RecordKey::Service(web())) {
+        Arc::make_mut(record).spec.instances = 1;
+    }
+    play.store = few;
+    let mut play = play.change_leader();
+    assert_eq!(play.running.len(), 3, "its domain is stale");
+    assert_eq!(play.ask(Call::PutService(web(), light(1))), Answer::Done);
+    assert_eq!(play.running.len(), 1);
+    assert_eq!(play.ask(Call::PutService(web(), light(1))), Answer::Already);
+}
+
+#[test]
+fn what_a_new_version_lets_begin_again_does_so_under_the_next_leader() {
+    let crash = CrashPolicy { give_up_at: 1, ..CrashPolicy::default() };
+    let mut play = Play::with(10);
+    let first = ServiceSpec { crash, ..light(MANY) };
+    play.ask(Call::PutService(web(), first.clone()));
+    for index in 0..MANY {
+        play.end(play.run_of(index), FAILURE);
+    }
+    assert!(play.running.is_empty());
+    play.is_storing = false;
+    let second = ServiceSpec { work: b"v2".as_slice().into(), ..first };
+    play.call(Call::PutService(web(), second.clone()));
+    let mut play = torn(play, 1);
+    // Nobody was told that it is so, and asks again.
+    play.ask(Call::PutService(web(), second));
+    play.pass(1);
+    assert_eq!(play.running.len(), 100);
+    assert!((0..MANY).all(|index| play.instance(index).phase() == P::Running));
+}
