@@ -61,7 +61,7 @@ impl Control {
             Settlement::NotSent(why) => {
                 self.task_returned(now, &key, run, (!is_hasty(why), not_sent(why)));
             }
-            Settlement::Refused(why) => self.task_returned(now, &key, run, (true, refused(why))),
+            Settlement::Refused(why) => self.task_returned(now, &key, run, (counts(why), refused(why))),
             // Claimed by a leader that ended before it sent it: a worker has turned nothing down.
             Settlement::Gone(GoneBy::NeverCame) => {
                 self.task_returned(now, &key, run, (false, "its leader ended before it was sent"));
@@ -249,7 +249,7 @@ const fn not_sent(why: NotSent) -> &'static str {
     match why {
         NotSent::NotHere => "its worker was gone",
         NotSent::NotHealthy => "its worker was not healthy",
-        NotSent::Draining => "its worker was draining",
+        NotSent::Draining => "its worker was draining, or about to end",
         NotSent::NotOpen => "a worker that is missing may run it",
         NotSent::KeyIsHeld => "another run of it may be running",
         NotSent::NotReplaceable => "only instances of services are run under `replace`",
@@ -263,11 +263,22 @@ const fn not_sent(why: NotSent) -> &'static str {
     }
 }
 
+/// Whether a refusal counts against a task: not that its worker was about to go.
+const fn counts(why: RunRefusal) -> bool {
+    match why {
+        RunRefusal::Draining => false,
+        RunRefusal::NotHealthy
+        | RunRefusal::Overtaken
+        | RunRefusal::KeyIsHere(_)
+        | RunRefusal::TooLate => true,
+    }
+}
+
 /// Why a worker did not start a run, for people.
 const fn refused(why: RunRefusal) -> &'static str {
     match why {
         RunRefusal::NotHealthy => "its worker did not take itself for healthy",
-        RunRefusal::Draining => "its worker was draining",
+        RunRefusal::Draining => "its worker was draining, or about to end",
         RunRefusal::Overtaken => "its worker had said that it was not running",
         RunRefusal::KeyIsHere(_) => "its worker had another run of it",
         RunRefusal::TooLate => "it came to its worker too late",

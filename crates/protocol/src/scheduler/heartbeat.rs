@@ -149,14 +149,20 @@ impl Fleet {
         self.repeat_kills(lock, effects);
     }
 
-    pub(super) fn close(&mut self, now: BootTime, stream: StreamId) {
-        let Some(slot) = self.peers.on(stream) else { return };
+    /// A stream is over. Gives who has left with it: it had said so, and has nothing, so that nobody
+    /// need wait any more for this life.
+    pub(super) fn close(&mut self, now: BootTime, stream: StreamId) -> Option<Lock> {
+        let slot = self.peers.on(stream)?;
         self.peers.connect(slot, None);
+        let mut left = None;
         if let Some(peer) = self.peers.at_mut(slot) {
             peer.doubt_all(now);
+            let has_left = peer.is_leaving && peer.runs().is_empty() && !peer.is_lost();
+            left = has_left.then_some(peer.incarnation.lock);
         }
         // Not judged, and so not put off: what all are judged by may have changed since its last look.
         self.peers.wake(slot);
+        left
     }
 
     fn note_vitals(

@@ -196,7 +196,7 @@ impl Fleet {
             Input::Tick => self.tick_at = now.plus(self.book.newest().judge_every),
             // Said again, or asked about; and a dispatch was refused.
             Input::Frame(..) | Input::Lease(_) | Input::Dispatch(_) => {}
-            Input::Closed(stream) => self.close(now, stream),
+            Input::Closed(stream) => drop(self.close(now, stream)),
             Input::Kill(run, kill) => drop(self.note_kill(run, kill)),
             Input::Enrolled(incarnation) => drop(self.note_enrolled(incarnation)),
             Input::Struck(life) => self.be_struck(life),
@@ -229,7 +229,11 @@ impl Fleet {
             Input::Lease(_) => {}
             Input::Tick => self.tick(now, effects),
             Input::Frame(stream, frame) => self.receive(now, stream, frame, effects),
-            Input::Closed(stream) => self.close(now, stream),
+            Input::Closed(stream) => {
+                if let Some(left) = self.close(now, stream) {
+                    self.lose(left, effects);
+                }
+            }
             Input::Dispatch(runs) => self.dispatch(now, runs, effects),
             Input::Kill(run, kill) => self.kill(run, kill, effects),
             Input::Enrolled(incarnation) => self.be_enrolled(incarnation, effects),

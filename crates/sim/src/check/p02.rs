@@ -14,7 +14,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use sterna_engine::control::RecordKey;
-use sterna_model::{Contract, RunId, WorkKey, record::InstanceCopy};
+use sterna_model::{
+    Contract, RunId, WorkKey,
+    record::{InstanceCopy, Placed},
+};
 
 use super::{
     Changed, Checker, Fact, Promise, Sight, forsaken::Forsaken, silence::Silence,
@@ -25,8 +28,9 @@ use crate::words::Pace;
 #[derive(Debug)]
 pub(crate) struct Copies {
     alive: BTreeMap<RunId, (WorkKey, usize, Contract)>,
-    /// What else stood in the record of an instance when each run was claimed.
-    beside: BTreeMap<RunId, BTreeSet<RunId>>,
+    gone: BTreeSet<RunId>,
+    /// What else stood in the record of an instance when each run was claimed, and its contract.
+    beside: BTreeMap<RunId, (Contract, BTreeSet<RunId>)>,
     /// Under `replace`, from before it was noticed that the store was set back.
     forgotten: BTreeSet<RunId>,
     forsaken: Forsaken,
@@ -38,6 +42,7 @@ impl Copies {
     pub(crate) fn new(pace: &Pace) -> Self {
         Self {
             alive: BTreeMap::new(),
+            gone: BTreeSet::new(),
             beside: BTreeMap::new(),
             forgotten: BTreeSet::new(),
             forsaken: Forsaken::default(),
@@ -50,12 +55,13 @@ impl Copies {
     fn claimed(&mut self, sight: &Sight<'_>, changed: &Changed) -> Option<String> {
         let RecordKey::Instance(key) = &changed.key else { return None };
         let instance = sight.stored.instance(key)?;
-        let run = instance.copy()?.placed.run;
+        let Placed { run, contract, .. } = instance.copy()?.placed;
         if self.beside.contains_key(&run) {
             return None;
         }
         let others = || instance.copies().filter(|copy| copy.placed.run != run);
-        self.beside.insert(run, others().map(|copy| copy.placed.run).collect());
+        self.beside.insert(run, (contract, others().map(|copy| copy.placed.run).collect()));
+        // Also one that has not begun yet: it will.
         let is_free = |copy: &InstanceCopy| copy.stopping.is_none() && self.counts(copy.placed.run);
         others().filter(|copy| is_free(copy)).find_map(|copy| {
             let on = sight.stored.machine_of(copy.placed.on.lock)?;
@@ -70,9 +76,15 @@ impl Copies {
         })
     }
 
-    /// Whether a run lives, and counts.
+    /// Claims under `replace` may be lost; wherever others were, nothing else may run beside them.
+    fn forget_claims(&mut self) {
+        let replaced = self.beside.iter().filter(|(_, (contract, _))| is_replaced(*contract));
+        self.forgotten.extend(replaced.map(|(run, _)| *run));
+    }
+
+    /// Whether a run lives or may yet begin, and counts.
     fn counts(&self, run: RunId) -> bool {
-        self.alive.contains_key(&run)
+        !self.gone.contains(&run)
             && !self.forgotten.contains(&run)
             && !self.forsaken.contains(run)
     }
@@ -85,7 +97,7 @@ impl Copies {
         let others: Vec<(RunId, usize, Contract)> =
             others.map(|(other, (_, on, contract))| (*other, *on, *contract)).collect();
         let stands = |one: RunId, other: RunId| {
-            self.beside.get(&one).is_some_and(|beside| beside.contains(&other))
+            self.beside.get(&one).is_some_and(|(_, beside)| beside.contains(&other))
         };
         // tidy: not a table
         let is_fine = match (contract, others.as_slice()) {
@@ -121,10 +133,11 @@ impl Checker for Copies {
         }
         if let Fact::Gone { run } = fact {
             self.alive.remove(run);
+            self.gone.insert(*run);
         }
         if let Fact::Restored = fact {
             // Also those that were claimed, and have not begun.
-            self.forgotten.extend(self.beside.keys().copied());
+            self.forget_claims();
             let replaced = self.alive.iter().filter(|(_, (.., contract))| is_replaced(*contract));
             self.forgotten.extend(replaced.map(|(run, _)| *run));
         }
@@ -134,7 +147,7 @@ impl Checker for Copies {
                 let known = self.beside.len();
                 let what = self.claimed(sight, changed);
                 if is_unnoticed && self.beside.len() > known {
-                    self.forgotten.extend(self.beside.keys().copied());
+                    self.forget_claims();
                 } else if what.is_some() {
                     return what;
                 }
@@ -142,10 +155,6 @@ impl Checker for Copies {
         }
         let Fact::Began { run, container } = fact else { return None };
         let (key, contract) = (container.key.clone(), container.contract);
-        if !is_replaced(contract) {
-            // Wherever claims were lost, nothing else may run beside it.
-            self.forgotten.remove(run);
-        }
         let what = self.began(*run, &key, contract);
         self.alive.insert(*run, (key, container.machine, contract));
         what
