@@ -49,7 +49,12 @@ impl World {
             let is_asking = self
                 .clients
                 .is_asking(|call| matches!(call, Call::DeclareDead(asked) if *asked == lock));
-            let is_due = one.is_held_off() && !is_asking && !self.stored.is_declared_dead(lock);
+            let (is_held_off, has_been) = (one.is_held_off(), self.stored.is_declared_dead(lock));
+            if is_held_off && has_been && !is_asking {
+                // Nobody was told that it stands, and it does.
+                self.release_machine(lock);
+            }
+            let is_due = is_held_off && !is_asking && !has_been;
             if is_due && self.rng.chance(if self.is_calm { 500 } else { 100 }) {
                 self.ask(server, Call::DeclareDead(lock));
             }

@@ -94,11 +94,13 @@ impl Pace {
     }
 }
 
-pub(crate) fn wanted(pace: &Pace) -> Vec<Wanted> {
+/// The nodes of a batch: no more than there is room for when one worker is gone.
+pub(crate) fn wanted(pace: &Pace, workers: usize) -> Vec<Wanted> {
+    let room = workers.saturating_sub(1).max(1) * NODES;
     let stop = Contract::Stop { after: pace.stop_after };
     let last = if pace.limits.has_kept_batches { Contract::Keep } else { stop };
     let nodes = [stop, stop, stop, stop, last, last];
-    let nodes = nodes.into_iter().zip(1..).map(|(contract, number)| {
+    let nodes = nodes.into_iter().take(room).zip(1..).map(|(contract, number)| {
         let work = Work::Node { batch: name("b"), node: node(number) };
         Wanted { key: key(work), contract }
     });

@@ -205,7 +205,7 @@ impl World {
             machines: Vec::new(),
             net: Net::new(netting),
             table: Table::default(),
-            wanted: words::wanted(&pace),
+            wanted: words::wanted(&pace, options.workers),
             sent: BTreeMap::new(),
             checks: Checks::new(&pace),
             coverage: Coverage::default(),

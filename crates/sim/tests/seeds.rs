@@ -166,6 +166,13 @@ fn in_two_thousand_seeds_everything_occurs() {
 }
 
 #[test]
+fn small_clusters_keep_every_promise_too() {
+    for workers in [1, 2, 3] {
+        all_hold(300_030, 40, &Options { workers, ..USUAL });
+    }
+}
+
+#[test]
 fn the_same_seed_gives_the_same_history() {
     for seed in [3, 2_620] {
         let (first, second) = (trace(seed, &USUAL, None), trace(seed, &USUAL, None));

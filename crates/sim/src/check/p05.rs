@@ -17,7 +17,7 @@ use sterna_model::{
 use sterna_protocol::message::Run;
 
 use super::{Changed, Checker, Fact, Promise, Sight, unnoticed::Unnoticed};
-use crate::words;
+use crate::{clock::Moment, words};
 
 /// How often a receiver is tried before it is given up.
 const CALLS: u32 = 8;
@@ -29,7 +29,12 @@ pub(crate) struct Kept {
     newest: BTreeMap<RecordKey, u64>,
     /// How often each receiver was told, and whether it took that.
     called: BTreeMap<TaskIncarnation, (u32, bool)>,
+    /// When somebody has put each service last, whatever came of it.
+    put: BTreeMap<ServiceKey, Moment>,
 }
+
+/// Within so many milliseconds stands what somebody has asked for, or nobody is told that it does.
+const ANSWERED_WITHIN: Moment = 10_000;
 
 impl Kept {
     fn answered(&self, sight: &Sight<'_>, id: u64, call: &Call, answer: &Answer) -> Option<String> {
@@ -177,12 +182,20 @@ fn task_of(record: &Record) -> Option<&sterna_model::record::Task> {
 
 /// A copy that was ended because nobody wants it, though nobody asked for that and its domain is
 /// stale.
-fn destroyed(sight: &Sight<'_>, changed: &Changed, changes: &[Changed]) -> Option<String> {
+fn destroyed(
+    sight: &Sight<'_>,
+    changed: &Changed,
+    changes: &[Changed],
+    put: &BTreeMap<ServiceKey, Moment>,
+) -> Option<String> {
     let RecordKey::Instance(key) = &changed.key else { return None };
     let Work::Instance { service, index } = &key.work else { return None };
     let service = ServiceKey { namespace: key.namespace.clone(), name: service.clone() };
     let record = sight.stored.service(&service)?;
-    let is_asked = changes.iter().any(|one| one.key == RecordKey::Service(service.clone()));
+    // Also for what the spec says already.
+    let is_put = put.get(&service).is_some_and(|at| sight.now <= at + ANSWERED_WITHIN);
+    let is_asked =
+        is_put || changes.iter().any(|one| one.key == RecordKey::Service(service.clone()));
     let domain = &record.spec.domain;
     let is_stale = domain.as_str() != DEFAULT_DOMAIN
         && match sight.stored.get(&RecordKey::Domain(domain.clone())) {
@@ -224,6 +237,9 @@ impl Checker for Kept {
         let is_unnoticed = self.unnoticed.is_so();
         if let Fact::Asked { id, call } = fact {
             self.newest.extend(written_by(call).map(|key| (key, *id)));
+            if let Call::PutService(service, _) = call {
+                self.put.insert(service.clone(), sight.now);
+            }
         }
         if let Fact::Answered { id, call, answer } = fact {
             return self.answered(sight, *id, call, answer).filter(|_| !is_unnoticed);
@@ -240,7 +256,7 @@ impl Checker for Kept {
                     let is_gone = sight.stored.get(&changed.key).is_none();
                     is_gone.then(|| format!("it is forgotten that there was {key}"))
                 }
-                RecordKey::Instance(_) => destroyed(sight, changed, changes),
+                RecordKey::Instance(_) => destroyed(sight, changed, changes, &self.put),
                 RecordKey::Service(_)
                 | RecordKey::Roster(_)
                 | RecordKey::Drain(_)
