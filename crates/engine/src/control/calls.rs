@@ -151,7 +151,8 @@ impl Control {
     /// anything is told to end by this.
     fn stop_from(&mut self, key: &ServiceKey, first: u32) -> bool {
         let extras = self.indices_from(key, first);
-        extras.iter().fold(false, |has, extra| self.stop_all(extra, StopReason::Unwanted) || has)
+        let news = extras.iter().filter(|extra| self.stop_all(extra, StopReason::Unwanted));
+        news.count() > 0
     }
 
     /// What waits for a worker asks for what the spec says now.

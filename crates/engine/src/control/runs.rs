@@ -61,7 +61,9 @@ impl Control {
             Settlement::NotSent(why) => {
                 self.task_returned(now, &key, run, (!is_hasty(why), not_sent(why)));
             }
-            Settlement::Refused(why) => self.task_returned(now, &key, run, (counts(why), refused(why))),
+            Settlement::Refused(why) => {
+                self.task_returned(now, &key, run, (counts(why), refused(why)));
+            }
             // Claimed by a leader that ended before it sent it: a worker has turned nothing down.
             Settlement::Gone(GoneBy::NeverCame) => {
                 self.task_returned(now, &key, run, (false, "its leader ended before it was sent"));

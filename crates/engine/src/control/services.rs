@@ -287,7 +287,8 @@ impl Control {
     pub(super) fn stop_all(&mut self, key: &WorkKey, reason: StopReason) -> bool {
         let Some(instance) = self.instances.get(key) else { return false };
         let runs: Vec<_> = instance.copies().map(|copy| copy.placed.run).collect();
-        runs.into_iter().fold(false, |has, run| self.stop_copy(key, run, reason) || has)
+        let news = runs.into_iter().filter(|run| self.stop_copy(key, *run, reason));
+        news.count() > 0
     }
 
     /// Ends a copy. That stands in the store first: an acknowledged stop is not forgotten.

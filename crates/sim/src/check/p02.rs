@@ -84,9 +84,7 @@ impl Copies {
 
     /// Whether a run lives or may yet begin, and counts.
     fn counts(&self, run: RunId) -> bool {
-        !self.gone.contains(&run)
-            && !self.forgotten.contains(&run)
-            && !self.forsaken.contains(run)
+        !self.gone.contains(&run) && !self.forgotten.contains(&run) && !self.forsaken.contains(run)
     }
 
     fn began(&self, run: RunId, key: &WorkKey, contract: Contract) -> Option<String> {
