@@ -8,7 +8,8 @@ use sterna_model::{
 
 use super::{Control, Now, Record, RecordKey, ServiceKey, Timer};
 
-/// How long a domain that is over is shown as that, before it is forgotten.
+/// How long a domain that is over is shown as that, before it is forgotten; and the drain of a machine
+/// that is gone.
 pub(super) const SHOWN: Span = Span::from_secs(24 * 3_600);
 
 impl Control {

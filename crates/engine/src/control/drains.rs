@@ -1,13 +1,13 @@
 //! Machines that are drained: what moves from them, what stays, and how it ends.
 
 use sterna_model::{
-    Lock, RunId, WorkKey,
+    Lock, RunId, WallTime, WorkKey,
     planted::{Mistake, is_planted},
     record::{InstancePhase, StopReason, TaskEnd, TwinReason},
 };
 use sterna_protocol::{message::Kill, scheduler};
 
-use super::{Control, Drain, Now, Record, RecordKey, Timer, services};
+use super::{Control, Drain, Now, Record, RecordKey, Timer, domains::SHOWN, services};
 
 impl Control {
     /// Begins to drain a machine, or ends that.
@@ -91,10 +91,26 @@ impl Control {
         self.converge_index(now, key);
     }
 
+    /// The drain of a machine that is not on the roster any more is forgotten a day after its deadline:
+    /// until then whoever comes back finds itself drained.
+    fn forget_drain(&mut self, now: Now, lock: Lock, deadline: WallTime) {
+        if deadline.plus(SHOWN) <= now.wall {
+            self.set_drain(now, lock, None);
+        } else {
+            self.timers.insert((deadline.plus(SHOWN), Timer::Drain(lock)));
+        }
+    }
+
     /// A drain always ends: what is still there is ended (and the machine stays without work).
     pub(super) fn end_drain(&mut self, now: Now, lock: Lock) {
-        if !self.drains.contains_key(&lock) {
+        let Some(drain) = self.drains.get(&lock) else { return };
+        let deadline = drain.deadline;
+        if deadline > now.wall {
             return;
+        }
+        let is_gone = !self.roster.contains_key(&lock) && !self.workers.contains_key(&lock);
+        if is_gone && self.runs_on(lock).is_empty() {
+            return self.forget_drain(now, lock, deadline);
         }
         for run in self.runs_on(lock) {
             let Some(key) = self.seats.get(&run).map(|seat| seat.key.clone()) else { continue };

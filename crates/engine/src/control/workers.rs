@@ -16,8 +16,8 @@ use sterna_protocol::{
 };
 
 use super::{
-    Answer, Control, Now, Record, RecordKey, Stage as StoreStage, WorkerSeen, payload,
-    placing::Helped, services,
+    Answer, Control, Now, Record, RecordKey, Stage as StoreStage, Timer, WorkerSeen,
+    domains::SHOWN, payload, placing::Helped, services,
 };
 use crate::auction::{Ask, BidderId, Occupant, Offer, Outcome, Stage, Standing};
 
@@ -391,6 +391,9 @@ impl Control {
         if self.roster.get(&lock).is_some_and(|entry| entry.incarnation == life) {
             self.roster.remove(&lock);
             self.outbox.write(RecordKey::Roster(lock), None);
+            if let Some(drain) = self.drains.get(&lock) {
+                self.timers.insert((drain.deadline.plus(SHOWN), Timer::Drain(lock)));
+            }
         }
         self.tell_fleet(scheduler::Input::Struck(life));
         if self.workers.get(&lock).is_some_and(|worker| worker.life == life)

@@ -7,10 +7,12 @@ use sterna_model::{
     record::{InstancePhase as P, TaskEnd, TwinReason},
     spec::ServiceSpec,
 };
-use sterna_protocol::message::Held;
+use sterna_protocol::{message::Held, roster::Enrolled, scheduler};
 
-use super::play::{FAILURE, Mood, Play, incarnation, lock, service_spec, task, task_spec, web};
-use crate::control::{Answer, Call, Drain, Fate};
+use super::play::{
+    FAILURE, Mood, Play, incarnation, life, lock, name, service_spec, task, task_spec, web,
+};
+use crate::control::{Answer, Call, Drain, Fate, RecordKey};
 
 fn drain(play: &mut Play, worker: u8) {
     let deadline = play.now.wall.plus(Span::from_secs(600));
@@ -227,4 +229,37 @@ fn the_end_of_a_drain_does_not_end_a_task_that_runs_elsewhere_for_a_stray_run_of
     assert!(!play.running.contains_key(&gone), "it is killed");
     assert!(play.running.contains_key(&run), "and this is another one");
     assert_eq!(play.record(&task("build")).end(), None);
+}
+
+#[test]
+fn the_drain_of_a_machine_that_is_gone_is_forgotten_a_day_after_its_deadline() {
+    let (day, key) = (24 * 3_600, RecordKey::Drain(lock(2)));
+    let entry = Enrolled {
+        incarnation: life(2),
+        name: name("w2"),
+        boot: 1,
+        birth: 1,
+        is_declared_dead: false,
+        is_draining: false,
+        is_forgotten: false,
+    };
+    for (strikes_at, changes_leader) in [(10, false), (10, true), (700, false), (700, true)] {
+        let mut play = Play::with(2);
+        play.news(scheduler::Effect::Enroll(entry.clone()));
+        drain(&mut play, 2);
+        play.pass(strikes_at);
+        play.moods.insert(2, Mood::Silent);
+        play.news(scheduler::Effect::Strike(life(2)));
+        if changes_leader {
+            play = play.change_leader();
+        }
+        play.pass(600 + day - strikes_at - 1);
+        assert!(play.store.contains_key(&key), "who comes back is drained");
+        play.pass(1);
+        assert!(!play.store.contains_key(&key), "{strikes_at}, {changes_leader}");
+        // One that is there stays drained.
+        drain(&mut play, 1);
+        play.pass(600 + 2 * day);
+        assert!(play.store.contains_key(&RecordKey::Drain(lock(1))));
+    }
 }
