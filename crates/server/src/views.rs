@@ -6,7 +6,7 @@ use sterna_api::rest::{
 };
 use sterna_engine::control::{Change, Next, Rule, ServiceKey, Why};
 use sterna_model::{
-    WallTime, WorkKey,
+    WallTime, Work, WorkKey,
     record::{
         Instance, InstanceCopy, InstancePhase, InstanceState, StopReason, Task, TaskEnd, TaskState,
         TwinReason,
@@ -202,10 +202,13 @@ pub(crate) fn change(change: &Change) -> ChangeView {
 
 /// Why something is not where it should be, or that it is.
 pub(crate) fn explained(key: &WorkKey, why: Option<&Why>) -> Explained {
+    let next = match key.work {
+        Work::Task(_) => "it runs until it ends, or somebody ends it",
+        Work::Instance { .. } | Work::Node { .. } => "nothing, while it runs and nobody changes it",
+    };
     let key = key.to_string();
     let Some(why) = why else {
-        let text = "it is where its spec wants it".to_owned();
-        let next = "nothing: it stays so".to_owned();
+        let (text, next) = ("it is where its spec wants it".to_owned(), next.to_owned());
         let (since, at) = (None, None);
         return Explained { key, is_well: true, rule: "well".to_owned(), text, since, next, at };
     };

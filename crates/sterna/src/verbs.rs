@@ -45,6 +45,11 @@ pub(crate) fn run(args: Args, verb: Verb) -> anyhow::Result<()> {
         let kinds = [Kind::Task, Kind::Service];
         let target = resolve(&mut client, &args.remote, &args.selector, &kinds).await?;
         let usage = exit::coded(exit::USAGE);
+        if verb == Verb::Delete && args.selector == "last" {
+            return Err(usage(anyhow::anyhow!(
+                "`last` is another task after each delete: name it, as in sterna delete {target}"
+            )));
+        }
         // tidy: not a table
         let (method, path, did) = match (verb, &target) {
             (Verb::Cancel, Target::Whole { kind: Kind::Task, .. }) => {

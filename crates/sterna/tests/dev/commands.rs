@@ -220,3 +220,18 @@ fn where_nobody_can_listen_is_said_by_the_exit_code() {
         }
     }
 }
+
+/// After a delete it would be another task.
+#[test]
+fn the_last_task_is_deleted_by_its_name() {
+    let cluster = Cluster::start("delete-last", &[]);
+    cluster.answer(&["run", "--name", "first", "--", "true"]);
+    cluster.answer(&["run", "--name", "second", "--", "true"]);
+    let refused = cluster.sterna(&["delete", "last"]);
+    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert_eq!(refused.status.code(), Some(64), "{said}");
+    assert!(said.contains("sterna delete task/second"), "{said}");
+    cluster.answer(&["delete", "task/second"]);
+    let left = cluster.answer(&["ls", "tasks"]);
+    assert!(left.contains("first") && !left.contains("second"), "{left}");
+}
