@@ -169,8 +169,8 @@ pub(crate) fn instance(mirror: &Mirror, key: &WorkKey, instance: &Instance) -> I
         StopReason::Drain => "drain",
     });
     let index = match &key.work {
-        sterna_model::Work::Instance { index, .. } => *index,
-        sterna_model::Work::Task(_) | sterna_model::Work::Node { .. } => 0,
+        Work::Instance { index, .. } => *index,
+        Work::Task(_) | Work::Node { .. } => 0,
     };
     InstanceView {
         key: key.to_string(),
@@ -267,7 +267,7 @@ fn over_text(end: &str) -> String {
 
 /// Where an instance takes requests, by its own copy and by one that is being moved.
 pub(crate) fn endpoints(mirror: &Mirror, key: &WorkKey, instance: &Instance) -> Vec<EndpointView> {
-    let sterna_model::Work::Instance { index, .. } = &key.work else { return Vec::new() };
+    let Work::Instance { index, .. } = &key.work else { return Vec::new() };
     let runs = match instance.state() {
         InstanceState::Running { copy, .. } => Some(copy),
         InstanceState::Unclaimed { .. }

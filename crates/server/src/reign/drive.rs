@@ -176,6 +176,9 @@ impl Reigning<'_> {
                         return Ended::Told;
                     }
                     news.drain(..).for_each(|news| self.hear(news));
+                    // Whoever asks has a turn, too, however much workers say.
+                    let asked = std::iter::from_fn(|| inbox.posts.try_recv().ok());
+                    asked.take(TURN).for_each(|post| self.take(post));
                 }
                 count = inbox.posts.recv_many(&mut posts, TURN) => {
                     if count == 0 {
