@@ -16,8 +16,8 @@ const UNDERSCORES_MIN: usize = 5;
 const CORE: [&str; 5] = ["heartbeat", "get_running", "run", "notify", "status"];
 const ADDED: [&str; 2] = ["kill", "die"];
 /// What else we have added, which is no call of its own and meets them all.
-const EVENTS: [&str; 7] =
-    ["declared dead", "drain", "raise", "enrolment", "lease", "rebirth", "new stream"];
+const EVENTS: [&str; 8] =
+    ["declared dead", "drain", "raise", "enrolment", "lease", "rebirth", "new stream", "leaving"];
 /// Of two events those that change what the same entry of the roster means.
 const OF_ENTRIES: [[&str; 2]; 2] = [["declared dead", "raise"], ["declared dead", "drain"]];
 /// The sixth, that a call meets others, has a chapter of its own.
@@ -291,6 +291,11 @@ fn every_planted_fault_is_found() {
             "| 94 | declared dead, drain |",
             "| 94 | declared dead, run |".to_owned(),
             "declared dead and drain stand 0",
+        ),
+        (
+            "| 97 | leaving, get_running |",
+            "| 97 | leaving, run |".to_owned(),
+            "leaving and get_running stand 0",
         ),
         ("20 of 20", "19 of 20".to_owned(), "there is no heading"),
         (" more, ", " others, ".to_owned(), "there is no heading"),
