@@ -306,6 +306,9 @@ impl Control {
         for key in tasks {
             self.take_over_task(now, &key);
         }
+        for lock in self.draining() {
+            self.evacuate(now, lock);
+        }
         self.count_stones();
     }
 

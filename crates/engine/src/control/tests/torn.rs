@@ -3,12 +3,15 @@
 use std::sync::Arc;
 
 use sterna_model::{
+    Span,
     record::{CrashPolicy, InstancePhase as P},
     spec::ServiceSpec,
 };
 
-use super::play::{FAILURE, Play, incarnation, name, service_spec, task, task_spec, web};
-use crate::control::{Answer, Call, RecordKey};
+use super::play::{
+    FAILURE, Mood, Play, incarnation, lock, name, service_spec, task, task_spec, web,
+};
+use crate::control::{Answer, Call, Drain, RecordKey};
 
 /// More than fit into one commit.
 const MANY: u32 = 100;
@@ -100,4 +103,18 @@ fn what_a_new_version_lets_begin_again_does_so_under_the_next_leader() {
     play.pass(1);
     assert_eq!(play.running.len(), 100);
     assert!((0..MANY).all(|index| play.instance(index).phase() == P::Running));
+}
+
+#[test]
+fn what_is_moved_by_half_is_moved_though_its_machine_is_not_heard() {
+    let mut play = Play::with(1);
+    play.ask(Call::PutService(web(), light(MANY)));
+    play.join(2);
+    let deadline = play.now.wall.plus(Span::from_secs(600));
+    play.is_storing = false;
+    play.moods.insert(1, Mood::Silent);
+    play.call(Call::Drain(lock(1), Drain { deadline }));
+    let play = torn(play, 1);
+    let elsewhere = |index: &u32| play.worker_of(play.run_of(*index)) == 2;
+    assert_eq!((0..MANY).filter(elsewhere).count(), 100, "no event would have led to the rest");
 }
