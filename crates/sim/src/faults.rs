@@ -201,6 +201,8 @@ impl World {
         let Some(age) = self.store.restore(self.now, back) else { return false };
         self.say(|| format!("the store is as it was {age} ms ago"));
         self.stored.reset(self.store.model(), &self.shelf);
+        let revision = self.store.revision();
+        self.servers.iter_mut().for_each(|server| server.lose_from(revision));
         self.tell(&Fact::Restored);
         true
     }

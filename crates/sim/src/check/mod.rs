@@ -55,6 +55,8 @@ pub(crate) enum Fact<'a> {
     Committed { applied: &'a Applied, changes: &'a [Changed] },
     /// The store is as it was before.
     Restored,
+    /// A leader begins. It is unaware if the store was set back, and had told it nothing of what is lost.
+    TookOffice { is_unaware: bool },
     /// A client asks for something.
     Asked { id: u64, call: &'a Call },
     /// A client was told what became of it.

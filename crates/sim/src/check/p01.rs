@@ -2,7 +2,8 @@
 //! task, for names stay taken far longer than any world lasts (safety rule 27).
 //!
 //! A store that was set back may have lost a task that has run. A client that was told nothing, and
-//! asks for it again, asks for another start: nobody can know.
+//! asks for it again, asks for another start: nobody can know. Nor can a server that was told nothing of
+//! what is lost: a task that is pending in what is left is started by it.
 
 use std::collections::BTreeMap;
 
@@ -21,10 +22,26 @@ pub(crate) struct StartedOnce {
     asked: BTreeMap<TaskIncarnation, u64>,
 }
 
+impl StartedOnce {
+    fn forget_lost(&mut self, sight: &Sight<'_>) {
+        let Self { names, tasks, .. } = self;
+        names.retain(|(key, _), task| {
+            let known = sight.stored.task(key).map(|(known, _)| known);
+            let known = known.filter(|known| known.incarnation() == *task);
+            let is_pending =
+                known.is_some_and(|known| known.placed().is_none() && known.end().is_none());
+            if is_pending {
+                tasks.remove(task);
+            }
+            known.is_some() && !is_pending
+        });
+    }
+}
+
 impl Checker for StartedOnce {
     const PROMISE: Promise = Promise::P1;
 
-    fn see(&mut self, _sight: &Sight<'_>, fact: &Fact<'_>) -> Option<String> {
+    fn see(&mut self, sight: &Sight<'_>, fact: &Fact<'_>) -> Option<String> {
         if let Fact::Restored = fact {
             self.restores += 1;
         }
@@ -32,6 +49,9 @@ impl Checker for StartedOnce {
             && self.asked.insert(*task, self.restores).is_some_and(|before| before < self.restores)
         {
             self.tasks.remove(task);
+        }
+        if let Fact::TookOffice { is_unaware: true } = fact {
+            self.forget_lost(sight);
         }
         let Fact::Began { run, container } = fact else { return None };
         let (key, machine) = (&container.key, container.machine);

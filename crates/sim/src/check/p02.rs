@@ -2,13 +2,15 @@
 //! worker is silent or drained, never three.
 //!
 //! Whether a second copy under `replace` may be is judged when its claim is committed: whatever else
-//! stands in the record and lives is being ended, or is on a machine that is silent or drained. When it
-//! begins, late perhaps, nothing else may live than what stood beside it then. So nothing depends on
-//! how long frames take.
+//! stands in the record and lives is being ended, or is on a machine that is silent or drained. If not,
+//! it must not be sent: a commit may stand long after it was decided, and its leader have heard the
+//! machine since. When it begins, late perhaps, nothing else may live than what stood beside it then.
+//! So nothing depends on how long frames take.
 //!
 //! A store that was set back has forgotten claims, and no wait is long enough for copies under
 //! `replace` on machines that stay silent: those that were claimed before anybody can have noticed that
-//! are not counted. Nor is what a machine has that was declared dead and lives: that must end before
+//! are not counted; nor is anything whose claim is lost, if a server leads that was told nothing of what
+//! is lost. Nor is what a machine has that was declared dead and lives: that must end before
 //! the machine is confirmed again.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -31,8 +33,12 @@ pub(crate) struct Copies {
     gone: BTreeSet<RunId>,
     /// What else stood in the record of an instance when each run was claimed, and its contract.
     beside: BTreeMap<RunId, (Contract, BTreeSet<RunId>)>,
+    /// What was claimed beside another one without reason, and is not sent.
+    unsent: BTreeMap<RunId, String>,
     /// Under `replace`, from before it was noticed that the store was set back.
     forgotten: BTreeSet<RunId>,
+    /// Whether a server leads that was told nothing of what is lost.
+    is_unaware: bool,
     forsaken: Forsaken,
     silence: Silence,
     unnoticed: Unnoticed,
@@ -44,15 +50,17 @@ impl Copies {
             alive: BTreeMap::new(),
             gone: BTreeSet::new(),
             beside: BTreeMap::new(),
+            unsent: BTreeMap::new(),
             forgotten: BTreeSet::new(),
+            is_unaware: false,
             forsaken: Forsaken::default(),
             silence: Silence::new(pace.timing.lease),
             unnoticed: Unnoticed::default(),
         }
     }
 
-    /// A claim of an instance is committed, perhaps.
-    fn claimed(&mut self, sight: &Sight<'_>, changed: &Changed) -> Option<String> {
+    /// A claim of an instance is committed, perhaps. Gives it, and what is wrong with it.
+    fn claimed(&mut self, sight: &Sight<'_>, changed: &Changed) -> Option<(RunId, String)> {
         let RecordKey::Instance(key) = &changed.key else { return None };
         let instance = sight.stored.instance(key)?;
         let Placed { run, contract, .. } = instance.copy()?.placed;
@@ -69,9 +77,8 @@ impl Copies {
             let silent = self.silence.silent_for(sight.now, on);
             (!self.silence.excuses(sight, on, after)).then(|| {
                 let other = copy.placed.run;
-                format!(
-                    "{run:?} of {key} is claimed beside {other:?} on m{on}, heard {silent} ms ago"
-                )
+                let what = format!("beside {other:?} on m{on}, heard {silent} ms before");
+                (run, format!("{run:?} of {key} was claimed {what}, and is sent"))
             })
         })
     }
@@ -139,20 +146,32 @@ impl Checker for Copies {
             let replaced = self.alive.iter().filter(|(_, (.., contract))| is_replaced(*contract));
             self.forgotten.extend(replaced.map(|(run, _)| *run));
         }
+        if let Fact::TookOffice { is_unaware } = fact {
+            self.is_unaware = *is_unaware;
+            let is_lost = |run: &RunId, key: &WorkKey| !sight.stored.is_claimed(key, *run);
+            let lost = self.alive.iter().filter(|(run, (key, ..))| is_lost(run, key));
+            self.forgotten.extend(lost.map(|(run, _)| *run).filter(|_| *is_unaware));
+        }
         if let Fact::Committed { changes, .. } = fact {
             let is_unnoticed = self.unnoticed.is_so();
             for changed in *changes {
                 let known = self.beside.len();
-                let what = self.claimed(sight, changed);
+                let wrong = self.claimed(sight, changed);
                 if is_unnoticed && self.beside.len() > known {
                     self.forget_claims();
-                } else if what.is_some() {
-                    return what;
+                } else {
+                    self.unsent.extend(wrong);
                 }
             }
         }
+        if let Fact::Sent { run, .. } = fact {
+            return self.unsent.remove(&run.run);
+        }
         let Fact::Began { run, container } = fact else { return None };
         let (key, contract) = (container.key.clone(), container.contract);
+        if self.is_unaware && !sight.stored.is_claimed(&key, *run) {
+            self.forgotten.insert(*run);
+        }
         let what = self.began(*run, &key, contract);
         self.alive.insert(*run, (key, container.machine, contract));
         what

@@ -6,7 +6,7 @@
 //! as long as their contracts allow: what may be running there is running there.
 //!
 //! Claims that were lost with a store bind nobody until that is noticed (`unnoticed.rs`); what runs
-//! binds then, too.
+//! binds then, too; but where a server leads that was told nothing of what is lost.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -23,6 +23,8 @@ pub(crate) struct Missing {
     /// Under `replace`, and forgotten by a store that was set back: no wait is long enough for it.
     forgotten: BTreeSet<RunId>,
     was_restored: bool,
+    /// Whether a server leads that was told nothing of what is lost.
+    is_unaware: bool,
     forsaken: Forsaken,
     term: Option<Term>,
     elected: Moment,
@@ -38,6 +40,7 @@ impl Missing {
             alive: BTreeMap::new(),
             forgotten: BTreeSet::new(),
             was_restored: false,
+            is_unaware: false,
             forsaken: Forsaken::default(),
             term: None,
             elected: 0,
@@ -57,8 +60,8 @@ impl Missing {
     fn note_forgotten(&mut self, sight: &Sight<'_>, run: RunId) {
         let Some((key, _, contract)) = self.alive.get(&run) else { return };
         let is_replaced = matches!(contract, Contract::Replace { .. });
-        let stands = sight.stored.claims(key).iter().any(|claim| claim.run == run);
-        if self.was_restored && is_replaced && !stands {
+        let is_bound = !is_replaced && !self.is_unaware;
+        if self.was_restored && !is_bound && !sight.stored.is_claimed(key, run) {
             self.forgotten.insert(run);
         }
     }
@@ -118,6 +121,11 @@ impl Checker for Missing {
         if let Fact::Restored = fact {
             self.awaited.clear();
             self.was_restored = true;
+        }
+        if let Fact::TookOffice { is_unaware } = fact {
+            self.is_unaware = *is_unaware;
+        }
+        if let Fact::Restored | Fact::TookOffice { .. } = fact {
             for run in self.alive.keys().copied().collect::<Vec<_>>() {
                 self.note_forgotten(sight, run);
             }

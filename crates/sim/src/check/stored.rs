@@ -165,6 +165,10 @@ impl Stored {
         task.into_iter().chain(copies.map(|copy| &copy.placed)).collect()
     }
 
+    pub(crate) fn is_claimed(&self, key: &WorkKey, run: RunId) -> bool {
+        self.claims(key).iter().any(|claim| claim.run == run)
+    }
+
     /// How much a run takes of its worker, as it was placed.
     pub(crate) fn taken_by(&self, key: &WorkKey, run: RunId) -> u64 {
         let copies = self.instance(key).into_iter().flat_map(Instance::copies);

@@ -50,6 +50,10 @@ pub(crate) struct Server {
     /// Whether it is started again when it ends.
     pub(crate) is_wanted: bool,
     pub(crate) process: Option<Process>,
+    /// The highest revision that any process of it was told.
+    told: Revision,
+    /// Whether the store was set back, and it was told nothing of what is lost.
+    is_unaware: bool,
 }
 
 pub(crate) struct Process {
@@ -66,7 +70,21 @@ pub(crate) struct Process {
 
 impl Server {
     pub(crate) const fn new(clock: Clock) -> Self {
-        Self { clock, seen: None, alone_until: 0, is_wanted: true, process: None }
+        Self {
+            clock,
+            seen: None,
+            alone_until: 0,
+            is_wanted: true,
+            process: None,
+            told: Revision::ZERO,
+            is_unaware: false,
+        }
+    }
+
+    /// The store is at this revision, and may have been further.
+    pub(crate) fn lose_from(&mut self, revision: Revision) {
+        self.is_unaware = self.told <= revision;
+        self.told = self.told.min(revision);
     }
 
     /// Its process, and until when that is stopped.
@@ -280,6 +298,7 @@ impl World {
                 return self.end_soon(server);
             }
             process.told = process.told.max(revision);
+            self.servers[server].told = self.servers[server].told.max(revision);
         }
         match call {
             CallId::LeaseRead => {

@@ -21,6 +21,7 @@ use sterna_store::{
 
 use super::{CallId, batches::Batches};
 use crate::{
+    check::Fact,
     desk::{Desk, Job},
     planted::{Mistake, is_planted},
     record::{self, PREFIX},
@@ -198,6 +199,8 @@ impl World {
         process.office = Some(office);
         let pid = process.pid;
         self.say(|| format!("s{server} leads: {mandate:?}, {origin:?}"));
+        let is_unaware = self.servers[server].is_unaware && origin == Origin::Continued;
+        self.tell(&Fact::TookOffice { is_unaware });
         self.later(1, Who::Server(server), pid, Message::Operate);
         self.pump(server);
         self.arm_server(server);
