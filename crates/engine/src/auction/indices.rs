@@ -212,13 +212,27 @@ impl Registry {
         }
     }
 
+    /// Whether there is nothing to remember of a service: it has no instances, nor has anybody who
+    /// shuns it.
+    fn is_idle(&self, service: u32) -> bool {
+        let has_none =
+            |service: u32| self.services.get(service).is_some_and(|it| it.instances == 0);
+        let known = self.services.get(service);
+        has_none(service) && known.is_some_and(|it| it.shunned_by.iter().all(|one| has_none(*one)))
+    }
+
     /// Forgets what there is nothing to remember of. Not within an auction, which holds numbers.
     pub(super) fn drop_idle(&mut self) {
         while let Some(service) = self.maybe_idle.pop() {
-            if !self.services.get(service).is_some_and(|known| known.is_idle(service)) {
+            if !self.is_idle(service) {
                 continue;
             }
             self.set_apart(service, Vec::new());
+            // Whoever shuns it has no instances, and says so again when it asks for some.
+            for shunning in std::mem::take(&mut self.services[service].shunned_by) {
+                self.services[shunning].apart_from.retain(|shunned| *shunned != service);
+                self.maybe_idle.push(shunning);
+            }
             let Some(Service { namespace, name, .. }) = self.services.remove(service) else {
                 continue;
             };
@@ -301,6 +315,29 @@ mod tests {
         registry.vacate(BidderId::new(0), occupant).unwrap();
         assert_eq!(registry.services.iter().count(), 0);
         assert!(registry.service_of.is_empty());
+    }
+
+    #[test]
+    fn nothing_is_remembered_of_services_that_shun_each_other() {
+        let mut registry = tagged(2);
+        let apart = |one: &str, other: &str| {
+            let mut shy = ask(one, &[]);
+            Arc::make_mut(&mut shy.wants).constraints.apart_from = [name(other)].into();
+            shy
+        };
+        let both = [apart("a", "b"), apart("b", "a")];
+        let placed = registry.auction(&both).placed;
+        assert_eq!(placed.len(), 2);
+        let stage = crate::auction::Stage::Starting;
+        for (one, counted) in placed.iter().zip([2, 0]) {
+            let ask = &both[one.ask];
+            let occupant = crate::auction::Occupant { key: &ask.key, wants: &ask.wants, stage };
+            registry.vacate(one.bidder, occupant).unwrap();
+            assert_eq!(registry.services.iter().count(), counted);
+        }
+        // They still shun each other when they come again.
+        let placed = registry.auction(&both).placed;
+        assert_ne!(placed[0].bidder, placed[1].bidder);
     }
 
     #[test]

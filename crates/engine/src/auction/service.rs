@@ -72,11 +72,6 @@ impl Service {
         }
     }
 
-    /// Whether there is nothing to remember of the service of this number.
-    pub(super) fn is_idle(&self, own: u32) -> bool {
-        self.instances == 0 && self.shunned_by.iter().all(|other| *other == own)
-    }
-
     /// A number that is this service's for good, whatever else there is.
     pub(super) fn home(namespace: &Namespace, name: &Name) -> u64 {
         // FNV-1a. Changing it moves every pinned service to another zone.
