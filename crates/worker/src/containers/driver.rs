@@ -1,7 +1,12 @@
 //! The loop that drives the cores of all containers.
 
 use std::{
-    cell::Cell, collections::BTreeMap, io, os::fd::OwnedFd, process::Child, sync::mpsc::Receiver,
+    cell::Cell,
+    collections::BTreeMap,
+    io,
+    os::fd::OwnedFd,
+    process::Child,
+    sync::{Arc, mpsc::Receiver},
 };
 
 use rustix::event::{Timespec, epoll};
@@ -18,6 +23,7 @@ use super::{
     check::check,
     live::{Live, spec},
     output::{Order, Output},
+    pipes,
     ports::Ports,
     prepare::{Ground, Prepared, is_plain},
     probe, result,
@@ -453,7 +459,9 @@ impl Driver {
         let role = RoleWord::of(step.role());
         let plan = Box::new(prepared.plan(&live.work, live.command(step), part.get(), role)?);
         let contract = live.contract();
-        self.ask_to_spawn(&Ask::Spawn { run, part: part.get(), role, contract, plan })?;
+        let (ours, theirs) = pipes::make(&plan.streams)?;
+        live.pipes.insert(part, ours);
+        self.ask_to_spawn(&Ask::Spawn { run, part: part.get(), role, contract, plan }, theirs)?;
         if part == Part::new(0) {
             self.give_claims(run);
         }
@@ -469,10 +477,10 @@ impl Driver {
     }
 
     /// Asks for a command, unless it is longer than can be asked for.
-    fn ask_to_spawn(&mut self, ask: &Ask) -> Result<(), String> {
+    fn ask_to_spawn(&mut self, ask: &Ask, fds: Vec<Arc<OwnedFd>>) -> Result<(), String> {
         // What the next run gets may have been that of a run to be forgotten: its journal, too.
         self.push_forgotten();
-        self.channel.try_push(ask, Vec::new()).map_err(|_| {
+        self.channel.try_push(ask, fds).map_err(|_| {
             let (what, length) = match ask {
                 Ask::Spawn { plan, .. } => plan.longest(),
                 Ask::Adopt { .. }
@@ -518,8 +526,8 @@ impl Driver {
                 };
                 plan.timeout_ms = Some(monitor.timeout.as_millis());
                 let (contract, role, plan) = (live.contract(), RoleWord::Probe, Box::new(plan));
-                let asked = self.ask_to_spawn(&Ask::Spawn { run, part, role, contract, plan });
-                if asked.is_err() {
+                let ask = Ask::Spawn { run, part, role, contract, plan };
+                if self.ask_to_spawn(&ask, Vec::new()).is_err() {
                     self.step(run, Input::Probed(question, id, false));
                 }
             }

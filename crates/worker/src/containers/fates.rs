@@ -9,7 +9,7 @@ use sterna_executor::{
 };
 use sterna_model::{RunId, Span};
 
-use super::{Event, driver::Driver, output::Order, sweeper::Chore};
+use super::{Event, driver::Driver, output::Order, pipes::Pipes, sweeper::Chore};
 use crate::{
     clock::boot_time,
     guardian::{Ask, FateWord, Line, Say, StreamWord},
@@ -132,8 +132,12 @@ impl Driver {
             return;
         }
         live.hold_on_to(pid);
-        let pipes: Vec<_> = pipes.map(|(stream, fd)| (stream, Arc::new(fd))).collect();
-        live.pipes.insert(part, pipes.clone());
+        let theirs: Pipes = pipes.map(|(stream, fd)| (stream, Arc::new(fd))).collect();
+        if !theirs.is_empty() {
+            // Another worker has made them; or a guardian of an earlier version, which did not take ours.
+            live.pipes.insert(part, theirs);
+        }
+        let pipes = live.pipes.get(&part).cloned().unwrap_or_default();
         let origin = live.origin();
         if !std::mem::replace(&mut live.is_shown, true) {
             self.early.insert(run, Vec::new());

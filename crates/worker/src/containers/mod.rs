@@ -22,6 +22,7 @@ mod fates;
 mod image;
 mod live;
 mod output;
+mod pipes;
 mod ports;
 mod prepare;
 mod probe;
