@@ -204,6 +204,8 @@ impl Serving {
     }
 
     fn terminate(&mut self, run: RunId) {
+        // Why stands there before that.
+        self.record(run);
         let Some(driven) = self.runs.get_mut(&run) else { return };
         driven.is_stopping = true;
         // What is not kept makes the next guardian begin the stop anew.
@@ -224,6 +226,8 @@ impl Serving {
         if driven.is_empty() {
             return self.emptied(run);
         }
+        self.record(run);
+        let Some(driven) = self.runs.get_mut(&run) else { return };
         drop(driven.journal.add(&Entry::Stopping));
         driven.holding.kill();
         driven.events = driven.holding.events();

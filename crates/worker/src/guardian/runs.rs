@@ -259,17 +259,17 @@ impl Driven {
         }
     }
 
-    /// Takes over a process of an earlier guardian, if it is still there.
-    pub(super) fn take_over(&mut self, part: Part, role: RoleWord, process: Process) {
+    /// Takes over a process of an earlier guardian; gives whether it is still there.
+    pub(super) fn take_over(&mut self, part: Part, role: RoleWord, process: Process) -> bool {
         let Process { pid, began } = process;
-        let Some(number) = Pid::from_raw(pid) else { return };
-        let Ok(pidfd) = pidfd_open(number, PidfdFlags::empty()) else { return };
+        let Some(number) = Pid::from_raw(pid) else { return false };
+        let Ok(pidfd) = pidfd_open(number, PidfdFlags::empty()) else { return false };
         match &mut self.holding {
             Holding::Tree { roots, .. } if is_house(pid, began) => drop(roots.insert(pid)),
             Holding::Tree { .. } | Holding::Cgroup2 { .. } | Holding::Freezer { .. } => {}
         }
         if !self.holding.has(pid) {
-            return;
+            return false;
         }
         let main = if self.is_tree() { tree::children(pid).first().copied() } else { None };
         let main = main.and_then(|pid| {
@@ -292,6 +292,7 @@ impl Driven {
             gone_since: None,
         };
         self.parts.insert(part, proc);
+        true
     }
 
     /// The process that is asked to end.
@@ -350,8 +351,8 @@ impl Proc {
         let pipes = self.pipes.iter().filter(|_| self.reader != Some(to));
         pipes.map(|(stream, _)| *stream).collect()
     }
-
 }
+
 /// What came with a spawn: of each of its streams the end to read and the end to write. Whoever asks
 /// has made them, so that it can read what the command writes whatever becomes of us.
 #[derive(Debug)]
