@@ -316,7 +316,11 @@ impl Driver {
         });
         let ending: Vec<RunId> = ending.map(|(run, _)| *run).collect();
         for run in ending {
-            self.step(run, Input::Stop(Cause::WorkerExit, How::Gracefully));
+            let grace = self.lives.get(&run).and_then(|live| live.work.signals.grace);
+            // As much as its guardian gives it if this worker is killed, and no more.
+            let within =
+                grace.map_or(self.options.kill_wait, |own| own.min(self.options.kill_wait));
+            self.step(run, Input::Stop(Cause::WorkerExit, How::Within(within)));
         }
         self.tell_when_shut_down();
     }

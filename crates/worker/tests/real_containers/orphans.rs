@@ -115,9 +115,12 @@ fn after_a_kill_nothing_is_left(runtime: Runtime) {
 fn after_the_workers_term_nothing_is_left_and_its_guardian_goes_last(runtime: Runtime) {
     every_isolation(runtime, |place, isolation| {
         let mut worker = Worker::start_with(place, isolation);
-        start_all(place, &mut worker, json!({ "signals": { "grace": "1s" } }));
+        // Their own grace is longer than the kill wait.
+        start_all(place, &mut worker, json!({}));
         let guardian = place.guardian().unwrap();
-        let status = worker.end_by("TERM");
+        signal(worker.pid(), "TERM");
+        assert_gone(place, isolation);
+        let status = worker.ended();
         assert!(status.success(), "{status}");
         assert!(place.marked().is_empty(), "{isolation}: {:?}", place.marked());
         wait_until("the guardian has gone", LONG, || !is_alive(guardian));
