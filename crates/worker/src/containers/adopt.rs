@@ -168,6 +168,10 @@ impl Driver {
         for run in runs {
             self.say_replaced(run, &why);
             if let Some(held) = held.get(&run) {
+                if self.lives.get(&run).is_some_and(Live::is_noted) {
+                    // The one before it was told so.
+                    self.forget(run);
+                }
                 self.give_pipes(run);
                 self.give_claims(run);
                 self.step(run, Input::Held(held.phase, held.part));
@@ -179,10 +183,6 @@ impl Driver {
         self.flush();
     }
 
-    /// One that is just leaving makes room for the next.
-    fn greet_another(&mut self) -> io::Result<BTreeMap<RunId, Held>> {
-        let mut last = io::Error::other("no guardian stays");
-        for _ in 0..10 {
     /// Takes the end of a guardian that was started here; gives why it is gone, for people.
     fn take_guardian(&mut self) -> String {
         // It has ended, or is about to.
@@ -192,6 +192,10 @@ impl Driver {
         signal.map_or(gone, |signal| format!("the guardian was ended by signal {signal}"))
     }
 
+    /// One that is just leaving makes room for the next.
+    fn greet_another(&mut self) -> io::Result<BTreeMap<RunId, Held>> {
+        let mut last = io::Error::other("no guardian stays");
+        for _ in 0..10 {
             self.take_guardian();
             let launched = guardian::connect(&self.at.layout.path)?;
             self.channel = launched.channel;

@@ -96,6 +96,11 @@ impl Live {
         }
     }
 
+    /// Whether its end stands on the disk, so that no guardian need know of it.
+    pub(super) const fn is_noted(&self) -> bool {
+        self.report.is_some() && !self.is_unkept
+    }
+
     /// Kills all of it, without the guardian, which may be stopped (safety rule 12). Where that is
     /// not one act of the kernel it must be done again until it is over.
     pub(super) fn kill(&self) {
