@@ -63,6 +63,11 @@ pub trait Sink: Send {
 
     /// Takes note that nothing more comes: the run is complete, and its pipes are closed.
     fn end(self: Box<Self>, at: WallTime);
+
+    /// The same, by somebody who cannot wait: what else there is to do is left to [`Sinks::tend`].
+    fn end_soon(self: Box<Self>, at: WallTime) {
+        self.end(at);
+    }
 }
 
 /// Makes a [`Sink`] for each run.
