@@ -173,13 +173,13 @@ impl Driver {
     }
 
     /// Works until it is told to end.
-    pub(super) fn work(mut self, commands: &Receiver<Command>) {
+    pub(super) fn work(mut self, commands: Receiver<Command>) {
         let mut events = Vec::with_capacity(16);
         loop {
             self.pass_time();
             self.flush();
             events.clear();
-            let early = self.orders.fall_asleep(commands);
+            let early = self.orders.fall_asleep(&commands);
             let timeout = if early.is_some() { Some(Timespec::default()) } else { self.timeout() };
             let room = rustix::buffer::spare_capacity(&mut events);
             // An interrupted wait is one without events.
@@ -194,7 +194,8 @@ impl Driver {
             let others = std::iter::from_fn(|| commands.try_recv().ok());
             for command in early.into_iter().chain(others) {
                 if let Command::End = command {
-                    return;
+                    // Whoever waits for room to say something is not to be waited for.
+                    return drop(commands);
                 }
                 self.obey(command);
             }

@@ -227,7 +227,7 @@ impl Containers {
         let mut driver = Driver::new(at, options, cgroups, launched, ends)?;
         driver.adopt_all()?;
         let builder = std::thread::Builder::new().name("containers".to_owned());
-        let thread = builder.spawn(move || driver.work(&receiver))?;
+        let thread = builder.spawn(move || driver.work(receiver))?;
         Ok(Self { orders, isolation, missing, thread: Some(thread) })
     }
 
