@@ -221,6 +221,7 @@ fn tell(event: &Event) {
             "result": report.result,
         }),
         Event::GuardianAnswered(number) => json!({ "pong": number }),
+        Event::GuardianReplaced(why) => json!({ "replaced": why }),
         Event::ShutDown => json!({ "shut_down": true }),
     });
 }

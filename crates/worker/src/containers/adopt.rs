@@ -179,6 +179,7 @@ impl Driver {
                 self.step(run, Input::Lost);
             }
         }
+        (self.listener)(Event::GuardianReplaced(why));
         self.heed();
         self.flush();
     }

@@ -109,6 +109,8 @@ pub enum Event {
     Completed(RunId, Box<Report>),
     /// The guardian has answered.
     GuardianAnswered(u64),
+    /// The guardian is gone, for this reason, and another one has taken over.
+    GuardianReplaced(String),
     /// What must end with this worker has ended.
     ShutDown,
 }
