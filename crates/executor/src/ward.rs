@@ -182,6 +182,11 @@ impl Ward {
         !self.over.contains(&part) && self.step_of(part).is_some()
     }
 
+    /// The steps that have begun and are not known to be over.
+    pub fn begun(&self) -> Vec<Part> {
+        self.started.difference(&self.over).copied().collect()
+    }
+
     /// The step that a part is; `None` for a probe.
     fn step_of(&self, part: Part) -> Option<Step> {
         match part.get().cmp(&self.setup_steps) {
@@ -286,7 +291,7 @@ impl Ward {
             return;
         }
         // A guardian that was killed could not tell how it ended.
-        let begun: Vec<Part> = self.started.difference(&self.over).copied().collect();
+        let begun = self.begun();
         let is_silent = self.over.is_empty() && begun.is_empty();
         for part in begun {
             self.exited(now, part, Exit::Unknown, effects);

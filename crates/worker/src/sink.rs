@@ -1,10 +1,10 @@
 //! Where the output of runs goes: the seam between whoever reads pipes and whoever keeps logs.
 //!
-//! Whose are the pipes? The guardian makes them and keeps their read ends open for as long as the
+//! Whose are the pipes? The worker makes them before it asks for the run, and so loses nothing with a
+//! guardian that is killed. The guardian gets both ends, and keeps the read ends open for as long as the
 //! run lives, so that a run that outlives its worker neither gets SIGPIPE nor loses a byte: it waits
-//! when a pipe is full. The guardian never reads. The worker gets copies of the read ends with the
-//! news that the run has started, and again when it adopts the run; one thread of the worker reads
-//! them all and hands the bytes to the run's [`Sink`]. Of a run that was over before that thread heard
+//! when a pipe is full. The guardian never reads. The next worker gets copies of the read ends when it
+//! adopts the run; one thread of the worker reads them all and hands the bytes to the run's [`Sink`]. Of a run that was over before that thread heard
 //! of it, and wrote nothing, whoever drives containers keeps what was said of it.
 //!
 //! Invariant: the bytes of one stream arrive whole, once and in order, over all workers that adopt
@@ -63,6 +63,11 @@ pub trait Sink: Send {
 
     /// Takes note that nothing more comes: the run is complete, and its pipes are closed.
     fn end(self: Box<Self>, at: WallTime);
+
+    /// The same, by somebody who cannot wait: what else there is to do is left to [`Sinks::tend`].
+    fn end_soon(self: Box<Self>, at: WallTime) {
+        self.end(at);
+    }
 }
 
 /// Makes a [`Sink`] for each run.

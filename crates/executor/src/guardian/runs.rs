@@ -8,6 +8,9 @@ use sterna_model::{
 use super::{Effect, Part, Parts, Role, Spawn, parts::Progress};
 use crate::container::Exit;
 
+/// What is asked for first.
+const FIRST: Part = Part::new(0);
+
 /// What becomes of a run when its worker is gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OnWorkerExit {
@@ -65,6 +68,8 @@ pub enum Found {
         is_stopping: bool,
         /// The newest part that was no probe, if any was let go.
         part: Option<(Part, Role)>,
+        /// What had become of it, as far as it was kept: not that a command had begun.
+        fates: Vec<Fate>,
     },
     /// Nothing was left, and this is what became of it.
     Over(Vec<Fate>),
@@ -111,17 +116,49 @@ impl Held {
             Some(Found::Over(fates)) => {
                 Self { phase: Phase::Empty, fates, ..Self::new(unknown, None) }
             }
-            Some(Found::Live { spawn, is_stopping, part }) => {
+            Some(Found::Live { spawn, is_stopping, part, fates }) => {
                 let mut held = Self { phase: Phase::Live, ..Self::new(spawn, None) };
-                let is_stopping = is_stopping && !is_planted(Mistake::ForgetsStops);
-                // What was never let go has ended by itself.
-                held.kill_at = (is_stopping || part.is_none()).then_some(now);
-                if let Some((part, role)) = part {
-                    held.parts.insert(now, part, role, Progress::Going);
-                    held.fates.push(Fate::Started(part));
+                if is_stopping && !is_planted(Mistake::ForgetsStops) {
+                    held.kill_at = Some(now);
                 }
+                held.remember(now, part, fates);
                 held
             }
+        }
+    }
+
+    /// Takes in what was kept of it.
+    fn remember(&mut self, now: BootTime, newest: Option<(Part, Role)>, fates: Vec<Fate>) {
+        let Some((newest, role)) = newest else {
+            // What was never let go has ended by itself: that it was is kept before.
+            self.parts.insert(now, FIRST, Role::Setup, Progress::Over);
+            self.fates = fates;
+            let why = "its guardian was killed before it began".to_owned();
+            self.fates.push(Fate::NotStarted(FIRST, why));
+            self.kill_at = Some(now);
+            return;
+        };
+        let mut is_over = false;
+        for fate in fates {
+            match &fate {
+                Fate::Exited(part, _) => {
+                    self.fates.push(Fate::Started(*part));
+                    is_over |= *part == newest;
+                }
+                Fate::NotStarted(part, _) => is_over |= *part == newest,
+                Fate::Started(_) | Fate::Stopping(_) | Fate::Empty => {}
+            }
+            self.fates.push(fate);
+        }
+        let progress = if is_over { Progress::Over } else { Progress::Going };
+        self.parts.insert(now, newest, role, progress);
+        match (role, is_over) {
+            (Role::Setup | Role::Main | Role::Probe(_), false) => {
+                self.fates.push(Fate::Started(newest));
+            }
+            // What the work has left goes, too.
+            (Role::Main, true) => self.kill_at = Some(now),
+            (Role::Setup | Role::Probe(_), true) => {}
         }
     }
 

@@ -176,8 +176,12 @@ fn rule_13_a_run_is_never_begun_twice() {
 
 #[test]
 fn rule_14_what_cannot_be_read_is_ended_at_once() {
-    let live =
-        |is_stopping| Found::Live { spawn: STOPS, is_stopping, part: Some((MAIN, Role::Main)) };
+    let live = |is_stopping| Found::Live {
+        spawn: STOPS,
+        is_stopping,
+        part: Some((MAIN, Role::Main)),
+        fates: Vec::new(),
+    };
     let found = [(run(1), Some(live(false))), (run(2), None), (run(3), Some(live(true)))];
     let kept = Kept { confirmed: Some(at(8)), process: Some(Process::new(1)) };
     let mut guardian = Guardian::new(at(10), KILL_WAIT, kept, found);
@@ -194,7 +198,12 @@ fn rule_14_what_cannot_be_read_is_ended_at_once() {
 
 #[test]
 fn rule_15_what_a_worker_left_that_died_with_its_guardian_ends_unless_it_is_kept() {
-    let live = |spawn| Found::Live { spawn, is_stopping: false, part: Some((MAIN, Role::Main)) };
+    let live = |spawn| Found::Live {
+        spawn,
+        is_stopping: false,
+        part: Some((MAIN, Role::Main)),
+        fates: Vec::new(),
+    };
     let found = [(run(1), Some(live(STOPS))), (run(2), Some(live(KEEPS)))];
     let kept = Kept { confirmed: Some(at(8)), process: Some(Process::new(1)) };
     let guardian = Guardian::new(at(10), KILL_WAIT, kept, found);
@@ -205,6 +214,54 @@ fn rule_15_what_a_worker_left_that_died_with_its_guardian_ends_unless_it_is_kept
     let mut lonely = guardian;
     assert_eq!(step(&mut lonely, 20, Input::Tick), [Effect::Terminate(run(1))]);
     assert_eq!(lonely.deadline(), Some(at(25)), "it does not wait for what is past");
+}
+
+/// Found by the next guardian, which the same worker adopts: what that tells.
+fn tells(is_stopping: bool, part: Option<(Part, Role)>, fates: &[Fate]) -> (Guardian, Vec<Fate>) {
+    let live = Found::Live { spawn: KEEPS, is_stopping, part, fates: fates.to_vec() };
+    let kept = Kept { confirmed: Some(at(8)), process: Some(Process::new(1)) };
+    let mut guardian = Guardian::new(at(10), KILL_WAIT, kept, [(run(1), Some(live))]);
+    let tells = |effect: Effect| match effect {
+        Effect::Tell(_, _, fate) => Some(fate),
+        Effect::Close(_)
+        | Effect::Adopted(..)
+        | Effect::Pong(..)
+        | Effect::Keep(_)
+        | Effect::Clone(..)
+        | Effect::Go(..)
+        | Effect::Abort(..)
+        | Effect::Terminate(_)
+        | Effect::Kill(_)
+        | Effect::Release(_)
+        | Effect::Exit => None,
+    };
+    let told = adopt(&mut guardian, 10, 1, 1).into_iter().filter_map(tells).collect();
+    (guardian, told)
+}
+
+#[test]
+fn what_was_never_let_go_has_not_started_whoever_finds_it() {
+    let (mut guardian, told) = tells(false, None, &[]);
+    assert!(matches!(told.as_slice(), [Fate::NotStarted(SETUP, _)]), "{told:?}");
+    assert_eq!(guardian.last(run(1)), Some(SETUP));
+    // Its process, which waited for its go byte, has gone with the guardian that made it.
+    let effects = step(&mut guardian, 10, Input::Empty(run(1)));
+    assert_eq!(effects, [Effect::Tell(socket(1), run(1), Fate::Empty)]);
+}
+
+#[test]
+fn what_became_of_a_run_is_told_by_the_next_guardian() {
+    let (setup, main) = (Some((SETUP, Role::Setup)), Some((MAIN, Role::Main)));
+    let done = Fate::Exited(SETUP, Exit::Code(0));
+    let (guardian, told) = tells(false, setup, std::slice::from_ref(&done));
+    assert_eq!(told, [Fate::Started(SETUP), done.clone()], "its worker waits for that");
+    assert_eq!(guardian.deadline(), Some(at(68)), "and asks for what follows");
+    let over = Fate::Exited(MAIN, Exit::Code(3));
+    let (_, told) = tells(true, main, &[done.clone(), over.clone()]);
+    assert_eq!(told, [Fate::Started(SETUP), done, Fate::Started(MAIN), over]);
+    let why = Fate::Stopping(Why::Deadline);
+    let (_, told) = tells(true, main, std::slice::from_ref(&why));
+    assert_eq!(told, [why, Fate::Started(MAIN)]);
 }
 
 #[test]

@@ -59,7 +59,8 @@ impl World {
             let part = part
                 .zip(self.table.get(run))
                 .map(|(part, container)| (part, step_of(&container.key, part).role()));
-            (run, spawn.map(|spawn| Found::Live { spawn, is_stopping, part }))
+            let fates = Vec::new();
+            (run, spawn.map(|spawn| Found::Live { spawn, is_stopping, part, fates }))
         });
         let over = disk.ends.iter().map(|(run, fates)| (*run, Some(Found::Over(fates.clone()))));
         over.chain(live).collect()

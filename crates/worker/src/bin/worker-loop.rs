@@ -1,6 +1,6 @@
 //! A worker without a link, for tests: takes orders as lines of JSON and answers in the same form.
 //!
-//! `worker-loop DIRECTORY [ISOLATION [without-runtime | PORT]]` says `{"ready": …}` first.
+//! `worker-loop DIRECTORY [ISOLATION [without-runtime | rare-looks | PORT]]` says `{"ready": …}` first.
 
 use std::{
     io::{self, BufRead, Write},
@@ -98,7 +98,8 @@ fn work() -> Result<()> {
     let mut directory = Directory::open(&path)?;
     let search = std::env::var_os("PATH").unwrap_or_default();
     let machine = Machine::discover(&path, &Given::default(), &search);
-    let is_without = arguments.get(3).is_some_and(|word| word == "without-runtime");
+    let says = |word: &str| arguments.get(3).is_some_and(|said| said == word);
+    let rarely = Options::default().sample_every;
     // The first of two that it has to give.
     let first = arguments.get(3).and_then(|word| word.parse::<u16>().ok());
     let ports = first.map_or(Options::default().ports, |first| first..=first.saturating_add(1));
@@ -110,8 +111,9 @@ fn work() -> Result<()> {
         &directory,
         Options {
             isolation,
-            sample_every: Span::from_millis(200),
-            runtime: machine.runtime.filter(|_| !is_without),
+            // Tests do not wait for what is seen rarely.
+            sample_every: if says("rare-looks") { rarely } else { Span::from_millis(200) },
+            runtime: machine.runtime.filter(|_| !says("without-runtime")),
             files,
             ports,
             ..Options::default()
@@ -219,6 +221,7 @@ fn tell(event: &Event) {
             "result": report.result,
         }),
         Event::GuardianAnswered(number) => json!({ "pong": number }),
+        Event::GuardianReplaced(why) => json!({ "replaced": why }),
         Event::ShutDown => json!({ "shut_down": true }),
     });
 }

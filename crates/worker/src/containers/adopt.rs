@@ -1,6 +1,6 @@
 //! How a worker comes to the runs of earlier lives, and to a guardian in place of one that was killed.
 
-use std::{collections::BTreeMap, io};
+use std::{collections::BTreeMap, io, os::unix::process::ExitStatusExt};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use sterna_executor::{
@@ -158,6 +158,7 @@ impl Driver {
 
     /// The guardian is gone. Its runs go on; another one takes them over (safety rule 14).
     pub(super) fn find_another_guardian(&mut self) {
+        let why = self.take_guardian();
         let Ok(held) = self.greet_another() else {
             // Without a guardian no heartbeat is sent, and every run has its deadline; so it is tried
             // again, at the next thing that happens.
@@ -165,7 +166,12 @@ impl Driver {
         };
         let runs: Vec<RunId> = self.lives.keys().copied().collect();
         for run in runs {
+            self.say_replaced(run, &why);
             if let Some(held) = held.get(&run) {
+                if self.lives.get(&run).is_some_and(Live::is_noted) {
+                    // The one before it was told so.
+                    self.forget(run);
+                }
                 self.give_pipes(run);
                 self.give_claims(run);
                 self.step(run, Input::Held(held.phase, held.part));
@@ -173,18 +179,25 @@ impl Driver {
                 self.step(run, Input::Lost);
             }
         }
+        (self.listener)(Event::GuardianReplaced(why));
         self.heed();
         self.flush();
+    }
+
+    /// Takes the end of a guardian that was started here; gives why it is gone, for people.
+    fn take_guardian(&mut self) -> String {
+        // It has ended, or is about to.
+        let status = self.child.take().and_then(|mut child| child.wait().ok());
+        let signal = status.and_then(|status| status.signal());
+        let gone = "the guardian is gone".to_owned();
+        signal.map_or(gone, |signal| format!("the guardian was ended by signal {signal}"))
     }
 
     /// One that is just leaving makes room for the next.
     fn greet_another(&mut self) -> io::Result<BTreeMap<RunId, Held>> {
         let mut last = io::Error::other("no guardian stays");
         for _ in 0..10 {
-            if let Some(mut child) = self.child.take() {
-                // It has ended, or is about to.
-                drop(child.wait());
-            }
+            self.take_guardian();
             let launched = guardian::connect(&self.at.layout.path)?;
             self.channel = launched.channel;
             self.child = launched.child;

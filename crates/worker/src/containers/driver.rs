@@ -1,7 +1,12 @@
 //! The loop that drives the cores of all containers.
 
 use std::{
-    cell::Cell, collections::BTreeMap, io, os::fd::OwnedFd, process::Child, sync::mpsc::Receiver,
+    cell::Cell,
+    collections::BTreeMap,
+    io,
+    os::fd::OwnedFd,
+    process::Child,
+    sync::{Arc, mpsc::Receiver},
 };
 
 use rustix::event::{Timespec, epoll};
@@ -18,6 +23,7 @@ use super::{
     check::check,
     live::{Live, spec},
     output::{Order, Output},
+    pipes,
     ports::Ports,
     prepare::{Ground, Prepared, is_plain},
     probe, result,
@@ -167,13 +173,13 @@ impl Driver {
     }
 
     /// Works until it is told to end.
-    pub(super) fn work(mut self, commands: &Receiver<Command>) {
+    pub(super) fn work(mut self, commands: Receiver<Command>) {
         let mut events = Vec::with_capacity(16);
         loop {
             self.pass_time();
             self.flush();
             events.clear();
-            let early = self.orders.fall_asleep(commands);
+            let early = self.orders.fall_asleep(&commands);
             let timeout = if early.is_some() { Some(Timespec::default()) } else { self.timeout() };
             let room = rustix::buffer::spare_capacity(&mut events);
             // An interrupted wait is one without events.
@@ -188,7 +194,8 @@ impl Driver {
             let others = std::iter::from_fn(|| commands.try_recv().ok());
             for command in early.into_iter().chain(others) {
                 if let Command::End = command {
-                    return;
+                    // Whoever waits for room to say something is not to be waited for.
+                    return drop(commands);
                 }
                 self.obey(command);
             }
@@ -310,7 +317,11 @@ impl Driver {
         });
         let ending: Vec<RunId> = ending.map(|(run, _)| *run).collect();
         for run in ending {
-            self.step(run, Input::Stop(Cause::WorkerExit, How::Gracefully));
+            let grace = self.lives.get(&run).and_then(|live| live.work.signals.grace);
+            // As much as its guardian gives it if this worker is killed, and no more.
+            let within =
+                grace.map_or(self.options.kill_wait, |own| own.min(self.options.kill_wait));
+            self.step(run, Input::Stop(Cause::WorkerExit, How::Within(within)));
         }
         self.tell_when_shut_down();
     }
@@ -453,7 +464,9 @@ impl Driver {
         let role = RoleWord::of(step.role());
         let plan = Box::new(prepared.plan(&live.work, live.command(step), part.get(), role)?);
         let contract = live.contract();
-        self.ask_to_spawn(&Ask::Spawn { run, part: part.get(), role, contract, plan })?;
+        let (ours, theirs) = pipes::make(&plan.streams)?;
+        live.pipes.insert(part, ours);
+        self.ask_to_spawn(&Ask::Spawn { run, part: part.get(), role, contract, plan }, theirs)?;
         if part == Part::new(0) {
             self.give_claims(run);
         }
@@ -469,10 +482,10 @@ impl Driver {
     }
 
     /// Asks for a command, unless it is longer than can be asked for.
-    fn ask_to_spawn(&mut self, ask: &Ask) -> Result<(), String> {
+    fn ask_to_spawn(&mut self, ask: &Ask, fds: Vec<Arc<OwnedFd>>) -> Result<(), String> {
         // What the next run gets may have been that of a run to be forgotten: its journal, too.
         self.push_forgotten();
-        self.channel.try_push(ask, Vec::new()).map_err(|_| {
+        self.channel.try_push(ask, fds).map_err(|_| {
             let (what, length) = match ask {
                 Ask::Spawn { plan, .. } => plan.longest(),
                 Ask::Adopt { .. }
@@ -518,8 +531,8 @@ impl Driver {
                 };
                 plan.timeout_ms = Some(monitor.timeout.as_millis());
                 let (contract, role, plan) = (live.contract(), RoleWord::Probe, Box::new(plan));
-                let asked = self.ask_to_spawn(&Ask::Spawn { run, part, role, contract, plan });
-                if asked.is_err() {
+                let ask = Ask::Spawn { run, part, role, contract, plan };
+                if self.ask_to_spawn(&ask, Vec::new()).is_err() {
                     self.step(run, Input::Probed(question, id, false));
                 }
             }

@@ -9,7 +9,7 @@ use sterna_executor::{
 };
 use sterna_model::{RunId, Span};
 
-use super::{Event, driver::Driver, output::Order, sweeper::Chore};
+use super::{Event, driver::Driver, output::Order, pipes::Pipes, sweeper::Chore};
 use crate::{
     clock::boot_time,
     guardian::{Ask, FateWord, Line, Say, StreamWord},
@@ -116,7 +116,15 @@ impl Driver {
                 live.usage.memory_peak_bytes = live.usage.memory_peak_bytes.max(*peak_bytes);
                 self.exited(run, part, fate.fate());
             }
-            FateWord::Stopping { .. } | FateWord::Empty => self.told(run, fate.fate()),
+            FateWord::Empty => {
+                let begun = self.lives.get(&run).map(|live| live.ward.begun());
+                for part in begun.unwrap_or_default() {
+                    // Nobody has seen how.
+                    self.say_exited(run, part, Exit::Unknown);
+                }
+                self.told(run, fate.fate());
+            }
+            FateWord::Stopping { .. } => self.told(run, fate.fate()),
         }
     }
 
@@ -132,15 +140,20 @@ impl Driver {
             return;
         }
         live.hold_on_to(pid);
-        let pipes: Vec<_> = pipes.map(|(stream, fd)| (stream, Arc::new(fd))).collect();
-        live.pipes.insert(part, pipes.clone());
+        let theirs: Pipes = pipes.map(|(stream, fd)| (stream, Arc::new(fd))).collect();
+        if !theirs.is_empty() {
+            // Another worker has made them; or a guardian of an earlier version, which did not take ours.
+            live.pipes.insert(part, theirs);
+        }
+        let pipes = live.pipes.get(&part).cloned().unwrap_or_default();
         let origin = live.origin();
         if !std::mem::replace(&mut live.is_shown, true) {
             self.early.insert(run, Vec::new());
         }
         self.show(run, Order::Add(run, origin, pipes));
-        let what = format!("{{\"event\":\"started\",\"step\":{},\"pid\":{pid}}}", part.get());
-        self.say(run, what);
+        let step = part.get();
+        let pid = if pid > 0 { format!(",\"pid\":{pid}") } else { String::new() };
+        self.say(run, format!("{{\"event\":\"started\",\"step\":{step}{pid}}}"));
     }
 
     fn exited(&mut self, run: RunId, part: Part, fate: Fate) {
@@ -154,17 +167,31 @@ impl Driver {
         } else {
             exit
         };
-        let number = part.get();
-        let what = format!("{{\"event\":\"exited\",\"step\":{number},\"exit\":\"{exit:?}\"}}");
-        self.say_of(run, part, what);
+        self.say_exited(run, part, exit);
         self.told(run, Fate::Exited(part, exit));
     }
 
-    /// Says it if it is news of a step.
-    fn say_of(&mut self, run: RunId, part: Part, what: String) {
+    /// Says how a step ended, if that is news.
+    fn say_exited(&mut self, run: RunId, part: Part, exit: Exit) {
         if self.lives.get(&run).is_some_and(|live| live.ward.is_open(part)) {
-            self.say(run, what);
+            let step = part.get();
+            self.say(
+                run,
+                format!("{{\"event\":\"exited\",\"step\":{step},\"exit\":\"{exit:?}\"}}"),
+            );
         }
+    }
+
+    /// Says in the log of a run that is not over that it has another guardian, and why.
+    pub(super) fn say_replaced(&mut self, run: RunId, why: &str) {
+        let Some(live) = self.lives.get_mut(&run) else { return };
+        if !live.ward.is_asked() || live.report.is_some() {
+            return;
+        }
+        let origin = live.origin();
+        live.is_shown = true;
+        self.show(run, Order::Add(run, origin, Vec::new()));
+        self.say(run, serde_json::json!({ "event": "guardian_replaced", "why": why }).to_string());
     }
 
     /// Says in its log why a run did not begin.

@@ -1,6 +1,6 @@
 //! One container, as the driver has it.
 
-use std::{collections::BTreeMap, os::fd::OwnedFd, sync::Arc};
+use std::{collections::BTreeMap, os::fd::OwnedFd};
 
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use sterna_executor::{
@@ -10,10 +10,10 @@ use sterna_executor::{
 };
 use sterna_model::Span;
 
-use super::{Report, prepare::Prepared};
+use super::{Report, pipes::Pipes, prepare::Prepared};
 use crate::{
     cgroup::{Hold, Usage},
-    guardian::{ContractWord, Holding, StreamWord, has_ended},
+    guardian::{ContractWord, Holding, has_ended},
     sink::Origin,
     work::{WhenWorkerExits, Work},
 };
@@ -29,8 +29,9 @@ pub(super) struct Live {
     pub(super) status: Option<String>,
     /// What stands above each of its commands where nothing but the process tree holds them.
     pub(super) roots: BTreeMap<i32, OwnedFd>,
-    /// Copies of what is read elsewhere, for a guardian that has lost its own.
-    pub(super) pipes: BTreeMap<Part, Vec<(StreamWord, Arc<OwnedFd>)>>,
+    /// What is read of each of its commands, from before that begins; a guardian that has lost its
+    /// own gets copies.
+    pub(super) pipes: BTreeMap<Part, Pipes>,
     pub(super) report: Option<Report>,
     /// Whether whoever reads output has heard of it, or is about to.
     pub(super) is_shown: bool,
@@ -93,6 +94,11 @@ impl Live {
         {
             self.roots.insert(pid, fd);
         }
+    }
+
+    /// Whether its end stands on the disk, so that no guardian need know of it.
+    pub(super) const fn is_noted(&self) -> bool {
+        self.report.is_some() && !self.is_unkept
     }
 
     /// Kills all of it, without the guardian, which may be stopped (safety rule 12). Where that is

@@ -22,6 +22,7 @@ mod fates;
 mod image;
 mod live;
 mod output;
+mod pipes;
 mod ports;
 mod prepare;
 mod probe;
@@ -108,6 +109,8 @@ pub enum Event {
     Completed(RunId, Box<Report>),
     /// The guardian has answered.
     GuardianAnswered(u64),
+    /// The guardian is gone, for this reason, and another one has taken over.
+    GuardianReplaced(String),
     /// What must end with this worker has ended.
     ShutDown,
 }
@@ -226,7 +229,7 @@ impl Containers {
         let mut driver = Driver::new(at, options, cgroups, launched, ends)?;
         driver.adopt_all()?;
         let builder = std::thread::Builder::new().name("containers".to_owned());
-        let thread = builder.spawn(move || driver.work(&receiver))?;
+        let thread = builder.spawn(move || driver.work(receiver))?;
         Ok(Self { orders, isolation, missing, thread: Some(thread) })
     }
 

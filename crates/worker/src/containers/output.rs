@@ -137,7 +137,7 @@ impl Output {
             }
         }
         if let Some(sink) = sink {
-            sink.end(wall_time());
+            sink.end_soon(wall_time());
         }
         Ok(())
     }

@@ -4,7 +4,7 @@
 //! both end in the page cache, and it answers a full disk with an error instead of a signal.
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     fs::{self, File, OpenOptions},
     io::{self, Write},
     os::unix::fs::{FileExt, OpenOptionsExt},
@@ -229,6 +229,8 @@ pub(super) struct Left {
     pub(super) known: Option<(Hold, StopSignal)>,
     /// Its processes that had not ended, as far as is known.
     pub(super) processes: Vec<(Part, RoleWord, Process)>,
+    /// The numbers of all that it ever had, but for probes that are over.
+    pub(super) numbers: BTreeMap<Part, i32>,
     pub(super) journal: Journal,
 }
 
@@ -248,15 +250,21 @@ pub(super) fn left(directory: &Path, boot: &str) -> io::Result<Vec<Left>> {
 fn read(run: RunId, text: &str, boot: &str, journal: Journal) -> Option<Left> {
     let lines = text.lines().filter(|line| !line.is_empty());
     let mut lines = lines.map(|line| serde_json::from_str::<Entry>(line).ok());
-    let unreadable =
-        |journal| Left { run, found: None, known: None, processes: Vec::new(), journal };
+    let mut left = Left {
+        run,
+        found: None,
+        known: None,
+        processes: Vec::new(),
+        numbers: BTreeMap::new(),
+        journal,
+    };
     let Some(Some(Entry::Run { boot: of, contract, hold, stop })) = lines.next() else {
-        return Some(unreadable(journal));
+        return Some(left);
     };
     if of != boot {
         return None;
     }
-    let (mut processes, mut fates) = (Vec::new(), Vec::new());
+    let (processes, mut fates) = (&mut left.processes, Vec::new());
     let (mut is_stopping, mut newest, mut starting) = (false, None, None);
     // A line that is torn is the last one, and was not acted upon.
     for entry in lines.map_while(|entry| entry) {
@@ -265,6 +273,7 @@ fn read(run: RunId, text: &str, boot: &str, journal: Journal) -> Option<Left> {
             Entry::Part { part, role, pid, began, is_runtime } => {
                 let part = Part::new(part);
                 processes.push((part, role, Process { pid, began }));
+                left.numbers.insert(part, pid);
                 starting = is_runtime.then_some(part);
                 match role {
                     RoleWord::Setup | RoleWord::Main => newest = Some((part, role.role(None))),
@@ -274,12 +283,14 @@ fn read(run: RunId, text: &str, boot: &str, journal: Journal) -> Option<Left> {
             Entry::Made { part, pid } => {
                 let part = Part::new(part);
                 starting = None;
+                left.numbers.insert(part, pid);
                 let of_part = processes.iter_mut().filter(|(known, ..)| *known == part);
                 of_part.for_each(|(.., process)| *process = Process { pid, began: None });
             }
             Entry::Stopping => is_stopping = true,
             Entry::Fate(word) => {
                 let fate = word.fate();
+                is_stopping |= matches!(fate, Fate::Stopping(_));
                 if let Fate::Exited(part, _) | Fate::NotStarted(part, _) = &fate {
                     processes.retain(|(known, ..)| known != part);
                     starting = starting.filter(|known| known != part);
@@ -296,9 +307,10 @@ fn read(run: RunId, text: &str, boot: &str, journal: Journal) -> Option<Left> {
     let found = if fates.contains(&Fate::Empty) {
         Found::Over(fates)
     } else {
-        Found::Live { spawn: contract.spawn(), is_stopping, part: newest }
+        Found::Live { spawn: contract.spawn(), is_stopping, part: newest, fates }
     };
-    Some(Left { run, found: Some(found), known: Some((hold, stop)), processes, journal })
+    (left.found, left.known) = (Some(found), Some((hold, stop)));
+    Some(left)
 }
 
 #[cfg(test)]
@@ -356,6 +368,24 @@ mod tests {
         }
         let Some(Found::Over(fates)) = scratch.left().found else { panic!("its end is lost") };
         assert_eq!(fates.len(), 3);
+    }
+
+    /// Its worker may not have heard of it, and another one never has.
+    #[test]
+    fn what_became_of_a_run_that_is_not_over_is_read() {
+        let (scratch, mut journal) = Scratch::new("fates");
+        journal.add(&part(0, RoleWord::Main)).unwrap();
+        let exit = ExitWord::Code(3);
+        let words = [
+            FateWord::Stopping { why: WhyWord::Deadline },
+            FateWord::Exited { part: 0, exit, cpu_us: 0, peak_bytes: 0 },
+        ];
+        journal.add_all(&words.clone().map(Entry::Fate)).unwrap();
+        let left = scratch.left();
+        let Some(Found::Live { fates, is_stopping, .. }) = left.found else { panic!("{left:?}") };
+        assert_eq!(fates, words.map(|word| word.fate()));
+        assert!(is_stopping, "why says that, too");
+        assert_eq!((left.processes.len(), left.numbers[&Part::new(0)]), (0, 7));
     }
 
     #[test]

@@ -46,7 +46,10 @@ use rustix::{
     fs::{Mode, OFlags},
     process::{Resource, Rlimit, getpid, getrlimit, set_child_subreaper, setrlimit, setsid},
 };
-use sterna_executor::guardian::{Found, Guardian};
+use sterna_executor::{
+    container::Exit,
+    guardian::{Fate, Found, Guardian, Input},
+};
 use sterna_model::{RunId, Span};
 
 pub(crate) use self::{
@@ -172,16 +175,24 @@ impl Serving {
     /// Goes on with what an earlier guardian has left. What cannot be held by us has no group any
     /// more, and so no processes; the worker sweeps whatever else there is.
     fn take_over(&mut self, left: Left) {
-        let Left { run, known, processes, journal, .. } = left;
+        let Left { run, known, processes, numbers, journal, .. } = left;
         let driven = known.and_then(|(hold, stop)| runs::reopened(&hold, stop, journal));
         let Some(mut driven) = driven else {
-            return self.inputs.push_back(sterna_executor::guardian::Input::Empty(run));
+            return self.inputs.push_back(Input::Empty(run));
         };
-        driven.recorded = self.core.fates(run).len();
+        let fates = self.core.fates(run);
+        // Of one that never began it stands nowhere that it did not.
+        let is_written = !numbers.is_empty() || fates.contains(&Fate::Empty);
+        driven.recorded = if is_written { fates.len() } else { 0 };
+        driven.numbers = numbers;
         // Nobody says whether it is; a group that is not frozen is not changed by being thawed.
         driven.is_frozen = !driven.is_tree();
         for (part, role, process) in processes {
-            driven.take_over(part, role, process);
+            if !driven.take_over(part, role, process) {
+                // It has ended since, and whoever took it does not tell how.
+                let exited = Input::Exited(run, part, Exit::Unknown);
+                self.inputs.push_back(exited);
+            }
         }
         let parts: Vec<_> = driven.parts.keys().copied().collect();
         self.runs.insert(run, driven);

@@ -8,7 +8,7 @@ use sterna_model::{BootTime, RunId, Span};
 
 use super::{
     kept::Entry,
-    runs::Driven,
+    runs::{Driven, Given},
     serve::{Serving, Source, TOGETHER, Wanted, signal},
     words::{Ask, ExitWord, FateWord, HeldWord, PhaseWord, Say},
 };
@@ -25,7 +25,8 @@ impl Serving {
                 let part = Part::new(part);
                 let of = role.role(plan.timeout());
                 if self.core.hears(socket) {
-                    let wanted = Wanted { role, contract, plan: *plan };
+                    let pipes = Given { fds, reader: Some(socket) };
+                    let wanted = Wanted { role, contract, plan: *plan, pipes };
                     self.wanted.entry((run, part)).or_insert(wanted);
                 }
                 Request::Spawn(run, contract.spawn(), part, of)
@@ -39,6 +40,7 @@ impl Serving {
                 let held = self.runs.get_mut(&run).filter(|_| self.core.hears(socket));
                 if let Some(proc) = held.and_then(|run| run.parts.get_mut(&Part::new(part))) {
                     proc.pipes = streams.into_iter().zip(fds.into_iter().map(Into::into)).collect();
+                    proc.reader = Some(socket);
                 }
                 return;
             }
@@ -109,7 +111,7 @@ impl Serving {
 
     fn say(&mut self, socket: SocketId, say: &Say, with: Option<(RunId, Part)>) {
         let proc = with.and_then(|(run, part)| self.runs.get(&run)?.parts.get(&part));
-        let fds = proc.map(super::runs::Proc::pipe_fds).unwrap_or_default();
+        let fds = proc.map(|proc| proc.pipe_fds(socket)).unwrap_or_default();
         match with {
             Some(_) => self.say_soon(),
             None => self.is_pressing = true,
@@ -125,8 +127,11 @@ impl Serving {
         let fate = match fate {
             Fate::Started(part) => {
                 with = Some((run, *part));
-                let (pid, streams) =
-                    proc(part).map_or((0, Vec::new()), |proc| (proc.pid, proc.streams()));
+                let streams = proc(part).map_or_else(Vec::new, |proc| proc.streams(socket));
+                let pid = proc(part).map(|proc| proc.pid).or_else(|| {
+                    self.runs.get(&run).and_then(|driven| driven.numbers.get(part)).copied()
+                });
+                let pid = pid.unwrap_or(0);
                 FateWord::Started { part: part.get(), pid, streams }
             }
             Fate::Exited(part, exit) => {
@@ -142,7 +147,7 @@ impl Serving {
 
     fn make(&mut self, run: RunId, part: Part) {
         let made = match self.wanted.remove(&(run, part)) {
-            Some(wanted) => self.spawn(run, part, &wanted),
+            Some(wanted) => self.spawn(run, part, wanted),
             None => Err("nothing is known of its command".to_owned()),
         };
         self.inputs.push_back(match made {
@@ -151,14 +156,14 @@ impl Serving {
         });
     }
 
-    fn spawn(&mut self, run: RunId, part: Part, wanted: &Wanted) -> Result<(), String> {
+    fn spawn(&mut self, run: RunId, part: Part, wanted: Wanted) -> Result<(), String> {
         if !self.runs.contains_key(&run) {
             let (boot, contract) = (&self.boot, wanted.contract);
             let driven = Driven::create(&self.directory, boot, run, contract, &wanted.plan)?;
             self.runs.insert(run, driven);
         }
         let Some(driven) = self.runs.get_mut(&run) else { return Ok(()) };
-        let pid = driven.spawn(part, wanted.role, &wanted.plan)?;
+        let pid = driven.spawn(part, wanted.role, &wanted.plan, wanted.pipes)?;
         self.children.insert(pid, (run, part));
         Ok(())
     }
@@ -199,6 +204,8 @@ impl Serving {
     }
 
     fn terminate(&mut self, run: RunId) {
+        // Why stands there before that.
+        self.record(run);
         let Some(driven) = self.runs.get_mut(&run) else { return };
         driven.is_stopping = true;
         // What is not kept makes the next guardian begin the stop anew.
@@ -219,6 +226,8 @@ impl Serving {
         if driven.is_empty() {
             return self.emptied(run);
         }
+        self.record(run);
+        let Some(driven) = self.runs.get_mut(&run) else { return };
         drop(driven.journal.add(&Entry::Stopping));
         driven.holding.kill();
         driven.events = driven.holding.events();

@@ -14,7 +14,10 @@ use rustix::{
     pipe::{PipeFlags, pipe_with},
     process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open, pidfd_send_signal},
 };
-use sterna_executor::{container::Exit, guardian::Part};
+use sterna_executor::{
+    container::Exit,
+    guardian::{Part, SocketId},
+};
 use sterna_model::{BootTime, RunId};
 
 use super::{
@@ -50,6 +53,8 @@ pub(super) struct Driven {
     pub(super) is_frozen: bool,
     /// How many of its fates stand in the journal.
     pub(super) recorded: usize,
+    /// The numbers of processes that an earlier guardian has made.
+    pub(super) numbers: BTreeMap<Part, i32>,
 }
 
 /// The process of one part.
@@ -72,6 +77,8 @@ pub(super) struct Proc {
     pub(super) starting: Option<RuntimeWord>,
     /// Kept open for as long as the run is, whoever reads them.
     pub(super) pipes: Vec<(StreamWord, Arc<OwnedFd>)>,
+    /// Who has them already.
+    pub(super) reader: Option<SocketId>,
     pub(super) ended: Option<(Exit, u64, u64)>,
     /// Not our child: since when it has ended, while it is not known how.
     pub(super) gone_since: Option<BootTime>,
@@ -108,28 +115,20 @@ impl Driven {
             claims: Vec::new(),
             is_frozen: false,
             recorded: 0,
+            numbers: BTreeMap::new(),
         }
     }
 
     /// Makes the process of a part; it waits for its go byte.
-    pub(super) fn spawn(&mut self, part: Part, role: RoleWord, plan: &Plan) -> Result<i32, String> {
+    pub(super) fn spawn(
+        &mut self,
+        part: Part,
+        role: RoleWord,
+        plan: &Plan,
+        given: Given,
+    ) -> Result<i32, String> {
         let image = image(plan).map_err(|error| error.to_string())?;
-        let pipes: Vec<(StreamWord, OwnedFd, OwnedFd)> = plan
-            .streams
-            .iter()
-            .map(|stream| pipe_with(PipeFlags::CLOEXEC).map(|(read, write)| (*stream, read, write)))
-            .collect::<Result<_, Errno>>()
-            .map_err(|error| format!("cannot make a pipe: {error}"))?;
-        if let Some((user, group)) =
-            plan.ids.as_ref().map(|(user, group, _)| (*user, *group)).or(plan.owner)
-        {
-            // It may open them again by their path, as it does with the status pipe's.
-            for (_, _, write) in &pipes {
-                let (user, group) = (Uid::from_raw(user), Gid::from_raw(group));
-                fchown(write, Some(user), Some(group))
-                    .map_err(|error| format!("cannot give it a pipe: {error}"))?;
-            }
-        }
+        let (pipes, reader) = given.pipes(plan)?;
         let end = |wanted: StreamWord| {
             pipes.iter().find(|(stream, ..)| *stream == wanted).map(|(_, _, write)| write.as_fd())
         };
@@ -170,6 +169,7 @@ impl Driven {
             is_introduced: false,
             starting: plan.runtime.clone(),
             pipes,
+            reader,
             ended: None,
             gone_since: None,
         };
@@ -259,17 +259,17 @@ impl Driven {
         }
     }
 
-    /// Takes over a process of an earlier guardian, if it is still there.
-    pub(super) fn take_over(&mut self, part: Part, role: RoleWord, process: Process) {
+    /// Takes over a process of an earlier guardian; gives whether it is still there.
+    pub(super) fn take_over(&mut self, part: Part, role: RoleWord, process: Process) -> bool {
         let Process { pid, began } = process;
-        let Some(number) = Pid::from_raw(pid) else { return };
-        let Ok(pidfd) = pidfd_open(number, PidfdFlags::empty()) else { return };
+        let Some(number) = Pid::from_raw(pid) else { return false };
+        let Ok(pidfd) = pidfd_open(number, PidfdFlags::empty()) else { return false };
         match &mut self.holding {
             Holding::Tree { roots, .. } if is_house(pid, began) => drop(roots.insert(pid)),
             Holding::Tree { .. } | Holding::Cgroup2 { .. } | Holding::Freezer { .. } => {}
         }
         if !self.holding.has(pid) {
-            return;
+            return false;
         }
         let main = if self.is_tree() { tree::children(pid).first().copied() } else { None };
         let main = main.and_then(|pid| {
@@ -287,10 +287,12 @@ impl Driven {
             is_introduced: false,
             starting: None,
             pipes: Vec::new(),
+            reader: None,
             ended: None,
             gone_since: None,
         };
         self.parts.insert(part, proc);
+        true
     }
 
     /// The process that is asked to end.
@@ -339,12 +341,55 @@ impl Driven {
 }
 
 impl Proc {
-    pub(super) fn pipe_fds(&self) -> Vec<Arc<OwnedFd>> {
-        self.pipes.iter().map(|(_, fd)| Arc::clone(fd)).collect()
+    /// The read ends, for a worker that has none.
+    pub(super) fn pipe_fds(&self, to: SocketId) -> Vec<Arc<OwnedFd>> {
+        let pipes = self.pipes.iter().filter(|_| self.reader != Some(to));
+        pipes.map(|(_, fd)| Arc::clone(fd)).collect()
     }
 
-    pub(super) fn streams(&self) -> Vec<StreamWord> {
-        self.pipes.iter().map(|(stream, _)| *stream).collect()
+    pub(super) fn streams(&self, to: SocketId) -> Vec<StreamWord> {
+        let pipes = self.pipes.iter().filter(|_| self.reader != Some(to));
+        pipes.map(|(stream, _)| *stream).collect()
+    }
+}
+
+/// What came with a spawn: of each of its streams the end to read and the end to write. Whoever asks
+/// has made them, so that it can read what the command writes whatever becomes of us.
+#[derive(Debug)]
+pub(super) struct Given {
+    pub(super) fds: Vec<OwnedFd>,
+    pub(super) reader: Option<SocketId>,
+}
+
+/// A stream, its read end and its write end.
+type Pipe = (StreamWord, OwnedFd, OwnedFd);
+
+impl Given {
+    /// The pipes of a command, and who has their read ends already.
+    fn pipes(self, plan: &Plan) -> Result<(Vec<Pipe>, Option<SocketId>), String> {
+        let (pipes, reader): (Vec<Pipe>, _) = if self.fds.len() == 2 * plan.streams.len() {
+            let mut fds = self.fds.into_iter();
+            let pipe = |stream: &StreamWord| Some((*stream, fds.next()?, fds.next()?));
+            (plan.streams.iter().filter_map(pipe).collect(), self.reader)
+        } else {
+            // A worker of an earlier version, which gets them when the command has begun.
+            let pipe = |stream: &StreamWord| {
+                pipe_with(PipeFlags::CLOEXEC).map(|(read, write)| (*stream, read, write))
+            };
+            let pipes = plan.streams.iter().map(pipe).collect::<Result<_, Errno>>();
+            (pipes.map_err(|error| format!("cannot make a pipe: {error}"))?, None)
+        };
+        if let Some((user, group)) =
+            plan.ids.as_ref().map(|(user, group, _)| (*user, *group)).or(plan.owner)
+        {
+            // It may open them again by their path, as it does with the status pipe's.
+            for (_, _, write) in &pipes {
+                let (user, group) = (Uid::from_raw(user), Gid::from_raw(group));
+                fchown(write, Some(user), Some(group))
+                    .map_err(|error| format!("cannot give it a pipe: {error}"))?;
+            }
+        }
+        Ok((pipes, reader))
     }
 }
 

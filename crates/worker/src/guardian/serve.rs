@@ -23,7 +23,7 @@ use sterna_model::{BootTime, RunId, Span};
 use super::{
     frames::{Channel, Line},
     kept::State,
-    runs::{Driven, four, not_begun},
+    runs::{Driven, Given, four, not_begun},
     tree,
     words::{ContractWord, Plan, RoleWord},
 };
@@ -64,6 +64,8 @@ pub(super) struct Wanted {
     pub(super) role: RoleWord,
     pub(super) contract: ContractWord,
     pub(super) plan: Plan,
+    /// Both ends of its pipes, and who has made them and reads them.
+    pub(super) pipes: Given,
 }
 
 /// The guardian at work.

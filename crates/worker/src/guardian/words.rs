@@ -25,6 +25,8 @@ pub(crate) enum Ask {
         incarnation: Incarnation,
         process: u64,
     },
+    /// Of each of the plan's streams the read end and the write end come with it; a worker of an
+    /// earlier version sends none.
     Spawn {
         run: RunId,
         part: u32,
@@ -81,7 +83,7 @@ pub(crate) enum Say {
         #[serde(default)]
         has_images: bool,
     },
-    /// With `started` come the read ends of the part's pipes.
+    /// With `started` come the read ends of the part's pipes, unless this worker has sent them.
     Fate {
         run: RunId,
         fate: FateWord,
@@ -119,7 +121,7 @@ pub(crate) struct Plan {
     pub(crate) own_group: bool,
     pub(crate) death_signal: Option<i32>,
     pub(crate) no_new_privileges: bool,
-    /// Which pipes to make.
+    /// Which pipes it gets.
     pub(crate) streams: Vec<StreamWord>,
     /// By what the run is told apart.
     pub(crate) hold: Hold,

@@ -32,6 +32,8 @@ pub struct Tidings {
     pub runs: BTreeMap<RunId, RunNews>,
     /// The guardian's newest answer.
     pub answered: Option<u64>,
+    /// Why there is another guardian, if there is.
+    pub replaced: Option<String>,
     /// Whether everything that must end with this worker has.
     pub is_shut_down: bool,
 }
@@ -47,6 +49,10 @@ impl Tidings {
                 self.answered = Some(*number);
                 return;
             }
+            Event::GuardianReplaced(why) => {
+                self.replaced = Some(why.clone());
+                return;
+            }
             Event::ShutDown => {
                 self.is_shut_down = true;
                 return;
@@ -59,7 +65,7 @@ impl Tidings {
             Event::Readiness(_, is_ready) => news.is_ready = Some(is_ready),
             Event::Ports(_, ports) => news.ports = Some(ports),
             Event::Completed(_, report) => news.report = Some(report),
-            Event::GuardianAnswered(_) | Event::ShutDown => {}
+            Event::GuardianAnswered(_) | Event::GuardianReplaced(_) | Event::ShutDown => {}
         }
     }
 }

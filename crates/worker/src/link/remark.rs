@@ -40,6 +40,8 @@ pub enum Remark {
     Reborn(Incarnation),
     /// The next life cannot begin.
     NotReborn(String),
+    /// The guardian is gone, for this reason, and there is another one.
+    Replaced(String),
     /// A subprocess could not be run, or did not end well.
     Unwell(String),
     /// The name belongs to another machine.
@@ -95,6 +97,9 @@ impl fmt::Display for Remark {
                 write!(f, "begins life {}; what runs goes on", incarnation.life)
             }
             Self::NotReborn(why) => write!(f, "cannot begin the next life: {why}; trying again"),
+            Self::Replaced(why) => {
+                write!(f, "{why}: another one has taken over, and what runs goes on")
+            }
             Self::Unwell(why) => write!(f, "health check failed: {why}"),
             Self::NameTaken(name) => write!(
                 f,
@@ -143,6 +148,7 @@ enum Topic {
     Link,
     Rebirth,
     Health,
+    Guardian,
     Name,
     Version,
     Rival,
@@ -159,6 +165,7 @@ impl Remark {
             Self::NotOpen(_) => Some(Topic::Link),
             Self::NotReborn(_) => Some(Topic::Rebirth),
             Self::Unwell(_) => Some(Topic::Health),
+            Self::Replaced(_) => Some(Topic::Guardian),
             Self::NameTaken(_) => Some(Topic::Name),
             Self::WrongVersion(_) => Some(Topic::Version),
             Self::Rival(_) => Some(Topic::Rival),

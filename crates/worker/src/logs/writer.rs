@@ -288,7 +288,6 @@ impl Writer {
         }
         self.shared.shelf().over(self.run);
         self.shared.tell();
-        self.shared.prune(at, None);
     }
 }
 
@@ -322,6 +321,11 @@ impl Sink for Writer {
     }
 
     fn end(mut self: Box<Self>, at: WallTime) {
+        self.finish(at);
+        self.shared.prune(at, None);
+    }
+
+    fn end_soon(mut self: Box<Self>, at: WallTime) {
         self.finish(at);
     }
 }

@@ -57,6 +57,133 @@ fn a_guardian_that_is_killed_is_replaced_and_its_runs_live_on_supervised(runtime
     }
 }
 
+/// How a command finds its guardian: in a tree a process of ours stands between them.
+fn kills_its_guardian(isolation: &str, then: &str) -> String {
+    let who = if isolation == "tree" { "$(cut -d' ' -f4 /proc/$PPID/stat)" } else { "$PPID" };
+    format!("kill -9 {who}; {then}")
+}
+
+/// The guardian has not even told that the command has begun.
+#[test]
+fn a_command_loses_nothing_when_its_guardian_is_killed_as_soon_as_it_has_begun() {
+    for isolation in Runtime::Process.isolations() {
+        let place = Place::new();
+        let mut worker = Worker::start_with(&place, isolation);
+        for number in 1..=2 {
+            let then = "echo one; sleep 0.3; echo two >&2; echo three; exit 5";
+            let program = kills_its_guardian(isolation, then);
+            worker.start_run(&place, number, &["sh", "-c", &program], json!({}));
+            let end = worker.end(number);
+            assert_eq!(end["completed"], "Exited", "{isolation}");
+            assert_eq!(place.output(&run(number), "stdout"), "one\nthree\n", "{isolation}");
+            assert_eq!(place.output(&run(number), "stderr"), "two\n", "{isolation}");
+            if *isolation != "tree" {
+                assert_eq!(end["exit"], "Code(5)", "{isolation}: this kernel does not tell (6.15)");
+            }
+            assert_is_whole(&place, isolation, number);
+        }
+        worker.end_by("TERM");
+        assert_gone(&place, isolation);
+    }
+}
+
+/// Nobody is left to be taken over when the next guardian comes.
+#[test]
+fn a_command_that_ends_while_it_has_no_guardian_is_over_and_loses_nothing() {
+    for isolation in Runtime::Process.isolations() {
+        let place = Place::new();
+        let mut worker = Worker::start_with(&place, isolation);
+        for number in 1..=3 {
+            let program = kills_its_guardian(isolation, "echo hello; exit 0");
+            worker.start_run(&place, number, &["sh", "-c", &program], json!({}));
+            assert_eq!(worker.end(number)["completed"], "Exited", "{isolation}");
+            assert_eq!(place.output(&run(number), "stdout"), "hello\n", "{isolation}");
+            assert_is_whole(&place, isolation, number);
+        }
+        worker.end_by("TERM");
+        assert_gone(&place, isolation);
+    }
+}
+
+/// Its log tells when it began, as whom, that it got another guardian, and that it ended.
+fn assert_is_whole(place: &Place, isolation: &str, number: u32) {
+    let events = place.output(&run(number), "events");
+    let count = |event: &str| events.matches(&format!("\"event\":\"{event}\"")).count();
+    for event in ["started", "guardian_replaced", "exited"] {
+        assert_eq!(count(event), 1, "{isolation}: {event} in {events}");
+    }
+    assert!(events.contains("\"pid\":") && !events.contains("\"pid\":0}"), "{isolation}: {events}");
+}
+
+/// Its end had begun when the guardian was killed that knew why; no worker was there.
+#[test]
+fn why_a_run_ends_is_known_after_its_guardian_was_killed_too() {
+    let stubborn = "trap 'echo heard >\"$HEARD\"' TERM; echo up; while :; do sleep 0.02; done";
+    let cases = [
+        (json!({ "when_worker_exits": KEEP, "stop_after": "1500ms" }), "Deadline"),
+        (json!({}), "WorkerExit"),
+        (json!({ "when_worker_exits": KEEP }), "Request"),
+    ];
+    for (more, cause) in cases {
+        let place = Place::new();
+        let mut worker = Worker::start(&place);
+        let heard = place.path.join("heard");
+        let mut more = more;
+        more["env"] = json!({ "HEARD": heard, "STERNA_TEST_MARK": place.path });
+        worker.start_run(&place, 1, &["sh", "-c", stubborn], more);
+        wait_until("it is up", LONG, || place.output(&run(1), "stdout").contains("up"));
+        if cause == "Request" {
+            worker.tell(&json!({ "stop": { "run": run(1), "grace": "1h" } }));
+            wait_until("it was asked to end", LONG, || heard.exists());
+        }
+        worker.kill();
+        wait_until("it was asked to end", LONG, || heard.exists());
+        signal(place.guardian().unwrap(), "KILL");
+        let mut next = Worker::start(&place);
+        assert_eq!(next.end(1)["completed"], cause);
+        next.end_by("TERM");
+        assert_gone(&place, cause);
+    }
+}
+
+/// Who ends for memory under the next guardian is told as that, though its end is seen only when
+/// somebody else has taken it.
+#[test]
+fn what_runs_out_of_memory_after_its_guardian_was_killed_is_told_so() {
+    let place = Place::new();
+    let mut worker = Worker::start_so(&place, "cgroup2", &["rare-looks"]);
+    let program = kills_its_guardian("cgroup2", "sleep 0.5; x=a; while :; do x=$x$x$x$x; done");
+    let limits = json!({ "limits": { "memory": "32MiB" } });
+    worker.start_run(&place, 1, &["sh", "-c", &program], limits);
+    let end = worker.end(1);
+    assert_eq!((&end["completed"], &end["exit"]), (&json!("Exited"), &json!("OutOfMemory")));
+    worker.end_by("TERM");
+}
+
+/// What its worker has noted already no guardian keeps, be it the first or the one after that.
+#[test]
+fn a_later_guardian_forgets_what_its_worker_has_noted() {
+    let place = Place::new();
+    // Where there is no group whose absence tells it.
+    let mut worker = Worker::start_with(&place, "tree");
+    for number in 1..=3 {
+        worker.start_run(&place, number, &["true"], json!({}));
+        worker.end(number);
+    }
+    let before = place.guardian().unwrap();
+    signal(before, "KILL");
+    wait_until("there is another guardian", LONG, || {
+        place.guardian().is_some_and(|guardian| guardian != before)
+    });
+    let keeps = || {
+        let open = std::fs::read_dir(format!("/proc/{}/fd", place.guardian().unwrap())).unwrap();
+        let open = open.flatten().filter_map(|entry| std::fs::read_link(entry.path()).ok());
+        open.filter(|path| path.ends_with("journal")).count()
+    };
+    wait_until("it keeps nothing of them", Duration::from_secs(5), || keeps() == 0);
+    worker.end_by("TERM");
+}
+
 /// Whoever is in the process group of a run by its number alone is none of it: the number may have come
 /// again since the guardian that gave it was killed.
 #[test]

@@ -22,6 +22,23 @@ fn start_all(place: &Place, worker: &mut Worker, more: serde_json::Value) {
     assert!(place.marked().len() > 200, "they are not all there: {}", place.marked().len());
 }
 
+/// Asserts that the one program that runs does what its name says, where that can be seen.
+fn assert_is_what_it_says(place: &Place, name: &str) {
+    let has_output =
+        |pid: i32| (1..=2).any(|fd| fs::exists(format!("/proc/{pid}/fd/{fd}")).unwrap());
+    let is_first = |pid: i32| {
+        let words = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        String::from_utf8_lossy(&words).contains("echo up")
+    };
+    let is_so: &dyn Fn(i32) -> bool = match name {
+        "closes its pipes" => &|pid| !has_output(pid),
+        "execs" => &|pid| !is_first(pid),
+        _ => return,
+    };
+    // What has said that it is up does the next thing a moment later.
+    wait_until(name, LONG, || place.marked().into_iter().all(is_so));
+}
+
 fn every_isolation(runtime: Runtime, test: impl Fn(&Place, &str)) {
     for isolation in runtime.isolations() {
         test(&Place::with(runtime), isolation);
@@ -33,7 +50,7 @@ fn after_its_end_nothing_is_left_of_a_run(runtime: Runtime) {
         let mut worker = Worker::start_with(place, isolation);
         for (number, (name, program)) in (1..).zip(ESCAPES) {
             let go = place.path.join(format!("go-{number}"));
-            let program = that_ends(program);
+            let program = that_ends(name, program);
             worker.start_run(
                 place,
                 number,
@@ -43,7 +60,9 @@ fn after_its_end_nothing_is_left_of_a_run(runtime: Runtime) {
                 }),
             );
             wait_until(name, LONG, || place.output(&run(number), "stdout").contains("up"));
+            assert_is_what_it_says(place, name);
             fs::write(&go, "").unwrap();
+            assert_gone(place, &format!("{isolation}: {name}"));
             let end = worker.end(number);
             assert_eq!((&end["completed"], &end["exit"]), (&json!("Exited"), &json!("Code(7)")));
             assert!(place.marked().is_empty(), "{isolation}: {name} left {:?}", place.marked());
@@ -103,21 +122,45 @@ fn after_a_kill_nothing_is_left(runtime: Runtime) {
         for (number, _) in (1..).zip(ESCAPES) {
             worker.tell(&json!({ "kill": { "run": run(number) } }));
         }
+        assert_gone(place, isolation);
         for (number, _) in (1..).zip(ESCAPES) {
             let end = worker.end(number);
             assert_eq!((&end["completed"], &end["exit"]), (&json!("Request"), &json!("Signal(9)")));
         }
-        assert!(place.marked().is_empty(), "{isolation}: {:?}", place.marked());
         worker.end_by("TERM");
+    });
+}
+
+fn the_next_guardian_holds_all_of_what_the_one_before_it_has_left(runtime: Runtime) {
+    every_isolation(runtime, |place, isolation| {
+        let mut worker = Worker::start_with(place, isolation);
+        start_all(place, &mut worker, json!({}));
+        let (before, alive) = (place.guardian().unwrap(), place.marked());
+        signal(before, "KILL");
+        wait_until("there is another guardian", LONG, || {
+            place.guardian().is_some_and(|guardian| guardian != before)
+        });
+        let ended: Vec<_> = alive.iter().filter(|pid| !is_alive(**pid)).collect();
+        assert!(ended.is_empty(), "{isolation}: runs must live on: {ended:?}");
+        worker.kill();
+        assert_gone(place, isolation);
+        let mut next = Worker::start_with(place, isolation);
+        for (number, (name, _)) in (1..).zip(ESCAPES) {
+            assert_eq!(next.end(number)["completed"], "WorkerExit", "{isolation}: {name}");
+        }
+        next.end_by("TERM");
     });
 }
 
 fn after_the_workers_term_nothing_is_left_and_its_guardian_goes_last(runtime: Runtime) {
     every_isolation(runtime, |place, isolation| {
         let mut worker = Worker::start_with(place, isolation);
-        start_all(place, &mut worker, json!({ "signals": { "grace": "1s" } }));
+        // Their own grace is longer than the kill wait.
+        start_all(place, &mut worker, json!({}));
         let guardian = place.guardian().unwrap();
-        let status = worker.end_by("TERM");
+        signal(worker.pid(), "TERM");
+        assert_gone(place, isolation);
+        let status = worker.ended();
         assert!(status.success(), "{status}");
         assert!(place.marked().is_empty(), "{isolation}: {:?}", place.marked());
         wait_until("the guardian has gone", LONG, || !is_alive(guardian));
@@ -237,6 +280,7 @@ for_each_runtime!(
     after_its_end_nothing_is_left_of_a_run,
     a_guardian_that_is_stopped_does_not_hold_up_an_end,
     after_a_kill_nothing_is_left,
+    the_next_guardian_holds_all_of_what_the_one_before_it_has_left,
     after_the_workers_term_nothing_is_left_and_its_guardian_goes_last,
     after_the_workers_kill_nothing_is_left_within_the_kill_wait_and_a_second,
     a_worker_that_is_stopped_past_the_deadline_leaves_nothing_running,

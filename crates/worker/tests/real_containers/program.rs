@@ -23,7 +23,12 @@ pub(crate) const ESCAPES: [(&str, &str); 9] = [
 ];
 
 /// The same, but it ends by itself when there is a file `go`, and leaves behind what it has made.
-pub(crate) fn that_ends(escape: &str) -> String {
-    let body = escape.replace("exec ", "").replace("; wait", "");
-    format!("({body}) & while [ ! -e \"$GO\" ]; do sleep 0.02; done; exit 7")
+pub(crate) fn that_ends(name: &str, escape: &str) -> String {
+    let ends = "while [ ! -e $GO ]; do sleep 0.02; done; exit 7";
+    match name {
+        // What does this must be what ends.
+        "closes its pipes" => format!("echo up; exec >&- 2>&- <&-; sleep 1000 & {ends}"),
+        "execs" => format!("echo up; exec sh -c 'exec sh -c \"sleep 1000 & {ends}\"'"),
+        _ => format!("({escape}) & {ends}"),
+    }
 }

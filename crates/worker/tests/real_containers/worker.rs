@@ -388,8 +388,13 @@ impl Worker {
     }
 
     /// Sends it a signal, and waits for its end.
-    pub(crate) fn end_by(mut self, name: &str) -> ExitStatus {
+    pub(crate) fn end_by(self, name: &str) -> ExitStatus {
         signal(self.pid(), name);
+        self.ended()
+    }
+
+    /// Waits for its end.
+    pub(crate) fn ended(mut self) -> ExitStatus {
         self.input = None;
         let mut status = None;
         wait_until("the worker has ended", LONG, || {

@@ -64,7 +64,10 @@ impl Keeper {
         tidings: Tidings,
         effects: &mut Vec<Effect>,
     ) {
-        let Tidings { runs, answered, is_shut_down } = tidings;
+        let Tidings { runs, answered, replaced, is_shut_down } = tidings;
+        if let Some(why) = replaced {
+            self.say(now, Remark::Replaced(why), effects);
+        }
         for (run, news) in runs {
             self.hear_run(now, run, news, effects);
         }

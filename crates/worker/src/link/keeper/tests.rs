@@ -362,6 +362,20 @@ fn a_life_that_was_given_up_is_followed_by_the_next_as_soon_as_it_can_be_kept() 
 }
 
 #[test]
+fn that_there_is_another_guardian_is_told_and_not_too_often() {
+    let mut play = Play::new(Vec::new(), Vec::new());
+    for _ in 0..3 {
+        let why = "the guardian was ended by signal 9".to_owned();
+        play.events(vec![Event::GuardianReplaced(why)]);
+    }
+    let told: Vec<_> =
+        play.remarks().into_iter().filter(|said| said.contains("ended by signal 9")).collect();
+    let line =
+        "the guardian was ended by signal 9: another one has taken over, and what runs goes on";
+    assert_eq!(told, [line]);
+}
+
+#[test]
 fn while_it_ends_nothing_begins_and_it_goes_when_all_ends_are_recorded() {
     let mut play = Play::new(Vec::new(), Vec::new());
     let stream = play.join();

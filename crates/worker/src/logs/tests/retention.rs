@@ -53,6 +53,22 @@ fn old_lines_go_and_live_ones_stay() {
     live.end(at(hour + 2));
 }
 
+/// Whoever drives containers may end a log, and has no time for what else is to go.
+#[test]
+fn who_cannot_wait_removes_nothing() {
+    let mut world = World::new(small());
+    let mut old = world.open(1, "k");
+    out(&mut *old, 0, "old\n");
+    old.end(at(0));
+    let hour = 3_600_001;
+    let mut quiet = world.open(2, "k");
+    assert_eq!(quiet.write(at(hour), Stream::Events, b"quiet\n"), Flow::More);
+    quiet.end_soon(at(hour));
+    assert_eq!(short(&all(&world.reader(), of_key("k"))), ["1 old", "1 quiet"]);
+    world.logs.tend(at(hour));
+    assert_eq!(short(&all(&world.reader(), of_key("k"))), ["1 quiet"]);
+}
+
 #[test]
 fn whoever_stood_in_a_run_that_went_is_told() {
     let mut world = World::new(small());
