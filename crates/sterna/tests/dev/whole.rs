@@ -88,3 +88,67 @@ fn one_of_a_kind_is_listed_too() {
     assert!(cluster.answer(&["ls", "worker"]).contains("worker-1"));
 }
 
+/// Every line that a program prints in JSON, until it has ended.
+fn lines(command: &mut Command) -> Vec<serde_json::Value> {
+    let output = command.stdin(Stdio::null()).output().expect("it runs");
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    said.lines().map(|line| serde_json::from_str(line).expect(line)).collect()
+}
+
+#[test]
+fn dev_tells_in_json_what_happens() {
+    let cluster = Cluster::start("whole-json", &[]);
+    let place = cluster.path.join("inner");
+    std::fs::create_dir_all(&place).expect("a directory");
+    let path = cluster.path.join("told");
+    let file = std::fs::File::create(&path).expect("a file");
+    let mut dev = Command::new(env!("CARGO_BIN_EXE_sterna"));
+    dev.args(["dev", "--json", "--listen", "127.0.0.1:0"]).current_dir(&place);
+    let mut dev = dev.stdin(Stdio::null()).stdout(file).spawn().expect("dev starts");
+    let told = || -> Vec<serde_json::Value> {
+        let said = std::fs::read_to_string(&path).unwrap_or_default();
+        said.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
+    };
+    wait_until("it is ready", LONG, || !told().is_empty());
+    let ready = told().remove(0);
+    assert_eq!(ready["event"], "ready");
+    let token = std::path::PathBuf::from(ready["token_file"].as_str().expect("a path"));
+    assert!(token.is_file() && ready["api"].as_str().is_some_and(|it| it.starts_with("http://")));
+    let worker = crate::place::of_directory(&place.join(".sterna")).into_iter().find(|pid| {
+        let said = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        said.split(|byte| *byte == 0).nth(1) == Some(b"worker")
+    });
+    crate::place::signal(worker.expect("a worker"), "KILL");
+    wait_until("its death is told", LONG, || told().len() > 1);
+    let died = told().remove(1);
+    assert_eq!((&died["event"], &died["child"]), (&"child-died".into(), &"worker-1".into()));
+    crate::place::signal(dev.id(), "TERM");
+    dev.wait().expect("it ends");
+    assert_eq!(told().last().expect("a line")["event"], "stopped");
+}
+
+#[test]
+fn a_script_of_completions_is_a_text_in_json() {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_sterna"));
+    let said = lines(command.args(["completions", "bash", "--json"]));
+    assert_eq!((said.len(), &said[0]["shell"]), (1, &"bash".into()));
+    assert!(said[0]["script"].as_str().is_some_and(|script| script.contains("_sterna")));
+}
+
+/// It waited for 30 s, and then said only that nobody came.
+#[test]
+fn a_worker_that_cannot_begin_ends_dev_with_what_it_lacks() {
+    let place = std::env::temp_dir().join(format!("sterna-dev-{}-lacks", std::process::id()));
+    std::fs::create_dir_all(place.join(".sterna")).expect("a directory");
+    // Its data directory cannot be made.
+    std::fs::write(place.join(".sterna/worker-1"), "").expect("a file in its way");
+    let mut dev = Command::new(env!("CARGO_BIN_EXE_sterna"));
+    dev.args(["dev", "--listen", "127.0.0.1:0"]).current_dir(&place).stdin(Stdio::null());
+    let began = crate::place::now();
+    let output = dev.output().expect("dev runs");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("worker-1 ended at once") && said.contains("worker-1.log"), "{said}");
+    assert!(began.elapsed().as_secs() < 20, "at once: {said}");
+    drop(std::fs::remove_dir_all(&place));
+}
