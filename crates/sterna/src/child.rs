@@ -29,6 +29,14 @@ pub(crate) fn command(data: &Path, log: &str) -> anyhow::Result<Command> {
     Ok(command)
 }
 
+/// The end of what a child said: it says why it ends, and that is all there is to say.
+pub(crate) fn last_words(log: &Path) -> String {
+    let said = fs::read_to_string(log).unwrap_or_default();
+    let lines: Vec<_> = said.lines().collect();
+    let last = lines.get(lines.len().saturating_sub(4)..).unwrap_or_default();
+    last.join("\n  ")
+}
+
 /// Starts a server that listens there, on a store of its own, and waits until it can be asked.
 pub(crate) async fn server(
     data: &Path,
@@ -46,10 +54,7 @@ pub(crate) async fn server(
     let read = timeout(READY_WITHIN, stdout.read_line(&mut said)).await;
     if !matches!(read, Ok(Ok(1..))) {
         let log = data.join("server.log");
-        // It says why, and that is all there is to say.
-        let why = fs::read_to_string(&log).unwrap_or_default();
-        let why = why.lines().rev().take(4).collect::<Vec<_>>();
-        let why = why.into_iter().rev().collect::<Vec<_>>().join("\n  ");
+        let why = last_words(&log);
         // It has ended by itself, or hangs.
         let ended = timeout(END_WITHIN, server.wait()).await;
         drop(server.kill().await);

@@ -12,6 +12,7 @@ mod dev;
 mod exit;
 #[cfg(all(test, feature = "etcd", feature = "postgres"))]
 mod help;
+mod logs;
 mod out;
 mod patience;
 mod remote;
@@ -51,7 +52,7 @@ enum Command {
     Ls(show::LsArgs),
     Status(show::StatusArgs),
     Why(show::WhyArgs),
-    Logs(show::LogsArgs),
+    Logs(logs::Args),
     Events(show::EventsArgs),
     /// End a task: it will not run, or not go on
     Cancel(verbs::Args),
@@ -82,6 +83,9 @@ enum Command {
 struct CompletionsArgs {
     /// For which shell
     shell: clap_complete::Shell,
+    /// Print the script as a text in JSON
+    #[arg(long)]
+    json: bool,
 }
 
 fn main() -> ExitCode {
@@ -101,7 +105,7 @@ fn main() -> ExitCode {
         Command::Ls(args) => show::ls(args),
         Command::Status(args) => show::status(args),
         Command::Why(args) => show::why(args),
-        Command::Logs(args) => show::logs(args),
+        Command::Logs(args) => logs::run(args),
         Command::Events(args) => show::events(args),
         Command::Cancel(args) => verbs::run(args, Verb::Cancel),
         Command::Stop(args) => verbs::run(args, Verb::Stop),
@@ -133,7 +137,14 @@ fn main() -> ExitCode {
 fn completions(args: &CompletionsArgs) -> anyhow::Result<()> {
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut Args::command(), "sterna", &mut script);
-    out::answer(String::from_utf8_lossy(&script).trim_end())?;
+    let script = String::from_utf8_lossy(&script);
+    let script = script.trim_end();
+    if args.json {
+        let shell = args.shell.to_string();
+        out::answer(&serde_json::json!({ "shell": shell, "script": script }).to_string())?;
+    } else {
+        out::answer(script)?;
+    }
     Ok(())
 }
 

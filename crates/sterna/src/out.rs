@@ -92,6 +92,12 @@ pub(crate) fn answer(text: &str) -> anyhow::Result<Heard> {
     }
 }
 
+/// Prints a line of JSON about something that happened, for whoever started this program.
+pub(crate) fn event(happened: &serde_json::Value) {
+    // Whoever listens no more has seen enough; what it tells of goes on.
+    drop(answer(&happened.to_string()));
+}
+
 /// Says why the command failed: what happened first, then each cause.
 pub(crate) fn error(error: &anyhow::Error) {
     let text = error.to_string();

@@ -30,9 +30,9 @@ pub(crate) struct Remote {
     /// The server, as HOST:PORT; the `dev` of this directory if none is named
     #[arg(long, value_name = "HOST:PORT", env = "STERNA_SERVER", global = true)]
     server: Option<String>,
-    /// Where names hold
-    #[arg(long, value_name = "NAME", default_value = "default", global = true)]
-    namespace: String,
+    /// Where names hold; `default` if none is named
+    #[arg(long, value_name = "NAME", global = true)]
+    namespace: Option<String>,
 }
 
 impl Remote {
@@ -64,13 +64,21 @@ impl Remote {
 
     /// Where names hold.
     pub(crate) fn namespace(&self) -> anyhow::Result<Namespace> {
-        let namespace = Namespace::new(&self.namespace).context("--namespace");
+        let Some(named) = &self.namespace else { return Ok(Namespace::default()) };
+        let namespace = Namespace::new(named).context("--namespace");
         namespace.map_err(exit::coded(exit::USAGE))
+    }
+
+    /// The namespace that was asked for, if one was.
+    pub(crate) fn asked(&self) -> Option<&str> {
+        self.namespace.as_deref()
     }
 
     /// The path of something in the namespace.
     pub(crate) fn path(&self, rest: &str) -> String {
-        format!("/v1/namespaces/{}/{rest}", self.namespace)
+        let default = Namespace::default();
+        let namespace = self.asked().unwrap_or(default.as_str());
+        format!("/v1/namespaces/{namespace}/{rest}")
     }
 }
 

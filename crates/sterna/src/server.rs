@@ -10,11 +10,12 @@ use std::{
 
 use anyhow::Context;
 use rustix::process::{Resource, getrlimit, setrlimit};
+use serde_json::json;
 use sterna_model::Span;
 use sterna_server::{Config, Retention, Server, ServerError};
 use tokio::signal::unix::{SignalKind, signal};
 
-use crate::{clock, exit, remote, until_eof};
+use crate::{clock, exit, out, remote, until_eof};
 
 /// Serve the API, lead workers, and keep everything in a store; on this machine only, until there is TLS
 #[derive(Debug, clap::Args)]
@@ -33,6 +34,9 @@ pub(crate) struct Args {
     make: bool,
     #[command(flatten)]
     keep: Keep,
+    /// Print what happens as JSON, a line for each thing
+    #[arg(long)]
+    json: bool,
     /// End when standard input ends, and say on standard output when it can be asked
     #[arg(long, hide = true)]
     until_eof: bool,
@@ -90,6 +94,13 @@ async fn serve(args: Args) -> anyhow::Result<()> {
     let told = fs::write(&file, format!("{address}\n"));
     told.with_context(|| format!("cannot write {}", file.display()))?;
     say(&format!("listens on {address}"));
+    let tell = |happened: &serde_json::Value| {
+        if args.json {
+            out::event(happened);
+        }
+    };
+    let (data, token) = (&args.data, args.data.join(sterna_server::TOKEN_FILE));
+    tell(&json!({ "event": "listens", "address": address, "data": data, "token_file": token }));
     let mut is_told = false;
     loop {
         tokio::select! {
@@ -97,6 +108,7 @@ async fn serve(args: Args) -> anyhow::Result<()> {
             _ = interrupted.recv() => break,
             () = server.ready(), if !is_told => {
                 is_told = true;
+                tell(&json!({ "event": "ready", "api": format!("http://{address}/v1") }));
                 if args.until_eof {
                     // Nobody listens, perhaps; it goes on.
                     drop(writeln!(io::stdout(), "{address}"));
@@ -107,7 +119,9 @@ async fn serve(args: Args) -> anyhow::Result<()> {
         }
     }
     say("ends");
-    Ok(server.stop().await?)
+    server.stop().await?;
+    tell(&json!({ "event": "stopped" }));
+    Ok(())
 }
 
 /// What to look at: the command line, permissions, or the message.

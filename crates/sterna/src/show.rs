@@ -1,13 +1,8 @@
-//! `sterna ls`, `status`, `why`, `logs` and `events`.
+//! `sterna ls`, `status`, `why` and `events`.
 
-use std::io::{self, Write};
-
-use anyhow::Context;
 use sterna_api::{
     client::Client,
-    rest::{
-        EventView, Explained, InstanceView, LogLine, ServiceView, Status, TaskView, WorkerView,
-    },
+    rest::{Code, EventView, Explained, InstanceView, ServiceView, Status, TaskView, WorkerView},
 };
 use sterna_model::{Kind, Target, Work};
 
@@ -15,7 +10,7 @@ use crate::{
     out,
     patience::Patience,
     remote::{Remote, all, failed, resolve, wait},
-    run::{age, pretty, unhex},
+    run::{age, pretty},
     table::Table,
 };
 
@@ -34,9 +29,13 @@ pub(crate) struct LsArgs {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum What {
+    #[value(alias = "service")]
     Services,
+    #[value(alias = "instance")]
     Instances,
+    #[value(alias = "task")]
     Tasks,
+    #[value(alias = "worker")]
     Workers,
 }
 
@@ -138,6 +137,8 @@ fn worker_table(workers: &[WorkerView]) -> Table {
 }
 
 /// Say how the cluster is; succeeds as soon as work can be given
+///
+/// Services and tasks are counted in all namespaces, or in the one that is named.
 #[derive(Debug, clap::Args)]
 pub(crate) struct StatusArgs {
     /// Print it as JSON
@@ -150,7 +151,11 @@ pub(crate) struct StatusArgs {
 pub(crate) fn status(args: StatusArgs) -> anyhow::Result<()> {
     wait(async {
         let mut client = args.remote.client()?;
-        let status: Status = client.get("/v1/status").await.map_err(failed)?;
+        let path = match args.remote.asked() {
+            Some(namespace) => format!("/v1/status?namespace={}", escaped(namespace)),
+            None => "/v1/status".to_owned(),
+        };
+        let status: Status = client.get(&path).await.map_err(failed)?;
         if args.json {
             out::answer(&pretty(&status)?)?;
         } else {
@@ -203,6 +208,8 @@ fn status_text(status: &Status) -> String {
 }
 
 /// Say why something is not where it should be, and what happens next
+///
+/// Of a service, each instance that is not where it should be, up to 20.
 #[derive(Debug, clap::Args)]
 pub(crate) struct WhyArgs {
     /// [KIND/]NAME[/INDEX], or last
@@ -230,152 +237,91 @@ pub(crate) fn path_of(remote: &Remote, target: &Target, rest: &str) -> anyhow::R
     })
 }
 
+/// So many instances of a service are asked about at most: each is a question of its own.
+const ASKED_MAX: usize = 20;
+
 pub(crate) fn why(args: WhyArgs) -> anyhow::Result<()> {
     wait(async {
         let mut client = args.remote.client()?;
         let kinds = [Kind::Task, Kind::Service];
         let target = resolve(&mut client, &args.remote, &args.selector, &kinds).await?;
-        let path = path_of(&args.remote, &target, "/why")?;
-        let why: Explained = client.get(&path).await.map_err(failed)?;
-        if args.json {
-            out::answer(&pretty(&why)?)?;
+        if let Target::Whole { kind: Kind::Service, name } = &target {
+            let whole = Whole::ask(&mut client, &args.remote, name.as_str()).await?;
+            out::answer(&if args.json { pretty(&whole)? } else { whole.text() })?;
             return Ok(());
         }
-        let mut lines = vec![format!("{}: {}", why.key, why.text)];
-        if let Some(since) = &why.since {
-            lines.push(format!("  since  {since}, {} ago", age(since)));
-        }
-        let at = why.at.as_ref().map(|at| format!(": {at}")).unwrap_or_default();
-        lines.push(format!("  next   {}{at}", why.next));
-        out::answer(&lines.join("\n"))?;
+        let path = path_of(&args.remote, &target, "/why")?;
+        let why: Explained = client.get(&path).await.map_err(failed)?;
+        out::answer(&if args.json { pretty(&why)? } else { explained(&why) })?;
         Ok(())
     })
 }
 
-/// Show what a task or an instance wrote
-#[derive(Debug, clap::Args)]
-pub(crate) struct LogsArgs {
-    /// [KIND/]NAME[/INDEX], or last
-    selector: String,
-    /// Go on as more comes, until the run is over
-    #[arg(long, short)]
-    follow: bool,
-    /// Only the last so many lines
-    #[arg(long, short = 'n', value_name = "COUNT")]
-    last: Option<usize>,
-    /// Only lines that match this regular expression
-    #[arg(long, value_name = "REGEX")]
-    matching: Option<String>,
-    /// Only what was written to one stream
-    #[arg(long, value_name = "STREAM", value_parser = ["stdout", "stderr", "events"])]
-    stream: Option<String>,
-    /// Show the time before each line
-    #[arg(long, short)]
-    times: bool,
-    /// Print each line as JSON
-    #[arg(long)]
-    json: bool,
-    #[command(flatten)]
-    remote: Remote,
-}
-
-pub(crate) fn logs(args: LogsArgs) -> anyhow::Result<()> {
-    wait(async {
-        let mut client = args.remote.client()?;
-        let kinds = [Kind::Task, Kind::Service];
-        let target = resolve(&mut client, &args.remote, &args.selector, &kinds).await?;
-        let mut query =
-            if args.stream.is_some() { String::new() } else { "&stream=output".to_owned() };
-        for (name, value) in [("matching", &args.matching), ("stream", &args.stream)] {
-            if let Some(value) = value {
-                query += &format!("&{name}={}", escaped(value));
-            }
-        }
-        let path = path_of(&args.remote, &target, "/logs")?;
-        let mut after = String::new();
-        if let Some(count) = args.last {
-            let page: sterna_api::rest::LogPage = client
-                .get(&format!("{path}?direction=backward&limit={}{query}", count.clamp(1, 1_000)))
-                .await
-                .map_err(failed)?;
-            for line in page.lines.iter().rev() {
-                print(&args, line)?;
-            }
-            if !args.follow {
-                return Ok(());
-            }
-            // From there on, forward.
-            if let Some(line) = page.lines.first() {
-                after = crate::run::after(line);
-            }
-        }
-        if args.follow {
-            let path = format!("{path}?follow=true{query}");
-            return follow(&mut client, &args, &path, after).await;
-        }
-        loop {
-            let path = format!("{path}?after={after}{query}");
-            let page: sterna_api::rest::LogPage = client.get(&path).await.map_err(failed)?;
-            for line in &page.lines {
-                print(&args, line)?;
-            }
-            after = page.next;
-            if page.more != "now" {
-                return Ok(());
-            }
-        }
-    })
-}
-
-/// Shows lines as they come, until no more will; goes on where it was when the server is back.
-async fn follow(
-    client: &mut Client,
-    args: &LogsArgs,
-    path: &str,
-    mut after: String,
-) -> anyhow::Result<()> {
-    let mut patience = Patience::default();
-    loop {
-        let error = match client.lines(&format!("{path}&after={after}")).await {
-            Ok(mut lines) => loop {
-                patience.heard();
-                match lines.next().await {
-                    Ok(Some(line)) => match serde_json::from_slice(&line) {
-                        Ok(line) => {
-                            print(args, &line)?;
-                            after = crate::run::after(&line);
-                        }
-                        Err(_) => out::warning(&String::from_utf8_lossy(&line)),
-                    },
-                    Ok(None) => return Ok(()),
-                    Err(error) => break error,
-                }
-            },
-            Err(error) => error,
-        };
-        patience.bear(error).await?;
+fn explained(why: &Explained) -> String {
+    let mut lines = vec![format!("{}: {}", why.key, why.text)];
+    if let Some(since) = &why.since {
+        lines.push(format!("  since  {since}, {} ago", age(since)));
     }
+    let at = why.at.as_ref().map(|at| format!(": {at}")).unwrap_or_default();
+    lines.push(format!("  next   {}{at}", why.next));
+    lines.join("\n")
 }
 
-fn print(args: &LogsArgs, line: &LogLine) -> anyhow::Result<()> {
-    let mut text = if args.json {
-        serde_json::to_vec(line)?
-    } else if let Some(count) = line.missing {
-        format!("… {count} lines are missing here").into_bytes()
-    } else {
-        let mut text =
-            if args.times { format!("{} ", line.at) } else { String::new() }.into_bytes();
-        match &line.bytes {
-            Some(digits) => text.extend(unhex(digits)),
-            None => text.extend_from_slice(line.text.as_bytes()),
+/// A service, and each instance that is not where it should be.
+#[derive(Debug, serde::Serialize)]
+struct Whole {
+    key: String,
+    wanted: u32,
+    running: u32,
+    is_updating: bool,
+    /// Whether every instance is where its spec wants it.
+    is_well: bool,
+    /// Those that are not.
+    instances: Vec<Explained>,
+    /// How many were not asked about.
+    unasked: usize,
+}
+
+impl Whole {
+    /// What does not run comes first; what runs may be silent, of an older version, or too much.
+    async fn ask(client: &mut Client, remote: &Remote, name: &str) -> anyhow::Result<Self> {
+        let path = remote.path(&format!("services/{name}"));
+        let service: ServiceView = client.get(&path).await.map_err(failed)?;
+        let mut all: Vec<InstanceView> = all(client, &format!("{path}/instances")).await?;
+        all.sort_by_key(|it| (it.phase == "running", it.index));
+        let unasked = all.len().saturating_sub(ASKED_MAX);
+        all.truncate(ASKED_MAX);
+        let mut instances = Vec::new();
+        for it in all {
+            let path = format!("{path}/instances/{}/why", it.index);
+            match client.get::<Explained>(&path).await {
+                Ok(why) if why.is_well => {}
+                Ok(why) => instances.push(why),
+                // It has gone meanwhile.
+                Err(error) if error.code() == Some(Code::NotFound) => {}
+                Err(error) => return Err(failed(error)),
+            }
         }
-        text
-    };
-    text.push(b'\n');
-    let mut stdout = io::stdout().lock();
-    match stdout.write_all(&text).and_then(|()| stdout.flush()) {
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Err(crate::exit::silent(0)),
-        written => written.context("cannot write to standard output"),
+        let is_well = instances.is_empty() && service.running == service.instances;
+        let ServiceView { key, instances: wanted, running, is_updating, .. } = service;
+        Ok(Self { key, wanted, running, is_updating, is_well, instances, unasked })
+    }
+
+    fn text(&self) -> String {
+        let Self { key, wanted, running, .. } = self;
+        let update = if self.is_updating { ", and a new version comes about" } else { "" };
+        let mut lines = vec![match (self.is_well, wanted) {
+            (true, 0) => format!("{key}: its spec wants no instances, and there are none"),
+            (true, 1) => format!("{key}: its instance is where its spec wants it"),
+            (true, _) => format!("{key}: all {wanted} instances are where its spec wants them"),
+            (false, _) => format!("{key}: {running} of {wanted} instances run{update}"),
+        }];
+        lines.extend(self.instances.iter().map(explained));
+        if self.unasked > 0 && !self.is_well {
+            let count = self.unasked;
+            lines.push(format!("{count} more were not asked about; see `sterna ls instances`"));
+        }
+        lines.join("\n")
     }
 }
 

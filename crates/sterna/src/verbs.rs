@@ -73,9 +73,9 @@ pub(crate) fn run(args: Args, verb: Verb) -> anyhow::Result<()> {
             (verb, target) => return Err(usage(not_for(verb, target))),
         };
         let done: Done = client.call(method, &path, None::<&()>).await.map_err(failed)?;
-        if verb == Verb::Kill && !done.changed && !args.json {
-            out::answer(&format!("{target} has no run to kill; `sterna why {target}` says more"))?;
-            return Ok(());
+        // As with cancel: what was asked for was not done.
+        if verb == Verb::Kill && !done.changed {
+            anyhow::bail!("{target} has no run to kill; `sterna why {target}` says more");
         }
         tell(args.json, &done, &target.to_string(), did)
     })

@@ -9,6 +9,7 @@ use std::{
 };
 
 use anyhow::Context;
+use serde_json::json;
 use sterna_model::{Name, WallTime};
 use sterna_wire::Address;
 use sterna_worker::{
@@ -19,7 +20,7 @@ use sterna_worker::{
     machine::{Files, Given, Machine},
 };
 
-use crate::{clock, exit};
+use crate::{clock, exit, out};
 
 /// Run what a leader sends to this machine
 ///
@@ -63,6 +64,9 @@ pub(crate) struct Args {
     /// Ask the leader for no new work (yes), or for work again (no)
     #[arg(long, value_name = "YES|NO", value_parser = yes_or_no)]
     drain: Option<bool>,
+    /// Print what happens as JSON, a line for each thing
+    #[arg(long)]
+    json: bool,
     /// End when standard input ends
     #[arg(long, hide = true)]
     until_eof: bool,
@@ -117,6 +121,17 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
         runtime: machine.runtime.as_ref().map(|runtime| runtime.name.to_owned()),
         missing: machine.missing,
     };
+    let is_json = args.json;
+    let tell = |happened: &serde_json::Value| {
+        if is_json {
+            out::event(happened);
+        }
+    };
+    let mut say = |at: WallTime, text: &str| {
+        say(at, text);
+        tell(&json!({ "event": "says", "at": at.to_string(), "text": text }));
+    };
+    tell(&json!({ "event": "begins", "worker": name.as_str(), "life": life, "data": path }));
     say(clock::wall_time(), &format!("worker {name} begins life {life} in {}", path.display()));
     if let Some(runtime) = &machine.runtime {
         let text = format!("images are run by {} ({})", runtime.name, runtime.program.display());
@@ -137,6 +152,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
     };
     let reader = logs.reader();
     link::run(directory, interrupts, (Box::new(logs), reader), options, &mut say)?;
+    tell(&json!({ "event": "stopped" }));
     Ok(())
 }
 

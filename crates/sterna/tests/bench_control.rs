@@ -45,3 +45,15 @@ fn a_place_that_is_in_use_is_refused() {
     assert!(!output.status.success());
     assert!(String::from_utf8_lossy(&output.stderr).contains("/ is there already"));
 }
+
+#[test]
+fn too_few_tasks_or_too_long_a_way_fail_the_check_and_are_named() {
+    let short = ["--tasks", "200", "--rate", "50", "--seconds", "1", "--workers", "2", "--json"];
+    let limits = ["--limit", "tasks_per_s=1e9", "--limit", "submit_to_started_ms_p99=1e9"];
+    let output = bench(&[&short[..], &["--check"], &limits].concat());
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("and must be 1000000000 at least"), "{said}");
+    assert!(!said.contains("submit_to_started"), "{said}");
+    assert!(!output.stdout.is_empty(), "the figures are told all the same");
+}

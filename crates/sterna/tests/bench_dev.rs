@@ -1,21 +1,48 @@
 //! `sterna bench dev`: its answer, and that nothing of its clusters is left.
 
-use std::process::Command;
+use std::process::{Command, Output};
 
 use serde_json::Value;
 
-#[test]
-fn the_json_has_the_form_of_every_bench_and_nothing_is_left() {
-    let place = std::env::temp_dir().join(format!("sterna-bench-dev-test-{}", std::process::id()));
+/// As short as it can be, in a place of its own.
+fn bench(name: &str, arguments: &[&str]) -> Output {
+    let place = format!("sterna-bench-dev-{name}-{}", std::process::id());
+    let place = std::env::temp_dir().join(place);
+    let short =
+        ["--rounds", "1", "--runs", "3", "--idle", "1", "--tasks", "10", "--json", "--data"];
     let output = Command::new(env!("CARGO_BIN_EXE_sterna"))
-        .args(["bench", "dev", "--rounds", "1", "--runs", "3", "--idle", "1", "--json", "--data"])
+        .args(["bench", "dev"])
+        .args(short)
         .arg(&place)
+        .args(arguments)
         .output()
         .expect("it runs");
+    assert!(!place.exists(), "everything is removed");
+    output
+}
+
+#[test]
+fn a_figure_over_its_limit_fails_the_check_and_is_named() {
+    let lax = ["ready_ms", "run_ms", "idle_mib", "idle_cpu_percent"].map(|it| format!("{it}=1e9"));
+    let mut arguments = vec!["--check", "--limit", "idle_after_tasks_mib=0.1"];
+    for limit in &lax {
+        arguments.extend(["--limit", limit]);
+    }
+    let output = bench("check", &arguments);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("idle_after_tasks_mib is"), "{said}");
+    assert!(said.contains("and may be 0.1 at most") && !said.contains("ready_ms"), "{said}");
+    assert!(!output.stdout.is_empty(), "the figures are told all the same");
+}
+
+#[test]
+fn the_json_has_the_form_of_every_bench_and_nothing_is_left() {
+    let output = bench("json", &[]);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let json: Value = serde_json::from_slice(&output.stdout).expect("an answer in JSON");
     assert_eq!(json["bench"], "dev");
     let figures = json["figures"].as_object().expect("figures");
     assert!(!figures.is_empty() && figures.values().all(|it| it.as_f64() >= Some(0.0)), "{json}");
-    assert!(!place.exists(), "everything is removed");
+    assert!(figures.contains_key("idle_after_tasks_mib"), "{json}");
 }

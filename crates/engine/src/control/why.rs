@@ -2,15 +2,18 @@
 //!
 //! The same value goes into logs, answers and pages; nobody words it again.
 
-use std::{fmt, sync::Arc};
+mod unplaced;
+
+use std::fmt;
 
 use sterna_model::{
     Contract, Incarnation, Name, WallTime, WorkKey,
     record::{InstanceState, StopReason, TaskState, TwinReason},
 };
 
+use self::unplaced::Unplaced;
 use super::{Control, Now, services};
-use crate::auction::{Prospect, Reason};
+use crate::auction::Prospect;
 
 /// Why one key is not where its spec wants it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,7 +40,7 @@ pub enum Rule {
         is_roster_complete: bool,
     },
     /// No worker got it: the nearest miss, and the smallest change that would help.
-    Unplaced(Arc<Reason>),
+    Unplaced(Box<Unplaced>),
     /// A worker has just turned it down.
     TurnedDown,
     /// It is on its way.
@@ -143,7 +146,7 @@ impl fmt::Display for Rule {
             Self::MayBeKept { missing, is_roster_complete } => {
                 write_kept(f, missing, *is_roster_complete)
             }
-            Self::Unplaced(reason) => reason.fmt(f),
+            Self::Unplaced(unplaced) => unplaced.fmt(f),
             Self::TurnedDown => f.write_str("a worker has just turned it down"),
             Self::Starting { worker } => write!(f, "{} starts it", on(worker)),
             Self::Stopping { worker, reason } => {
@@ -306,11 +309,12 @@ impl Control {
         let Some(reason) = self.left.get(key) else {
             return Why { rule: Rule::Starting { worker: None }, since, next: Next::WhenTold };
         };
-        let next = match reason.prospect() {
+        let unplaced = self.unplaced(key, reason);
+        let next = match unplaced.reason.prospect() {
             Prospect::Wait => Next::WhenThereIsRoom,
             Prospect::Never => Next::WhenChanged,
         };
-        Why { rule: Rule::Unplaced(Arc::clone(reason)), since, next }
+        Why { rule: Rule::Unplaced(Box::new(unplaced)), since, next }
     }
 
     fn why_instance(&self, now: Now, key: &WorkKey) -> Option<Why> {

@@ -8,7 +8,7 @@ use sterna_api::rest::{
     Code, DomainView, Done, DrainAsk, ForecastRun, ForecastView, Page, Refused, SetDomain,
     WorkerView,
 };
-use sterna_engine::control::{Call, Drain, Fate, Forecast, WorkerSeen};
+use sterna_engine::control::{self, Call, Drain, Fate, Forecast, WorkerSeen};
 use sterna_model::{Lock, Name, Span, nearest_word, spec::DEFAULT_DOMAIN};
 use sterna_protocol::health::Health;
 use sterna_store::machine::wall_time;
@@ -235,7 +235,29 @@ pub(super) async fn forget(
 ) -> Answer<Json<Done>> {
     let seen = find(&shared, &name).await?;
     let answer = shared.desk.call(Call::Forget(seen.life.lock)).await?;
+    if let control::Answer::Conflict(_) = answer {
+        return Err(Refusal(not_forgotten(&seen)));
+    }
     done(answer, &format!("worker {name}"))
+}
+
+/// Why a worker stays on the list, and what takes it off.
+fn not_forgotten(seen: &WorkerSeen) -> Refused {
+    let name = &seen.name;
+    let (message, remedy) = match seen.health {
+        Some(Health::New | Health::Healthy) => (
+            format!("worker {name} is here ({}): it is not forgotten", health(seen)),
+            format!("`sterna drain {name}`, end the worker, then `sterna forget {name}`"),
+        ),
+        Some(Health::Unhealthy | Health::MustDie) | None => (
+            format!("worker {name} is away, and what it had may still run there"),
+            format!(
+                "wait until that has certainly ended; if the machine is gone for good, \
+                 `sterna declare-dead {name}`, then `sterna forget {name}`"
+            ),
+        ),
+    };
+    Refused { remedy: remedy.into(), ..Refused::new(Code::WrongPhase, message) }
 }
 
 /// All domains.

@@ -41,7 +41,20 @@ impl From<JsonRejection> for Refusal {
             StatusCode::PAYLOAD_TOO_LARGE => Code::TooLarge,
             _ => Code::BadRequest,
         };
-        Self(Refused::new(code, rejection.body_text()))
+        let refused = Refused::new(code, rejection.body_text());
+        let remedy = match rejection {
+            JsonRejection::MissingJsonContentType(_) => {
+                "send JSON, and say so: -H 'content-type: application/json'"
+            }
+            JsonRejection::JsonSyntaxError(_) => {
+                "send whole JSON: the message says where it breaks off or goes wrong"
+            }
+            JsonRejection::JsonDataError(_) => {
+                "the message names the field; /openapi.json describes every body"
+            }
+            _ => return Self(refused),
+        };
+        Self(Refused { remedy: remedy.into(), ..refused })
     }
 }
 

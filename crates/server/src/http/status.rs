@@ -9,15 +9,29 @@ use std::{
 use axum::{Json, extract::State, response::IntoResponse};
 use http::{StatusCode, header};
 use sterna_api::rest::{Awaiting, Counts, Refused, Status};
-use sterna_model::record::InstancePhase;
+use sterna_model::{Namespace, record::InstancePhase};
 use sterna_store::machine::boot_time;
 
-use super::{Answer, Api, fleet};
+use super::{Answer, Api, fleet, given::Query, namespace};
+
+/// What is counted.
+#[derive(Clone, Debug, Default, serde::Deserialize, utoipa::IntoParams)]
+#[serde(default)]
+#[into_params(parameter_in = Query)]
+pub(super) struct Only {
+    /// Only services and tasks of this namespace; those of all of them if none is named.
+    namespace: Option<String>,
+}
 
 /// The cluster as a whole.
-#[utoipa::path(get, path = "/v1/status", tag = "cluster",
+#[utoipa::path(get, path = "/v1/status", tag = "cluster", params(Only),
     responses((status = 200, body = Status), (status = "4XX", body = Refused), (status = "5XX", body = Refused)))]
-pub(super) async fn status(State(shared): State<Api>) -> Answer<Json<Status>> {
+pub(super) async fn status(
+    State(shared): State<Api>,
+    Query(only): Query<Only>,
+) -> Answer<Json<Status>> {
+    let only = only.namespace.as_deref().map(namespace).transpose()?;
+    let is_meant = |of: &Namespace| only.as_ref().is_none_or(|only| only == of);
     let lead = shared.lead()?;
     let workers = fleet::workers(&shared).await?;
     let asked = shared.desk.ask(|leader, now| {
@@ -39,11 +53,13 @@ pub(super) async fn status(State(shared): State<Api>) -> Answer<Json<Status>> {
     }
     let mirror = shared.mirror();
     let mut tasks = BTreeMap::new();
-    for (task, _) in mirror.tasks.values() {
+    for (_, (task, _)) in mirror.tasks.iter().filter(|(key, _)| is_meant(&key.namespace)) {
         *tasks.entry(task.phase().as_str().to_owned()).or_insert(0) += 1;
     }
-    let wanted = mirror.services.values().map(|service| service.spec.instances as usize).sum();
-    let running = mirror.instances.values().filter(|it| it.phase() == InstancePhase::Running);
+    let services = mirror.services.iter().filter(|(key, _)| is_meant(&key.namespace));
+    let wanted = services.clone().map(|(_, service)| service.spec.instances as usize).sum();
+    let instances = mirror.instances.iter().filter(|(key, _)| is_meant(&key.namespace));
+    let running = instances.filter(|(_, it)| it.phase() == InstancePhase::Running);
     Ok(Json(Status {
         cluster: lead.cluster,
         epoch: lead.epoch.get(),
@@ -56,7 +72,7 @@ pub(super) async fn status(State(shared): State<Api>) -> Answer<Json<Status>> {
         starts_nothing,
         workers: by_health,
         tasks,
-        services: Counts { services: mirror.services.len(), wanted, running: running.count() },
+        services: Counts { services: services.count(), wanted, running: running.count() },
         waits_for: waits_for.collect(),
         is_recovered,
         warnings: shared.store.warnings(),

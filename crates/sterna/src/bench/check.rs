@@ -7,13 +7,13 @@ use serde_json::Value;
 use super::report::Report;
 use crate::exit;
 
-/// A figure or ratio, and what it may be at most.
+/// A figure or ratio, and what it may be at most; a rate (`…_per_s`) must be so much at least.
 pub(crate) type Bound = (&'static str, f64);
 
 /// Whether what was measured is judged, and by what.
 #[derive(Debug, Default, clap::Args)]
 pub(crate) struct Check {
-    /// Exit with 1, and say which, where a figure is over its limit; for release builds
+    /// Exit with 1, and say which, where a figure misses its limit; for release builds
     #[arg(long)]
     check: bool,
     /// Another limit for a figure or a ratio, by its name in the JSON
@@ -57,14 +57,21 @@ impl Check {
     }
 }
 
-/// Fails where something is over its bound, or was not measured.
+/// Of a rate more is better.
+fn is_rate(name: &str) -> bool {
+    name.ends_with("_per_s")
+}
+
+/// Fails where something misses its bound, or was not measured.
 pub(crate) fn judge(report: &Report, bounds: &[Bound]) -> anyhow::Result<()> {
-    let over = bounds.iter().filter_map(|(name, most)| {
+    let over = bounds.iter().filter_map(|(name, limit)| {
         let found = report.figures.get(*name).or_else(|| report.ratios.get(*name));
-        match found.and_then(Value::as_f64) {
-            Some(found) if found <= *most => None,
-            Some(found) => Some(format!("{name} is {found}, and may be {most} at most")),
-            None => Some(format!("{name} was not measured")),
+        match (found.and_then(Value::as_f64), is_rate(name)) {
+            (Some(found), false) if found <= *limit => None,
+            (Some(found), true) if found >= *limit => None,
+            (Some(found), false) => Some(format!("{name} is {found}, and may be {limit} at most")),
+            (Some(found), true) => Some(format!("{name} is {found}, and must be {limit} at least")),
+            (None, true | false) => Some(format!("{name} was not measured")),
         }
     });
     let over: Vec<_> = over.collect();
@@ -76,7 +83,7 @@ pub(crate) fn judge(report: &Report, bounds: &[Bound]) -> anyhow::Result<()> {
     } else {
         ""
     };
-    anyhow::bail!("over the limit: {}{build}", over.join("; "))
+    anyhow::bail!("missed: {}{build}", over.join("; "))
 }
 
 #[cfg(test)]
@@ -105,6 +112,18 @@ mod tests {
         let over = judge(&report(0.5, 2.1), &USUAL).unwrap_err().to_string();
         assert!(over.contains("growth is 2.1, and may be 2 at most"), "{over}");
         assert!(!over.contains("sweep_s"), "{over}");
+    }
+
+    #[test]
+    fn a_rate_must_be_so_much_at_least() {
+        let with = |rate: f64| {
+            let mut report = Report::default();
+            report.figures.insert("tasks_per_s".to_owned(), json!(rate));
+            judge(&report, &[("tasks_per_s", 4_000.0)])
+        };
+        assert!(with(4_000.0).is_ok() && with(9_000.0).is_ok());
+        let slow = with(3_999.0).unwrap_err().to_string();
+        assert!(slow.contains("tasks_per_s is 3999, and must be 4000 at least"), "{slow}");
     }
 
     #[test]

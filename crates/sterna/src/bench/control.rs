@@ -39,9 +39,14 @@ use tokio::{
     time::{sleep, sleep_until},
 };
 
-use super::report::{Report, quantile, rounded};
+use super::{
+    check::{Bound, Check, judge},
+    report::{Report, quantile, rounded},
+};
 use crate::{child, clock, out, remote};
 
+/// What must hold.
+const LIMITS: [Bound; 2] = [("tasks_per_s", 4_000.0), ("submit_to_started_ms_p99", 25.0)];
 /// What a bare write writes: about a commit of one task.
 const BARE_BYTES: usize = 1_024;
 /// Into a file that is as large before as after, like a segment of the store.
@@ -81,9 +86,12 @@ pub(crate) struct Args {
     /// Print JSON
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    check: Check,
 }
 
 pub(crate) fn run(args: Args) -> anyhow::Result<()> {
+    let bounds = args.check.bounds(&LIMITS)?;
     let name = format!("sterna-bench-control-{}", std::process::id());
     let path = args.data.clone().unwrap_or_else(|| std::env::temp_dir().join(name));
     anyhow::ensure!(!path.exists(), "{} is there already: name another place", path.display());
@@ -95,7 +103,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
     removed.with_context(|| format!("cannot remove {}", path.display()))?;
     let text = if args.json { report.json("control").to_string() } else { report.table() };
     out::answer(&text)?;
-    Ok(())
+    judge(&report, &bounds)
 }
 
 /// What the workers have seen so far.

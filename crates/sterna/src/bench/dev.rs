@@ -10,17 +10,41 @@ use std::{
 };
 
 use anyhow::Context;
+use http::Method;
 use rustix::process::{Pid, Signal, kill_process};
-use sterna_api::{client::Client, rest::Status};
+use serde_json::json;
+use sterna_api::{
+    client::Client,
+    rest::{CreateTask, Status, TaskView},
+};
 
-use super::report::{Report, median, rounded};
+use super::{
+    check::{Bound, Check, judge},
+    report::{Report, median, rounded},
+};
 use crate::{clock, out, remote};
+
+/// What must hold.
+const LIMITS: [Bound; 5] = [
+    ("ready_ms", 500.0),
+    ("run_ms", 30.0),
+    ("idle_mib", 60.0),
+    ("idle_after_tasks_mib", 60.0),
+    ("idle_cpu_percent", 1.0),
+];
+/// What it has just done is not idleness.
+const SETTLES: Duration = Duration::from_secs(2);
+/// So many tasks are under way at most.
+const AT_A_TIME: u32 = 64;
+/// Tasks that are not over by then never will be.
+const TASKS_WITHIN: Duration = Duration::from_secs(120);
 
 /// Measure how soon `sterna dev` is there, how long `sterna run` takes, and what it costs to be idle
 ///
 /// Starts a cluster of its own and waits until a worker takes work; then runs /bin/true in it, again and
 /// again, beside the same as a bare process; then lets it be, and looks at the memory of all its
-/// processes together (a page that they share counts once) and at their processor time.
+/// processes together (a page that they share counts once) and at their processor time; then makes many
+/// tasks, and looks at the memory again when they are over.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// How often a cluster is started; the middle one counts
@@ -32,15 +56,21 @@ pub(crate) struct Args {
     /// For how many seconds it is idle
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=3_600))]
     idle: u32,
+    /// How many tasks there are before its memory is looked at again
+    #[arg(long, default_value_t = 2_000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    tasks: u32,
     /// Where the cluster keeps its files; removed at the end
     #[arg(long)]
     data: Option<PathBuf>,
     /// Print JSON
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    check: Check,
 }
 
 pub(crate) fn run(args: Args) -> anyhow::Result<()> {
+    let bounds = args.check.bounds(&LIMITS)?;
     let name = format!("sterna-bench-dev-{}", std::process::id());
     let path = args.data.clone().unwrap_or_else(|| std::env::temp_dir().join(name));
     anyhow::ensure!(!path.exists(), "{} is there already: name another place", path.display());
@@ -51,7 +81,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
     removed.with_context(|| format!("cannot remove {}", path.display()))?;
     let text = if args.json { report.json("dev").to_string() } else { report.table() };
     out::answer(&text)?;
-    Ok(())
+    judge(&report, &bounds)
 }
 
 fn measure(args: &Args, path: &Path) -> anyhow::Result<Report> {
@@ -79,11 +109,14 @@ fn measure(args: &Args, path: &Path) -> anyhow::Result<Report> {
         }
     }
     progress.say("lets it be");
-    // What it has just done is not idleness.
-    sleep(Duration::from_secs(2));
+    sleep(SETTLES);
     let before = dev.processor_time()?;
     sleep(Duration::from_secs(u64::from(args.idle)));
     let busy = dev.processor_time()?.saturating_sub(before).as_secs_f64();
+    let fresh = dev.memory()?;
+    progress.say(&format!("makes {} tasks", args.tasks));
+    dev.tasks(args.tasks)?;
+    sleep(SETTLES);
     let mut report = Report::default();
     let mut figure = |name: &str, value: f64| {
         report.figures.insert(name.to_owned(), rounded(value));
@@ -91,11 +124,17 @@ fn measure(args: &Args, path: &Path) -> anyhow::Result<Report> {
     let (run_ms, bare_ms) = (median(runs), median(bare));
     figure("ready_ms", median(ready));
     figure("run_ms", run_ms);
-    figure("idle_mib", dev.memory()?);
+    figure("idle_mib", fresh);
+    figure("idle_after_tasks_mib", dev.memory()?);
     figure("idle_cpu_percent", busy / f64::from(args.idle) * 100.0);
     report.floor.insert("bare_ms".to_owned(), rounded(bare_ms));
     report.ratios.insert("run_over_bare".to_owned(), rounded(run_ms / bare_ms));
     Ok(report)
+}
+
+async fn completed(client: &mut Client) -> anyhow::Result<usize> {
+    let status = client.get::<Status>("/v1/status").await?;
+    Ok(status.tasks.get("completed").copied().unwrap_or(0))
 }
 
 fn timed(mut command: Command) -> anyhow::Result<f64> {
@@ -136,13 +175,41 @@ impl Dev {
         Ok((millis(began), dev))
     }
 
-    async fn takes_work(&self) -> bool {
+    fn client(&self) -> Option<Client> {
         let read = |file: &str| fs::read_to_string(self.place.join(remote::DEV).join(file)).ok();
-        let (address, token) = (read(remote::ADDRESS), read(sterna_server::TOKEN_FILE));
-        let (Some(address), Some(token)) = (address, token) else { return false };
-        let Ok(address) = address.trim().parse::<SocketAddr>() else { return false };
-        let mut client = Client::new(address.to_string(), token.trim());
+        let (address, token) = (read(remote::ADDRESS)?, read(sterna_server::TOKEN_FILE)?);
+        let address = address.trim().parse::<SocketAddr>().ok()?;
+        Some(Client::new(address.to_string(), token.trim()))
+    }
+
+    async fn takes_work(&self) -> bool {
+        let Some(mut client) = self.client() else { return false };
         client.get::<Status>("/v1/status").await.is_ok_and(|status| status.takes_work)
+    }
+
+    /// Makes so many tasks, a few at a time, and waits until all of them are over.
+    fn tasks(&self, count: u32) -> anyhow::Result<()> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let mut client = self.client().context("`sterna dev` is gone")?;
+        let until = clock::instant() + TASKS_WITHIN;
+        let path = "/v1/namespaces/default/tasks";
+        runtime.block_on(async {
+            let before = completed(&mut client).await?;
+            for number in 0..count {
+                let spec = json!({ "run": ["/bin/true"] });
+                let asked = CreateTask { name: format!("idle-{number}"), spec, incarnation: None };
+                client.call::<TaskView>(Method::POST, path, Some(&asked)).await?;
+                let is_pause = number % AT_A_TIME == AT_A_TIME - 1 || number + 1 == count;
+                while is_pause && completed(&mut client).await? < before + number as usize + 1 {
+                    anyhow::ensure!(
+                        clock::instant() < until,
+                        "the tasks did not come to their end"
+                    );
+                    tokio::time::sleep(Duration::from_millis(20)).await;
+                }
+            }
+            Ok(())
+        })
     }
 
     fn command(&self) -> Command {

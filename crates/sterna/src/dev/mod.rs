@@ -10,6 +10,7 @@ mod ending;
 use std::{fs, net::SocketAddr, path::PathBuf, process::Stdio, time::Duration};
 
 use anyhow::Context;
+use serde_json::json;
 use sterna_api::{
     client::Client,
     rest::{Applied, Apply, Status},
@@ -45,6 +46,9 @@ pub(crate) struct Args {
     workers: u32,
     #[command(flatten)]
     keep: Keep,
+    /// Print what happens as JSON, a line for each thing
+    #[arg(long)]
+    json: bool,
     /// Specs to apply when everything is there
     #[arg(value_name = "SPEC")]
     specs: Vec<PathBuf>,
@@ -78,6 +82,9 @@ struct Dev {
     /// Whether a server of our own has ever been there: what it wrote is ours to remove.
     had_server: bool,
     keep: Keep,
+    /// How many workers there are to be.
+    workers: u32,
+    json: bool,
     children: Vec<(Role, Child)>,
 }
 
@@ -87,10 +94,11 @@ impl Dev {
         let mut signals = Signals::watch().context("cannot take signals")?;
         remote::directory(&args.data)?;
         let data = fs::canonicalize(&args.data).context("the data directory cannot be found")?;
-        let Args { listen: address, keep, .. } = args;
-        let mut dev = Self { data, address, had_server: false, keep, children: Vec::new() };
+        let Args { listen: address, keep, workers, json, .. } = args;
+        let children = Vec::new();
+        let mut dev = Self { data, address, had_server: false, keep, workers, json, children };
         let work = async {
-            dev.start(args.workers, specs, began).await?;
+            dev.start(specs, began).await?;
             dev.watch().await
         };
         let worked = tokio::select! {
@@ -98,22 +106,25 @@ impl Dev {
             () = signals.next() => Ok(()),
         };
         dev.end(&mut signals).await;
+        dev.tell(&json!({ "event": "stopped" }));
         worked
     }
 
-    async fn start(
-        &mut self,
-        workers: u32,
-        specs: Option<Apply>,
-        began: Instant,
-    ) -> anyhow::Result<()> {
+    /// Tells whoever wants to know it in JSON.
+    fn tell(&self, happened: &serde_json::Value) {
+        if self.json {
+            out::event(happened);
+        }
+    }
+
+    async fn start(&mut self, specs: Option<Apply>, began: Instant) -> anyhow::Result<()> {
         self.start_server().await?;
-        for number in 1..=workers {
+        for number in 1..=self.workers {
             let worker = self.start_worker(number)?;
             self.children.push((Role::Worker(number), worker));
         }
         let mut client = self.client();
-        let status = self.ready(&mut client, workers).await?;
+        let status = self.ready(&mut client).await?;
         self.welcome(began.elapsed());
         if let Some(why) = status.starts_nothing {
             out::warning(&why);
@@ -122,7 +133,10 @@ impl Dev {
             let path = "/v1/namespaces/default/apply";
             let applied: Applied =
                 client.call(http::Method::POST, path, Some(&specs)).await.map_err(failed)?;
-            out::note(&apply::told(&applied));
+            self.tell(&json!({ "event": "applied", "applied": applied }));
+            if !self.json {
+                out::note(&apply::told(&applied));
+            }
         }
         Ok(())
     }
@@ -133,7 +147,7 @@ impl Dev {
     }
 
     /// Waits until all workers take work.
-    async fn ready(&mut self, client: &mut Client, workers: u32) -> anyhow::Result<Status> {
+    async fn ready(&mut self, client: &mut Client) -> anyhow::Result<Status> {
         let until = Instant::now() + READY_WITHIN;
         let progress = out::Progress::new();
         loop {
@@ -145,9 +159,12 @@ impl Dev {
                 let healthy = status.workers.get("healthy").copied().unwrap_or(0);
                 // After a restore nothing may be started for long: then that is what there is to say.
                 let is_ready = status.takes_work || status.starts_nothing.is_some();
-                if is_ready && healthy >= workers as usize {
+                if is_ready && healthy >= self.workers as usize {
                     return Ok(status);
                 }
+            }
+            if let Some(why) = self.worker_that_ended() {
+                anyhow::bail!(why);
             }
             if Instant::now() > until {
                 let log = self.data.join("worker-1.log");
@@ -157,14 +174,36 @@ impl Dev {
         }
     }
 
+    /// A worker that ends before it ever worked lacks something, and says what.
+    fn worker_that_ended(&mut self) -> Option<String> {
+        self.children.iter_mut().find_map(|(role, child)| {
+            let Role::Worker(_) = *role else { return None };
+            let how = child.try_wait().ok().flatten()?;
+            let log = self.data.join(format!("{role}.log"));
+            let why = child::last_words(&log);
+            Some(format!("{role} ended at once ({how}); {} ends with\n  {why}", log.display()))
+        })
+    }
+
     fn welcome(&self, took: Duration) {
-        let data = self.data.display();
+        let (data, token) = (self.data.display(), self.data.join(sterna_server::TOKEN_FILE));
+        if self.json {
+            return self.tell(&json!({
+                "event": "ready",
+                "api": format!("http://{}/v1", self.address),
+                "address": self.address,
+                "data": self.data,
+                "token_file": token,
+                "workers": self.workers,
+                "took_ms": u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
+            }));
+        }
         out::note(&format!(
             "sterna is here after {} ms\n\
              \n\
              \x20 API    http://{}/v1\n\
              \x20 data   {data}\n\
-             \x20 token  {data}/{}\n\
+             \x20 token  {}\n\
              \n\
              Try, in another terminal in this directory:\n\
              \n\
@@ -175,7 +214,7 @@ impl Dev {
              Ctrl-C ends everything that runs here.\n",
             took.as_millis(),
             self.address,
-            sterna_server::TOKEN_FILE,
+            token.display(),
         ));
     }
 
@@ -202,6 +241,8 @@ impl Dev {
         loop {
             let (role, how, lived) = self.death().await;
             out::warning(&format!("{role} {how}; it is started again"));
+            let child = role.to_string();
+            self.tell(&json!({ "event": "child-died", "child": child, "how": how }));
             pause = if lived > Duration::from_secs(30) {
                 Duration::from_millis(100)
             } else {
@@ -214,10 +255,11 @@ impl Dev {
                         out::error(&error);
                     }
                 }
-                Role::Worker(number) => {
-                    let worker = self.start_worker(number)?;
-                    self.children.push((role, worker));
-                }
+                // The others go on; this one is tried again.
+                Role::Worker(number) => match self.start_worker(number) {
+                    Ok(worker) => self.children.push((role, worker)),
+                    Err(error) => out::error(&error),
+                },
             }
         }
     }
@@ -234,9 +276,11 @@ impl Dev {
                 let (role, _) = self.children.remove(at);
                 return (role, how, began.elapsed());
             }
-            // A server that could not be started again is tried again.
-            if !self.children.iter().any(|(role, _)| *role == Role::Server) {
-                return (Role::Server, "is not there".to_owned(), began.elapsed());
+            // What could not be started again is tried again.
+            let all = (1..=self.workers).map(Role::Worker).chain([Role::Server]);
+            let is_missing = |role: &Role| !self.children.iter().any(|(here, _)| here == role);
+            if let Some(role) = all.into_iter().find(is_missing) {
+                return (role, "is not there".to_owned(), began.elapsed());
             }
             sleep(Duration::from_millis(50)).await;
         }

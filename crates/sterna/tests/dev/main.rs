@@ -12,3 +12,4 @@ mod said;
 mod services;
 mod storm;
 mod terminal;
+mod whole;

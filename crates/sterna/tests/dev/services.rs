@@ -209,8 +209,10 @@ fn what_was_given_up_begins_again_when_it_is_stopped_or_changed_and_that_is_said
     let said = cluster.answer(&["stop", "web/0"]);
     assert!(said.contains("had crashed, and begins again at once"), "{said}");
     given_up();
-    let said = cluster.answer(&["kill", "web/0"]);
+    let killed = cluster.sterna(&["kill", "web/0"]);
+    let said = String::from_utf8_lossy(&killed.stderr).into_owned();
     assert!(said.contains("has no run to kill; `sterna why service/web/0`"), "{said}");
+    assert_eq!(killed.status.code(), Some(1), "what was asked for was not done");
     assert_eq!(cluster.json(&["stop", "web/0"])["begins_again"], true);
     given_up();
     spec("2");

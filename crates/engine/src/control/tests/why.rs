@@ -10,10 +10,10 @@ use sterna_model::{
 use sterna_protocol::{health::Health, message::RunRefusal, scheduler::Settlement};
 
 use super::play::{
-    FAILURE, Mood, Play, SUCCESS, incarnation, other_work, service_spec, task, task_spec, wants,
-    web,
+    FAILURE, Mood, Play, SUCCESS, incarnation, lock, name, other_work, service_spec, task,
+    task_spec, wants, web,
 };
-use crate::control::{Alarm, Call, Called, Input, Next, Why};
+use crate::control::{Alarm, Call, Called, Drain, Input, Next, ServiceKey, Why};
 
 fn at(seconds: u64) -> Next {
     Next::At(WallTime::EPOCH.plus(Span::from_secs(seconds)))
@@ -55,6 +55,72 @@ fn work_without_room_names_the_nearest_miss() {
     assert_eq!(next, Next::WhenThereIsRoom);
     put(&mut play, ServiceSpec { wants: wants(160), ..service_spec(2) });
     assert_eq!(why(&play, 1).1, Next::WhenChanged, "no worker could ever hold it");
+}
+
+/// A spec that must be apart from a service.
+fn apart_from(service: &str, instances: u32) -> ServiceSpec {
+    let mut wants = (*wants(10)).clone();
+    wants.constraints.apart_from.insert(name(service));
+    ServiceSpec { wants: Arc::new(wants), ..service_spec(instances) }
+}
+
+fn drain(play: &mut Play, worker: u8) {
+    let deadline = play.now.wall.plus(Span::from_secs(600));
+    play.ask(Call::Drain(lock(worker), Drain { deadline }));
+}
+
+/// It was tried when there was no worker that took work; since then others got what it asks for.
+#[test]
+fn the_rule_is_the_one_that_holds_now_and_not_when_it_was_tried() {
+    let mut play = Play::with(1);
+    drain(&mut play, 1);
+    put(&mut play, ServiceSpec { wants: wants(60), ..service_spec(2) });
+    let (rule, _) = why(&play, 1);
+    assert!(rule.starts_with("only w1 may have it, which is drained by "), "{rule}");
+    assert!(rule.contains("`sterna undrain w1` gives it work again"), "{rule}");
+    play.ask(Call::Undrain(lock(1)));
+    let (rule, _) = why(&play, 1);
+    assert!(rule.starts_with("no worker has enough free; w1 comes nearest"), "{rule}");
+}
+
+#[test]
+fn the_spec_that_keeps_two_services_apart_is_named() {
+    let mut play = Play::with(1);
+    let db = ServiceKey { name: name("db"), ..web() };
+    play.ask(Call::PutService(db, apart_from("web", 1)));
+    put(&mut play, service_spec(1));
+    let (rule, next) = why(&play, 0);
+    assert_eq!(
+        rule,
+        "no worker with room is without what it must be apart from; w1 comes nearest: db is there, \
+         and `apart_from` of db's spec names this one; start another worker, or change that spec"
+    );
+    assert_eq!(next, Next::WhenThereIsRoom);
+    let mut play = Play::with(1);
+    put(&mut play, apart_from("web", 2));
+    let (rule, _) = why(&play, 1);
+    assert!(rule.contains("an instance of the same service is there"), "{rule}");
+    assert!(rule.contains("`apart_from` of its own spec names that; start another"), "{rule}");
+    assert!(rule.ends_with("or ask for fewer instances"), "{rule}");
+}
+
+#[test]
+fn a_drained_worker_that_would_have_room_is_the_smallest_change() {
+    let mut play = Play::with(2);
+    drain(&mut play, 2);
+    put(&mut play, ServiceSpec { wants: wants(60), ..service_spec(2) });
+    let (rule, _) = why(&play, 1);
+    assert!(rule.contains("w1 comes nearest: memory: 60B asked, 40B free, 20B missing"), "{rule}");
+    assert!(rule.contains("; w2 could have it, but is drained by "), "{rule}");
+}
+
+#[test]
+fn a_copy_that_cannot_be_moved_is_said_to_run_on() {
+    let mut play = Play::with(1);
+    put(&mut play, service_spec(1));
+    drain(&mut play, 1);
+    let (rule, _) = why(&play, 0);
+    assert!(rule.contains("; a copy of it runs on w1 until then, and by "), "{rule}");
 }
 
 #[test]

@@ -1,0 +1,367 @@
+//! Work that no worker has: the rule as it is now, whose word it is, and the smallest change that helps.
+
+use std::{collections::BTreeSet, fmt, sync::Arc};
+
+use sterna_model::{Lack, Lock, Name, Resource, WallTime, WorkKey, record::TwinReason};
+use sterna_protocol::health::Health;
+
+use crate::{
+    auction::{Ask, Reason, Registry, Standing},
+    control::{Control, WorkerSeen, payload, services},
+};
+
+/// Why no worker got it, with what only the whole cluster tells.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unplaced {
+    /// The rule, and the nearest miss.
+    pub reason: Arc<Reason>,
+    /// Who would get it, if it were given work.
+    pub withheld: Option<Withheld>,
+    /// What keeps it from the nearest worker, if that is who is there.
+    pub apart: Vec<Apart>,
+    /// Where a copy of it runs meanwhile that is being moved, and until when at the latest.
+    pub copy: Option<(Name, Option<WallTime>)>,
+}
+
+/// A worker that is given no work.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Withheld {
+    /// Which.
+    pub worker: Name,
+    /// Why not.
+    pub because: Because,
+}
+
+/// Why a worker is given no work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Because {
+    /// It is drained.
+    Drained {
+        /// Until when at the latest.
+        deadline: WallTime,
+    },
+    /// Somebody said that it is gone.
+    DeclaredDead,
+    /// It is not heard, or not well.
+    Unwell,
+    /// It is here, and is not ready.
+    NotReady,
+}
+
+/// A service that keeps work from a worker.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Apart {
+    /// The service that is there.
+    pub service: Name,
+    /// Whose spec says so.
+    pub whose: Whose,
+}
+
+/// Whose `apart_from` keeps two services apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Whose {
+    /// It names its own service.
+    Itself,
+    /// That of the work that waits.
+    Own,
+    /// That of the service that is there.
+    Theirs,
+}
+
+impl Control {
+    /// Why nobody has it, as things are now: what was found when it was last tried may be over.
+    pub(super) fn unplaced(&self, key: &WorkKey, found: &Arc<Reason>) -> Unplaced {
+        let wants = self.waiting.get(key).cloned().unwrap_or_else(|| self.wants_of(key));
+        let ask = Ask { key: key.clone(), wants };
+        let mut registry = self.registry.clone();
+        let reason = match tried(&mut registry, &ask) {
+            Tried::Left(reason) => reason,
+            Tried::Placed(_) => Arc::clone(found),
+        };
+        let (withheld, apart) = match &*reason {
+            Reason::Withheld { nearest, .. } => {
+                let seen = self.workers_where(|_, name| name == nearest).pop();
+                let nearest = || seen.as_ref().map(Withheld::of);
+                (self.withheld(registry, &ask).or_else(nearest), Vec::new())
+            }
+            Reason::Apart { nearest, .. } => {
+                let apart = self.apart(&ask, nearest);
+                (self.withheld(registry, &ask), apart)
+            }
+            Reason::Short { .. } => (self.withheld(registry, &ask), Vec::new()),
+            Reason::NoWorker
+            | Reason::NoStack { .. }
+            | Reason::NoTags { .. }
+            | Reason::NoZone { .. }
+            | Reason::TooLarge { .. }
+            | Reason::StartLimit { .. } => (None, Vec::new()),
+        };
+        Unplaced { reason, withheld, apart, copy: self.moving_copy(key) }
+    }
+
+    /// Who would get it if it were given work: first of those that are drained, which is soon mended.
+    fn withheld(&self, registry: Registry, ask: &Ask) -> Option<Withheld> {
+        let given_none = |lock: Lock| {
+            let taking = self.workers.get(&lock).is_some_and(|worker| self.takes(worker.life));
+            !taking || self.drains.contains_key(&lock)
+        };
+        let seen = self.workers_where(|lock, _| given_none(lock));
+        let seen: Vec<_> = seen.iter().filter(|seen| !seen.takes_work).collect();
+        let (drained, others): (Vec<_>, Vec<_>) = seen
+            .into_iter()
+            .partition(|seen| matches!(Withheld::of(seen).because, Because::Drained { .. }));
+        let mut registry = registry;
+        for some in [drained, others].iter().filter(|some| !some.is_empty()) {
+            let locks: BTreeSet<Lock> = some.iter().map(|seen| seen.life.lock).collect();
+            for (bidder, lock) in &self.bidders {
+                let Some(seen) = some.iter().find(|seen| seen.life.lock == *lock) else { continue };
+                let offer = payload::offer(&seen.name, &seen.facts, Standing::Taking);
+                registry.set(*bidder, offer);
+            }
+            if let Tried::Placed(bidder) = tried(&mut registry, ask)
+                && let Some(lock) = bidder.and_then(|bidder| self.bidders.get(&bidder))
+                && locks.contains(lock)
+            {
+                let seen = some.iter().find(|seen| seen.life.lock == *lock);
+                return seen.map(|seen| Withheld::of(seen));
+            }
+        }
+        None
+    }
+
+    /// Which services on a worker it must be apart from, and whose spec says so.
+    fn apart(&self, ask: &Ask, nearest: &Name) -> Vec<Apart> {
+        let Ask { key, wants } = ask;
+        let own = services::service_of(key);
+        let here = self.workers.iter().find(|(_, worker)| worker.name == *nearest);
+        let runs = here.map(|(lock, _)| self.runs_on(*lock)).unwrap_or_default();
+        let there = runs.iter().filter_map(|run| services::service_of(&self.seats.get(run)?.key));
+        let there: BTreeSet<_> =
+            there.filter(|service| service.namespace == key.namespace).collect();
+        let apart = there.into_iter().filter_map(|service| {
+            let own_says = wants.constraints.apart_from.contains(&service.name);
+            let theirs = self.services.get(&service).map(|known| &known.record.spec.wants);
+            let they_say = own
+                .as_ref()
+                .zip(theirs)
+                .is_some_and(|(own, theirs)| theirs.constraints.apart_from.contains(&own.name));
+            let whose = if own.as_ref() == Some(&service) && own_says {
+                Whose::Itself
+            } else if own_says {
+                Whose::Own
+            } else if they_say {
+                Whose::Theirs
+            } else {
+                return None;
+            };
+            Some(Apart { service: service.name, whose })
+        });
+        apart.collect()
+    }
+
+    /// Where a copy of it runs that is to be moved.
+    fn moving_copy(&self, key: &WorkKey) -> Option<(Name, Option<WallTime>)> {
+        let twin = self.instances.get(key)?.twin()?;
+        let placed = &twin.copy.placed;
+        let deadline = self.drains.get(&placed.on.lock).map(|drain| drain.deadline);
+        let is_moving = twin.reason == TwinReason::Evacuating;
+        is_moving.then(|| self.name_of(placed.on.lock)).flatten().map(|name| (name, deadline))
+    }
+}
+
+/// What came of an auction for one ask alone.
+enum Tried {
+    Placed(Option<crate::auction::BidderId>),
+    Left(Arc<Reason>),
+}
+
+/// Holds one on a registry that is thrown away.
+fn tried(registry: &mut Registry, ask: &Ask) -> Tried {
+    let outcome = registry.auction(std::slice::from_ref(ask));
+    match outcome.left.into_iter().next() {
+        Some(left) => Tried::Left(left.reason),
+        None => Tried::Placed(outcome.placed.first().map(|placement| placement.bidder)),
+    }
+}
+
+impl Withheld {
+    fn of(seen: &WorkerSeen) -> Self {
+        let because = match (seen.is_declared_dead, &seen.drain, seen.health) {
+            (true, Some(_) | None, Some(_) | None) => Because::DeclaredDead,
+            (false, Some(_) | None, Some(Health::Unhealthy | Health::MustDie) | None) => {
+                Because::Unwell
+            }
+            (false, Some(drain), Some(Health::New | Health::Healthy)) => {
+                Because::Drained { deadline: drain.deadline }
+            }
+            (false, None, Some(Health::New | Health::Healthy)) => Because::NotReady,
+        };
+        Self { worker: seen.name.clone(), because }
+    }
+}
+
+impl fmt::Display for Withheld {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let worker = &self.worker;
+        match self.because {
+            Because::Drained { deadline } => {
+                write!(f, "is drained by {deadline}: `sterna undrain {worker}` gives it work again")
+            }
+            Because::DeclaredDead => f.write_str("was declared dead"),
+            Because::Unwell => f.write_str("is silent or not well"),
+            Because::NotReady => f.write_str("is not ready for work yet"),
+        }
+    }
+}
+
+impl fmt::Display for Unplaced {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &*self.reason {
+            Reason::Apart { nearest, from } => self.write_apart(f, nearest, from)?,
+            Reason::Withheld { nearest, workers } => self.write_withheld(f, nearest, *workers)?,
+            Reason::TooLarge { nearest, lacks } => {
+                let lacks = list(lacks, "in all");
+                write!(f, "no worker could ever hold it; {nearest} comes nearest: {lacks}")?;
+            }
+            Reason::Short { nearest, lacks } => {
+                let lacks = list(lacks, "free");
+                write!(f, "no worker has enough free; {nearest} comes nearest: {lacks}")?;
+                self.write_but(f)?;
+            }
+            Reason::NoTags { missing, .. } => {
+                self.reason.fmt(f)?;
+                if !missing.is_empty() {
+                    let tags = missing.iter().map(|tag| format!("--tag {tag}"));
+                    let tags = tags.collect::<Vec<_>>().join(" ");
+                    write!(f, "; start a worker with {tags}, or ask for no such tag")?;
+                }
+            }
+            Reason::NoWorker
+            | Reason::NoStack { .. }
+            | Reason::NoZone { .. }
+            | Reason::StartLimit { .. } => self.reason.fmt(f)?,
+        }
+        match &self.copy {
+            Some((worker, Some(deadline))) => {
+                write!(f, "; a copy of it runs on {worker} until then, and by {deadline} it ends")
+            }
+            Some((worker, None)) => write!(f, "; a copy of it runs on {worker} until then"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Unplaced {
+    fn write_apart(&self, f: &mut fmt::Formatter<'_>, nearest: &Name, from: &Name) -> fmt::Result {
+        f.write_str("no worker with room is without what it must be apart from; ")?;
+        write!(f, "{nearest} comes nearest: ")?;
+        let because = |apart: &Apart| {
+            let service = &apart.service;
+            match apart.whose {
+                Whose::Itself => {
+                    "an instance of the same service is there, and `apart_from` of its own spec \
+                     names that"
+                        .to_owned()
+                }
+                Whose::Own => {
+                    format!("{service} is there, and `apart_from` of its own spec names that")
+                }
+                Whose::Theirs => {
+                    format!(
+                        "{service} is there, and `apart_from` of {service}'s spec names this one"
+                    )
+                }
+            }
+        };
+        let all: Vec<_> = self.apart.iter().map(because).collect();
+        if all.is_empty() {
+            write!(f, "{from} is there")?;
+        }
+        f.write_str(&all.join("; "))?;
+        self.write_but(f)?;
+        if self.withheld.is_some() {
+            return Ok(());
+        }
+        let is_itself = |apart: &Apart| apart.whose == Whose::Itself;
+        f.write_str(match self.apart.iter().any(is_itself) {
+            true => "; start another worker, or ask for fewer instances",
+            false => "; start another worker, or change that spec",
+        })
+    }
+
+    fn write_withheld(
+        &self,
+        f: &mut fmt::Formatter<'_>,
+        nearest: &Name,
+        workers: usize,
+    ) -> fmt::Result {
+        match (workers, &self.withheld) {
+            (1, Some(withheld)) => write!(f, "only {nearest} may have it, which {withheld}"),
+            (1, None) => write!(f, "only {nearest} may have it, and takes no work now"),
+            (_, Some(withheld)) => {
+                write!(f, "{workers} workers may have it, and none takes work now; ")?;
+                write!(f, "{} {withheld}", withheld.worker)
+            }
+            (_, None) => {
+                write!(f, "{workers} workers may have it, and none takes work now; ")?;
+                write!(f, "{nearest} is one")
+            }
+        }
+    }
+
+    /// A worker would have room, but for its standing.
+    fn write_but(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.withheld {
+            Some(withheld) => write!(f, "; {} could have it, but {withheld}", withheld.worker),
+            None => Ok(()),
+        }
+    }
+}
+
+fn list(lacks: &[Lack], of: &str) -> String {
+    let one = |lack: &Lack| {
+        let (asked, missing) = (amount(lack, lack.asked, true), amount(lack, lack.missing(), true));
+        let there = amount(lack, lack.free, false);
+        format!("{}: {asked} asked, {there} {of}, {missing} missing", lack.resource)
+    };
+    lacks.iter().map(one).collect::<Vec<_>>().join("; ")
+}
+
+/// An amount in few digits: up where less would not help, down where more is not there.
+fn amount(lack: &Lack, raw: u64, rounds_up: bool) -> String {
+    match &lack.resource {
+        Resource::Cpu => sterna_model::Millicores::new(raw).to_string(),
+        Resource::Containers | Resource::Countable(_) => raw.to_string(),
+        Resource::Memory | Resource::Disk => bytes(raw, rounds_up),
+    }
+}
+
+fn bytes(raw: u64, rounds_up: bool) -> String {
+    const UNITS: [(u64, &str); 4] =
+        [(1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
+    let Some((size, unit)) = UNITS.iter().find(|(size, _)| raw >= *size) else {
+        return format!("{raw}B");
+    };
+    let tenths = u128::from(raw) * 10;
+    let size = u128::from(*size);
+    let tenths = if rounds_up { tenths.div_ceil(size) } else { tenths / size };
+    match (tenths / 10, tenths % 10) {
+        (whole, 0) => format!("{whole}{unit}"),
+        (whole, part) => format!("{whole}.{part}{unit}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::bytes;
+
+    #[test]
+    fn amounts_are_short_and_never_flatter() {
+        assert_eq!(bytes(40, false), "40B");
+        assert_eq!(bytes(900 << 30, true), "900GiB");
+        assert_eq!(bytes(3_712_580 << 10, false), "3.5GiB");
+        assert_eq!(bytes(2_578_876 << 10, true), "2.5GiB");
+        assert_eq!(bytes((1 << 30) + 1, true), "1.1GiB");
+        assert_eq!(bytes(u64::MAX, false), "16777215.9TiB");
+    }
+}

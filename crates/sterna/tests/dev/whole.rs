@@ -1,0 +1,154 @@
+//! A service as a whole: what is wrong with any of its instances, and what all of them write.
+
+use std::process::{Command, Stdio};
+
+use crate::place::{Cluster, LONG, wait_until};
+
+const TALKS: &str = "version = 1\n[service.web]\ninstances = 3\n\
+    run = [\"sh\", \"-c\", \"echo I am $STERNA_INSTANCE_INDEX; exec sleep 1000\"]\n";
+
+#[test]
+fn the_logs_of_a_service_are_those_of_every_instance() {
+    let cluster = Cluster::start("whole-logs", &[]);
+    cluster.write("web.toml", TALKS);
+    cluster.answer(&["apply", "web.toml"]);
+    wait_until("three run", LONG, || cluster.answer(&["ls", "services"]).contains("3/3"));
+    let all = ["[0] I am 0", "[1] I am 1", "[2] I am 2"];
+    let said = || {
+        let said = cluster.answer(&["logs", "web"]);
+        let mut lines: Vec<_> = said.lines().map(str::to_owned).collect();
+        lines.sort();
+        lines
+    };
+    wait_until("all have written", LONG, || said() == all);
+    assert_eq!(cluster.answer(&["logs", "web/2"]), "I am 2\n");
+    assert_eq!(cluster.answer(&["logs", "web", "--tail", "2"]).lines().count(), 2);
+    let json = cluster.answer(&["logs", "web", "--json"]);
+    let lines = json.lines().map(|line| serde_json::from_str(line).expect("JSON"));
+    let mut indices: Vec<_> =
+        lines.map(|line: serde_json::Value| line["index"].as_u64().expect("an index")).collect();
+    indices.sort_unstable();
+    assert_eq!(indices, [0, 1, 2]);
+    let path = cluster.path.join("followed");
+    let file = std::fs::File::create(&path).expect("a file");
+    let mut follow = Command::new(env!("CARGO_BIN_EXE_sterna"));
+    follow.args(["logs", "--follow", "web"]).current_dir(&cluster.path);
+    let mut follow = follow.stdin(Stdio::null()).stdout(file).spawn().expect("sterna runs");
+    let followed = || std::fs::read_to_string(&path).unwrap_or_default();
+    wait_until("all are followed", LONG, || all.iter().all(|line| followed().contains(line)));
+    follow.kill().expect("it runs");
+    follow.wait().expect("it was killed");
+}
+
+#[test]
+fn why_of_a_service_tells_of_every_instance_that_is_not_well() {
+    let cluster = Cluster::start("whole-why", &[]);
+    cluster.write("web.toml", &TALKS.replace("\nrun", "\napart_from = [\"web\"]\nrun"));
+    cluster.answer(&["apply", "web.toml"]);
+    wait_until("one runs", LONG, || cluster.answer(&["ls", "services"]).contains("1/3"));
+    let why = cluster.json(&["why", "web"]);
+    assert_eq!(
+        (&why["wanted"], &why["running"], &why["is_well"]),
+        (&3.into(), &1.into(), &false.into())
+    );
+    assert_eq!(why["instances"].as_array().map(Vec::len), Some(2), "{why}");
+    let said = cluster.answer(&["why", "web"]);
+    assert!(said.starts_with("default/service/web: 1 of 3 instances run\n"), "{said}");
+    assert_eq!(said.matches("`apart_from` of its own spec names that").count(), 2, "{said}");
+    cluster.write("web.toml", &TALKS.replace("instances = 3", "instances = 2"));
+    cluster.answer(&["apply", "web.toml"]);
+    wait_until("all is well", LONG, || cluster.json(&["why", "web"])["is_well"] == true);
+    let said = cluster.answer(&["why", "web"]);
+    assert!(said.contains("all 2 instances are where its spec wants them"), "{said}");
+}
+
+#[test]
+fn a_status_of_one_namespace_counts_that_one() {
+    let cluster = Cluster::start("whole-status", &[]);
+    cluster.answer(&["run", "--namespace", "other", "--", "true"]);
+    assert_eq!(cluster.json(&["status"])["tasks"]["completed"], 1);
+    assert_eq!(cluster.json(&["status", "--namespace", "other"])["tasks"]["completed"], 1);
+    assert!(cluster.json(&["status", "--namespace", "default"])["tasks"]["completed"].is_null());
+}
+
+#[test]
+fn what_has_ended_is_neither_cancelled_nor_killed() {
+    let cluster = Cluster::start("whole-ended", &[]);
+    cluster.answer(&["run", "--name", "short", "--", "true"]);
+    for verb in ["cancel", "kill"] {
+        assert_eq!(cluster.sterna(&[verb, "short"]).status.code(), Some(1), "{verb}");
+    }
+}
+
+#[test]
+fn one_of_a_kind_is_listed_too() {
+    let cluster = Cluster::start("whole-kinds", &[]);
+    cluster.answer(&["run", "--name", "short", "--", "true"]);
+    assert!(cluster.answer(&["ls", "task"]).contains("short"));
+    assert!(cluster.answer(&["ls", "worker"]).contains("worker-1"));
+}
+
+/// Every line that a program prints in JSON, until it has ended.
+fn lines(command: &mut Command) -> Vec<serde_json::Value> {
+    let output = command.stdin(Stdio::null()).output().expect("it runs");
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    said.lines().map(|line| serde_json::from_str(line).expect(line)).collect()
+}
+
+#[test]
+fn dev_tells_in_json_what_happens() {
+    let cluster = Cluster::start("whole-json", &[]);
+    let place = cluster.path.join("inner");
+    std::fs::create_dir_all(&place).expect("a directory");
+    let path = cluster.path.join("told");
+    let file = std::fs::File::create(&path).expect("a file");
+    let mut dev = Command::new(env!("CARGO_BIN_EXE_sterna"));
+    dev.args(["dev", "--json", "--listen", "127.0.0.1:0"]).current_dir(&place);
+    let mut dev = dev.stdin(Stdio::null()).stdout(file).spawn().expect("dev starts");
+    let told = || -> Vec<serde_json::Value> {
+        let said = std::fs::read_to_string(&path).unwrap_or_default();
+        said.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
+    };
+    wait_until("it is ready", LONG, || !told().is_empty());
+    let ready = told().remove(0);
+    assert_eq!(ready["event"], "ready");
+    let token = std::path::PathBuf::from(ready["token_file"].as_str().expect("a path"));
+    assert!(token.is_file() && ready["api"].as_str().is_some_and(|it| it.starts_with("http://")));
+    let worker = crate::place::of_directory(&place.join(".sterna")).into_iter().find(|pid| {
+        let said = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        said.split(|byte| *byte == 0).nth(1) == Some(b"worker")
+    });
+    crate::place::signal(worker.expect("a worker"), "KILL");
+    wait_until("its death is told", LONG, || told().len() > 1);
+    let died = told().remove(1);
+    assert_eq!((&died["event"], &died["child"]), (&"child-died".into(), &"worker-1".into()));
+    crate::place::signal(dev.id(), "TERM");
+    dev.wait().expect("it ends");
+    assert_eq!(told().last().expect("a line")["event"], "stopped");
+}
+
+#[test]
+fn a_script_of_completions_is_a_text_in_json() {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_sterna"));
+    let said = lines(command.args(["completions", "bash", "--json"]));
+    assert_eq!((said.len(), &said[0]["shell"]), (1, &"bash".into()));
+    assert!(said[0]["script"].as_str().is_some_and(|script| script.contains("_sterna")));
+}
+
+/// It waited for 30 s, and then said only that nobody came.
+#[test]
+fn a_worker_that_cannot_begin_ends_dev_with_what_it_lacks() {
+    let place = std::env::temp_dir().join(format!("sterna-dev-{}-lacks", std::process::id()));
+    std::fs::create_dir_all(place.join(".sterna")).expect("a directory");
+    // Its data directory cannot be made.
+    std::fs::write(place.join(".sterna/worker-1"), "").expect("a file in its way");
+    let mut dev = Command::new(env!("CARGO_BIN_EXE_sterna"));
+    dev.args(["dev", "--listen", "127.0.0.1:0"]).current_dir(&place).stdin(Stdio::null());
+    let began = crate::place::now();
+    let output = dev.output().expect("dev runs");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("worker-1 ended at once") && said.contains("worker-1.log"), "{said}");
+    assert!(began.elapsed().as_secs() < 20, "at once: {said}");
+    drop(std::fs::remove_dir_all(&place));
+}
