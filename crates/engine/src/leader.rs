@@ -112,6 +112,11 @@ impl Leader {
         self.control.retain(retention);
     }
 
+    /// Why a key is not where its spec wants it; see [`Control::why`]. Nothing is changed.
+    pub fn why(&mut self, now: Now, key: &sterna_model::WorkKey) -> Option<control::Why> {
+        self.control.why(now, key)
+    }
+
     /// What a drain of this machine would do; see [`Control::forecast`]. Nothing is changed.
     pub fn forecast(&mut self, lock: Lock) -> Vec<control::Forecast> {
         self.control.forecast(lock)

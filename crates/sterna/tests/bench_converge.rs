@@ -31,6 +31,7 @@ fn a_step_does_not_walk_over_the_fleet() {
         "sweep_s",
         "sweep_slice_ms",
         "forecast_ms",
+        "why_ms",
         "lost_s",
         "bytes_per_instance",
     ] {

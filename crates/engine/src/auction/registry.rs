@@ -200,12 +200,21 @@ impl Registry {
         if let Some(service) = service {
             bidder.set_count(service, bidder.count(service).saturating_sub(1));
         }
-        let Constraints { stack, tags, .. } = &ask.wants.constraints;
         bidder.give_back(without.wants.demand.amounts()).is_ok()
             && bidder.standing == Standing::Taking
-            && self.offers(&bidder, stack, tags)
+            && self.has_room(&bidder, ask)
+    }
+
+    /// Whether a worker would hold this if it took work.
+    pub fn could_hold(&self, id: BidderId, ask: &Ask) -> bool {
+        self.bidder(id.get()).is_some_and(|bidder| self.has_room(bidder, ask))
+    }
+
+    fn has_room(&self, bidder: &Bidder, ask: &Ask) -> bool {
+        let Constraints { stack, tags, .. } = &ask.wants.constraints;
+        self.offers(bidder, stack, tags)
             && ask.wants.demand.amounts().fits(bidder.pool().free())
-            && self.is_admitted(&bidder, ask)
+            && self.is_admitted(bidder, ask)
     }
 
     /// Whom a service avoids is another matter from now on, wherever its instances are: its spec says

@@ -240,7 +240,8 @@ const fn twin_does(twin: TwinReason) -> &'static str {
 
 impl Control {
     /// Why a key is not where its spec wants it; `None` if it is, or if there is no such key.
-    pub fn why(&self, now: Now, key: &WorkKey) -> Option<Why> {
+    pub fn why(&mut self, now: Now, key: &WorkKey) -> Option<Why> {
+        self.look_again(key);
         if services::service_of(key).is_some() {
             self.why_instance(now, key)
         } else {

@@ -167,6 +167,15 @@ impl Control {
         if let Some((bidder, offer)) = &worker {
             self.registry.set(*bidder, Offer { standing: Standing::Withheld, ..offer.clone() });
         }
+        let outcome = self.rehearse(asks);
+        if let Some((bidder, offer)) = worker {
+            self.registry.set(bidder, offer);
+        }
+        outcome
+    }
+
+    /// Holds an auction, and takes it back.
+    pub(super) fn rehearse(&mut self, asks: &[Ask]) -> Outcome {
         let outcome = self.registry.auction(asks);
         for placement in &outcome.placed {
             let Ask { key, wants } = &asks[placement.ask];
@@ -175,10 +184,18 @@ impl Control {
             let taken = self.registry.vacate(placement.bidder, occupant);
             debug_assert!(taken.is_ok(), "{taken:?}");
         }
-        if let Some((bidder, offer)) = worker {
-            self.registry.set(bidder, offer);
-        }
         outcome
+    }
+
+    /// A worker that is given no work, and could have this: rather one that is drained, for that is
+    /// soon mended.
+    pub(super) fn withheld_from(&self, ask: &Ask) -> Option<Lock> {
+        let could = |(lock, worker): &(&Lock, &Worker)| {
+            !self.is_taking(**lock, worker) && self.registry.could_hold(worker.bidder, ask)
+        };
+        let could: Vec<Lock> = self.workers.iter().filter(could).map(|(lock, _)| *lock).collect();
+        let drained = could.iter().find(|lock| self.drains.contains_key(lock));
+        drained.or(could.first()).copied()
     }
 
     /// Whether the worker of a run could have this if it had not that run.

@@ -149,7 +149,7 @@ async fn why(shared: &Api, key: WorkKey, what: &str) -> Answer<Json<Explained>> 
         return Err(not_found(what));
     }
     let asked = key.clone();
-    let why = shared.desk.ask(move |leader, now| leader.control().why(now, &asked)).await?;
+    let why = shared.desk.ask(move |leader, now| leader.why(now, &asked)).await?;
     Ok(Json(views::explained(&key, why.as_ref())))
 }
 

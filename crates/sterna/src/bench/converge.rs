@@ -52,6 +52,7 @@ const LIMITS: [Bound; 6] = [
     ("sweep_s", 1.0),
     ("sweep_slice_ms", 10.0),
     ("forecast_ms", 5.0),
+    ("why_ms", 5.0),
     ("lost_s", 1.0),
     ("bytes_per_instance", 600.0),
 ];
@@ -62,6 +63,8 @@ const EACH: u32 = 25;
 const INSTANCES: u32 = 250;
 /// Drains that are forecast.
 const FORECASTS: usize = 200;
+/// How often it is told why something waits.
+const EXPLAINED: usize = 200;
 /// Events whose steps are measured.
 const EVENTS: usize = 20_000;
 
@@ -106,6 +109,9 @@ fn measure(workers: u32) -> anyhow::Result<Report> {
     let mut forecasts = fleet.forecast_some(FORECASTS)?;
     let forecast_ms = quantile(&mut forecasts, 0.99);
     report.figures.insert("forecast_ms".to_owned(), rounded(forecast_ms));
+    progress.say("reasons");
+    let mut reasons = fleet.explain_some(EXPLAINED)?;
+    report.figures.insert("why_ms".to_owned(), rounded(quantile(&mut reasons, 0.99)));
     progress.say("lost workers");
     let lost = workers / 10;
     let seconds = fleet.lose(lost)?;
@@ -148,28 +154,29 @@ impl Fleet {
         Ok(fleet)
     }
 
+    /// A service each of whose instances takes so much memory.
+    fn spec(memory: Bytes) -> anyhow::Result<ServiceSpec> {
+        let demand =
+            Demand::new(Millicores::new(100), memory, Bytes::new(1 << 20), Countables::default());
+        Ok(ServiceSpec {
+            instances: INSTANCES,
+            wants: Arc::new(Wants { demand, constraints: Constraints::default() }),
+            contract: Contract::Replace { after: Span::from_secs(15) },
+            work: Arc::from(*b"{}"),
+            crash: CrashPolicy { wait_from: u32::MAX, ..CrashPolicy::default() },
+            update: UpdatePolicy::default(),
+            domain: Name::new(DEFAULT_DOMAIN)?,
+            notes: "".into(),
+        })
+    }
+
     fn fill(&mut self, services: u32) -> anyhow::Result<()> {
-        let demand = Demand::new(
-            Millicores::new(100),
-            Bytes::new(128 << 20),
-            Bytes::new(1 << 20),
-            Countables::default(),
-        );
-        let wants = Arc::new(Wants { demand, constraints: Constraints::default() });
+        let spec = Self::spec(Bytes::new(128 << 20))?;
         for number in 0..services {
             let name = Name::new(&format!("service-{number}"))?;
             let key = ServiceKey { namespace: Namespace::default(), name };
-            let spec = ServiceSpec {
-                instances: INSTANCES,
-                wants: Arc::clone(&wants),
-                contract: Contract::Replace { after: Span::from_secs(15) },
-                work: Arc::from(*b"{}"),
-                crash: CrashPolicy { wait_from: u32::MAX, ..CrashPolicy::default() },
-                update: UpdatePolicy::default(),
-                domain: Name::new(DEFAULT_DOMAIN)?,
-                notes: "".into(),
-            };
-            self.step(Input::Call(CallId(u64::from(number)), Call::PutService(key, spec)));
+            let call = Call::PutService(key, spec.clone());
+            self.step(Input::Call(CallId(u64::from(number)), call));
             self.settle();
         }
         Ok(())
@@ -221,6 +228,34 @@ impl Fleet {
             let moving = forecast.iter().filter(moves).count();
             anyhow::ensure!(moving > 0 && moving == forecast.len(), "{forecast:?}");
         }
+        Ok(taken)
+    }
+
+    /// Why something waits that has room nowhere, while every tenth worker is drained: how long a leader
+    /// takes to say so, in ms.
+    fn explain_some(&mut self, times: usize) -> anyhow::Result<Vec<f64>> {
+        let spec = ServiceSpec { instances: 1, ..Self::spec(Bytes::new(64 << 30))? };
+        let key = ServiceKey { namespace: Namespace::default(), name: Name::new("boulder")? };
+        let drained: Vec<_> = self.lives.iter().step_by(10).map(|life| life.lock).collect();
+        let drain = Drain { deadline: self.now.wall.plus(Span::from_secs(3_600)) };
+        for lock in &drained {
+            self.step(Input::Call(CallId(0), Call::Drain(*lock, drain.clone())));
+            self.settle();
+        }
+        self.step(Input::Call(CallId(0), Call::PutService(key.clone(), spec)));
+        self.settle();
+        let mut taken = Vec::with_capacity(times);
+        for _ in 0..times {
+            let begun = clock::instant();
+            let why = self.control.why(self.now, &key.instance(0));
+            taken.push(begun.elapsed().as_secs_f64() * 1e3);
+            anyhow::ensure!(why.is_some(), "it has room");
+        }
+        self.step(Input::Call(CallId(0), Call::DeleteService(key)));
+        for lock in drained {
+            self.step(Input::Call(CallId(0), Call::Undrain(lock)));
+        }
+        self.settle();
         Ok(taken)
     }
 
@@ -333,13 +368,14 @@ fn table(report: &Report) -> String {
     let figure = |key: &str| report.figures.get(key).map_or_else(String::new, Value::to_string);
     format!(
         "one event       p50 {} µs, p99 {} µs\na sweep         {} s, at most {} ms at once\n\
-         a forecast      {} ms\nlost workers    {} s until all their instances have others\n\
+         a forecast      {} ms\na reason        {} ms\nlost workers    {} s until all their instances have others\n\
          an instance     {} bytes\n",
         figure("step_us_p50"),
         figure("step_us_p99"),
         figure("sweep_s"),
         figure("sweep_slice_ms"),
         figure("forecast_ms"),
+        figure("why_ms"),
         figure("lost_s"),
         figure("bytes_per_instance"),
     )

@@ -19,13 +19,13 @@ fn at(seconds: u64) -> Next {
     Next::At(WallTime::EPOCH.plus(Span::from_secs(seconds)))
 }
 
-fn why(play: &Play, index: u32) -> (String, Next) {
+fn why(play: &mut Play, index: u32) -> (String, Next) {
     let Why { rule, next, .. } =
         play.control.why(play.now, &web().instance(index)).expect("something is to be told");
     (rule.to_string(), next)
 }
 
-fn since(play: &Play, index: u32) -> Option<WallTime> {
+fn since(play: &mut Play, index: u32) -> Option<WallTime> {
     play.control.why(play.now, &web().instance(index)).and_then(|why| why.since)
 }
 
@@ -47,14 +47,14 @@ fn what_is_as_it_should_be_has_no_why() {
 fn work_without_room_names_the_nearest_miss() {
     let mut play = Play::with(1);
     put(&mut play, ServiceSpec { wants: wants(60), ..service_spec(2) });
-    let (rule, next) = why(&play, 1);
+    let (rule, next) = why(&mut play, 1);
     assert_eq!(
         rule,
         "no worker has enough free; w1 comes nearest: memory: 60B asked, 40B free, 20B missing"
     );
     assert_eq!(next, Next::WhenThereIsRoom);
     put(&mut play, ServiceSpec { wants: wants(160), ..service_spec(2) });
-    assert_eq!(why(&play, 1).1, Next::WhenChanged, "no worker could ever hold it");
+    assert_eq!(why(&mut play, 1).1, Next::WhenChanged, "no worker could ever hold it");
 }
 
 /// A spec that must be apart from a service.
@@ -75,11 +75,11 @@ fn the_rule_is_the_one_that_holds_now_and_not_when_it_was_tried() {
     let mut play = Play::with(1);
     drain(&mut play, 1);
     put(&mut play, ServiceSpec { wants: wants(60), ..service_spec(2) });
-    let (rule, _) = why(&play, 1);
+    let (rule, _) = why(&mut play, 1);
     assert!(rule.starts_with("only w1 may have it, which is drained by "), "{rule}");
     assert!(rule.contains("`sterna undrain w1` gives it work again"), "{rule}");
     play.ask(Call::Undrain(lock(1)));
-    let (rule, _) = why(&play, 1);
+    let (rule, _) = why(&mut play, 1);
     assert!(rule.starts_with("no worker has enough free; w1 comes nearest"), "{rule}");
 }
 
@@ -89,7 +89,7 @@ fn the_spec_that_keeps_two_services_apart_is_named() {
     let db = ServiceKey { name: name("db"), ..web() };
     play.ask(Call::PutService(db, apart_from("web", 1)));
     put(&mut play, service_spec(1));
-    let (rule, next) = why(&play, 0);
+    let (rule, next) = why(&mut play, 0);
     assert_eq!(
         rule,
         "no worker with room is without what it must be apart from; w1 comes nearest: db is there, \
@@ -98,7 +98,7 @@ fn the_spec_that_keeps_two_services_apart_is_named() {
     assert_eq!(next, Next::WhenThereIsRoom);
     let mut play = Play::with(1);
     put(&mut play, apart_from("web", 2));
-    let (rule, _) = why(&play, 1);
+    let (rule, _) = why(&mut play, 1);
     assert!(rule.contains("an instance of the same service is there"), "{rule}");
     assert!(rule.contains("`apart_from` of its own spec names that; start another"), "{rule}");
     assert!(rule.ends_with("or ask for fewer instances"), "{rule}");
@@ -109,7 +109,7 @@ fn a_drained_worker_that_would_have_room_is_the_smallest_change() {
     let mut play = Play::with(2);
     drain(&mut play, 2);
     put(&mut play, ServiceSpec { wants: wants(60), ..service_spec(2) });
-    let (rule, _) = why(&play, 1);
+    let (rule, _) = why(&mut play, 1);
     assert!(rule.contains("w1 comes nearest: memory: 60B asked, 40B free, 20B missing"), "{rule}");
     assert!(rule.contains("; w2 could have it, but is drained by "), "{rule}");
 }
@@ -119,7 +119,7 @@ fn a_copy_that_cannot_be_moved_is_said_to_run_on() {
     let mut play = Play::with(1);
     put(&mut play, service_spec(1));
     drain(&mut play, 1);
-    let (rule, _) = why(&play, 0);
+    let (rule, _) = why(&mut play, 0);
     assert!(rule.contains("; a copy of it runs on w1 until then, and by "), "{rule}");
 }
 
@@ -145,13 +145,13 @@ fn a_crash_says_when_it_begins_again() {
     spec.crash.give_up_at = 2;
     put(&mut play, spec);
     play.end(play.run_of(0), FAILURE);
-    assert_eq!(why(&play, 0), ("it crashed, 1 in a row, and waits".to_owned(), at(30)));
+    assert_eq!(why(&mut play, 0), ("it crashed, 1 in a row, and waits".to_owned(), at(30)));
     play.pass(30);
     play.end(play.run_of(0), FAILURE);
     let expected = "it crashed 2 times in a row, and was given up: change its spec, or \
                     `sterna stop` it to let it begin again"
         .to_owned();
-    assert_eq!(why(&play, 0), (expected, Next::WhenChanged));
+    assert_eq!(why(&mut play, 0), (expected, Next::WhenChanged));
 }
 
 #[test]
@@ -159,9 +159,9 @@ fn what_is_on_its_way_says_where() {
     let mut play = Play::with(1);
     play.moods.insert(1, Mood::Dawdles);
     put(&mut play, service_spec(1));
-    assert_eq!(why(&play, 0), ("w1 starts it".to_owned(), Next::WhenTold));
+    assert_eq!(why(&mut play, 0), ("w1 starts it".to_owned(), Next::WhenTold));
     play.settle(play.run_of(0), Settlement::Refused(RunRefusal::NotHealthy));
-    assert_eq!(why(&play, 0), ("a worker has just turned it down".to_owned(), at(1)));
+    assert_eq!(why(&mut play, 0), ("a worker has just turned it down".to_owned(), at(1)));
 }
 
 #[test]
@@ -170,7 +170,7 @@ fn what_is_being_ended_says_why() {
     put(&mut play, service_spec(1));
     play.moods.insert(1, Mood::Silent);
     play.ask(Call::StopInstance(web().instance(0)));
-    assert_eq!(why(&play, 0), ("w1 ends it: somebody asked for it".to_owned(), Next::WhenTold));
+    assert_eq!(why(&mut play, 0), ("w1 ends it: somebody asked for it".to_owned(), Next::WhenTold));
 }
 
 #[test]
@@ -180,8 +180,8 @@ fn a_second_copy_is_named() {
     let worker = play.worker_of(play.run_of(0));
     play.fall_silent(worker);
     let expected = format!("a second copy on w{worker} is silent");
-    assert_eq!(why(&play, 0), (expected, Next::WhenGone));
-    assert!(since(&play, 0).is_some());
+    assert_eq!(why(&mut play, 0), (expected, Next::WhenGone));
+    assert!(since(&mut play, 0).is_some());
 }
 
 #[test]
@@ -197,7 +197,7 @@ fn a_slot_that_is_taken_is_named() {
     // The next one must not overlap.
     put(&mut play, ServiceSpec { contract: stop, ..service_spec(1) });
     let expected = format!("a copy on w{worker} is silent, and may still run");
-    assert_eq!(why(&play, 0), (expected, Next::WhenGone));
+    assert_eq!(why(&mut play, 0), (expected, Next::WhenGone));
 }
 
 #[test]
@@ -209,8 +209,8 @@ fn an_instance_that_waits_for_its_update_says_so() {
     }
     put(&mut play, other_work(&service_spec(3), "v2"));
     let expected = "it is of an older version, and another one is too".to_owned();
-    assert_eq!(why(&play, 2), (expected, Next::WhenTold));
-    assert!(since(&play, 2).is_some());
+    assert_eq!(why(&mut play, 2), (expected, Next::WhenTold));
+    assert!(since(&mut play, 2).is_some());
 }
 
 #[test]
@@ -227,12 +227,12 @@ fn work_on_a_silent_worker_names_it_its_contract_the_deadline_and_the_remedy() {
         play.health(1, Health::Unhealthy);
         play.pass(5);
         play.health(1, Health::MustDie);
-        let (rule, next) = why(&play, 0);
+        let (rule, next) = why(&mut play, 0);
         assert!(rule.starts_with("w1, which has it, is silent or not well"), "{rule}");
         assert!(rule.contains(does) && rule.contains("`sterna declare-dead w1`"), "{rule}");
         assert!(rule.contains("`sterna forget w1`"), "{rule}");
         assert_eq!(next, then);
-        assert_eq!(since(&play, 0), Some(WallTime::EPOCH.plus(Span::from_secs(5))));
+        assert_eq!(since(&mut play, 0), Some(WallTime::EPOCH.plus(Span::from_secs(5))));
         play.come_back(1);
         assert_eq!(play.control.why(play.now, &web().instance(0)), None);
     }
@@ -255,7 +255,7 @@ fn work_on_a_worker_that_is_not_back_is_told_from_the_beginning_of_the_reign() {
     play.ask(Call::CreateTask(task("build"), incarnation(1), Arc::new(task_spec())));
     play.moods.insert(1, Mood::Silent);
     play.pass(50);
-    let play = play.change_leader();
+    let mut play = play.change_leader();
     let told = play.control.why(play.now, &task("build")).unwrap();
     assert_eq!((told.since, told.next), (None, at(650)));
 }
@@ -266,14 +266,14 @@ fn a_callback_that_is_not_taken_says_so_until_it_is_given_up_and_then() {
     let spec = TaskSpec { callback: Some("http://receiver/".into()), ..task_spec() };
     play.ask(Call::CreateTask(task("build"), incarnation(1), Arc::new(spec)));
     play.end(play.runs_on(1)[0], SUCCESS);
-    let told = |play: &Play| {
+    let told = |play: &mut Play| {
         let Why { rule, next, .. } = play.control.why(play.now, &task("build")).unwrap();
         (rule.to_string(), next)
     };
-    assert!(told(&play).0.ends_with("its callback is on its way"), "{:?}", told(&play));
+    assert!(told(&mut play).0.ends_with("its callback is on its way"), "{:?}", told(&mut play));
     for tries in 1..8_u32 {
         play.step(Input::Called(task("build"), incarnation(1), Called::NotTaken));
-        let (rule, next) = told(&play);
+        let (rule, next) = told(&mut play);
         assert!(rule.ends_with(&format!("was not taken, {tries} in a row")), "{rule}");
         let wait = 1 << (tries - 1);
         assert_eq!(next, Next::At(play.now.wall.plus(Span::from_secs(wait))));
@@ -283,9 +283,9 @@ fn a_callback_that_is_not_taken_says_so_until_it_is_given_up_and_then() {
     assert!(play.alarms.is_empty());
     play.step(Input::Called(task("build"), incarnation(1), Called::NotTaken));
     assert_eq!(play.alarms, [Alarm::CallbackGivenUp(task("build"), 8)]);
-    assert!(told(&play).0.ends_with("was never taken, and was given up"), "{:?}", told(&play));
+    assert!(told(&mut play).0.ends_with("was never taken, and was given up"), "{:?}", told(&mut play));
     let mut play = play.change_leader();
     play.pass(600);
     assert!(play.callbacks.is_empty());
-    assert!(told(&play).0.ends_with("was never taken, and was given up"), "it stands");
+    assert!(told(&mut play).0.ends_with("was never taken, and was given up"), "it stands");
 }

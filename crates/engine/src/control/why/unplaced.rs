@@ -6,8 +6,8 @@ use sterna_model::{Lack, Lock, Name, Resource, WallTime, WorkKey, record::TwinRe
 use sterna_protocol::health::Health;
 
 use crate::{
-    auction::{Ask, Reason, Registry, Standing},
-    control::{Control, WorkerSeen, payload, services},
+    auction::{Ask, Reason},
+    control::{Control, WorkerSeen, services},
 };
 
 /// Why no worker got it, with what only the whole cluster tells.
@@ -69,26 +69,33 @@ pub enum Whose {
 }
 
 impl Control {
-    /// Why nobody has it, as things are now: what was found when it was last tried may be over.
-    pub(super) fn unplaced(&self, key: &WorkKey, found: &Arc<Reason>) -> Unplaced {
+    /// Looks again why nobody has it: what was found when it was last tried may be over. Nothing else is
+    /// changed.
+    pub(super) fn look_again(&mut self, key: &WorkKey) {
+        if self.left.contains_key(key) {
+            let outcome = self.rehearse(&[self.ask_of(key)]);
+            let left = outcome.left.into_iter().next();
+            drop(left.map(|left| self.left.insert(key.clone(), left.reason)));
+        }
+    }
+
+    fn ask_of(&self, key: &WorkKey) -> Ask {
         let wants = self.waiting.get(key).cloned().unwrap_or_else(|| self.wants_of(key));
-        let ask = Ask { key: key.clone(), wants };
-        let mut registry = self.registry.clone();
-        let reason = match tried(&mut registry, &ask) {
-            Tried::Left(reason) => reason,
-            Tried::Placed(_) => Arc::clone(found),
-        };
-        let (withheld, apart) = match &*reason {
+        Ask { key: key.clone(), wants }
+    }
+
+    /// What is to be told of work that nobody has.
+    pub(super) fn unplaced(&self, key: &WorkKey, reason: &Arc<Reason>) -> Unplaced {
+        let ask = self.ask_of(key);
+        let withheld =
+            || self.withheld_from(&ask).and_then(|lock| self.withheld(|it, _| it == lock));
+        let (withheld, apart) = match &**reason {
             Reason::Withheld { nearest, .. } => {
-                let seen = self.workers_where(|_, name| name == nearest).pop();
-                let nearest = || seen.as_ref().map(Withheld::of);
-                (self.withheld(registry, &ask).or_else(nearest), Vec::new())
+                let nearest = || self.withheld(|_, name| name == nearest);
+                (withheld().or_else(nearest), Vec::new())
             }
-            Reason::Apart { nearest, .. } => {
-                let apart = self.apart(&ask, nearest);
-                (self.withheld(registry, &ask), apart)
-            }
-            Reason::Short { .. } => (self.withheld(registry, &ask), Vec::new()),
+            Reason::Apart { nearest, .. } => (withheld(), self.apart(&ask, nearest)),
+            Reason::Short { .. } => (withheld(), Vec::new()),
             Reason::NoWorker
             | Reason::NoStack { .. }
             | Reason::NoTags { .. }
@@ -96,37 +103,11 @@ impl Control {
             | Reason::TooLarge { .. }
             | Reason::StartLimit { .. } => (None, Vec::new()),
         };
-        Unplaced { reason, withheld, apart, copy: self.moving_copy(key) }
+        Unplaced { reason: Arc::clone(reason), withheld, apart, copy: self.moving_copy(key) }
     }
 
-    /// Who would get it if it were given work: first of those that are drained, which is soon mended.
-    fn withheld(&self, registry: Registry, ask: &Ask) -> Option<Withheld> {
-        let given_none = |lock: Lock| {
-            let taking = self.workers.get(&lock).is_some_and(|worker| self.takes(worker.life));
-            !taking || self.drains.contains_key(&lock)
-        };
-        let seen = self.workers_where(|lock, _| given_none(lock));
-        let seen: Vec<_> = seen.iter().filter(|seen| !seen.takes_work).collect();
-        let (drained, others): (Vec<_>, Vec<_>) = seen
-            .into_iter()
-            .partition(|seen| matches!(Withheld::of(seen).because, Because::Drained { .. }));
-        let mut registry = registry;
-        for some in [drained, others].iter().filter(|some| !some.is_empty()) {
-            let locks: BTreeSet<Lock> = some.iter().map(|seen| seen.life.lock).collect();
-            for (bidder, lock) in &self.bidders {
-                let Some(seen) = some.iter().find(|seen| seen.life.lock == *lock) else { continue };
-                let offer = payload::offer(&seen.name, &seen.facts, Standing::Taking);
-                registry.set(*bidder, offer);
-            }
-            if let Tried::Placed(bidder) = tried(&mut registry, ask)
-                && let Some(lock) = bidder.and_then(|bidder| self.bidders.get(&bidder))
-                && locks.contains(lock)
-            {
-                let seen = some.iter().find(|seen| seen.life.lock == *lock);
-                return seen.map(|seen| Withheld::of(seen));
-            }
-        }
-        None
+    fn withheld(&self, is_meant: impl Fn(Lock, &Name) -> bool) -> Option<Withheld> {
+        self.workers_where(is_meant).first().map(Withheld::of)
     }
 
     /// Which services on a worker it must be apart from, and whose spec says so.
@@ -166,21 +147,6 @@ impl Control {
         let deadline = self.drains.get(&placed.on.lock).map(|drain| drain.deadline);
         let is_moving = twin.reason == TwinReason::Evacuating;
         is_moving.then(|| self.name_of(placed.on.lock)).flatten().map(|name| (name, deadline))
-    }
-}
-
-/// What came of an auction for one ask alone.
-enum Tried {
-    Placed(Option<crate::auction::BidderId>),
-    Left(Arc<Reason>),
-}
-
-/// Holds one on a registry that is thrown away.
-fn tried(registry: &mut Registry, ask: &Ask) -> Tried {
-    let outcome = registry.auction(std::slice::from_ref(ask));
-    match outcome.left.into_iter().next() {
-        Some(left) => Tried::Left(left.reason),
-        None => Tried::Placed(outcome.placed.first().map(|placement| placement.bidder)),
     }
 }
 
