@@ -76,14 +76,15 @@ pub enum Effect {
 
 impl Leader {
     /// A leader that has just been elected. The claims of `fleet` are those that the records tell.
-    pub fn new(now: Now, mut fleet: scheduler::Begin, records: control::Begin) -> Self {
+    pub fn new(now: Now, mut fleet: scheduler::Begin, mut records: control::Begin) -> Self {
+        if is_planted(Mistake::ForgetsDrains) {
+            records.records.retain(|(key, _)| !matches!(key, RecordKey::Drain(_)));
+            fleet.roster.iter_mut().for_each(|entry| entry.is_draining = false);
+        }
         let mut control = Control::new(now, records);
         // In a store that has none, both go by the same.
         control.go_by(*fleet.book.newest());
         fleet.claims = control.claims().collect();
-        if is_planted(Mistake::ForgetsDrains) {
-            fleet.roster.iter_mut().for_each(|entry| entry.is_draining = false);
-        }
         let draining = control.draining();
         let fleet = Fleet::new(now.boot, fleet);
         let mut leader = Self { fleet, control, batches: BTreeSet::new() };

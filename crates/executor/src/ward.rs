@@ -370,7 +370,11 @@ impl Ward {
                 container::Effect::Kill if !self.is_asked() => effects.push(Effect::Drain),
                 container::Effect::Kill => {
                     self.is_killed = true;
-                    effects.push(Effect::Kill);
+                    effects.push(if is_planted(Mistake::LeavesKillingToOthers) {
+                        Effect::Stop(Span::ZERO)
+                    } else {
+                        Effect::Kill
+                    });
                 }
                 container::Effect::Probe(probe) => {
                     effects.push(Effect::Probe(Question::IsWell, probe));

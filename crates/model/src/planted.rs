@@ -34,7 +34,7 @@ mistakes! {
     IgnoresNotify,
     /// A worker counts deadlines from when it hears (safety rules 3 and 7).
     CountsFromArrival,
-    /// A worker begins to stop a run when it should be gone (safety rule 7).
+    /// Whoever stops a run begins with that when it should be gone (safety rule 7).
     StopsAtTheDeadline,
     /// A leader takes what it has no answer about for not started.
     FreesTheUnsure,
@@ -153,6 +153,30 @@ mistakes! {
     ForgetsDrainEnds,
     /// The name of a task that was deleted is never free again.
     KeepsNames,
+    /// When an update is over, the spec before it is written.
+    DropsUpdates,
+    /// The drain of a machine goes when it leaves the roster.
+    ForgetsStruckDrains,
+    /// A domain is forgotten with a service of it.
+    ForgetsDomains,
+    /// A life that joins takes off that its machine was declared dead.
+    UnmarksTheDead,
+    /// When older limits are over, the newest go.
+    LosesLimits,
+    /// A task whose run is gone is called cancelled.
+    CallsLostCancelled,
+    /// A task is deleted when its receiver was told.
+    BuriesTheTold,
+    /// An instance that is asked to stop goes on, and the client is told that it is done.
+    StopsNothing,
+    /// That a machine is forgotten is not written, and the client is told that it is done.
+    ForgetsNobody,
+    /// A task that is over is said not to be there.
+    DeniesTasks,
+    /// A guardian lets go once more what its worker adopts.
+    LetsGoTwice,
+    /// A new leader reads anew how long a run may last (safety rule 7).
+    RereadsStopAfter,
 }
 
 thread_local! {

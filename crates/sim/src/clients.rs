@@ -11,10 +11,12 @@ use sterna_model::{
     record::CrashPolicy,
     spec::{DEFAULT_DOMAIN, ServiceSpec, TaskSpec, UpdatePolicy, WhenFull},
 };
+use sterna_protocol::limits::Limits;
 
 use crate::{
     check::Fact,
-    words,
+    rng::Rng,
+    words::{self, Pace, Size},
     world::{Event, World},
 };
 
@@ -23,6 +25,9 @@ const SERVICES: [&str; 3] = ["web", "db", "log"];
 const PASSING: &str = "tmp";
 /// Instances of a service at most.
 const INSTANCES: u64 = 4;
+/// One that is too large for a commit, in a few worlds, and how large.
+const BULK: &str = "bulk";
+const MANY: u32 = 90;
 
 /// All clients of the world.
 #[derive(Debug, Default)]
@@ -35,9 +40,15 @@ pub(crate) struct Clients {
     /// What they want of services.
     specs: BTreeMap<ServiceKey, ServiceSpec>,
     incarnations: BTreeMap<WorkKey, TaskIncarnation>,
+    /// Whether they want a service that does not fit into one commit.
+    is_bulky: bool,
 }
 
 impl Clients {
+    pub(crate) fn new(rng: &mut Rng) -> Self {
+        Self { is_bulky: rng.chance(30), ..Self::default() }
+    }
+
     /// Whether something is being asked.
     pub(crate) fn is_asking(&self, is_meant: impl Fn(&Call) -> bool) -> bool {
         self.asked.values().any(is_meant)
@@ -64,10 +75,11 @@ impl World {
     }
 
     pub(crate) fn ask(&mut self, server: usize, call: Call) {
+        let Some(reign) = self.office(server).map(|office| office.reign) else { return };
         self.clients.count += 1;
         let id = self.clients.count;
         self.say(|| format!("a client asks s{server} as {id}: {call:?}"));
-        self.tell(&Fact::Asked { id, call: &call });
+        self.tell(&Fact::Asked { id, call: &call, reign });
         self.clients.asked.insert(id, call.clone());
         self.coverage.turn(word(&call));
         let input = control::Input::Call(CallId(id), call);
@@ -109,11 +121,12 @@ impl World {
             60..64 => self.same_name_again(server),
             64..82 => Some(self.draw_service()),
             82..85 => Some(Call::StopInstance(self.some_instance())),
-            85 => {
+            85..88 => {
                 let task = self.some_task().filter(|_| self.rng.chance(500));
                 Some(Call::Kill(task.unwrap_or_else(|| self.some_instance())))
             }
-            86..91 => {
+            88..91 if self.rng.chance(150) => Some(Call::RemoveDomain(words::name("blue"))),
+            88..91 => {
                 let now = self.servers[server].clock.wall(self.now);
                 let until = match self.rng.below(4) {
                     0 => None,
@@ -121,6 +134,11 @@ impl World {
                     _ => Some(now),
                 };
                 Some(Call::SetDomain(words::name("blue"), until))
+            }
+            91 if self.rng.chance(200) => {
+                // Nobody could go by these.
+                let heartbeat_every = Span::ZERO;
+                Some(Call::SetLimits(Limits { heartbeat_every, ..self.pace.limits }))
             }
             91 => self.some_lock().map(Call::Forget),
             92..95 => {
@@ -192,7 +210,8 @@ impl World {
     }
 
     fn some_service(&mut self) -> ServiceKey {
-        let known: Vec<&ServiceKey> = self.clients.specs.keys().collect();
+        let known = self.clients.specs.keys().filter(|key| key.name.as_str() != BULK);
+        let known: Vec<&ServiceKey> = known.collect();
         let known = known[self.rng.index(known.len())];
         known.clone()
     }
@@ -209,7 +228,10 @@ impl World {
             "db" => (stop, "blue"),
             "log" => (Contract::Keep, DEFAULT_DOMAIN),
             "web" => (replace, "blue"),
-            _ => (if self.rng.chance(500) { replace } else { stop }, DEFAULT_DOMAIN),
+            _ => {
+                let domain = if self.rng.chance(500) { "blue" } else { DEFAULT_DOMAIN };
+                (if self.rng.chance(500) { replace } else { stop }, domain)
+            }
         };
         ServiceSpec {
             instances,
@@ -234,7 +256,41 @@ impl World {
         Call::PutService(key, spec)
     }
 
+    /// Another contract; what was started under the one before keeps that (safety rule 7).
+    fn other_contract(&mut self, before: Contract) -> Contract {
+        let Pace { stop_after, stop_after_task, replace_after, .. } = self.pace;
+        let stop = Contract::Stop { after: stop_after };
+        let longer = Contract::Stop { after: stop_after_task };
+        let replace = Contract::Replace { after: replace_after };
+        let slower = Contract::Replace { after: replace_after.times(2) };
+        let all = match before {
+            Contract::Keep => [stop, longer, Contract::Keep],
+            Contract::Stop { .. } => [stop, longer, replace],
+            Contract::Replace { .. } => [replace, slower, stop],
+        };
+        self.rng.pick(&all).unwrap_or(before)
+    }
+
+    /// A service so large that what follows from one call does not fit into one commit.
+    fn draw_bulk(&mut self) -> Call {
+        let key = words::service(BULK);
+        if let Some(mut spec) = self.clients.specs.get(&key).cloned() {
+            if self.rng.chance(300) {
+                self.clients.specs.remove(&key);
+                return Call::DeleteService(key);
+            }
+            spec.instances = if spec.instances == 0 { MANY } else { 0 };
+            return self.want(key, spec);
+        }
+        let mut spec = self.first_spec(&key, MANY);
+        spec.wants = words::wants(Size::default());
+        self.want(key, spec)
+    }
+
     fn draw_service(&mut self) -> Call {
+        if self.clients.is_bulky && self.rng.chance(200) {
+            return self.draw_bulk();
+        }
         let passing = words::service(PASSING);
         if self.rng.chance(150) {
             let is_there = self.clients.specs.contains_key(&passing);
@@ -249,14 +305,23 @@ impl World {
         let Some(mut spec) = self.clients.specs.get(&key).cloned() else {
             return Call::DeleteService(key);
         };
-        match self.rng.below(10) {
+        match self.rng.below(14) {
             0..5 => spec.instances = u32::try_from(self.rng.between(0, INSTANCES)).unwrap_or(1),
             5..8 => {
                 let version = self.rng.between(2, 9);
                 spec.work = Arc::from(format!("v{version}").into_bytes());
                 spec.update.healthy_for = Span::from_secs(self.rng.below(4));
             }
-            _ => spec.notes = format!("note {}", self.rng.below(1_000)).into(),
+            8..10 => spec.notes = format!("note {}", self.rng.below(1_000)).into(),
+            10..12 => spec.contract = self.other_contract(spec.contract),
+            _ => {
+                let size = Size {
+                    memory: self.rng.between(1, 3),
+                    cpu: self.rng.below(3) * 200,
+                    gpus: u64::from(self.rng.chance(100)),
+                };
+                spec.wants = words::wants(size);
+            }
         }
         self.want(key, spec)
     }

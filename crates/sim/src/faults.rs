@@ -29,6 +29,7 @@ impl World {
         match fault {
             Fault::StreamBreaks(machine) => return self.break_streams(machine),
             Fault::CutOff(machine, way, lasts) => self.net.block(machine, way, now + lasts),
+            Fault::CutOffAtDial(machine, lasts) => self.machines[machine].cut_at_dial = Some(lasts),
             Fault::NetworkSplit(machines, server, lasts) => {
                 self.net.cut_in_two(Split { machines, server, until: now + lasts });
                 self.servers[server].alone_until = now + lasts;
@@ -215,8 +216,7 @@ impl World {
                 let record = format!("{:?}", self.stored.get(&changed.key));
                 self.say(|| format!("    the store: {:?} is {record}", changed.key));
             }
-            let turn = turns::of(changed, self.stored.get(&changed.key));
-            if let Some(turn) = turn {
+            for turn in turns::of(changed, self.stored.get(&changed.key)) {
                 self.coverage.turn(turn);
             }
         }

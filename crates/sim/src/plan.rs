@@ -44,6 +44,9 @@ pub enum Fault {
     StreamBreaks(usize),
     /// A machine is cut off from the servers for so long.
     CutOff(usize, Way, u64),
+    /// A machine is cut off for so long, soon after it has dialled the next time: what is asked first is
+    /// most easily lost.
+    CutOffAtDial(usize, u64),
     /// The network is in two for so long: these machines, a bit each, and this server on one side, and
     /// the store with everybody else on the other.
     NetworkSplit(u64, usize, u64),
@@ -107,6 +110,7 @@ impl Fault {
         "cut-off",
         "cut-off-up",
         "cut-off-down",
+        "cut-off-at-dial",
         "network-split",
         "network-harsh",
         "worker-killed",
@@ -145,6 +149,7 @@ impl Fault {
             Self::CutOff(_, Way::Both, _) => "cut-off",
             Self::CutOff(_, Way::Up, _) => "cut-off-up",
             Self::CutOff(_, Way::Down, _) => "cut-off-down",
+            Self::CutOffAtDial(..) => "cut-off-at-dial",
             Self::NetworkSplit(..) => "network-split",
             Self::NetworkHarsh(_) => "network-harsh",
             Self::WorkerLeaves(..) => "worker-leaves",
@@ -182,6 +187,7 @@ impl Fault {
         match self {
             Self::StreamBreaks(machine)
             | Self::CutOff(machine, ..)
+            | Self::CutOffAtDial(machine, _)
             | Self::WorkerKilled(machine, _)
             | Self::WorkerLeaves(machine, _)
             | Self::ChecksFail(machine, _)
@@ -214,6 +220,7 @@ impl Fault {
     pub const fn lasts(&self) -> Option<u64> {
         match self {
             Self::CutOff(_, _, lasts)
+            | Self::CutOffAtDial(_, lasts)
             | Self::NetworkSplit(_, _, lasts)
             | Self::NetworkHarsh(lasts)
             | Self::WorkerLeaves(_, lasts)
@@ -262,6 +269,7 @@ impl fmt::Display for Planned {
             Fault::WallClockSet(_, off) => write!(f, " by {off} ms"),
             Fault::StreamBreaks(_)
             | Fault::CutOff(..)
+            | Fault::CutOffAtDial(..)
             | Fault::NetworkHarsh(_)
             | Fault::WorkerLeaves(..)
             | Fault::ChecksFail(..)
@@ -376,7 +384,8 @@ fn of_machine(rng: &mut Rng, machines: usize) -> Fault {
     let machine = rng.index(machines);
     let lasting = lasts(rng);
     match rng.below(100) {
-        0..20 => Fault::StreamBreaks(machine),
+        0..13 => Fault::StreamBreaks(machine),
+        13..20 => Fault::CutOffAtDial(machine, rng.between(1_000, 60_000)),
         20..36 => Fault::CutOff(machine, Way::Both, lasting),
         36..41 => Fault::CutOff(machine, Way::Up, lasting),
         41..46 => Fault::CutOff(machine, Way::Down, lasting),

@@ -39,7 +39,7 @@ pub const fn breaks(mistake: Mistake) -> &'static [Promise] {
         M::IgnoresRoster         => &[P2, P10],
         M::CountsFromElection    => &[P2, P10],
         M::EnrolsNobody          => &[P2, P10],
-        M::LetsMarksFall         => &[P2, P3, P10],
+        M::LetsMarksFall         => &[P10],
         M::RaisesNoFence         => &[P1, P2, P5, P10],
         M::KeepsNoDeadline       => &[P2, P10],
         M::IgnoresWorkerExit     => &[P8],
@@ -76,6 +76,18 @@ pub const fn breaks(mistake: Mistake) -> &'static [Promise] {
         M::ForgetsLatestStarts   => &[Swept],
         M::ForgetsDrainEnds      => &[Swept],
         M::KeepsNames            => &[Swept],
+        M::DropsUpdates          => &[P5],
+        M::ForgetsStruckDrains   => &[P5],
+        M::ForgetsDomains        => &[P5],
+        M::UnmarksTheDead        => &[P5],
+        M::LosesLimits           => &[P5],
+        M::CallsLostCancelled    => &[P5],
+        M::BuriesTheTold         => &[P5],
+        M::StopsNothing          => &[P5],
+        M::ForgetsNobody         => &[P5],
+        M::DeniesTasks           => &[P5],
+        M::LetsGoTwice           => &[P1],
+        M::RereadsStopAfter      => &[P2, P10],
     }
 }
 

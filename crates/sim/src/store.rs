@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use sterna_model::{Revision, Term, WriteId};
+use sterna_model::{Revision, WriteId};
 use sterna_store::{
     Change, Commit, Outcome, Page, Reading, Scan, StoreError,
     leader::{REIGN_KEY, Reign},
@@ -74,8 +74,8 @@ impl Ask {
 #[derive(Clone, Debug)]
 pub(crate) struct Applied {
     pub(crate) revision: Revision,
-    /// The term under which its sender spoke, unless it was about leadership itself.
-    pub(crate) term: Option<Term>,
+    /// The reign in which its sender spoke, unless it was about leadership itself.
+    pub(crate) said: Option<Reign>,
     /// The reign that stood in the store before it.
     pub(crate) reign: Option<Reign>,
     pub(crate) changes: Vec<Change>,
@@ -130,7 +130,7 @@ impl Store {
         &mut self,
         now: Moment,
         ask: &Ask,
-        term: Option<Term>,
+        said: Option<Reign>,
     ) -> (Told, Option<Applied>) {
         if now < self.down_until {
             return (ask.refused(), None);
@@ -145,7 +145,7 @@ impl Store {
                     let changes = self.model.next_changes("", before, 1);
                     let changes = changes.ok().and_then(|mut next| next.found.pop());
                     let changes = changes.map(|found| found.changes).unwrap_or_default();
-                    Applied { revision: after, term, reign, changes }
+                    Applied { revision: after, said, reign, changes }
                 });
                 if after.get() > self.model.floor().get() + 2 * HISTORY {
                     // Its own upkeep; it lies in the past, so it is not refused.

@@ -1,22 +1,98 @@
 //! What comes to pass in records, by name.
 
-use sterna_engine::control::Record;
-use sterna_model::record::{Instance, InstancePhase, Task, TaskEnd, TaskPhase, TwinReason};
+use std::cmp::Ordering;
+
+use sterna_engine::control::{Record, ServiceRecord};
+use sterna_model::{
+    RunId,
+    record::{
+        Instance, InstanceCopy, InstancePhase, StopReason, Task, TaskEnd, TaskPhase, TwinReason,
+    },
+};
 
 use crate::check::Changed;
 
-/// What a change of a record is called, if it has a name.
-pub(crate) fn of(changed: &Changed, after: Option<&Record>) -> Option<&'static str> {
+/// What a change of a record is called, as far as it has names.
+pub(crate) fn of(changed: &Changed, after: Option<&Record>) -> Vec<&'static str> {
+    let mut all = Vec::new();
     // tidy: not a table
     match (&changed.before, after) {
-        (Some(Record::Task(before, _)), Some(Record::Task(after, _))) => task(Some(before), after),
-        (_, Some(Record::Task(after, _))) => task(None, after),
-        (Some(Record::Instance(before)), Some(Record::Instance(after))) => instance(before, after),
-        (_, Some(Record::Tombstone(_))) => Some("task-deleted"),
-        (Some(Record::Drain(_)), None) => Some("drain-over"),
-        (Some(Record::Instance(_)), None) => Some("instance-retired"),
-        (_, _) => None,
+        (Some(Record::Task(before, _)), Some(Record::Task(after, _))) => {
+            all.extend(task(Some(before), after));
+            all.extend(ended(Some(before), after));
+        }
+        (_, Some(Record::Task(after, _))) => {
+            all.extend(task(None, after));
+            all.extend(ended(None, after));
+        }
+        (Some(Record::Instance(before)), Some(Record::Instance(after))) => {
+            all.extend(instance(before, after));
+            all.extend(twins(before, after));
+            all.extend(stops(before, after));
+        }
+        (None, Some(Record::Instance(_))) => all.push("instance-made"),
+        (before, Some(Record::Service(after))) => {
+            let before = match before {
+                Some(Record::Service(before)) => Some(before.as_ref()),
+                Some(_) | None => None,
+            };
+            all.push(service(before, after));
+        }
+        (Some(Record::Service(_)), None) => all.push("service-gone"),
+        (_, Some(Record::Tombstone(_))) => all.push("task-deleted"),
+        (Some(Record::Drain(_)), None) => all.push("drain-over"),
+        (Some(Record::Instance(_)), None) => all.push("instance-retired"),
+        (Some(Record::Roster(_)), None) => all.push("machine-struck"),
+        (Some(Record::Domain(_)), None) => all.push("domain-removed"),
+        (_, _) => {}
     }
+    all
+}
+
+fn service(before: Option<&ServiceRecord>, after: &ServiceRecord) -> &'static str {
+    let Some(before) = before else { return "service-made" };
+    match (before.version.cmp(&after.version), &before.before, &after.before) {
+        (Ordering::Less, ..) => "service-updates",
+        (Ordering::Greater, ..) => "service-taken-back",
+        (Ordering::Equal, Some(_), None) => "service-updated",
+        (Ordering::Equal, ..) => "service-changed",
+    }
+}
+
+/// How a task ends, once.
+fn ended(before: Option<&Task>, after: &Task) -> Option<&'static str> {
+    match (before.and_then(Task::end), after.end()?) {
+        (None, now) => Some(end(now)),
+        (Some(TaskEnd::Lost), TaskEnd::Ran { .. }) => Some("task-told-after-loss"),
+        (Some(_), _) => None,
+    }
+}
+
+/// Copies that are told to end, by reason.
+fn stops(before: &Instance, after: &Instance) -> Vec<&'static str> {
+    let was = |run: RunId| {
+        let mut copies = before.copies();
+        copies.any(|copy| copy.placed.run == run && copy.stopping.is_some())
+    };
+    let reason = |copy: &InstanceCopy| copy.stopping.filter(|_| !was(copy.placed.run));
+    let names = after.copies().filter_map(reason).map(|reason| match reason {
+        StopReason::Unwanted => "stops-unwanted",
+        StopReason::Asked => "stops-asked",
+        StopReason::Update => "stops-for-update",
+        StopReason::Elsewhere => "stops-elsewhere",
+        StopReason::Drain => "stops-for-drain",
+    });
+    names.collect()
+}
+
+/// What becomes of a second copy.
+fn twins(before: &Instance, after: &Instance) -> Option<&'static str> {
+    let twin = before.twin()?;
+    let run = twin.copy.placed.run;
+    if after.copy().is_some_and(|copy| copy.placed.run == run) {
+        return Some("twin-promoted");
+    }
+    after.twin().is_none().then_some("twin-gone")
 }
 
 fn task(before: Option<&Task>, after: &Task) -> Option<&'static str> {
@@ -32,9 +108,6 @@ fn task(before: Option<&Task>, after: &Task) -> Option<&'static str> {
             TaskPhase::Resolving,
         ) => Some("task-resolving"),
         (Some(TaskPhase::Resolving), TaskPhase::Completed) => Some("task-told"),
-        (None | Some(TaskPhase::Pending | TaskPhase::Running), TaskPhase::Completed) => {
-            after.end().map(end)
-        }
         (
             None | Some(_),
             TaskPhase::Pending | TaskPhase::Running | TaskPhase::Completed | TaskPhase::Resolving,

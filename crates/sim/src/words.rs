@@ -77,6 +77,7 @@ impl Pace {
         };
         // Somebody who forgets that these only grow.
         limits.batch_stop_after_max = limits.stop_after_min();
+        (limits.has_kept_batches, limits.has_kept_claims) = (false, false);
         if limits.stop_after_min() > self.stop_after {
             limits = Limits { version, ..self.limits };
         }
@@ -137,23 +138,61 @@ pub(crate) fn number(key: &WorkKey) -> u64 {
     text.trim_start_matches(char::is_alphabetic).parse().unwrap_or(0)
 }
 
+/// So much of a worker: what counts is how much of each there is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Size {
+    pub(crate) memory: u64,
+    pub(crate) cpu: u64,
+    pub(crate) gpus: u64,
+}
+
+impl Size {
+    pub(crate) const fn plus(self, other: Self) -> Self {
+        Self {
+            memory: self.memory + other.memory,
+            cpu: self.cpu + other.cpu,
+            gpus: self.gpus + other.gpus,
+        }
+    }
+
+    /// Whether this is no more than that, of each.
+    pub(crate) const fn fits(self, room: Self) -> bool {
+        self.memory <= room.memory && self.cpu <= room.cpu && self.gpus <= room.gpus
+    }
+}
+
 /// How much of a worker it takes; an instance, at first.
-pub(crate) fn size(key: &WorkKey) -> u64 {
+pub(crate) fn size(key: &WorkKey) -> Size {
     match &key.work {
-        Work::Task(_) => number(key) % 3 + 1,
+        Work::Task(_) => {
+            let number = number(key);
+            Size {
+                memory: number % 3 + 1,
+                cpu: number % 4 * 250,
+                gpus: u64::from(number.is_multiple_of(7)),
+            }
+        }
         Work::Instance { .. } => SIZE_OF_INSTANCES,
         // They have places of their own.
-        Work::Node { .. } => 0,
+        Work::Node { .. } => Size::default(),
     }
 }
 
 /// How much of a worker this is.
-pub(crate) fn size_of(wants: &Wants) -> u64 {
-    wants.demand.amounts().memory.get()
+pub(crate) fn size_of(wants: &Wants) -> Size {
+    let amounts = wants.demand.amounts();
+    Size {
+        memory: amounts.memory.get(),
+        cpu: amounts.cpu.get(),
+        gpus: amounts.countables.get(&name(GPU)),
+    }
 }
 
 /// How much an instance takes at first.
-pub(crate) const SIZE_OF_INSTANCES: u64 = 2;
+pub(crate) const SIZE_OF_INSTANCES: Size = Size { memory: 2, cpu: 0, gpus: 0 };
+
+/// What is counted by its name.
+const GPU: &str = "gpu";
 
 /// What becomes of it when its worker is gone.
 pub(crate) fn on_worker_exit(key: &WorkKey) -> OnWorkerExit {
@@ -161,13 +200,16 @@ pub(crate) fn on_worker_exit(key: &WorkKey) -> OnWorkerExit {
 }
 
 /// How much a worker has.
-pub(crate) const CAPACITY: u64 = 11;
+pub(crate) const CAPACITY: Size = Size { memory: 11, cpu: 2_000, gpus: 1 };
 /// How many nodes at a time it is given.
 pub(crate) const NODES: usize = 3;
 
 /// What a worker says of itself.
 pub(crate) fn facts() -> Payload {
-    let facts = format!(r#"{{"memory_bytes":{CAPACITY},"containers":100}}"#);
+    let Size { memory, cpu, gpus } = CAPACITY;
+    let facts = format!(
+        r#"{{"memory_bytes":{memory},"cpu_millicores":{cpu},"containers":100,"countables":{{"{GPU}":{gpus}}}}}"#
+    );
     Arc::from(facts.into_bytes())
 }
 
@@ -205,9 +247,11 @@ pub(crate) fn code_of(said: &[u8]) -> Option<u64> {
 }
 
 /// What work of this size wants of a worker.
-pub(crate) fn wants(size: u64) -> Arc<Wants> {
-    let (cpu, disk) = (Millicores::new(0), Bytes::new(0));
-    let demand = Demand::new(cpu, Bytes::new(size), disk, Countables::default());
+pub(crate) fn wants(size: Size) -> Arc<Wants> {
+    let (cpu, disk) = (Millicores::new(size.cpu), Bytes::new(0));
+    let mut countables = Countables::default();
+    countables.set(name(GPU), size.gpus);
+    let demand = Demand::new(cpu, Bytes::new(size.memory), disk, countables);
     Arc::new(Wants { demand, constraints: Constraints::default() })
 }
 

@@ -8,9 +8,12 @@ use sterna_executor::{
     guardian::{Fate, Part, Phase, Request, SocketId},
     ward,
 };
-use sterna_model::{BootTime, Lock, Revision, RunId, Term, WorkKey, WriteId};
+use sterna_model::{BootTime, Lock, Revision, RunId, WorkKey, WriteId};
 use sterna_protocol::message::{FromLeader, FromWorker, StreamId};
-use sterna_store::cluster::{CLUSTER_KEY, Cluster, Stage};
+use sterna_store::{
+    cluster::{CLUSTER_KEY, Cluster, Stage},
+    leader::Reign,
+};
 
 use crate::{
     Options,
@@ -83,7 +86,7 @@ pub(crate) enum Event {
         pid: Pid,
         call: CallId,
         ask: Ask,
-        term: Option<Term>,
+        said: Option<Reign>,
         answer: Answer,
         /// How far its sender knew the store to have come.
         known: Revision,
@@ -215,7 +218,7 @@ impl World {
             is_done: false,
             pids: 0,
             parked: BTreeMap::new(),
-            clients: Clients::default(),
+            clients: Clients::new(&mut rng),
             stored: Stored::default(),
             trace: is_traced.then(Vec::new),
             rng,
@@ -290,8 +293,8 @@ impl World {
             Event::ClosedBelow(stream) => self.close_below(stream),
             Event::ClosedAbove(stream) => self.close_above(stream),
             Event::Patience(stream) => self.lose_patience(stream),
-            Event::Call { server, pid, call, ask, term, answer, known } => {
-                let (told, applied) = self.store.serve(self.now, &ask, term);
+            Event::Call { server, pid, call, ask, said, answer, known } => {
+                let (told, applied) = self.store.serve(self.now, &ask, said);
                 if let Some(applied) = applied {
                     self.committed(&applied);
                 }

@@ -165,8 +165,11 @@ impl Control {
     }
 
     fn delete_service(&mut self, now: Now, id: CallId, key: &ServiceKey) {
-        if self.services.remove(key).is_none() {
+        let Some(known) = self.services.remove(key) else {
             return self.answer(id, Answer::NotFound);
+        };
+        if is_planted(Mistake::ForgetsDomains) {
+            self.remove_domain(&known.record.spec.domain);
         }
         for instance in self.indices_from(key, 0) {
             self.stop_all(&instance, StopReason::Unwanted);
@@ -208,6 +211,7 @@ impl Control {
         };
         let phase = instance.phase();
         let answer = match instance.copy().map(|copy| copy.placed.run) {
+            Some(_) if is_planted(Mistake::StopsNothing) => Answer::Done,
             Some(run) if self.stop_copy(key, run, StopReason::Asked) => Answer::Done,
             Some(_) => Answer::Already,
             None if phase == InstancePhase::Crashed && self.is_wanted(key) => {

@@ -64,7 +64,7 @@ use sterna_model::{
     BootTime, Bytes, Constraints, Contract, Countables, Demand, Epoch, Lock, Millicores, Name,
     RunId, Span, WallTime, Wants, WorkKey,
     planted::{Mistake, is_planted},
-    record::{Task, TaskState},
+    record::{Placed, Task, TaskState},
     spec::TaskSpec,
 };
 use sterna_protocol::{
@@ -252,9 +252,6 @@ impl Control {
                 self.roster.insert(lock, entry);
             }
             (RecordKey::Drain(lock), Record::Drain(drain)) => {
-                if is_planted(Mistake::ForgetsDrains) {
-                    return;
-                }
                 self.drains.insert(lock, drain);
             }
             (RecordKey::Domain(name), Record::Domain(until)) => {
@@ -340,13 +337,21 @@ impl Control {
 
     /// Everything that the store says may be running, for the fleet to begin with.
     pub fn claims(&self) -> impl Iterator<Item = scheduler::Claim> {
-        let instances = self.instances.iter().flat_map(|(key, instance)| {
-            instance.copies().map(move |copy| claim(&key, None, &copy.placed))
+        let instances = self.instances.iter().flat_map(move |(key, instance)| {
+            instance.copies().map(move |copy| claim(&key, None, &self.frozen(&key, &copy.placed)))
         });
         let tasks = self.tasks.iter().filter_map(|(key, (task, _))| {
             Some(claim(key, Some(task.incarnation()), task.placed()?))
         });
         instances.chain(tasks)
+    }
+
+    /// A claim lasts as its run was started, whatever its service wants by now (safety rule 7).
+    fn frozen(&self, key: &WorkKey, placed: &Placed) -> Placed {
+        let service = services::service_of(key).and_then(|service| self.services.get(&service));
+        let wanted = service.filter(|_| is_planted(Mistake::RereadsStopAfter));
+        let contract = wanted.map_or(placed.contract, |known| known.record.spec.contract);
+        Placed { contract, ..placed.clone() }
     }
 
     /// The machines that are being drained.
@@ -565,7 +570,7 @@ const fn mix(word: u64) -> u64 {
 fn claim(
     key: &WorkKey,
     task: Option<sterna_model::TaskIncarnation>,
-    placed: &sterna_model::record::Placed,
+    placed: &Placed,
 ) -> scheduler::Claim {
     scheduler::Claim {
         holder: placed.on,

@@ -6,6 +6,7 @@ use sterna_model::{
     record::Placed,
 };
 use sterna_protocol::{
+    limits::Limits,
     message::{Held, Kill, News, RunRefusal, StatusAnswer},
     scheduler::{self, GoneBy, NotSent, Report, Settlement},
 };
@@ -34,7 +35,11 @@ impl Control {
             News::WantsDrain(lock, false) => self.set_drain(now, lock, None),
             News::Opened(doors) => self.open(doors),
             News::Retired(oldest) => {
-                self.limits.retain(|limits| limits.version >= oldest);
+                let is_over = |limits: &Limits| match is_planted(Mistake::LosesLimits) {
+                    true => limits.version >= oldest,
+                    false => limits.version < oldest,
+                };
+                self.limits.retain(|limits| !is_over(limits));
                 self.write_limits();
             }
             News::Raise(limits) => self.set_limits(limits),

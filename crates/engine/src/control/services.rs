@@ -85,9 +85,6 @@ pub(super) fn waits(
 
 /// Whether another copy may start beside what the record still holds.
 pub(super) fn may_start(instance: &Instance, contract: Contract) -> bool {
-    if is_planted(Mistake::StartsAThird) {
-        return true;
-    }
     match instance.twin().map(|twin| twin.reason) {
         None => true,
         Some(TwinReason::Silent | TwinReason::Evacuating) => may_overlap(contract),

@@ -256,6 +256,8 @@ impl Control {
         let is_its = matches!(task.state(), TaskState::Running { placed, .. } if placed.run == run);
         if is_its && is_planted(Mistake::RestartsLostTasks) {
             self.task_returned(now, key, run, (true, ""));
+        } else if is_its && is_planted(Mistake::CallsLostCancelled) {
+            self.finish_task(now, key, TaskEnd::Cancelled);
         } else if is_its {
             self.finish_task(now, key, TaskEnd::Lost);
         } else if task.amend(run, None).is_ok() {
@@ -403,6 +405,9 @@ impl Control {
             task.tell();
         }
         self.hand_over(key);
+        if is_planted(Mistake::BuriesTheTold) {
+            self.forget_task(now, key);
+        }
         if is_given_up {
             self.tell(Effect::Alarm(Alarm::CallbackGivenUp(key.clone(), tries)));
         }
@@ -449,7 +454,9 @@ impl Control {
     }
 
     pub(super) fn cancel_task(&mut self, now: Now, id: CallId, key: &WorkKey) {
-        let Some((task, _)) = self.tasks.get(key) else { return self.answer(id, Answer::NotFound) };
+        let is_denied = |task: &Task| is_planted(Mistake::DeniesTasks) && task.end().is_some();
+        let known = self.tasks.get(key).filter(|(task, _)| !is_denied(task));
+        let Some((task, _)) = known else { return self.answer(id, Answer::NotFound) };
         let mut probe = task.clone();
         let answer = match probe.cancel(TaskEnd::Cancelled, now.wall) {
             Ok(()) => Answer::Done,

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use sterna_model::{
     WorkKey,
+    planted::{Mistake, is_planted},
     record::{InstanceState, StopReason},
 };
 
@@ -67,7 +68,10 @@ impl Control {
         if known.outdated.is_empty() {
             if known.record.before.is_some() && self.is_there(service, known) {
                 self.change_record(service, |record| {
-                    record.before = None;
+                    let before = record.before.take();
+                    if let Some((_, spec)) = before.filter(|_| is_planted(Mistake::DropsUpdates)) {
+                        record.spec = (*spec).clone();
+                    }
                     record.crashes = 0;
                 });
             }

@@ -151,8 +151,8 @@ impl Control {
         let offer = payload::offer(&worker.name, &worker.facts, standing);
         let bidder = worker.bidder;
         self.registry.set(bidder, offer);
-        if is_taking && !is_planted(Mistake::ForgetsWaiting) {
-            self.helped.push(Helped::Worker(bidder));
+        if is_taking {
+            self.help(bidder);
         }
     }
 
@@ -278,10 +278,14 @@ impl Control {
         let Some(worker) = self.workers.get(&seat.lock) else { return };
         let bidder = worker.bidder;
         let occupant = Occupant { key: &seat.key, wants: &seat.wants, stage: seat.stage };
-        if seat.is_counted
-            && self.registry.vacate(bidder, occupant).is_ok()
-            && !is_planted(Mistake::ForgetsWaiting)
-        {
+        if seat.is_counted && self.registry.vacate(bidder, occupant).is_ok() {
+            self.help(bidder);
+        }
+    }
+
+    /// A worker may have room for what waits.
+    fn help(&mut self, bidder: BidderId) {
+        if !is_planted(Mistake::ForgetsWaiting) {
             self.helped.push(Helped::Worker(bidder));
         }
     }
@@ -390,7 +394,8 @@ impl Control {
     pub(super) fn enroll(&mut self, mut entry: Enrolled) {
         let (lock, life) = (entry.incarnation.lock, entry.incarnation);
         if let Some(stands) = self.roster.get(&lock) {
-            entry.is_declared_dead = stands.is_declared_dead;
+            entry.is_declared_dead =
+                stands.is_declared_dead && !is_planted(Mistake::UnmarksTheDead);
             entry.is_draining = stands.is_draining;
         }
         self.outbox.keep_together(2);
@@ -408,6 +413,9 @@ impl Control {
         if self.roster.get(&lock).is_some_and(|entry| entry.incarnation == life) {
             self.roster.remove(&lock);
             self.outbox.write(RecordKey::Roster(lock), None);
+            if is_planted(Mistake::ForgetsStruckDrains) && self.drains.remove(&lock).is_some() {
+                self.outbox.write(RecordKey::Drain(lock), None);
+            }
             if let Some(drain) = self.drains.get(&lock) {
                 self.timers.insert((drain.deadline.plus(SHOWN), Timer::Drain(lock)));
             }
@@ -437,6 +445,9 @@ impl Control {
         if entry.is_declared_dead {
             entry.is_forgotten = true;
             let entry = entry.clone();
+            if is_planted(Mistake::ForgetsNobody) {
+                return Answer::Done;
+            }
             self.outbox.write(RecordKey::Roster(lock), Some(Record::Roster(entry)));
             return Answer::Done;
         }

@@ -307,6 +307,9 @@ impl Guardian {
         let held = held.map(|(run, held)| (*run, held.phase(), held.newest())).collect();
         effects.push(Effect::Adopted(socket, held));
         for (run, held) in &self.runs {
+            if is_planted(Mistake::LetsGoTwice) && held.phase() == Phase::Live {
+                effects.extend(held.newest().map(|part| Effect::Go(*run, part)));
+            }
             for fate in held.fates() {
                 effects.push(Effect::Tell(socket, *run, fate.clone()));
             }

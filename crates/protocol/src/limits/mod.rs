@@ -171,6 +171,9 @@ impl Limits {
 
     /// How long after the stamp of its last confirmed heartbeat a worker begins to stop a run.
     pub fn stop_begins_after(&self, stop_after: Span) -> Span {
+        if is_planted(Mistake::StopsAtTheDeadline) {
+            return stop_after;
+        }
         stop_after.minus(self.kill_wait).minus(Self::margin(stop_after))
     }
 

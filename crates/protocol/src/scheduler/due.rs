@@ -23,8 +23,7 @@ impl Peer {
             || self.is_declared_dead
             || !self.unsure.is_empty()
             // The consensus may let it begin with any pass.
-            || self.seat.is_some() && !self.vitals.has_been_healthy()
-            || is_planted(Mistake::FreesTheUnsure);
+            || self.seat.is_some() && !self.vitals.has_been_healthy();
         if is_watched {
             return BootTime::from_millis(0);
         }
@@ -187,7 +186,7 @@ impl Fleet {
             self.free_declared(lock, effects);
         }
         let Some(peer) = self.peers.get(&lock) else { return };
-        if peer.is_lost() || is_planted(Mistake::FreesTheUnsure) {
+        if peer.is_lost() {
             self.free_due(now, lock, effects);
         } else {
             self.ask_unsure(now, lock, effects);
@@ -214,10 +213,8 @@ impl Fleet {
     fn free_due(&mut self, now: BootTime, lock: Lock, effects: &mut Vec<Effect>) {
         let Some(peer) = self.peers.get(&lock) else { return };
         let from = self.counted_from(peer);
-        let is_unsure = |phase: Phase| phase.is_unsure() && is_planted(Mistake::FreesTheUnsure);
         let is_over = |entry: &Entry| {
             is_planted(Mistake::FreesAtLoss)
-                || is_unsure(entry.phase)
                 || entry.contract.stop_after().is_some_and(|after| now >= from.plus(after))
         };
         let over = peer.runs().iter().filter(|(_, entry)| is_over(entry)).map(|(run, _)| run);

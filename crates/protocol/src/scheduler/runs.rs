@@ -370,7 +370,7 @@ impl Fleet {
         let Some(peer) = self.peers.get_mut(&lock) else { return };
         peer.is_declared_dead = true;
         // What this life has answered is of no use to the next one, which must end what it has.
-        peer.has_answered &= is_planted(Mistake::RevivesTheDead);
+        peer.has_answered = false;
         if peer.enrolment == Enrolment::Reviving {
             // What is under way takes off the earlier mark, not this one.
             peer.enrolment = Enrolment::Asked;
@@ -387,8 +387,8 @@ impl Fleet {
     /// next leader would not wait for it.
     pub(super) fn finish_purge(&mut self, lock: Lock, effects: &mut Vec<Effect>) {
         let Some(peer) = self.peers.get_mut(&lock) else { return };
-        let is_lost = peer.is_lost() && !is_planted(Mistake::RevivesTheDead);
-        let has_ended = peer.has_answered && !is_lost && peer.purge.is_empty();
+        let has_ended = peer.has_answered && !peer.is_lost() && peer.purge.is_empty()
+            || is_planted(Mistake::RevivesTheDead);
         if peer.is_declared_dead && has_ended && peer.enrolment == Enrolment::Done {
             peer.enrolment = Enrolment::Reviving;
             effects.push(Effect::Revive(peer.incarnation));

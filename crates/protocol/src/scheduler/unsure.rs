@@ -2,8 +2,11 @@
 
 use sterna_model::{BootTime, Lock, NotifySequence, RunId, Span};
 
-use super::{Effect, Fleet, peer::Peer, runs::Phase};
-use crate::message::Order;
+use super::{Effect, Fleet, GoneBy, Settlement, peer::Peer, runs::Phase};
+use crate::{
+    message::Order,
+    planted::{Mistake, is_planted},
+};
 
 /// The first pause between two questions is twice this; each is twice the one before.
 const PERIOD: Span = Span::from_secs(1);
@@ -126,6 +129,13 @@ impl Peer {
 impl Fleet {
     pub(super) fn ask_unsure(&mut self, now: BootTime, lock: Lock, effects: &mut Vec<Effect>) {
         let Some(peer) = self.peers.get_mut(&lock) else { return };
+        if is_planted(Mistake::FreesTheUnsure) {
+            let unsure = peer.runs().iter().filter(|(_, entry)| entry.phase.is_unsure());
+            for run in unsure.map(|(run, _)| run).collect::<Vec<_>>() {
+                self.settle(lock, run, Settlement::Gone(GoneBy::Absence), effects);
+            }
+            return;
+        }
         // Only who can hear, and has said what it runs.
         if peer.stream().is_none() || !peer.is_confirmable() {
             return;

@@ -65,11 +65,7 @@ impl Fleet {
             let is_here = |peer: &Peer| self.is_present(peer) || is_gone(self, now, peer);
             let is_complete = self.peers.iter().all(is_here);
             let is_complete = is_complete || is_planted(Mistake::IgnoresRoster);
-            if is_complete || is_planted(Mistake::OpensAllDoors) {
-                Presence::Complete
-            } else {
-                Presence::Missing
-            }
+            if is_complete { Presence::Complete } else { Presence::Missing }
         };
         let patience = if now >= self.safe_at() || is_planted(Mistake::OpensAllDoors) {
             Patience::Over

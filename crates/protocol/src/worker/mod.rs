@@ -214,6 +214,9 @@ impl Worker {
             judge_at: now,
         };
         for held in start.held {
+            if is_planted(Mistake::AdoptsNothing) {
+                break;
+            }
             worker.adopt(held);
         }
         worker

@@ -93,9 +93,6 @@ impl Worker {
         let after = contract.stop_after()?;
         // Never confirmed: it should not be here, and is not kept.
         let confirmed = self.confirmed.unwrap_or(BootTime::from_millis(0));
-        if is_planted(Mistake::StopsAtTheDeadline) {
-            return Some(confirmed.plus(after));
-        }
         Some(confirmed.plus(self.limits.stop_begins_after(after)))
     }
 
@@ -127,9 +124,6 @@ impl Worker {
         let (Some(after), Some(confirmed)) = (contract.stop_after(), self.confirmed) else {
             return Span::ZERO;
         };
-        if is_planted(Mistake::StopsAtTheDeadline) {
-            return self.limits.kill_wait;
-        }
         let gone_by = confirmed.plus(after.minus(Limits::margin(after)));
         gone_by.since(now).min(self.limits.kill_wait)
     }

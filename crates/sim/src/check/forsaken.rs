@@ -53,7 +53,11 @@ impl Forsaken {
                 let machine = sight.stored.machine_of(*lock)?;
                 match sight.stored.get(&changed.key) {
                     Some(Record::Roster(entry)) if entry.is_declared_dead => {
-                        self.declare(machine, entry.incarnation.life, applied.term);
+                        self.declare(
+                            machine,
+                            entry.incarnation.life,
+                            applied.said.map(|said| said.term),
+                        );
                         None
                     }
                     Some(_) => self.revive(machine),

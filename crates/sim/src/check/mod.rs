@@ -3,6 +3,7 @@
 //! They see facts: what the process table of the world shows, what the store has committed, and what
 //! clients were told. They never see the state of a core.
 
+mod asked;
 mod forsaken;
 mod p01;
 mod p02;
@@ -22,8 +23,10 @@ mod well;
 use std::fmt;
 
 use sterna_engine::control::{Answer, Call};
+use sterna_executor::container::Step;
 use sterna_model::{Epoch, RunId, TaskIncarnation, Term, WallTime, WorkKey};
-use sterna_protocol::message::Run;
+use sterna_protocol::message::{Mandate, Run};
+use sterna_store::leader::Reign;
 
 pub(crate) use self::{
     stored::{Changed, Stored},
@@ -45,6 +48,8 @@ pub(crate) enum Fact<'a> {
     Sent { run: &'a Run, machine: usize, term: Term },
     /// A command began.
     Began { run: RunId, container: &'a Container },
+    /// A step of a run becomes its command: the first of them is when it began.
+    Execed { run: RunId, container: &'a Container, step: Step },
     /// The last process of a container is gone.
     Gone { run: RunId },
     /// A worker's process is gone.
@@ -58,9 +63,11 @@ pub(crate) enum Fact<'a> {
     /// A leader begins. It is unaware if the store was set back, and had told it nothing of what is lost.
     TookOffice { is_unaware: bool },
     /// A client asks for something.
-    Asked { id: u64, call: &'a Call },
+    Asked { id: u64, call: &'a Call, reign: Reign },
     /// A client was told what became of it.
     Answered { id: u64, call: &'a Call, answer: &'a Answer },
+    /// The operator of a machine wants it drained, or no longer.
+    Wished { machine: usize },
     /// A receiver was told that a task is over, and took it or not.
     Called { incarnation: TaskIncarnation, is_taken: bool },
     /// A worker was told that the end of a task is recorded, and has forgotten it.
@@ -74,7 +81,7 @@ pub(crate) enum Fact<'a> {
     /// A leader gives a life of a machine up: what it runs is not heard of any more.
     GivenUp { machine: usize },
     /// A worker did something because a leader said so.
-    Followed { machine: usize, reign: (Epoch, Term) },
+    Followed { machine: usize, mandate: Mandate },
     /// A leader's sweep found something that no event had led to.
     Swept { what: &'a str },
     /// Somebody looks at the clock.

@@ -1,13 +1,15 @@
 //! P1: a task's command is started at most once, ever; and of a name in one life of the store only one
-//! task, for names stay taken far longer than any world lasts (safety rule 27).
+//! task, for names stay taken far longer than any world lasts (safety rule 27). Of a run each step becomes
+//! its command once, whoever of its worker and its guardian is killed between two of them.
 //!
 //! A store that was set back may have lost a task that has run. A client that was told nothing, and
 //! asks for it again, asks for another start: nobody can know. Nor can a server that was told nothing of
 //! what is lost: a task that is pending in what is left is started by it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use sterna_engine::control::Call;
+use sterna_executor::container::Step;
 use sterna_model::{Epoch, RunId, TaskIncarnation, WorkKey};
 
 use super::{Checker, Fact, Promise, Sight};
@@ -15,6 +17,8 @@ use super::{Checker, Fact, Promise, Sight};
 #[derive(Debug, Default)]
 pub(crate) struct StartedOnce {
     runs: BTreeMap<RunId, usize>,
+    /// The setup steps of each run that have begun, and whether its main one has.
+    steps: BTreeSet<(RunId, Option<u32>)>,
     tasks: BTreeMap<TaskIncarnation, RunId>,
     names: BTreeMap<(WorkKey, Epoch), TaskIncarnation>,
     /// How often the store was set back, and how often before each task was asked for.
@@ -52,6 +56,15 @@ impl Checker for StartedOnce {
         }
         if let Fact::TookOffice { is_unaware: true } = fact {
             self.forget_lost(sight);
+        }
+        if let Fact::Execed { run, container, step } = fact {
+            let number = match step {
+                Step::Setup(number) => Some(*number),
+                Step::Run => None,
+            };
+            let (key, machine) = (&container.key, container.machine);
+            return (!self.steps.insert((*run, number)))
+                .then(|| format!("{step:?} of {run:?} of {key} begins twice on m{machine}"));
         }
         let Fact::Began { run, container } = fact else { return None };
         let (key, machine) = (&container.key, container.machine);

@@ -16,7 +16,11 @@ use sterna_model::{
 };
 use sterna_protocol::message::Run;
 
-use super::{Changed, Checker, Fact, Promise, Sight, unnoticed::Unnoticed};
+use super::{
+    Changed, Checker, Fact, Promise, Sight,
+    asked::{Asked, about, bare},
+    unnoticed::Unnoticed,
+};
 use crate::{clock::Moment, words};
 
 /// How often a receiver is tried before it is given up.
@@ -25,8 +29,7 @@ const CALLS: u32 = 8;
 #[derive(Debug, Default)]
 pub(crate) struct Kept {
     unnoticed: Unnoticed,
-    /// The newest call about each service and domain.
-    newest: BTreeMap<RecordKey, u64>,
+    asked: Asked,
     /// How often each receiver was told, and whether it took that.
     called: BTreeMap<TaskIncarnation, (u32, bool)>,
     /// When somebody has put each service last, whatever came of it.
@@ -37,19 +40,46 @@ pub(crate) struct Kept {
 const ANSWERED_WITHIN: Moment = 10_000;
 
 impl Kept {
-    fn answered(&self, sight: &Sight<'_>, id: u64, call: &Call, answer: &Answer) -> Option<String> {
-        let is_overtaken = written_by(call).is_some_and(|key| self.newest.get(&key) != Some(&id));
-        let is_done = match answer {
-            Answer::Done | Answer::BeginsAgain => true,
-            Answer::Already => matches!(call, Call::CreateTask(..)),
-            Answer::NotFound
-            | Answer::Taken(_)
-            | Answer::Conflict(_)
-            | Answer::BadLimits(_)
-            | Answer::BadSpec(_) => false,
+    fn answered(
+        &mut self,
+        sight: &Sight<'_>,
+        id: u64,
+        call: &Call,
+        answer: &Answer,
+    ) -> Option<String> {
+        let stood = self.asked.close(id);
+        if self.asked.is_overtaken(id, call) || self.is_wished(sight, call) {
+            return None;
+        }
+        let holds = match answer {
+            Answer::Done | Answer::BeginsAgain | Answer::Already => {
+                holds(sight, call, stood.as_ref())
+            }
+            Answer::NotFound => !is_there(sight, call, stood.as_ref()),
+            Answer::Taken(_) | Answer::Conflict(_) | Answer::BadLimits(_) | Answer::BadSpec(_) => {
+                true
+            }
         };
-        let holds = is_overtaken || !is_done || holds(sight, call);
         (!holds).then(|| format!("{answer:?} was said to {call:?}, and the store says otherwise"))
+    }
+
+    /// Whether the operator of a machine says something else about its drain.
+    fn is_wished(&self, sight: &Sight<'_>, call: &Call) -> bool {
+        match call {
+            Call::Drain(lock, _) | Call::Undrain(lock) => self.asked.is_wished(sight, *lock),
+            Call::CreateTask(..)
+            | Call::CancelTask(_)
+            | Call::DeleteTask(_)
+            | Call::PutService(..)
+            | Call::DeleteService(_)
+            | Call::SetDomain(..)
+            | Call::RemoveDomain(_)
+            | Call::StopInstance(_)
+            | Call::Kill(_)
+            | Call::Forget(_)
+            | Call::DeclareDead(_)
+            | Call::SetLimits(_) => false,
+        }
     }
 
     /// What a commit did to a task.
@@ -76,6 +106,24 @@ impl Kept {
         let (tries, is_taken) = self.called.get(&task.incarnation()).copied().unwrap_or_default();
         let is_lost = spec.callback.is_some() && task.is_told() && !is_taken && tries < CALLS;
         is_lost.then(|| format!("nobody was told that {key} is over, and nobody will be"))
+    }
+
+    /// What a commit did to a record.
+    fn changed(&self, sight: &Sight<'_>, changed: &Changed, changes: &[Changed]) -> Option<String> {
+        match &changed.key {
+            RecordKey::Task(key) => self.task_changed(sight, key, changed),
+            RecordKey::Tombstone(key) => {
+                let is_gone = sight.stored.get(&changed.key).is_none();
+                is_gone.then(|| format!("it is forgotten that there was {key}"))
+            }
+            RecordKey::Instance(_) => destroyed(sight, changed, changes, &self.put),
+            RecordKey::Service(_)
+            | RecordKey::Roster(_)
+            | RecordKey::Drain(_)
+            | RecordKey::Domain(_)
+            | RecordKey::Limits
+            | RecordKey::Stage => None,
+        }
     }
 
     fn forgotten(
@@ -111,30 +159,8 @@ impl Kept {
     }
 }
 
-/// The record that a call alone decides, if it does.
-fn written_by(call: &Call) -> Option<RecordKey> {
-    match call {
-        Call::PutService(key, _) | Call::DeleteService(key) => {
-            Some(RecordKey::Service(key.clone()))
-        }
-        Call::SetDomain(name, _) | Call::RemoveDomain(name) => {
-            Some(RecordKey::Domain(name.clone()))
-        }
-        Call::CreateTask(..)
-        | Call::CancelTask(_)
-        | Call::DeleteTask(_)
-        | Call::StopInstance(_)
-        | Call::Kill(_)
-        | Call::Forget(_)
-        | Call::Drain(..)
-        | Call::Undrain(_)
-        | Call::DeclareDead(_)
-        | Call::SetLimits(_) => None,
-    }
-}
-
 /// Whether the store says what a call has done.
-fn holds(sight: &Sight<'_>, call: &Call) -> bool {
+fn holds(sight: &Sight<'_>, call: &Call, stood: Option<&Record>) -> bool {
     match call {
         Call::CreateTask(key, incarnation, _) => knows(sight, key, Some(*incarnation)),
         Call::CancelTask(key) => {
@@ -151,14 +177,50 @@ fn holds(sight: &Sight<'_>, call: &Call) -> bool {
             stored == Some(&Record::Domain(*until))
         }
         Call::RemoveDomain(name) => sight.stored.get(&RecordKey::Domain(name.clone())).is_none(),
-        // Who was forgotten may have come again in the same commit.
-        Call::StopInstance(_)
-        | Call::Kill(_)
-        | Call::Forget(_)
-        | Call::Drain(..)
-        | Call::Undrain(_)
-        | Call::DeclareDead(_)
-        | Call::SetLimits(_) => true,
+        Call::Drain(lock, drain) => {
+            sight.stored.get(&RecordKey::Drain(*lock)) == Some(&Record::Drain(drain.clone()))
+        }
+        Call::Undrain(lock) => sight.stored.get(&RecordKey::Drain(*lock)).is_none(),
+        Call::DeclareDead(lock) => sight.stored.is_declared_dead(*lock),
+        // Who was forgotten may have come again in the same commit, as another life.
+        Call::Forget(lock) => match (stood, sight.stored.get(&RecordKey::Roster(*lock))) {
+            (Some(Record::Roster(before)), Some(Record::Roster(entry))) => {
+                entry.is_forgotten || entry.incarnation.life > before.incarnation.life
+            }
+            (_, Some(_) | None) => true,
+        },
+        Call::SetLimits(limits) => match sight.stored.get(&RecordKey::Limits) {
+            Some(Record::Limits(all)) => all.last().copied().map(bare) == Some(bare(*limits)),
+            Some(_) | None => false,
+        },
+        // What ran then is told to end, is gone, or is followed by another already.
+        Call::StopInstance(key) => {
+            let before = match stood {
+                Some(Record::Instance(before)) => before.copy().map(|copy| copy.placed.run),
+                Some(_) | None => None,
+            };
+            let copy = sight.stored.instance(key).and_then(Instance::copy);
+            copy.is_none_or(|copy| Some(copy.placed.run) != before || copy.stopping.is_some())
+        }
+        // It writes nothing: it concerns what runs now, and dies with whoever was asked.
+        Call::Kill(_) => true,
+    }
+}
+
+/// Whether something is there, though a client was told that it is not: it stood there when that was
+/// asked, and stands there.
+fn is_there(sight: &Sight<'_>, call: &Call, stood: Option<&Record>) -> bool {
+    let stands = about(call).and_then(|key| sight.stored.get(&key));
+    match (stood, stands) {
+        (Some(Record::Task(before, _)), Some(Record::Task(task, _))) => {
+            before.incarnation() == task.incarnation()
+        }
+        (Some(Record::Roster(before)), Some(Record::Roster(entry))) => {
+            before.incarnation == entry.incarnation && !before.is_forgotten && !entry.is_forgotten
+        }
+        (Some(Record::Service(_)), Some(Record::Service(_)))
+        | (Some(Record::Domain(_)), Some(Record::Domain(_))) => true,
+        (_, _) => false,
     }
 }
 
@@ -235,11 +297,9 @@ impl Checker for Kept {
     fn see(&mut self, sight: &Sight<'_>, fact: &Fact<'_>) -> Option<String> {
         self.unnoticed.see(sight, fact);
         let is_unnoticed = self.unnoticed.is_so();
-        if let Fact::Asked { id, call } = fact {
-            self.newest.extend(written_by(call).map(|key| (key, *id)));
-            if let Call::PutService(service, _) = call {
-                self.put.insert(service.clone(), sight.now);
-            }
+        self.asked.see(sight, fact);
+        if let Fact::Asked { call: Call::PutService(service, _), .. } = fact {
+            self.put.insert(service.clone(), sight.now);
         }
         if let Fact::Answered { id, call, answer } = fact {
             return self.answered(sight, *id, call, answer).filter(|_| !is_unnoticed);
@@ -249,20 +309,10 @@ impl Checker for Kept {
             *tries += 1;
             *was_taken |= is_taken;
         }
-        if let Fact::Committed { changes, .. } = fact {
-            return changes.iter().find_map(|changed| match &changed.key {
-                RecordKey::Task(key) => self.task_changed(sight, key, changed),
-                RecordKey::Tombstone(key) => {
-                    let is_gone = sight.stored.get(&changed.key).is_none();
-                    is_gone.then(|| format!("it is forgotten that there was {key}"))
-                }
-                RecordKey::Instance(_) => destroyed(sight, changed, changes, &self.put),
-                RecordKey::Service(_)
-                | RecordKey::Roster(_)
-                | RecordKey::Drain(_)
-                | RecordKey::Domain(_)
-                | RecordKey::Limits
-                | RecordKey::Stage => None,
+        if let Fact::Committed { applied, changes } = fact {
+            return changes.iter().find_map(|changed| {
+                let unasked = self.asked.unasked(sight, applied, changed, changes);
+                unasked.filter(|_| !is_unnoticed).or_else(|| self.changed(sight, changed, changes))
             });
         }
         if let Fact::Forgotten { key, epoch, result, .. } = fact {

@@ -9,12 +9,12 @@ use std::collections::BTreeMap;
 use sterna_model::{RunId, WorkKey};
 
 use super::{Checker, Fact, Promise, Sight};
-use crate::words::CAPACITY;
+use crate::words::{CAPACITY, Size};
 
 #[derive(Debug, Default)]
 pub(crate) struct Room {
     /// What it is, where, and how much it takes there.
-    alive: BTreeMap<RunId, (WorkKey, usize, u64)>,
+    alive: BTreeMap<RunId, (WorkKey, usize, Size)>,
 }
 
 impl Checker for Room {
@@ -35,7 +35,7 @@ impl Checker for Room {
         let takes = sight.stored.taken_by(&container.key, *run);
         self.alive.insert(*run, (container.key.clone(), machine, takes));
         let there = self.alive.values().filter(|(_, on, _)| *on == machine);
-        let used: u64 = there.map(|(.., takes)| takes).sum();
-        (used > CAPACITY).then(|| format!("m{machine} has {CAPACITY}, and {used} is used"))
+        let used = there.fold(Size::default(), |used, (.., takes)| used.plus(*takes));
+        (!used.fits(CAPACITY)).then(|| format!("m{machine} has {CAPACITY:?}, and {used:?} is used"))
     }
 }

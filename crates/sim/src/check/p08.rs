@@ -1,7 +1,8 @@
 //! P8: when a container's worker is gone, the container is gone within kill wait and a second; what
 //! outlives its worker under `stop` is gone by its own deadline, counted from the last confirmation.
 //!
-//! A guardian that is stopped meanwhile does nothing; that time is added.
+//! A guardian that is stopped meanwhile does nothing: what is due then has the kill wait and a second from
+//! when it goes on.
 
 use std::collections::BTreeMap;
 
@@ -55,7 +56,9 @@ impl Orphans {
             let stopped = self.stopped.get(&orphan.machine).copied().unwrap_or(0);
             // Clocks differ by a thousandth, on both sides.
             let after = after.as_millis() + after.as_millis() / 400 + GRACE;
-            orphan.began.max(confirmed).max(stopped) + after
+            // A guardian that goes on ends at once what is due.
+            let woken = stopped + self.kill_wait.as_millis() + GRACE;
+            (orphan.began.max(confirmed) + after).max(woken)
         });
         orphan.by.into_iter().chain(own).min()
     }

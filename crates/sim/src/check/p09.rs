@@ -77,7 +77,7 @@ impl Checker for Converged {
         if let Fact::NotWell { unwell } = fact {
             return (!unwell.is_forgotten).then(|| unwell.text.clone());
         }
-        if let Fact::Asked { id, call } = fact {
+        if let Fact::Asked { id, call, .. } = fact {
             self.asked.insert(*id, (*call).clone());
         }
         if let Fact::Answered { id, .. } = fact {

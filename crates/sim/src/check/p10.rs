@@ -10,7 +10,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use sterna_model::{Contract, Lock, RunId, Term, Work, WorkKey};
+use sterna_model::{Contract, Lock, RunId, Span, Term, Work, WorkKey};
 use sterna_protocol::{limits::Limits, message::Run};
 
 use super::{Checker, Fact, Promise, Sight, forsaken::Forsaken, unnoticed::Unnoticed};
@@ -31,6 +31,9 @@ pub(crate) struct Missing {
     /// Who was on the roster when this term began, and has not said what it runs.
     awaited: BTreeSet<Lock>,
     unnoticed: Unnoticed,
+    /// The longest that any batch was ever sent with, and whether one was to be kept.
+    longest: Span,
+    was_kept: bool,
 }
 
 impl Missing {
@@ -46,6 +49,8 @@ impl Missing {
             elected: 0,
             awaited: BTreeSet::new(),
             unnoticed: Unnoticed::default(),
+            longest: Span::ZERO,
+            was_kept: false,
         }
     }
 
@@ -63,6 +68,18 @@ impl Missing {
         let is_bound = !is_replaced && !self.is_unaware;
         if self.was_restored && !is_bound && !sight.stored.is_claimed(key, run) {
             self.forgotten.insert(run);
+        }
+    }
+
+    /// How long a batch may last that is sent: the next leader waits for that.
+    fn note_batch(&mut self, run: &Run) {
+        match (&run.key.work, run.contract) {
+            (Work::Node { .. }, Contract::Stop { after }) => {
+                self.longest = self.longest.max(after);
+            }
+            (Work::Node { .. }, Contract::Keep) => self.was_kept = true,
+            (Work::Node { .. }, Contract::Replace { .. })
+            | (Work::Task(_) | Work::Instance { .. }, _) => {}
         }
     }
 
@@ -86,6 +103,9 @@ impl Missing {
         let is_over = sight
             .stored
             .batch_wait(&self.usual)
+            // What was sent counts, whatever the marks say of it.
+            .filter(|_| !self.was_kept)
+            .map(|wait| wait.max(self.longest))
             .is_some_and(|wait| waited >= wait.as_millis() - wait.as_millis() / 500);
         if is_over {
             return None;
@@ -136,6 +156,7 @@ impl Checker for Missing {
             self.awaited.retain(|lock| sight.stored.machine_of(*lock) != Some(*machine));
         }
         let Fact::Sent { run, term, .. } = fact else { return None };
+        self.note_batch(run);
         let is_strict = match run.contract {
             Contract::Stop { .. } | Contract::Keep => true,
             Contract::Replace { .. } => false,

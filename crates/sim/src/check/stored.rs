@@ -20,7 +20,7 @@ use sterna_store::{
 use crate::{
     record::{Records, Shelf},
     store::Applied,
-    words,
+    words::{self, Size},
 };
 
 /// All records, and since which revision each stands.
@@ -34,6 +34,8 @@ pub(crate) struct Stored {
     /// That of the reign that it names.
     nonce: Option<Nonce>,
     epoch: Option<Epoch>,
+    /// The longest `stop_after` that anything was ever started with, by the marks: those never fall.
+    longest_stop: Option<Span>,
     /// The machines of the world, by their place.
     locks: Vec<Lock>,
 }
@@ -86,6 +88,8 @@ impl Stored {
             };
             all.push(Changed { key, before });
         }
+        let longest = self.limits().iter().map(|limits| limits.stop_after_max).max();
+        self.longest_stop = self.longest_stop.max(longest);
         all
     }
 
@@ -170,14 +174,14 @@ impl Stored {
     }
 
     /// How much a run takes of its worker, as it was placed.
-    pub(crate) fn taken_by(&self, key: &WorkKey, run: RunId) -> u64 {
+    pub(crate) fn taken_by(&self, key: &WorkKey, run: RunId) -> Size {
         let copies = self.instance(key).into_iter().flat_map(Instance::copies);
         let copy = copies.into_iter().find(|copy| copy.placed.run == run);
         copy.map_or_else(|| words::size(key), |copy| words::size_of(&copy.wants))
     }
 
     /// How much of a worker it would take.
-    pub(crate) fn wanted_by(&self, key: &WorkKey) -> u64 {
+    pub(crate) fn wanted_by(&self, key: &WorkKey) -> Size {
         let Work::Instance { service, .. } = &key.work else { return words::size(key) };
         let service = ServiceKey { namespace: key.namespace.clone(), name: service.clone() };
         let record = self.service(&service);
@@ -215,8 +219,7 @@ impl Stored {
 
     /// The longest `stop_after` that anything was ever started with, by the marks.
     pub(crate) fn longest_stop(&self) -> Span {
-        let all = self.limits().iter().map(|limits| limits.stop_after_max);
-        all.max().unwrap_or(Span::ZERO)
+        self.longest_stop.unwrap_or(Span::ZERO)
     }
 
     /// Whether a task or an instance was ever started under `keep`, by the marks.

@@ -21,7 +21,7 @@ impl Unnoticed {
             self.under = Some(sight.stored.nonce());
         }
         if let Fact::Committed { applied, .. } = fact
-            && applied.term.is_some()
+            && applied.said.is_some()
             && self.under.is_some_and(|under| applied.reign.map(|reign| reign.nonce) != under)
         {
             self.under = None;

@@ -12,7 +12,7 @@ use sterna_model::{
 use super::Stored;
 use crate::{
     table::Table,
-    words::{CAPACITY, Wanted},
+    words::{CAPACITY, Size, Wanted},
 };
 
 /// What is not as it should be.
@@ -243,8 +243,10 @@ impl Scene<'_> {
     fn has_room(&self, key: &WorkKey) -> bool {
         self.machines.iter().enumerate().filter(|(_, one)| one.is_on).any(|(index, _)| {
             let there = self.table.all().filter(|(_, one)| one.machine == index);
-            let used: u64 = there.map(|(run, one)| self.stored.taken_by(&one.key, *run)).sum();
-            used + self.stored.wanted_by(key) <= CAPACITY
+            let used = there.fold(Size::default(), |used, (run, one)| {
+                used.plus(self.stored.taken_by(&one.key, *run))
+            });
+            used.plus(self.stored.wanted_by(key)).fits(CAPACITY)
         })
     }
 }

@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 
 use sterna_executor::{
-    container::{Exit, Step},
+    container::{Cause, Exit, How, Step},
     guardian::{Effect, Found, Guardian, Input, Part, SocketId},
+    ward,
 };
-use sterna_model::RunId;
+use sterna_model::{RunId, Work};
 
 use super::{GuardianProcess, Waiting, wards::step_of};
 use crate::{
@@ -182,7 +183,7 @@ impl World {
                         process.waiting.insert(run, Waiting::Alive);
                     }
                     // On a machine that is busy it takes long.
-                    let is_slow = !self.is_calm && self.rng.chance(100);
+                    let is_slow = !self.is_calm && self.rng.chance(150);
                     let after = self.rng.between(1, if is_slow { 6_000 } else { 30 });
                     self.later(after, who, pid, Message::Cloned(run, part));
                 } else {
@@ -263,7 +264,8 @@ impl World {
     fn exec(&mut self, machine: usize, run: RunId, part: Part) {
         let Some(order) = self.machines[machine].disk.orders.get(&run) else { return };
         let (key, task, contract) = (order.key.clone(), order.task, order.contract);
-        let nature = match step_of(&key, part) {
+        let step = step_of(&key, part);
+        let nature = match step {
             Step::Setup(_) => Nature::of_setup(&mut self.rng, self.is_calm),
             Step::Run => Nature::draw(&mut self.rng, &key, self.is_calm),
         };
@@ -276,7 +278,8 @@ impl World {
         if let Some(container) = self.table.get_mut(run) {
             // What the steps before have left is still there.
             (container.part, container.nature, container.has_exited) = (part, nature, false);
-            return;
+            let container = container.clone();
+            return self.tell(&Fact::Execed { run, container: &container, step });
         }
         let Some(reign) = self.machines[machine].reigns.get(&run).copied() else { return };
         let on_worker_exit = words::on_worker_exit(&key);
@@ -292,8 +295,23 @@ impl World {
             nature,
             has_exited: false,
         };
+        self.fill_disk(machine, run, &container);
         self.tell(&Fact::Began { run, container: &container });
+        self.tell(&Fact::Execed { run, container: &container, step });
         self.table.insert(run, container);
+    }
+
+    /// Seldom a run writes more than it may, and its worker ends it.
+    fn fill_disk(&mut self, machine: usize, run: RunId, container: &Container) {
+        let is_instance = matches!(container.key.work, Work::Instance { .. });
+        if self.is_calm || !is_instance || !self.rng.chance(20) {
+            return;
+        }
+        if let Some((pid, _)) = self.machines[machine].worker_process() {
+            let stop = ward::Input::Stop(Cause::DiskLimit, How::Gracefully);
+            let after = self.rng.between(500, 20_000);
+            self.later(after, Who::Worker(machine), pid, Message::Ward(run, stop));
+        }
     }
 
     /// Signals every process of a container, by its cgroup.

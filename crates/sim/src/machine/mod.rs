@@ -18,6 +18,7 @@ use sterna_executor::{
 };
 use sterna_model::{BootTime, Epoch, Incarnation, Lock, Name, Revision, RunId, Term};
 use sterna_protocol::{
+    health::Health,
     limits::Limits,
     message::{Held, Mandate, Run, StreamId},
     worker::Worker,
@@ -39,6 +40,10 @@ pub(crate) struct Machine {
     pub(crate) is_taken_for_dead: bool,
     /// Until when its checks of itself fail.
     pub(crate) unwell_until: Moment,
+    /// For how long it is cut off soon after it has dialled the next time.
+    pub(crate) cut_at_dial: Option<u64>,
+    /// What its worker was told last of its health, and in which life.
+    verdict: Option<(u64, Health)>,
     /// When its worker was told last that it is healthy, and in which life.
     told_healthy: (Moment, u64),
     /// To which reign it has said last what it runs.
@@ -137,6 +142,8 @@ impl Machine {
             power: Power::On,
             is_taken_for_dead: false,
             unwell_until: 0,
+            cut_at_dial: None,
+            verdict: None,
             told_healthy: (0, 0),
             listed_in: None,
             disk: Disk {
@@ -225,6 +232,21 @@ impl Machine {
     pub(crate) fn is_told_healthy(&self, now: Moment) -> bool {
         let (at, life) = self.told_healthy;
         self.worker.is_some() && life == self.disk.life && now <= at + 3_000
+    }
+
+    /// Notes what its worker is told of its health; gives what that is called, if it is news.
+    pub(crate) fn note_verdict(&mut self, life: u64, verdict: Health) -> Option<&'static str> {
+        let before = self.verdict.replace((life, verdict));
+        let before = before.filter(|(known, _)| *known == life).map(|(_, verdict)| verdict);
+        match (before, verdict) {
+            (None, Health::Healthy) => Some("health-well-at-once"),
+            (None, Health::Unhealthy) => Some("health-unwell-at-once"),
+            (Some(Health::Unhealthy), Health::Healthy) => Some("health-well-again"),
+            (Some(Health::Healthy), Health::Unhealthy) => Some("health-unwell"),
+            (None | Some(_), Health::MustDie) => Some("health-given-up"),
+            (None | Some(_), Health::New) => Some("health-new"),
+            (Some(_), Health::Healthy | Health::Unhealthy) => None,
+        }
     }
 
     pub(crate) fn has_unacknowledged(&self) -> bool {

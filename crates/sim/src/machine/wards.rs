@@ -16,7 +16,6 @@ use sterna_protocol::{
 
 use crate::{
     clock::Moment,
-    planted::{Mistake, is_planted},
     table::Signal,
     words,
     world::{Event, Message, Who, World},
@@ -173,9 +172,7 @@ impl World {
             }
             Effect::Stop(grace) => self.ask_guardian(machine, Request::Stop(run, grace)),
             Effect::Kill => {
-                if !is_planted(Mistake::LeavesKillingToOthers) {
-                    self.signal(machine, run, Signal::Kill);
-                }
+                self.signal(machine, run, Signal::Kill);
                 self.ask_guardian(machine, Request::Stop(run, Span::ZERO));
             }
             Effect::Drain => {

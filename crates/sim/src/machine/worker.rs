@@ -4,7 +4,7 @@ use sterna_executor::guardian::{Part, Phase, Process, Request, SocketId};
 use sterna_model::{Incarnation, RunId, Span};
 use sterna_protocol::{
     health::Health,
-    message::{FromLeader, FromWorker, HeartbeatAnswer, Held, News, Order, Run, StreamId},
+    message::{FromLeader, FromWorker, HeartbeatAnswer, Held, News, Order, Refusal, Run, StreamId},
     worker::{Alarm, Effect, Input, Start, Worker},
 };
 
@@ -179,11 +179,7 @@ impl World {
             facts: words::facts(),
             seen: one.disk.seen,
             confirmed: one.disk.kept.confirmed,
-            held: if is_planted(Mistake::AdoptsNothing) {
-                Vec::new()
-            } else {
-                one.disk.held.values().cloned().collect()
-            },
+            held: one.disk.held.values().cloned().collect(),
             limits: one.disk.limits,
         };
         let Some(process) = &mut one.worker else { return };
@@ -220,8 +216,8 @@ impl World {
         let Some(core) = one.worker.as_mut().and_then(|process| process.core.as_mut()) else {
             return;
         };
-        let reign = match &input {
-            Input::Frame(_, frame) => Some((frame.mandate.epoch, frame.mandate.term)),
+        let mandate = match &input {
+            Input::Frame(_, frame) => Some(frame.mandate),
             Input::Tick
             | Input::Opened(_)
             | Input::Closed(_)
@@ -238,8 +234,8 @@ impl World {
         core.step(now, Input::Tick, &mut effects);
         let due = effects.len();
         core.step(now, input, &mut effects);
-        if let Some(reign) = reign.filter(|_| effects.iter().skip(due).any(is_obedience)) {
-            self.tell(&Fact::Followed { machine, reign });
+        if let Some(mandate) = mandate.filter(|_| effects.iter().skip(due).any(is_obedience)) {
+            self.tell(&Fact::Followed { machine, mandate });
         }
         for effect in effects {
             self.perform_below(machine, effect);
@@ -391,6 +387,25 @@ impl World {
         if self.is_traced() && !matches!(frame.order, Order::Heartbeat(_)) {
             self.say(|| format!("    m{machine} hears {stream:?} {:?}", frame.order));
         }
+        let verdict = match &frame.order {
+            Order::Heartbeat(HeartbeatAnswer::Confirmed(confirmation)) => {
+                Some(confirmation.verdict)
+            }
+            Order::Die | Order::Heartbeat(HeartbeatAnswer::Refused(Refusal::Die)) => {
+                Some(Health::MustDie)
+            }
+            Order::Heartbeat(_)
+            | Order::Statuses(..)
+            | Order::GetRunning
+            | Order::Run(_)
+            | Order::NotifyIfNotRunning(..)
+            | Order::Kill(..) => None,
+        };
+        let life = frame.incarnation.life;
+        let news = verdict.and_then(|it| self.machines[machine].note_verdict(life, it));
+        if let Some(news) = news {
+            self.coverage.turn(news);
+        }
         if let Order::Heartbeat(HeartbeatAnswer::Confirmed(confirmation)) = &frame.order
             && confirmation.verdict == Health::Healthy
         {
@@ -450,9 +465,8 @@ impl World {
         self.say(|| format!("m{machine} opens {stream:?} to s{}", leader.0));
         self.queue.push(self.now + 1_000, Event::Patience(stream));
         // What is asked first is most easily lost.
-        if !self.is_calm && self.rng.chance(40) {
+        if let Some(lasts) = self.machines[machine].cut_at_dial.take() {
             let at = self.now + self.rng.between(20, 300);
-            let lasts = self.rng.between(1_000, 60_000);
             self.queue.push(at, Event::CutOff(machine, lasts));
         }
         self.step_worker(machine, Input::Opened(stream));
@@ -474,6 +488,7 @@ impl World {
     pub(crate) fn want_drain(&mut self, machine: usize, wants: bool) {
         let Some(process) = &mut self.machines[machine].worker else { return };
         process.wants_drain = wants;
+        self.tell(&Fact::Wished { machine });
         self.step_worker(machine, Input::WantsDrain(wants));
     }
 }

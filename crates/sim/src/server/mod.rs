@@ -247,7 +247,7 @@ impl World {
     }
 
     /// Sends a call: to the store and back, unless something is in the way.
-    pub(crate) fn call(&mut self, server: usize, call: CallId, ask: Ask, term: Option<Term>) {
+    pub(crate) fn call(&mut self, server: usize, call: CallId, ask: Ask, said: Option<Reign>) {
         let now = self.now;
         let Some(process) = &self.servers[server].process else { return };
         let (pid, known) = (process.pid, process.told);
@@ -269,7 +269,7 @@ impl World {
             };
         let back = self.rng.between(1, 8);
         let tell = |told| Event::To(Who::Server(server), pid, Message::Told(call, told, known));
-        let arrive = |ask, answer| Event::Call { server, pid, call, ask, term, answer, known };
+        let arrive = |ask, answer| Event::Call { server, pid, call, ask, said, answer, known };
         match loss {
             None => self.queue.push(now + there, arrive(ask, Answer::After(back))),
             Some(Loss::Unavailable) => self.queue.push(now + there + back, tell(ask.refused())),

@@ -23,7 +23,6 @@ use super::{CallId, batches::Batches};
 use crate::{
     check::Fact,
     desk::{Desk, Job},
-    planted::{Mistake, is_planted},
     record::{self, PREFIX},
     store::Ask,
     world::{Message, Who, World},
@@ -125,9 +124,9 @@ impl World {
             UnderWay::Settling { job, .. } => Desk::go_on(job),
             UnderWay::Nothing | UnderWay::Refused(_) | UnderWay::Sent { .. } => None,
         });
-        let term = process.election.until().map(|(reign, _)| reign.term);
+        let said = process.election.until().map(|(reign, _)| reign);
         for (number, ask) in process.desk.take_asked() {
-            self.call(server, CallId::Desk(number), ask, term);
+            self.call(server, CallId::Desk(number), ask, said);
         }
         if let Some((reign, taken)) = taken {
             self.begin(server, reign, taken);
@@ -165,14 +164,9 @@ impl World {
         let position = Position { epoch: cluster.epoch, revision };
         self.write_down(server, position, (reign.term, reign.nonce));
         let now = self.now_of(server);
-        let elected = if is_planted(Mistake::CountsFromStart) {
-            sterna_model::BootTime::from_millis(now.boot.as_millis().saturating_sub(60_000))
-        } else {
-            now.boot
-        };
         let fleet = Begin {
             mandate,
-            elected,
+            elected: now.boot,
             lease_until,
             revision,
             reigns,
@@ -288,13 +282,12 @@ impl World {
             let cluster = Cluster { stage, ..office.cluster };
             commit = commit.put(CLUSTER_KEY, cluster.to_string());
         }
-        let commit =
-            if is_planted(Mistake::CommitsUnfenced) { commit } else { office.reign.fenced(commit) };
+        let commit = office.reign.fenced(commit);
         office.sent += 1;
-        let (number, after, term) = (office.sent, office.revision, office.reign.term);
+        let (number, after, reign) = (office.sent, office.revision, office.reign);
         let unanswered = Unanswered { write_id, after };
         office.under_way = UnderWay::Sent { number, unanswered, parcel };
-        self.call(server, CallId::Parcel(number), Ask::Commit(commit), Some(term));
+        self.call(server, CallId::Parcel(number), Ask::Commit(commit), Some(reign));
     }
 
     pub(crate) fn parcel_answered(
@@ -327,7 +320,7 @@ impl World {
                 self.say(|| format!("s{server} hears that its commit is fenced off"));
                 self.end_soon(server);
             }
-            Err(StoreError::Unknown(_)) if !is_planted(Mistake::TakesUnknownForFailed) => {
+            Err(StoreError::Unknown(_)) => {
                 self.coverage.turn("settling");
                 let job = settle_job(process.desk.clone(), office.reign, raise_id, unanswered);
                 office.under_way = UnderWay::Settling { parcel, job, raise_id, unanswered };

@@ -55,6 +55,10 @@ pub async fn settle(
     unknown: &[Unanswered],
 ) -> Result<Settled, StoreError> {
     let raised = reign.raised().expect("no reign settles 2^64 times");
+    if is_planted(Mistake::TakesUnknownForFailed) {
+        let fates = vec![Fate::Never; unknown.len()];
+        return Ok(Settled { reign: Some(reign), fates });
+    }
     let raised = if is_planted(Mistake::RaisesNoFence) { reign } else { raised };
     let raise = reign.fenced(Commit::new(raise_id)).put(REIGN_KEY, raised.to_string());
     let is_ours = match store.commit(raise).await? {

@@ -283,7 +283,11 @@ fn a_callback_that_is_not_taken_says_so_until_it_is_given_up_and_then() {
     assert!(play.alarms.is_empty());
     play.step(Input::Called(task("build"), incarnation(1), Called::NotTaken));
     assert_eq!(play.alarms, [Alarm::CallbackGivenUp(task("build"), 8)]);
-    assert!(told(&mut play).0.ends_with("was never taken, and was given up"), "{:?}", told(&mut play));
+    assert!(
+        told(&mut play).0.ends_with("was never taken, and was given up"),
+        "{:?}",
+        told(&mut play)
+    );
     let mut play = play.change_leader();
     play.pass(600);
     assert!(play.callbacks.is_empty());
