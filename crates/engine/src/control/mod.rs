@@ -449,18 +449,6 @@ impl Control {
             let back = i64::try_from(back.as_millis()).unwrap_or(i64::MAX);
             WallTime::from_millis(at.as_millis().saturating_sub(back)).unwrap_or(at)
         };
-        // They stay where their records say, too.
-        let moved: Vec<_> = self
-            .timers
-            .iter()
-            .filter_map(|(at, timer)| match timer {
-                Timer::Restart(_) | Timer::Settled(_) | Timer::Callback(_) => {
-                    Some((earlier(*at), timer.clone()))
-                }
-                Timer::Task(_) | Timer::Drain(_) | Timer::Domain(_) => None,
-            })
-            .collect();
-        self.timers.extend(moved);
         for (key, until) in &mut self.resting {
             *until = earlier(*until);
             self.timers.insert((*until, Timer::Restart(key.clone())));
