@@ -67,19 +67,7 @@ pub(crate) fn ls(args: LsArgs) -> anyhow::Result<()> {
                 instances.extend(all::<InstanceView>(&mut client, &path).await?);
             }
             json.insert("instances".to_owned(), serde_json::to_value(&instances)?);
-            let mut table = Table::new(&["INSTANCE", "PHASE", "SINCE", "CRASHES", "WORKER"]);
-            for it in &instances {
-                let name = it.key.rsplitn(3, '/').take(2).collect::<Vec<_>>();
-                let name = name.into_iter().rev().collect::<Vec<_>>().join("/");
-                let since = it.since.as_deref().map(age).unwrap_or_default();
-                // Its copy runs there until another does elsewhere.
-                let moved = it.twin.as_ref().filter(|twin| twin.reason == "evacuating");
-                let moved =
-                    moved.and_then(|twin| Some(format!("{} (moves)", twin.worker.as_ref()?)));
-                let worker = it.worker.clone().or(moved).unwrap_or_default();
-                table.row([name, it.phase.clone(), since, it.crashes.to_string(), worker]);
-            }
-            tables.push((instances.is_empty(), table));
+            tables.push((instances.is_empty(), instance_table(&instances)));
         }
         if wants(What::Tasks) {
             let tasks: Vec<TaskView> = all(&mut client, &remote.path("tasks")).await?;
@@ -113,6 +101,21 @@ pub(crate) fn ls(args: LsArgs) -> anyhow::Result<()> {
         out::answer(&drawn.join("\n\n"))?;
         Ok(())
     })
+}
+
+fn instance_table(instances: &[InstanceView]) -> Table {
+    let mut table = Table::new(&["INSTANCE", "PHASE", "SINCE", "CRASHES", "WORKER"]);
+    for it in instances {
+        let name = it.key.rsplitn(3, '/').take(2).collect::<Vec<_>>();
+        let name = name.into_iter().rev().collect::<Vec<_>>().join("/");
+        let since = it.since.as_deref().map(age).unwrap_or_default();
+        // Its copy runs there until another does elsewhere.
+        let moved = it.twin.as_ref().filter(|twin| twin.reason == "evacuating");
+        let moved = moved.and_then(|twin| Some(format!("{} (moves)", twin.worker.as_ref()?)));
+        let worker = it.worker.clone().or(moved).unwrap_or_default();
+        table.row([name, it.phase.clone(), since, it.crashes.to_string(), worker]);
+    }
+    table
 }
 
 fn task_table(tasks: &[TaskView]) -> Table {
