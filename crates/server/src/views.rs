@@ -116,11 +116,17 @@ pub(crate) fn task(mirror: &Mirror, key: &WorkKey, task: &Task, spec: &TaskSpec)
     }
 }
 
+/// Whether a copy of it runs: its own, or one that is being moved until that does.
+pub(crate) fn is_running(instance: &Instance) -> bool {
+    let is_moved = instance
+        .twin()
+        .is_some_and(|twin| twin.reason == TwinReason::Evacuating && twin.running_since.is_some());
+    instance.phase() == InstancePhase::Running || is_moved
+}
+
 pub(crate) fn service(mirror: &Mirror, key: &ServiceKey) -> Option<ServiceView> {
     let record = mirror.services.get(key)?;
-    let running = instances(mirror, key)
-        .filter(|(_, instance)| instance.phase() == InstancePhase::Running)
-        .count();
+    let running = instances(mirror, key).filter(|(_, instance)| is_running(instance)).count();
     Some(ServiceView {
         key: format!("{}/service/{}", key.namespace, key.name),
         name: key.name.to_string(),

@@ -148,6 +148,24 @@ fn completions(args: &CompletionsArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// What other programs call a command of ours.
+fn elsewhere(word: &str) -> Option<&'static str> {
+    Some(match word {
+        "get" | "list" | "ps" => "ls",
+        "alloc" | "pods" => "ls instances",
+        "node" | "nodes" => "ls workers",
+        "describe" | "inspect" | "eval" => "why",
+        "rm" | "remove" => "delete",
+        "exec" => "run -- COMMAND",
+        "create" | "scale" | "job" => "apply SPEC",
+        "diff" => "plan SPEC",
+        "cordon" => "drain WORKER",
+        "uncordon" => "undrain WORKER",
+        "up" | "agent" => "dev",
+        _ => return None,
+    })
+}
+
 /// Help and version are answers; anything else is a mistake on the command line.
 fn usage(error: &clap::Error) -> ExitCode {
     // Nothing is left to do if even this cannot be written.
@@ -155,6 +173,11 @@ fn usage(error: &clap::Error) -> ExitCode {
     let is_run = std::env::args_os().nth(1).is_some_and(|command| command == "run");
     if error.kind() == ErrorKind::UnknownArgument && is_run {
         out::note("\nThe command comes after two dashes: sterna run -- echo hello");
+    }
+    if error.kind() == ErrorKind::InvalidSubcommand
+        && let Some(ours) = std::env::args().nth(1).as_deref().and_then(elsewhere)
+    {
+        out::note(&format!("\nWhat is called so elsewhere is `sterna {ours}` here."));
     }
     let is_answer = matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
     if is_answer { ExitCode::SUCCESS } else { ExitCode::from(exit::USAGE) }

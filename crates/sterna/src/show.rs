@@ -67,15 +67,7 @@ pub(crate) fn ls(args: LsArgs) -> anyhow::Result<()> {
                 instances.extend(all::<InstanceView>(&mut client, &path).await?);
             }
             json.insert("instances".to_owned(), serde_json::to_value(&instances)?);
-            let mut table = Table::new(&["INSTANCE", "PHASE", "SINCE", "CRASHES", "WORKER"]);
-            for it in &instances {
-                let name = it.key.rsplitn(3, '/').take(2).collect::<Vec<_>>();
-                let name = name.into_iter().rev().collect::<Vec<_>>().join("/");
-                let since = it.since.as_deref().map(age).unwrap_or_default();
-                let worker = it.worker.clone().unwrap_or_default();
-                table.row([name, it.phase.clone(), since, it.crashes.to_string(), worker]);
-            }
-            tables.push((instances.is_empty(), table));
+            tables.push((instances.is_empty(), instance_table(&instances)));
         }
         if wants(What::Tasks) {
             let tasks: Vec<TaskView> = all(&mut client, &remote.path("tasks")).await?;
@@ -97,12 +89,33 @@ pub(crate) fn ls(args: LsArgs) -> anyhow::Result<()> {
             .map(|(_, table)| table.draw())
             .collect();
         if drawn.is_empty() {
-            out::note("nothing is here yet; try `sterna run -- echo hello`");
+            out::note(match args.what {
+                Some(What::Services) => "there is no service; `sterna apply SPEC` makes one",
+                Some(What::Instances) => "there is no instance of any service",
+                Some(What::Tasks) => "there is no task; try `sterna run -- echo hello`",
+                Some(What::Workers) => "there is no worker; `sterna worker --join` is one",
+                None => "nothing is here yet; try `sterna run -- echo hello`",
+            });
             return Ok(());
         }
         out::answer(&drawn.join("\n\n"))?;
         Ok(())
     })
+}
+
+fn instance_table(instances: &[InstanceView]) -> Table {
+    let mut table = Table::new(&["INSTANCE", "PHASE", "SINCE", "CRASHES", "WORKER"]);
+    for it in instances {
+        let name = it.key.rsplitn(3, '/').take(2).collect::<Vec<_>>();
+        let name = name.into_iter().rev().collect::<Vec<_>>().join("/");
+        let since = it.since.as_deref().map(age).unwrap_or_default();
+        // Its copy runs there until another does elsewhere.
+        let moved = it.twin.as_ref().filter(|twin| twin.reason == "evacuating");
+        let moved = moved.and_then(|twin| Some(format!("{} (moves)", twin.worker.as_ref()?)));
+        let worker = it.worker.clone().or(moved).unwrap_or_default();
+        table.row([name, it.phase.clone(), since, it.crashes.to_string(), worker]);
+    }
+    table
 }
 
 fn task_table(tasks: &[TaskView]) -> Table {
@@ -166,10 +179,24 @@ pub(crate) fn status(args: StatusArgs) -> anyhow::Result<()> {
         }
         let error = match &status.starts_nothing {
             Some(why) => anyhow::anyhow!("{why}"),
-            None => anyhow::anyhow!("no worker takes work yet; see `sterna ls workers`"),
+            None => anyhow::anyhow!("{}", nobody(&all(&mut client, "/v1/workers").await?)),
         };
         Err(crate::exit::coded(crate::exit::TRY_AGAIN)(error))
     })
+}
+
+/// Why no worker takes work, and what to do.
+fn nobody(workers: &[WorkerView]) -> String {
+    let drained: Vec<_> = workers.iter().filter(|it| it.draining_until.is_some()).collect();
+    // tidy: not a table
+    match (workers, &drained[..]) {
+        ([], _) => "there is no worker: start one with `sterna worker --join`".to_owned(),
+        (_, [first, ..]) if drained.len() == workers.len() => {
+            let name = &first.name;
+            format!("every worker is drained; `sterna undrain {name}` gives {name} work again")
+        }
+        (_, [] | [_, ..]) => "no worker takes work yet; see `sterna ls workers`".to_owned(),
+    }
 }
 
 fn status_text(status: &Status) -> String {
@@ -310,6 +337,7 @@ impl Whole {
     fn text(&self) -> String {
         let Self { key, wanted, running, .. } = self;
         let update = if self.is_updating { ", and a new version comes about" } else { "" };
+        // tidy: not a table
         let mut lines = vec![match (self.is_well, wanted) {
             (true, 0) => format!("{key}: its spec wants no instances, and there are none"),
             (true, 1) => format!("{key}: its instance is where its spec wants it"),

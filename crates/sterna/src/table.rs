@@ -55,17 +55,23 @@ impl Table {
     }
 }
 
-/// Takes from the widest column, again and again, until all of them fit.
+/// Takes from the widest column, again and again, until all of them fit. The first is what things are
+/// called, by which they can be asked for: it gives way last, when the last ones are gone.
 fn fitted(mut widths: Vec<usize>, room: Option<usize>) -> Vec<usize> {
     let Some(room) = room else { return widths };
-    let gaps = GAP * widths.len().saturating_sub(1);
-    while widths.iter().sum::<usize>() + gaps > room {
+    let all =
+        |widths: &[usize]| widths.iter().sum::<usize>() + GAP * widths.len().saturating_sub(1);
+    while all(&widths) > room {
         // Of equally wide ones the last: it says the least.
-        let Some(widest) = widths.iter_mut().max_by_key(|width| **width) else { break };
-        if *widest <= NARROWEST {
-            break;
+        let widest = widths.iter_mut().skip(1).max_by_key(|width| **width);
+        match widest {
+            Some(widest) if *widest > NARROWEST => *widest -= 1,
+            Some(_) => drop(widths.pop()),
+            None => {
+                widths = vec![room];
+                break;
+            }
         }
-        *widest -= 1;
     }
     widths
 }
@@ -109,8 +115,11 @@ mod tests {
 
     #[test]
     fn the_widest_columns_give_way_and_no_line_is_wider_than_the_terminal() {
-        let narrow = "NAME        PHASE    COMMAND\na           running  sh -c whi…\nmuch-long…";
+        let narrow = "NAME         PHASE    COMMAND\na            running  sh -c wh…\nmuch-longer";
         assert_eq!(table().lines(Some(31)).join("\n"), narrow);
+        let narrower = "NAME         PHASE\na            runni…\nmuch-longer";
+        assert_eq!(table().lines(Some(22)).join("\n"), narrower, "a name can be asked for");
+        assert_eq!(table().lines(Some(8)).join("\n"), "NAME\na\nmuch-lo…");
         for room in 1..60 {
             for line in table().lines(Some(room)) {
                 assert!(line.chars().count() <= room, "{room}: {line:?}");

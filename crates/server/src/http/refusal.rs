@@ -52,7 +52,7 @@ impl From<JsonRejection> for Refusal {
             JsonRejection::JsonDataError(_) => {
                 "the message names the field; /openapi.json describes every body"
             }
-            _ => return Self(refused),
+            JsonRejection::BytesRejection(_) | _ => return Self(refused),
         };
         Self(Refused { remedy: remedy.into(), ..refused })
     }

@@ -9,10 +9,11 @@ use std::{
 use axum::{Json, extract::State, response::IntoResponse};
 use http::{StatusCode, header};
 use sterna_api::rest::{Awaiting, Counts, Refused, Status};
-use sterna_model::{Namespace, record::InstancePhase};
+use sterna_model::Namespace;
 use sterna_store::machine::boot_time;
 
 use super::{Answer, Api, fleet, given::Query, namespace};
+use crate::views;
 
 /// What is counted.
 #[derive(Clone, Debug, Default, serde::Deserialize, utoipa::IntoParams)]
@@ -59,7 +60,7 @@ pub(super) async fn status(
     let services = mirror.services.iter().filter(|(key, _)| is_meant(&key.namespace));
     let wanted = services.clone().map(|(_, service)| service.spec.instances as usize).sum();
     let instances = mirror.instances.iter().filter(|(key, _)| is_meant(&key.namespace));
-    let running = instances.filter(|(_, it)| it.phase() == InstancePhase::Running);
+    let running = instances.filter(|(_, it)| views::is_running(it));
     Ok(Json(Status {
         cluster: lead.cluster,
         epoch: lead.epoch.get(),

@@ -13,7 +13,7 @@ use sterna_api::{
     rest::{Code, CreateTask, Done, Page, Refused, ResultView, TaskView},
     spec::{Source, read},
 };
-use sterna_engine::control::Call;
+use sterna_engine::control::{self, Call};
 use sterna_model::{TaskIncarnation, WorkKey, record::TaskPhase, spec::TaskSpec};
 use sterna_store::machine::{random, wall_time};
 use tokio::time::{Instant, timeout_at};
@@ -172,6 +172,11 @@ pub(super) async fn cancel(
     let key = task_key(&space, &name)?;
     let only_if = matching.task(key.clone());
     let answer = shared.desk.call_if(only_if, Call::CancelTask(key)).await?;
+    if let control::Answer::Conflict(_) = answer {
+        let message = format!("task {name} is over: there is nothing to cancel");
+        let remedy = format!("see how it ended with `sterna why task/{name}`").into();
+        return Err(Refusal(Refused { remedy, ..Refused::new(Code::WrongPhase, message) }));
+    }
     done(answer, &format!("task {name}"))
 }
 

@@ -72,6 +72,28 @@ impl Api {
     }
 }
 
+/// What curl sends if nobody tells it otherwise, and what is cut off.
+#[test]
+fn a_body_that_is_not_json_is_refused_with_what_to_do() {
+    let api = Api::start("api-body");
+    let path = "/v1/namespaces/default/tasks";
+    let send = |kind: &str| {
+        let (token, mut answer) = (api.place.token(), String::new());
+        let request = format!(
+            "POST {path} HTTP/1.1\r\nHost: sterna\r\nConnection: close\r\n\
+             Authorization: Bearer {token}\r\nContent-Type: {kind}\r\nContent-Length: 1\r\n\r\n{{"
+        );
+        let mut socket = TcpStream::connect(&api.place.address).expect("the server listens");
+        socket.write_all(request.as_bytes()).expect("it reads");
+        socket.read_to_string(&mut answer).expect("it answers");
+        answer
+    };
+    let form = send("application/x-www-form-urlencoded");
+    assert!(form.contains("-H 'content-type: application/json'"), "{form}");
+    let cut = send("application/json");
+    assert!(cut.contains("send whole JSON"), "{cut}");
+}
+
 impl Drop for Api {
     fn drop(&mut self) {
         drop(self.server.kill());

@@ -26,7 +26,7 @@ use crate::{place::LONG, storm::Place};
 
 /// How many readers and tasks; `STERNA_LONG` does what takes minutes.
 fn size() -> (usize, usize) {
-    if env::var_os("STERNA_LONG").is_some() { (1_000, 10_000) } else { (300, 300) }
+    if env::var_os("STERNA_LONG").is_some() { (1_000, 10_000) } else { (1_000, 1_500) }
 }
 
 /// How many readers stop reading at once.

@@ -13,12 +13,14 @@ use regex::Regex;
 use crate::place::{Cluster, LONG, wait_until};
 
 /// What is different every time, and what stands for it.
-const DIFFERENT: [(&str, &str); 19] = [
+const DIFFERENT: [(&str, &str); 20] = [
     (r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z", "2026-01-01T00:00:00.000Z"),
     (r"\b(run|ti|cluster|dir|machine)-[0-9a-f]{32}\b", "$1-0123456789abcdef"),
     (r"\brun-[a-z2-9]{10}\b", "run-abcdefghij"),
     (r"127\.0\.0\.1:\d{2,5}\b", "127.0.0.1:7411"),
     (r#"("(?:cpu_us|memory_peak_bytes|memory_bytes|revision)": ?)\d+"#, "${1}1"),
+    // Whether an instance or a task is first is different every time.
+    (r#"("id":"1\.1\.)\d+"#, "${1}7"),
     // Its own events stand between the lines of a run.
     (r#"("line": ?)\d+"#, "${1}1"),
     // What a worker has and can do is different on every machine.

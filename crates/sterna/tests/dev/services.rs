@@ -2,7 +2,6 @@
 //! those that crash follow the ladder.
 
 use std::{
-    env,
     io::{Read, Write},
     net::TcpStream,
     sync::{
@@ -123,10 +122,8 @@ fn a_service_answers_while_its_workers_are_drained_one_after_the_other() {
     asking.assert_answered();
 }
 
-/// How long the server is away; `STERNA_LONG` does what takes minutes.
-fn away() -> Duration {
-    Duration::from_secs(if env::var_os("STERNA_LONG").is_some() { 120 } else { 8 })
-}
+/// How long the server is away: nothing but time is spent meanwhile.
+const AWAY: Duration = Duration::from_secs(120);
 
 #[test]
 fn services_answer_while_the_server_stands_still_and_everything_is_found_again() {
@@ -147,7 +144,7 @@ fn services_answer_while_the_server_stands_still_and_everything_is_found_again()
     let asking = Asking::begin(move |turn| fetch(&addresses[turn % addresses.len()]));
     let server = cluster.child("server");
     signal(server, "STOP");
-    sleep(away()); // why: this long nobody leads
+    sleep(AWAY); // why: this long nobody leads
     asking.some_more();
     signal(server, "CONT");
     wait_until("it leads again", LONG, || {

@@ -24,10 +24,8 @@ use sterna_model::{TaskIncarnation, WallTime};
 
 use crate::place::{LONG, of_directory, wait_until};
 
-/// How often it is killed; `STERNA_LONG` does what takes minutes.
-fn rounds() -> u32 {
-    if env::var_os("STERNA_LONG").is_some() { 100 } else { 8 }
-}
+/// How often it is killed.
+const ROUNDS: u32 = 100;
 
 /// A directory with a server of its own.
 pub(crate) struct Place {
@@ -144,7 +142,7 @@ fn nothing_acknowledged_is_lost_and_nothing_runs_twice_when_the_server_is_killed
         })
         .collect();
     let count = || acked.lock().expect("no thread panicked").len();
-    for round in 0..rounds() {
+    for round in 0..ROUNDS {
         let before = count();
         wait_until("more is acknowledged", LONG, || count() > before + 3);
         sleep(Duration::from_millis(u64::from(round) * 37 % 200)); // why: at another moment of its work each time

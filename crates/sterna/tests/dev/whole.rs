@@ -81,11 +81,21 @@ fn what_has_ended_is_neither_cancelled_nor_killed() {
 }
 
 #[test]
-fn one_of_a_kind_is_listed_too() {
+fn words_that_people_try_are_understood_or_answered_with_ours() {
     let cluster = Cluster::start("whole-kinds", &[]);
     cluster.answer(&["run", "--name", "short", "--", "true"]);
     assert!(cluster.answer(&["ls", "task"]).contains("short"));
     assert!(cluster.answer(&["ls", "worker"]).contains("worker-1"));
+    let none = cluster.sterna(&["ls", "instances"]);
+    let said = String::from_utf8_lossy(&none.stderr).into_owned();
+    assert!(said.contains("there is no instance"), "{said}");
+    let other = cluster.sterna(&["describe", "short"]);
+    let said = String::from_utf8_lossy(&other.stderr).into_owned();
+    assert_eq!(other.status.code(), Some(64), "{said}");
+    assert!(said.contains("What is called so elsewhere is `sterna why` here."), "{said}");
+    let ended = cluster.sterna(&["cancel", "short"]);
+    let said = String::from_utf8_lossy(&ended.stderr).into_owned();
+    assert!(said.contains("is over") && said.contains("`sterna why task/short`"), "{said}");
 }
 
 /// Every line that a program prints in JSON, until it has ended.
@@ -151,4 +161,23 @@ fn a_worker_that_cannot_begin_ends_dev_with_what_it_lacks() {
     assert!(said.contains("worker-1 ended at once") && said.contains("worker-1.log"), "{said}");
     assert!(began.elapsed().as_secs() < 20, "at once: {said}");
     drop(std::fs::remove_dir_all(&place));
+}
+
+#[test]
+fn what_runs_on_a_drained_worker_is_counted_and_the_drain_is_named() {
+    let cluster = Cluster::start("whole-drain", &[]);
+    cluster.write("web.toml", "version = 1\n[service.web]\nrun = [\"sleep\", \"1000\"]\n");
+    cluster.answer(&["apply", "web.toml"]);
+    wait_until("it runs", LONG, || cluster.answer(&["ls", "services"]).contains("1/1"));
+    cluster.answer(&["drain", "worker-1"]);
+    let moves = || cluster.answer(&["ls", "instances"]).contains("worker-1 (moves)");
+    wait_until("it is to move", LONG, moves);
+    let services = cluster.answer(&["ls", "services"]);
+    assert!(services.contains("1/1"), "it runs there all the same: {services}");
+    let status = cluster.sterna(&["status"]);
+    let said = String::from_utf8_lossy(&status.stderr).into_owned();
+    assert_eq!(status.status.code(), Some(75), "{said}");
+    assert!(said.contains("every worker is drained; `sterna undrain worker-1`"), "{said}");
+    let counted = String::from_utf8_lossy(&status.stdout).into_owned();
+    assert!(counted.contains("1 of 1 instances running"), "{counted}");
 }

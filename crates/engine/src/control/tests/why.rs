@@ -120,7 +120,7 @@ fn a_copy_that_cannot_be_moved_is_said_to_run_on() {
     put(&mut play, service_spec(1));
     drain(&mut play, 1);
     let (rule, _) = why(&mut play, 0);
-    assert!(rule.contains("; a copy of it runs on w1 until then, and by "), "{rule}");
+    assert!(rule.contains("; a copy of it runs on w1 meanwhile, until "), "{rule}");
 }
 
 #[test]

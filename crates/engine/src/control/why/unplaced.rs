@@ -209,9 +209,12 @@ impl fmt::Display for Unplaced {
         }
         match &self.copy {
             Some((worker, Some(deadline))) => {
-                write!(f, "; a copy of it runs on {worker} until then, and by {deadline} it ends")
+                write!(
+                    f,
+                    "; a copy of it runs on {worker} meanwhile, until {deadline} at the latest"
+                )
             }
-            Some((worker, None)) => write!(f, "; a copy of it runs on {worker} until then"),
+            Some((worker, None)) => write!(f, "; a copy of it runs on {worker} meanwhile"),
             None => Ok(()),
         }
     }
@@ -261,6 +264,7 @@ impl Unplaced {
         nearest: &Name,
         workers: usize,
     ) -> fmt::Result {
+        // tidy: not a table
         match (workers, &self.withheld) {
             (1, Some(withheld)) => write!(f, "only {nearest} may have it, which {withheld}"),
             (1, None) => write!(f, "only {nearest} may have it, and takes no work now"),
@@ -311,6 +315,7 @@ fn bytes(raw: u64, rounds_up: bool) -> String {
     let tenths = u128::from(raw) * 10;
     let size = u128::from(*size);
     let tenths = if rounds_up { tenths.div_ceil(size) } else { tenths / size };
+    // tidy: not a table
     match (tenths / 10, tenths % 10) {
         (whole, 0) => format!("{whole}{unit}"),
         (whole, part) => format!("{whole}.{part}{unit}"),
