@@ -109,6 +109,8 @@ fn who_does_not_end_is_named_and_killed_when_ctrl_c_comes_again() {
 #[test]
 fn children_that_do_not_end_are_killed_at_the_same_time_and_nothing_is_left() {
     let (mut cluster, workers) = stubborn("stubborn");
+    // However stubborn what it runs is, a worker ends; not one that stands still.
+    cluster.children("worker").into_iter().for_each(|pid| signal(pid, "STOP"));
     let began = now();
     signal(cluster.pid(), "INT");
     cluster.ended();

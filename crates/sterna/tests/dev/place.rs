@@ -150,12 +150,17 @@ impl Cluster {
 
     /// The process of a child of `dev`, by what is said on its command line.
     pub(crate) fn child(&self, command: &str) -> u32 {
+        let found = self.children(command).first().copied();
+        found.unwrap_or_else(|| panic!("no {command} runs: {}", self.said()))
+    }
+
+    pub(crate) fn children(&self, command: &str) -> Vec<u32> {
         let data = self.path.join(".sterna");
-        let found = of_directory(&data).into_iter().find(|pid| {
+        let is_it = |pid: &u32| {
             let said = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
             said.split(|byte| *byte == 0).nth(1) == Some(command.as_bytes())
-        });
-        found.unwrap_or_else(|| panic!("no {command} runs: {}", self.said()))
+        };
+        of_directory(&data).into_iter().filter(is_it).collect()
     }
 
     pub(crate) fn pid(&self) -> u32 {

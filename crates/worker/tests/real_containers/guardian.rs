@@ -160,6 +160,32 @@ fn what_runs_out_of_memory_after_its_guardian_was_killed_is_told_so() {
     worker.end_by("TERM");
 }
 
+/// A journal with its first line alone is of a guardian that was killed before it let anything go.
+#[test]
+fn what_no_guardian_has_let_go_is_told_as_not_started() {
+    for setup in [json!([]), json!([["true"], ["sleep", "1000"]])] {
+        let place = Place::new();
+        let mut worker = Worker::start(&place);
+        let work = json!({ "setup": setup, "when_worker_exits": KEEP });
+        worker.start_run(&place, 1, &["sleep", "1000"], work);
+        wait_until("it is there", LONG, || !place.marked().is_empty());
+        signal(worker.pid(), "STOP");
+        signal(place.guardian().unwrap(), "KILL");
+        worker.kill();
+        let journal = place.path.join("runs").join(run(1)).join("journal");
+        let text = std::fs::read_to_string(&journal).unwrap();
+        let first = text.lines().find(|line| !line.is_empty()).unwrap();
+        std::fs::write(&journal, format!("{first}\n")).unwrap();
+        let mut next = Worker::start(&place);
+        let end = next.end(1);
+        let cause = end["completed"].as_str().unwrap();
+        assert!(cause.contains("its guardian was killed before it began"), "{end}");
+        assert_eq!(end["exit"], json!(null));
+        assert_gone(&place, "what was there all the same");
+        next.end_by("TERM");
+    }
+}
+
 /// What its worker has noted already no guardian keeps, be it the first or the one after that.
 #[test]
 fn a_later_guardian_forgets_what_its_worker_has_noted() {
