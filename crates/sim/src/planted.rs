@@ -76,16 +76,9 @@ pub const fn breaks(mistake: Mistake) -> &'static [Promise] {
         M::ForgetsLatestStarts   => &[Swept],
         M::ForgetsDrainEnds      => &[Swept],
         M::KeepsNames            => &[Swept],
-        M::DropsUpdates          => &[P5],
-        M::ForgetsStruckDrains   => &[P5],
-        M::ForgetsDomains        => &[P5],
-        M::UnmarksTheDead        => &[P5],
-        M::LosesLimits           => &[P5],
-        M::CallsLostCancelled    => &[P5],
-        M::BuriesTheTold         => &[P5],
-        M::StopsNothing          => &[P5],
-        M::ForgetsNobody         => &[P5],
-        M::DeniesTasks           => &[P5],
+        M::DropsUpdates | M::ForgetsStruckDrains | M::ForgetsDomains | M::UnmarksTheDead
+        | M::LosesLimits | M::CallsLostCancelled | M::BuriesTheTold | M::StopsNothing
+        | M::ForgetsNobody | M::DeniesTasks => &[P5],
         M::LetsGoTwice           => &[P1],
         M::RereadsStopAfter      => &[P2, P10],
     }
