@@ -73,13 +73,10 @@ impl Missing {
 
     /// How long a batch may last that is sent: the next leader waits for that.
     fn note_batch(&mut self, run: &Run) {
-        match (&run.key.work, run.contract) {
-            (Work::Node { .. }, Contract::Stop { after }) => {
-                self.longest = self.longest.max(after);
-            }
-            (Work::Node { .. }, Contract::Keep) => self.was_kept = true,
-            (Work::Node { .. }, Contract::Replace { .. })
-            | (Work::Task(_) | Work::Instance { .. }, _) => {}
+        if let Work::Node { .. } = run.key.work {
+            let after = run.contract.stop_after();
+            self.longest = self.longest.max(after.unwrap_or(Span::ZERO));
+            self.was_kept |= run.contract == Contract::Keep;
         }
     }
 
