@@ -51,20 +51,22 @@ pub(crate) fn of(changed: &Changed, after: Option<&Record>) -> Vec<&'static str>
 
 fn service(before: Option<&ServiceRecord>, after: &ServiceRecord) -> &'static str {
     let Some(before) = before else { return "service-made" };
-    match (before.version.cmp(&after.version), &before.before, &after.before) {
-        (Ordering::Less, ..) => "service-updates",
-        (Ordering::Greater, ..) => "service-taken-back",
-        (Ordering::Equal, Some(_), None) => "service-updated",
-        (Ordering::Equal, ..) => "service-changed",
+    let is_over = before.before.is_some() && after.before.is_none();
+    match before.version.cmp(&after.version) {
+        Ordering::Less => "service-updates",
+        Ordering::Greater => "service-taken-back",
+        Ordering::Equal if is_over => "service-updated",
+        Ordering::Equal => "service-changed",
     }
 }
 
 /// How a task ends, once.
 fn ended(before: Option<&Task>, after: &Task) -> Option<&'static str> {
-    match (before.and_then(Task::end), after.end()?) {
-        (None, now) => Some(end(now)),
-        (Some(TaskEnd::Lost), TaskEnd::Ran { .. }) => Some("task-told-after-loss"),
-        (Some(_), _) => None,
+    let now = after.end()?;
+    match before.and_then(Task::end) {
+        None => Some(end(now)),
+        Some(TaskEnd::Lost) if now != &TaskEnd::Lost => Some("task-told-after-loss"),
+        Some(_) => None,
     }
 }
 

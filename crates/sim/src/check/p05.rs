@@ -181,14 +181,20 @@ fn holds(sight: &Sight<'_>, call: &Call, stood: Option<&Record>) -> bool {
             sight.stored.get(&RecordKey::Drain(*lock)) == Some(&Record::Drain(drain.clone()))
         }
         Call::Undrain(lock) => sight.stored.get(&RecordKey::Drain(*lock)).is_none(),
-        Call::DeclareDead(lock) => sight.stored.is_declared_dead(*lock),
+        // Nothing is left of one that has left the roster: that is looked at when it does.
+        Call::DeclareDead(lock) => {
+            let is_struck = sight.stored.get(&RecordKey::Roster(*lock)).is_none();
+            is_struck || sight.stored.is_declared_dead(*lock)
+        }
         // Who was forgotten may have come again in the same commit, as another life.
-        Call::Forget(lock) => match (stood, sight.stored.get(&RecordKey::Roster(*lock))) {
-            (Some(Record::Roster(before)), Some(Record::Roster(entry))) => {
-                entry.is_forgotten || entry.incarnation.life > before.incarnation.life
-            }
-            (_, Some(_) | None) => true,
-        },
+        Call::Forget(lock) => {
+            let life = |record: &Record| {
+                let Record::Roster(entry) = record else { return None };
+                (!entry.is_forgotten).then_some(entry.incarnation.life)
+            };
+            let stands = sight.stored.get(&RecordKey::Roster(*lock)).and_then(life);
+            stands.is_none() || stands > stood.and_then(life)
+        }
         Call::SetLimits(limits) => match sight.stored.get(&RecordKey::Limits) {
             Some(Record::Limits(all)) => all.last().copied().map(bare) == Some(bare(*limits)),
             Some(_) | None => false,
@@ -211,6 +217,7 @@ fn holds(sight: &Sight<'_>, call: &Call, stood: Option<&Record>) -> bool {
 /// asked, and stands there.
 fn is_there(sight: &Sight<'_>, call: &Call, stood: Option<&Record>) -> bool {
     let stands = about(call).and_then(|key| sight.stored.get(&key));
+    // tidy: not a table
     match (stood, stands) {
         (Some(Record::Task(before, _)), Some(Record::Task(task, _))) => {
             before.incarnation() == task.incarnation()

@@ -24,13 +24,17 @@ impl Checker for Room {
         if let Fact::Gone { run } = fact {
             self.alive.remove(run);
         }
+        let is_known = |run: &RunId, key: &WorkKey| {
+            sight.stored.claims(key).iter().any(|claim| claim.run == *run)
+        };
         if let Fact::Restored = fact {
-            let is_known = |run: &RunId, key: &WorkKey| {
-                sight.stored.claims(key).iter().any(|claim| claim.run == *run)
-            };
             self.alive.retain(|run, (key, ..)| is_known(run, key));
         }
         let Fact::Began { run, container } = fact else { return None };
+        // Also one that was on its way when its claim was lost.
+        if !is_known(run, &container.key) {
+            return None;
+        }
         let machine = container.machine;
         let takes = sight.stored.taken_by(&container.key, *run);
         self.alive.insert(*run, (container.key.clone(), machine, takes));

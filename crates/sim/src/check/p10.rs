@@ -5,15 +5,18 @@
 //! must have said what it runs, or be certainly gone. And where a worker is missing its containers live
 //! as long as their contracts allow: what may be running there is running there.
 //!
+//! How long that is the marks say of what was ever started; they never fall (safety rule 11).
+//!
 //! Claims that were lost with a store bind nobody until that is noticed (`unnoticed.rs`); what runs
 //! binds then, too; but where a server leads that was told nothing of what is lost.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use sterna_model::{Contract, Lock, RunId, Span, Term, Work, WorkKey};
+use sterna_engine::control::Record;
+use sterna_model::{Contract, Lock, Marks, RunId, Span, Term, Work, WorkKey};
 use sterna_protocol::{limits::Limits, message::Run};
 
-use super::{Checker, Fact, Promise, Sight, forsaken::Forsaken, unnoticed::Unnoticed};
+use super::{Changed, Checker, Fact, Promise, Sight, forsaken::Forsaken, unnoticed::Unnoticed};
 use crate::{clock::Moment, words::Pace};
 
 #[derive(Debug)]
@@ -73,13 +76,10 @@ impl Missing {
 
     /// How long a batch may last that is sent: the next leader waits for that.
     fn note_batch(&mut self, run: &Run) {
-        match (&run.key.work, run.contract) {
-            (Work::Node { .. }, Contract::Stop { after }) => {
-                self.longest = self.longest.max(after);
-            }
-            (Work::Node { .. }, Contract::Keep) => self.was_kept = true,
-            (Work::Node { .. }, Contract::Replace { .. })
-            | (Work::Task(_) | Work::Instance { .. }, _) => {}
+        if let Work::Node { .. } = run.key.work {
+            let after = run.contract.stop_after();
+            self.longest = self.longest.max(after.unwrap_or(Span::ZERO));
+            self.was_kept |= run.contract == Contract::Keep;
         }
     }
 
@@ -120,6 +120,17 @@ impl Missing {
     }
 }
 
+/// Marks of what was ever started that a commit has lowered: the next leader would wait too short a time.
+fn fallen(sight: &Sight<'_>, changed: &Changed) -> Option<String> {
+    let marks = |record: &Record| {
+        let Record::Limits(all) = record else { return None };
+        all.iter().map(Limits::marks).reduce(Marks::max)
+    };
+    let before = changed.before.as_ref().and_then(marks)?;
+    let after = sight.stored.get(&changed.key).and_then(marks).unwrap_or(Marks::NONE);
+    (after.max(before) != after).then(|| format!("the marks were {before:?}, and are {after:?}"))
+}
+
 impl Checker for Missing {
     const PROMISE: Promise = Promise::P10;
 
@@ -135,8 +146,11 @@ impl Checker for Missing {
         if let Fact::Gone { run } = fact {
             self.alive.remove(run);
         }
-        if let Fact::Committed { .. } = fact {
+        if let Fact::Committed { changes, .. } = fact {
             self.begin(sight);
+            if let Some(what) = changes.iter().find_map(|changed| fallen(sight, changed)) {
+                return Some(what);
+            }
         }
         if let Fact::Restored = fact {
             self.awaited.clear();

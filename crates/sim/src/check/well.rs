@@ -156,8 +156,12 @@ impl Scene<'_> {
         let silent: Vec<_> =
             instance.copies().filter(|copy| self.is_vanished(copy.placed.on.lock)).collect();
         let is_excused = match wanted {
-            // Both slots may be taken (safety rule 22).
-            Contract::Replace { .. } => silent.len() == 2 || self.may_be_lost(wanted),
+            // Both slots may be taken (safety rule 22), or one by what was kept before its contract changed.
+            Contract::Replace { .. } => {
+                silent.len() == 2
+                    || self.may_be_lost(wanted)
+                    || silent.iter().any(|copy| copy.placed.contract == Contract::Keep)
+            }
             // What was started under another contract, or kept, may run there for ever.
             Contract::Stop { .. } | Contract::Keep => {
                 self.may_be_lost(wanted)
