@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use anyhow::Context;
 use serde_json::Value;
 use sterna_engine::control::{
-    Begin, Call, CallId, Control, Effect, Fate, Forecast, Input, Now, ServiceKey, Stage,
+    Begin, Call, CallId, Control, Drain, Effect, Fate, Forecast, Input, Now, ServiceKey, Stage,
 };
 use sterna_model::{
     BootTime, Bytes, Constraints, Contract, Countables, Demand, DirectoryId, Epoch, Incarnation,
@@ -47,7 +47,7 @@ pub(crate) struct Args {
 }
 
 /// What it may take at most, with 10,000 workers.
-const LIMITS: [Bound; 6] = [
+const LIMITS: [Bound; 7] = [
     ("step_us_p99", 20.0),
     ("sweep_s", 1.0),
     ("sweep_slice_ms", 10.0),
