@@ -190,8 +190,8 @@ impl World {
         self.connect();
     }
 
-    fn why(&self, key: &WorkKey) -> Option<(String, Next)> {
-        let why = self.leader.control().why(self.now, key)?;
+    fn why(&mut self, key: &WorkKey) -> Option<(String, Next)> {
+        let why = self.leader.why(self.now, key)?;
         Some((why.rule.to_string(), why.next))
     }
 
