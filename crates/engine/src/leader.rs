@@ -188,6 +188,13 @@ impl Leader {
                     self.step_fleet(now, input, &mut queue, effects);
                     queue.push_back(Turn::Look(life));
                 }
+                Turn::Fleet(scheduler::Input::Closed(stream)) => {
+                    // Whoever was on it takes nothing until it is back.
+                    let life = self.fleet.life_on(stream);
+                    let input = scheduler::Input::Closed(stream);
+                    self.step_fleet(now, input, &mut queue, effects);
+                    queue.extend(life.map(Turn::Look));
+                }
                 Turn::Fleet(scheduler::Input::DeclaredDead(lock)) => {
                     // What the fleet said before it heard this is older, and must not undo it.
                     let input = scheduler::Input::DeclaredDead(lock);

@@ -368,6 +368,21 @@ fn nothing_is_turned_down_because_a_worker_does_not_know_yet_that_it_is_healthy(
 }
 
 #[test]
+fn nothing_is_given_to_a_worker_whose_stream_is_over() {
+    let mut world = World::new(2);
+    for number in 0..2 {
+        world.machines[number].is_up = false;
+        world.step(Input::Closed(world.machines[number].stream));
+        world.ask(create(&format!("build-{number}")));
+    }
+    assert_eq!(world.starts, [task("build-0")]);
+    let Some(Record::Task(waits, _)) = world.store.get(&RecordKey::Task(task("build-1"))) else {
+        panic!("it is gone");
+    };
+    assert_eq!((waits.placed(), waits.last()), (None, None), "nobody was there to be given it");
+}
+
+#[test]
 fn the_instances_of_a_worker_that_falls_silent_run_elsewhere_and_once_again_when_it_is_back() {
     let mut world = World::new(3);
     assert_eq!(world.ask(service(3)), Answer::Done);

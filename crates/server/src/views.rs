@@ -237,6 +237,9 @@ pub(crate) fn explained(key: &WorkKey, why: Option<&Why>) -> Explained {
     };
     let (next, at) = match &why.next {
         Next::At(at) => ("it is tried at that moment", Some(time(*at))),
+        Next::OverAt(at) => {
+            ("it has failed at that moment, unless its worker is heard again", Some(time(*at)))
+        }
         Next::WhenTold => ("it goes on when its worker says more", None),
         Next::WhenThereIsRoom => {
             ("it is tried when a worker has more room, or another comes", None)

@@ -68,6 +68,9 @@ pub(super) const fn may_overlap(contract: Contract) -> bool {
     }
 }
 
+/// By how much the clocks of two servers may differ, as far as waits after crashes go.
+const CLOCKS_DIFFER: Span = Span::from_secs(10);
+
 /// Whether an instance that crashed still waits, or stays given up, under this policy.
 pub(super) fn waits(
     instance: &Instance,
@@ -76,8 +79,16 @@ pub(super) fn waits(
     now: WallTime,
 ) -> bool {
     match until {
-        // One that is further away than any wait was reckoned by a clock that was wrong.
-        Some(until) => until > now && until.since(now) <= policy.longest_wait,
+        // One that is further away than its wait was reckoned by a clock that was wrong; those of two
+        // servers may differ a little.
+        Some(until) => {
+            let wait = match policy.answer(instance.crashes().count) {
+                Crash::Now => Span::ZERO,
+                Crash::After(wait) => wait,
+                Crash::GivenUp => policy.longest_wait,
+            };
+            until > now && until.since(now) <= wait.plus(CLOCKS_DIFFER)
+        }
         // A policy may give up later than the one before did.
         None => policy.answer(instance.crashes().count) == Crash::GivenUp,
     }

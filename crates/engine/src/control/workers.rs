@@ -274,6 +274,9 @@ impl Control {
         let Some(seat) = self.seats.remove(&run) else { return };
         if let Some(runs) = self.seated.get_mut(&seat.lock) {
             runs.remove(&run);
+            if runs.is_empty() {
+                self.seated.remove(&seat.lock);
+            }
         }
         let Some(worker) = self.workers.get(&seat.lock) else { return };
         let bidder = worker.bidder;

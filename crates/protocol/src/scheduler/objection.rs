@@ -6,6 +6,7 @@ use super::{Fleet, runs::Entry};
 use crate::{
     health::Health,
     limits::Limits,
+    message::StreamId,
     planted::{Mistake, is_planted},
 };
 
@@ -71,6 +72,12 @@ impl Fleet {
             (is_below, NotSent::BelowLoss),
         ];
         reasons.into_iter().find(|(holds, _)| *holds).map(|(_, why)| why)
+    }
+
+    /// Who speaks on this stream.
+    pub fn life_on(&self, stream: StreamId) -> Option<Incarnation> {
+        let peer = self.peers.on(stream).and_then(|slot| self.peers.at(slot));
+        peer.map(|peer| peer.incarnation)
     }
 
     /// Why no run may be sent to this worker now; to be asked before a claim is committed.

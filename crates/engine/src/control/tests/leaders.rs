@@ -171,17 +171,18 @@ fn after_a_restore_what_is_kept_waits_for_everybody_who_may_have_it() {
 
 #[test]
 fn a_wall_clock_that_is_set_back_makes_nobody_wait_longer() {
-    let mut play = Play::with(1);
-    let crash = CrashPolicy { wait_from: 1, ..CrashPolicy::default() };
-    play.ask(Call::PutService(web(), ServiceSpec { crash, ..service_spec(2) }));
-    play.settle(play.run_of(0), Settlement::Refused(RunRefusal::NotHealthy));
-    play.end(play.run_of(1), FAILURE);
-    assert_eq!(play.phases(), [(0, P::Unclaimed), (1, P::Crashed)]);
-    let hour = Span::from_secs(3_600).as_millis();
-    let hour = i64::try_from(hour).unwrap();
-    play.now.wall = WallTime::from_millis(play.now.wall.as_millis() - hour).unwrap();
-    play.pass(2);
-    assert_eq!(play.phases(), [(0, P::Running), (1, P::Running)]);
+    // An hour is longer than any wait, and ten minutes longer than this one.
+    for seconds in [3_600, 600] {
+        let mut play = Play::with(1);
+        let crash = CrashPolicy { wait_from: 1, ..CrashPolicy::default() };
+        play.ask(Call::PutService(web(), ServiceSpec { crash, ..service_spec(2) }));
+        play.settle(play.run_of(0), Settlement::Refused(RunRefusal::NotHealthy));
+        play.end(play.run_of(1), FAILURE);
+        assert_eq!(play.phases(), [(0, P::Unclaimed), (1, P::Crashed)]);
+        play.now.wall = WallTime::from_millis(play.now.wall.as_millis() - seconds * 1_000).unwrap();
+        play.pass(2);
+        assert_eq!(play.phases(), [(0, P::Running), (1, P::Running)]);
+    }
 }
 
 #[test]

@@ -19,6 +19,10 @@ fn at(seconds: u64) -> Next {
     Next::At(WallTime::EPOCH.plus(Span::from_secs(seconds)))
 }
 
+fn over_at(seconds: u64) -> Next {
+    Next::OverAt(WallTime::EPOCH.plus(Span::from_secs(seconds)))
+}
+
 fn why(play: &mut Play, index: u32) -> (String, Next) {
     let Why { rule, next, .. } =
         play.control.why(play.now, &web().instance(index)).expect("something is to be told");
@@ -246,7 +250,7 @@ fn a_task_on_a_silent_worker_says_what_becomes_of_it() {
     let told = play.control.why(play.now, &task("build")).unwrap();
     let rule = told.rule.to_string();
     assert!(rule.contains("it has failed when it has certainly ended there"), "{rule}");
-    assert_eq!((told.since, told.next), (Some(WallTime::EPOCH), at(600)));
+    assert_eq!((told.since, told.next), (Some(WallTime::EPOCH), over_at(600)));
 }
 
 #[test]
@@ -257,7 +261,7 @@ fn work_on_a_worker_that_is_not_back_is_told_from_the_beginning_of_the_reign() {
     play.pass(50);
     let mut play = play.change_leader();
     let told = play.control.why(play.now, &task("build")).unwrap();
-    assert_eq!((told.since, told.next), (None, at(650)));
+    assert_eq!((told.since, told.next), (None, over_at(650)));
 }
 
 #[test]

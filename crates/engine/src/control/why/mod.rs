@@ -117,6 +117,8 @@ pub enum Rule {
 pub enum Next {
     /// It is tried at this moment.
     At(WallTime),
+    /// It is over at this moment, unless its worker is heard again.
+    OverAt(WallTime),
     /// It goes on when its worker says more.
     WhenTold,
     /// It is tried when a worker has more room, or another one comes.
@@ -285,6 +287,9 @@ impl Control {
         // Of one that was not heard in this reign it is counted from its beginning.
         let from = since.unwrap_or(self.began);
         let next = match contract {
+            Contract::Replace { after } | Contract::Stop { after } if is_task => {
+                Next::OverAt(from.plus(after))
+            }
             Contract::Replace { after } | Contract::Stop { after } => Next::At(from.plus(after)),
             Contract::Keep => Next::WhenBack,
         };

@@ -10,7 +10,10 @@ use sterna_protocol::{
 };
 use sterna_wire::Address;
 
-use super::{Effect, Keeper, Life, Told, ending::Phase};
+use super::{
+    Effect, Keeper, Life, Told,
+    ending::{Farewell, Phase},
+};
 use crate::link::{
     dial::Dialer,
     mailbox::{RunNews, Tidings},
@@ -130,6 +133,7 @@ impl Keeper {
             dialer: Dialer::new(now, begin.servers),
             memory,
             phase: Phase::Working,
+            farewell: Farewell::NotSaid,
             strays: strays(&tidings, &known),
             lives,
             ends,

@@ -1,12 +1,15 @@
-//! How a worker goes: first what must end with it ends, then that is told.
+//! How a worker goes: first what must end with it ends, then that is told, and that it leaves.
 
 use sterna_model::{BootTime, Span};
-use sterna_protocol::worker;
+use sterna_protocol::{
+    message::{HeartbeatAnswer, Order, Saying},
+    worker,
+};
 
 use super::{Effect, Keeper};
 use crate::link::remark::Remark;
 
-/// How long ends are told, once everything has ended, to somebody who listens.
+/// How long ends are told, and that it leaves, once everything has ended, to somebody who listens.
 const TELL_FOR: Span = Span::from_secs(2);
 
 /// How far it is on its way out.
@@ -20,6 +23,43 @@ pub(super) enum Phase {
         until: BootTime,
     },
     Left,
+}
+
+/// Whether the leader knows that it leaves: whoever takes its place would wait for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Farewell {
+    NotSaid,
+    /// With the heartbeat of this stamp.
+    Said(BootTime),
+    Heard,
+}
+
+impl Farewell {
+    pub(super) const fn say(&mut self, saying: &Saying) {
+        if let (Saying::Heartbeat(heartbeat), Self::NotSaid) = (saying, *self)
+            && heartbeat.is_leaving
+        {
+            *self = Self::Said(heartbeat.stamp);
+        }
+    }
+
+    pub(super) fn hear(&mut self, order: &Order) {
+        let Self::Said(stamp) = *self else { return };
+        let is_heard = match order {
+            Order::Heartbeat(HeartbeatAnswer::Confirmed(confirmed)) => confirmed.stamp >= stamp,
+            // It is nobody whom anybody would wait for.
+            Order::Heartbeat(HeartbeatAnswer::Welcome | HeartbeatAnswer::Refused(_)) => true,
+            Order::Statuses(..)
+            | Order::GetRunning
+            | Order::Run(_)
+            | Order::NotifyIfNotRunning(..)
+            | Order::Kill(..)
+            | Order::Die => false,
+        };
+        if is_heard {
+            *self = Self::Heard;
+        }
+    }
 }
 
 impl Phase {
@@ -65,10 +105,11 @@ impl Keeper {
         }
     }
 
-    /// Goes when the leader has every end, or nobody listens any more.
+    /// Goes when the leader has every end and knows that it leaves, or nobody listens any more.
     pub(super) fn leave_when_told(&mut self, now: BootTime, effects: &mut Vec<Effect>) {
         let Phase::Telling { until } = self.phase else { return };
-        if self.ends.is_empty() || !self.dialer.is_open() || now >= until {
+        let is_told = self.ends.is_empty() && self.farewell == Farewell::Heard;
+        if is_told || !self.dialer.is_open() || now >= until {
             self.leave(now, effects);
         }
     }

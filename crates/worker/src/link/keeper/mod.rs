@@ -39,7 +39,7 @@ use sterna_protocol::{
 use sterna_wire::{Address, Aside};
 
 pub use self::begin::Begin;
-use self::ending::Phase;
+use self::ending::{Farewell, Phase};
 use super::{
     dial::Dialer,
     mailbox::Tidings,
@@ -138,6 +138,7 @@ pub struct Keeper {
     dialer: Dialer,
     memory: Memory,
     phase: Phase,
+    farewell: Farewell,
     /// What is running here that nobody knows any more.
     strays: BTreeSet<RunId>,
     /// How far the runs have come that go on.
@@ -294,6 +295,7 @@ impl Keeper {
                 if let Saying::Heartbeat(_) = frame.saying {
                     self.dialer.sent(now);
                 }
+                self.farewell.say(&frame.saying);
                 effects.push(Effect::Send(stream, frame));
             }
             worker::Effect::Close(stream) => effects.push(Effect::Close(stream)),
@@ -344,6 +346,7 @@ impl Keeper {
 
     /// Tells people what a leader thinks of this worker, when that changes.
     fn observe(&mut self, now: BootTime, frame: &FromLeader, effects: &mut Vec<Effect>) {
+        self.farewell.hear(&frame.order);
         let confirmation = match &frame.order {
             Order::Heartbeat(HeartbeatAnswer::Confirmed(confirmation)) => confirmation,
             Order::Heartbeat(HeartbeatAnswer::Welcome | HeartbeatAnswer::Refused(_))

@@ -148,15 +148,20 @@ impl Play {
         let stream = self.dialled().unwrap();
         self.give(Input::Opened(stream));
         self.give(Input::Checked(self.now, Ok(())));
-        let asked = self.effects.iter().rev().find_map(|effect| {
-            if let Effect::AskGuardian(number) = effect { Some(*number) } else { None }
-        });
-        self.events(vec![Event::GuardianAnswered(asked.unwrap())]);
+        self.guardian_answers();
         assert!(matches!(self.said().last(), Some(Saying::Heartbeat(_))));
         self.order(stream, Order::GetRunning);
         self.confirm(stream);
         self.take();
         stream
+    }
+
+    /// The guardian answers what it was asked last.
+    fn guardian_answers(&mut self) {
+        let asked = self.effects.iter().rev().find_map(|effect| {
+            if let Effect::AskGuardian(number) = effect { Some(*number) } else { None }
+        });
+        self.events(vec![Event::GuardianAnswered(asked.unwrap())]);
     }
 
     fn run(&mut self, stream: StreamId, number: u8, work: &str) {
@@ -402,7 +407,26 @@ fn while_it_ends_nothing_begins_and_it_goes_when_all_ends_are_recorded() {
         .map(|status| (status.run, status.number, StatusAnswer::Recorded))
         .collect();
     assert_eq!(told.len(), 1);
+    play.guardian_answers();
+    play.confirm(stream);
+    assert!(!play.effects.contains(&Effect::Leave), "an end is not recorded");
     play.order(stream, Order::Statuses(Revision::ZERO, told));
+    assert!(play.effects.contains(&Effect::Leave));
+}
+
+#[test]
+fn who_has_nothing_to_end_goes_when_the_leader_knows_that_it_leaves() {
+    let mut play = Play::new(Vec::new(), Vec::new());
+    let stream = play.join();
+    play.give(Input::End);
+    play.events(vec![Event::ShutDown]);
+    assert!(!play.effects.contains(&Effect::Leave), "whoever comes in its place would wait for it");
+    play.wait(1);
+    play.guardian_answers();
+    let leaves = |saying: &Saying| matches!(saying, Saying::Heartbeat(beat) if beat.is_leaving);
+    assert!(play.said().iter().any(leaves));
+    assert!(!play.effects.contains(&Effect::Leave), "it may be on its way still");
+    play.confirm(stream);
     assert!(play.effects.contains(&Effect::Leave));
 }
 
