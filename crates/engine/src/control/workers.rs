@@ -410,9 +410,13 @@ impl Control {
         self.tell_fleet(scheduler::Input::Enrolled(life));
     }
 
-    /// An entry of the roster goes; that of another life stays.
+    /// An entry of the roster goes; that of another life stays, and that of a machine which was declared
+    /// dead since the fleet said so.
     pub(super) fn strike(&mut self, life: Incarnation) {
         let lock = life.lock;
+        if self.declaring.contains(&lock) {
+            return;
+        }
         if self.roster.get(&lock).is_some_and(|entry| entry.incarnation == life) {
             self.roster.remove(&lock);
             self.outbox.write(RecordKey::Roster(lock), None);

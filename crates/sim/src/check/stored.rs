@@ -150,7 +150,10 @@ impl Stored {
     }
 
     pub(crate) fn service(&self, key: &ServiceKey) -> Option<&ServiceRecord> {
-        self.services().find(|(known, _)| *known == key).map(|(_, record)| record)
+        let Record::Service(record) = self.get(&RecordKey::Service(key.clone()))? else {
+            return None;
+        };
+        Some(record)
     }
 
     pub(crate) fn services(&self) -> impl Iterator<Item = (&ServiceKey, &ServiceRecord)> {
@@ -189,16 +192,14 @@ impl Stored {
     }
 
     pub(crate) fn drained(&self) -> impl Iterator<Item = Lock> {
-        self.records.keys().filter_map(|key| {
-            let RecordKey::Drain(lock) = key else { return None };
-            Some(*lock)
-        })
+        let is_drained = |lock: &Lock| self.records.contains_key(&RecordKey::Drain(*lock));
+        self.locks.iter().copied().filter(is_drained)
     }
 
     /// Everybody on the roster, and whether it was declared dead.
     pub(crate) fn roster(&self) -> impl Iterator<Item = (Lock, bool)> {
-        self.records.iter().filter_map(|(key, record)| {
-            let (RecordKey::Roster(lock), Record::Roster(entry)) = (key, record) else {
+        self.locks.iter().filter_map(|lock| {
+            let Some(Record::Roster(entry)) = self.get(&RecordKey::Roster(*lock)) else {
                 return None;
             };
             Some((*lock, entry.is_declared_dead))
@@ -206,7 +207,8 @@ impl Stored {
     }
 
     pub(crate) fn is_declared_dead(&self, lock: Lock) -> bool {
-        self.roster().any(|(known, is_declared_dead)| known == lock && is_declared_dead)
+        let entry = self.get(&RecordKey::Roster(lock));
+        matches!(entry, Some(Record::Roster(entry)) if entry.is_declared_dead)
     }
 
     /// All limits that somebody may go by.

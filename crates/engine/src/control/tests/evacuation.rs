@@ -12,7 +12,7 @@ use sterna_protocol::{message::Held, roster::Enrolled, scheduler};
 use super::play::{
     FAILURE, Mood, Play, incarnation, life, lock, name, service_spec, task, task_spec, web,
 };
-use crate::control::{Answer, Call, Drain, Fate, RecordKey};
+use crate::control::{Answer, Call, Drain, Fate, Record, RecordKey};
 
 fn drain(play: &mut Play, worker: u8) {
     let deadline = play.now.wall.plus(Span::from_secs(600));
@@ -231,18 +231,35 @@ fn the_end_of_a_drain_does_not_end_a_task_that_runs_elsewhere_for_a_stray_run_of
     assert_eq!(play.record(&task("build")).end(), None);
 }
 
-#[test]
-fn the_drain_of_a_machine_that_is_gone_is_forgotten_a_day_after_its_deadline() {
-    let (day, key) = (24 * 3_600, RecordKey::Drain(lock(2)));
-    let entry = Enrolled {
-        incarnation: life(2),
-        name: name("w2"),
+fn enrolled(worker: u8) -> Enrolled {
+    Enrolled {
+        incarnation: life(worker),
+        name: name(&format!("w{worker}")),
         boot: 1,
         birth: 1,
         is_declared_dead: false,
         is_draining: false,
         is_forgotten: false,
+    }
+}
+
+/// The fleet had said that it may go before it heard that.
+#[test]
+fn who_is_declared_dead_while_it_is_struck_stays_on_the_roster() {
+    let mut play = Play::with(1);
+    play.news(scheduler::Effect::Enroll(enrolled(2)));
+    assert_eq!(play.ask(Call::DeclareDead(lock(2))), Answer::Done);
+    play.news(scheduler::Effect::Strike(life(2)));
+    let Some(Record::Roster(entry)) = play.store.get(&RecordKey::Roster(lock(2))) else {
+        panic!("somebody was told that it is done");
     };
+    assert!(entry.is_declared_dead);
+}
+
+#[test]
+fn the_drain_of_a_machine_that_is_gone_is_forgotten_a_day_after_its_deadline() {
+    let (day, key) = (24 * 3_600, RecordKey::Drain(lock(2)));
+    let entry = enrolled(2);
     for (strikes_at, changes_leader) in [(10, false), (10, true), (700, false), (700, true)] {
         let mut play = Play::with(2);
         play.news(scheduler::Effect::Enroll(entry.clone()));
