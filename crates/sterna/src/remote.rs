@@ -24,6 +24,10 @@ pub(crate) const DEV: &str = ".sterna";
 /// The file in which a server says where it listens.
 pub(crate) const ADDRESS: &str = "address";
 
+/// By what the environment names a server and shows who asks; whoever means its own cluster alone must
+/// not leave these to what it starts.
+pub(crate) const NAMED_BY: [&str; 3] = ["STERNA_SERVER", "STERNA_TOKEN", "STERNA_TOKEN_FILE"];
+
 /// Whom to ask.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Remote {

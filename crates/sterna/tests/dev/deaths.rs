@@ -10,7 +10,7 @@ use std::{
 
 use sterna_model::Fence;
 
-use crate::place::{Cluster, LONG, now, of_directory, signal, wait_until};
+use crate::place::{Cluster, LONG, now, of_directory, program, signal, wait_until};
 
 const SERVICE: &str = "version = 1\n[service.web]\nrun = [\"sh\", \"-c\", \"echo $$ >> $HERE/pids; exec sleep 1000\"]\n";
 
@@ -234,7 +234,7 @@ fn who_follows_something_waits_for_a_server_that_is_killed() {
     let cluster = Cluster::start("followed", &[]);
     let follow = |file: &str, args: &[&str]| {
         let create = |file: &str| fs::File::create(cluster.path.join(file)).expect("a file");
-        let mut command = Command::new(env!("CARGO_BIN_EXE_sterna"));
+        let mut command = program();
         command.args(args).current_dir(&cluster.path).stdin(Stdio::null());
         command.stdout(create(file)).stderr(create(&format!("{file}.err")));
         command.spawn().expect("sterna runs")

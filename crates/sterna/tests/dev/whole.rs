@@ -2,7 +2,7 @@
 
 use std::process::{Command, Stdio};
 
-use crate::place::{Cluster, LONG, wait_until};
+use crate::place::{Cluster, LONG, program, wait_until};
 
 const TALKS: &str = "version = 1\n[service.web]\ninstances = 3\n\
     run = [\"sh\", \"-c\", \"echo I am $STERNA_INSTANCE_INDEX; exec sleep 1000\"]\n";
@@ -31,7 +31,7 @@ fn the_logs_of_a_service_are_those_of_every_instance() {
     assert_eq!(indices, [0, 1, 2]);
     let path = cluster.path.join("followed");
     let file = std::fs::File::create(&path).expect("a file");
-    let mut follow = Command::new(env!("CARGO_BIN_EXE_sterna"));
+    let mut follow = program();
     follow.args(["logs", "--follow", "web"]).current_dir(&cluster.path);
     let mut follow = follow.stdin(Stdio::null()).stdout(file).spawn().expect("sterna runs");
     let followed = || std::fs::read_to_string(&path).unwrap_or_default();
@@ -112,7 +112,7 @@ fn dev_tells_in_json_what_happens() {
     std::fs::create_dir_all(&place).expect("a directory");
     let path = cluster.path.join("told");
     let file = std::fs::File::create(&path).expect("a file");
-    let mut dev = Command::new(env!("CARGO_BIN_EXE_sterna"));
+    let mut dev = program();
     dev.args(["dev", "--json", "--listen", "127.0.0.1:0"]).current_dir(&place);
     let mut dev = dev.stdin(Stdio::null()).stdout(file).spawn().expect("dev starts");
     let told = || -> Vec<serde_json::Value> {
@@ -139,7 +139,7 @@ fn dev_tells_in_json_what_happens() {
 
 #[test]
 fn a_script_of_completions_is_a_text_in_json() {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_sterna"));
+    let mut command = program();
     let said = lines(command.args(["completions", "bash", "--json"]));
     assert_eq!((said.len(), &said[0]["shell"]), (1, &"bash".into()));
     assert!(said[0]["script"].as_str().is_some_and(|script| script.contains("_sterna")));
@@ -152,7 +152,7 @@ fn a_worker_that_cannot_begin_ends_dev_with_what_it_lacks() {
     std::fs::create_dir_all(place.join(".sterna")).expect("a directory");
     // Its data directory cannot be made.
     std::fs::write(place.join(".sterna/worker-1"), "").expect("a file in its way");
-    let mut dev = Command::new(env!("CARGO_BIN_EXE_sterna"));
+    let mut dev = program();
     dev.args(["dev", "--listen", "127.0.0.1:0"]).current_dir(&place).stdin(Stdio::null());
     let began = crate::place::now();
     let output = dev.output().expect("dev runs");
