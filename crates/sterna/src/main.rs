@@ -24,6 +24,7 @@ mod store;
 mod table;
 mod until_eof;
 mod verbs;
+mod why;
 mod worker;
 
 use std::process::ExitCode;
@@ -51,7 +52,7 @@ enum Command {
     Plan(apply::PlanArgs),
     Ls(show::LsArgs),
     Status(show::StatusArgs),
-    Why(show::WhyArgs),
+    Why(why::Args),
     Logs(logs::Args),
     Events(show::EventsArgs),
     /// End a task: it will not run, or not go on
@@ -104,7 +105,7 @@ fn main() -> ExitCode {
         Command::Plan(args) => apply::plan(args),
         Command::Ls(args) => show::ls(args),
         Command::Status(args) => show::status(args),
-        Command::Why(args) => show::why(args),
+        Command::Why(args) => why::run(args),
         Command::Logs(args) => logs::run(args),
         Command::Events(args) => show::events(args),
         Command::Cancel(args) => verbs::run(args, Verb::Cancel),

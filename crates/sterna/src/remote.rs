@@ -24,6 +24,10 @@ pub(crate) const DEV: &str = ".sterna";
 /// The file in which a server says where it listens.
 pub(crate) const ADDRESS: &str = "address";
 
+/// By what the environment names a server and shows who asks; whoever means its own cluster alone must
+/// not leave these to what it starts.
+pub(crate) const NAMED_BY: [&str; 3] = ["STERNA_SERVER", "STERNA_TOKEN", "STERNA_TOKEN_FILE"];
+
 /// Whom to ask.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Remote {
@@ -55,11 +59,6 @@ impl Remote {
         let of_dev = || is_dev.then(|| of_dev(sterna_server::TOKEN_FILE)).flatten();
         let token = token()?.or_else(of_dev).unwrap_or_default();
         Ok(Client::new(server, token))
-    }
-
-    /// Whether no server is named, and so the one of `dev` is asked.
-    pub(crate) const fn is_of_dev(&self) -> bool {
-        self.server.is_none()
     }
 
     /// Where names hold.
@@ -109,7 +108,7 @@ fn token() -> anyhow::Result<Option<String>> {
 }
 
 /// The directory of the `dev` that runs, or ran, here or above.
-fn dev() -> Option<PathBuf> {
+pub(crate) fn dev() -> Option<PathBuf> {
     let here = env::current_dir().ok()?;
     here.ancestors().map(|above| above.join(DEV)).find(|path| path.join(ADDRESS).is_file())
 }

@@ -15,14 +15,17 @@ use sterna_api::{
 };
 use sterna_model::{Name, TaskIncarnation, WallTime};
 use sterna_store::machine::random;
+use tokio::signal::unix::{SignalKind, signal};
 
 use crate::{
     clock, exit, out,
     patience::Patience,
-    remote::{Remote, failed, wait},
+    remote::{Remote, wait},
 };
 
 /// Run a command once, somewhere: streams its output and exits with its code
+///
+/// Ctrl-C ends the waiting, not the task: it goes on, and `sterna cancel NAME` ends it.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Do not wait for it
@@ -121,13 +124,20 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
             spec: args.spec(),
             incarnation: Some(incarnation.to_string()),
         };
-        let made = create(&mut client, &args.remote, &asked).await?;
+        let mut interrupts = signal(SignalKind::interrupt()).context("cannot take signals")?;
+        let made = tokio::select! {
+            made = create(&mut client, &args.remote, &asked) => made?,
+            _ = interrupts.recv() => return Err(left(&args, &name, "may have been made")),
+        };
         if args.detach {
             let answer = if args.json { pretty(&made)? } else { name };
             out::answer(&answer)?;
             return Ok(());
         }
-        let task = watch(&mut client, &args, &made).await?;
+        let task = tokio::select! {
+            task = watch(&mut client, &args, &made) => task?,
+            _ = interrupts.recv() => return Err(left(&args, &name, "goes on")),
+        };
         if args.json {
             out::answer(&pretty(&task)?)?;
         }
@@ -135,23 +145,28 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
     })
 }
 
-/// Makes the task. If the answer is lost, the same is asked for again: it is the same task.
+/// Ctrl-C ends the waiting, and not the task: says how to end that.
+fn left(args: &Args, name: &str, how: &str) -> anyhow::Error {
+    let space = args.remote.asked().map(|space| format!(" --namespace {space}"));
+    out::note(&format!(
+        "{name} {how}; `sterna cancel {name}{}` ends it",
+        space.unwrap_or_default()
+    ));
+    exit::silent(exit::INTERRUPTED)
+}
+
+/// Makes the task. If nobody is there for a moment, or the answer is lost, the same is asked for again: it
+/// is the same task.
 async fn create(
     client: &mut Client,
     remote: &Remote,
     asked: &CreateTask,
 ) -> anyhow::Result<TaskView> {
     let (path, mut patience) = (remote.path("tasks"), Patience::default());
-    let mut is_there = remote.is_of_dev();
     loop {
         match client.call(http::Method::POST, &path, Some(asked)).await {
             Ok(made) => return Ok(made),
-            // Where none was named that is there, there is none to wait for.
-            Err(error @ ClientError::Unreachable { .. }) if !is_there => return Err(failed(error)),
-            Err(error) => {
-                is_there = true;
-                patience.bear(error).await?;
-            }
+            Err(error) => patience.bear(error).await?,
         }
     }
 }

@@ -1,15 +1,12 @@
-//! `sterna ls`, `status`, `why` and `events`.
+//! `sterna ls`, `status` and `events`.
 
-use sterna_api::{
-    client::Client,
-    rest::{Code, EventView, Explained, InstanceView, ServiceView, Status, TaskView, WorkerView},
-};
+use sterna_api::rest::{EventView, InstanceView, ServiceView, Status, TaskView, WorkerView};
 use sterna_model::{Kind, Target, Work};
 
 use crate::{
     out,
     patience::Patience,
-    remote::{Remote, all, failed, resolve, wait},
+    remote::{Remote, all, failed, wait},
     run::{age, pretty},
     table::Table,
 };
@@ -234,20 +231,6 @@ fn status_text(status: &Status) -> String {
     lines.join("\n")
 }
 
-/// Say why something is not where it should be, and what happens next
-///
-/// Of a service, each instance that is not where it should be, up to 20.
-#[derive(Debug, clap::Args)]
-pub(crate) struct WhyArgs {
-    /// [KIND/]NAME[/INDEX], or last
-    selector: String,
-    /// Print it as JSON
-    #[arg(long)]
-    json: bool,
-    #[command(flatten)]
-    remote: Remote,
-}
-
 /// The path of one task or instance.
 pub(crate) fn path_of(remote: &Remote, target: &Target, rest: &str) -> anyhow::Result<String> {
     Ok(match target {
@@ -262,95 +245,6 @@ pub(crate) fn path_of(remote: &Remote, target: &Target, rest: &str) -> anyhow::R
             anyhow::bail!("{other} is neither a task nor an instance of a service")
         }
     })
-}
-
-/// So many instances of a service are asked about at most: each is a question of its own.
-const ASKED_MAX: usize = 20;
-
-pub(crate) fn why(args: WhyArgs) -> anyhow::Result<()> {
-    wait(async {
-        let mut client = args.remote.client()?;
-        let kinds = [Kind::Task, Kind::Service];
-        let target = resolve(&mut client, &args.remote, &args.selector, &kinds).await?;
-        if let Target::Whole { kind: Kind::Service, name } = &target {
-            let whole = Whole::ask(&mut client, &args.remote, name.as_str()).await?;
-            out::answer(&if args.json { pretty(&whole)? } else { whole.text() })?;
-            return Ok(());
-        }
-        let path = path_of(&args.remote, &target, "/why")?;
-        let why: Explained = client.get(&path).await.map_err(failed)?;
-        out::answer(&if args.json { pretty(&why)? } else { explained(&why) })?;
-        Ok(())
-    })
-}
-
-fn explained(why: &Explained) -> String {
-    let mut lines = vec![format!("{}: {}", why.key, why.text)];
-    if let Some(since) = &why.since {
-        lines.push(format!("  since  {since}, {} ago", age(since)));
-    }
-    let at = why.at.as_ref().map(|at| format!(": {at}")).unwrap_or_default();
-    lines.push(format!("  next   {}{at}", why.next));
-    lines.join("\n")
-}
-
-/// A service, and each instance that is not where it should be.
-#[derive(Debug, serde::Serialize)]
-struct Whole {
-    key: String,
-    wanted: u32,
-    running: u32,
-    is_updating: bool,
-    /// Whether every instance is where its spec wants it.
-    is_well: bool,
-    /// Those that are not.
-    instances: Vec<Explained>,
-    /// How many were not asked about.
-    unasked: usize,
-}
-
-impl Whole {
-    /// What does not run comes first; what runs may be silent, of an older version, or too much.
-    async fn ask(client: &mut Client, remote: &Remote, name: &str) -> anyhow::Result<Self> {
-        let path = remote.path(&format!("services/{name}"));
-        let service: ServiceView = client.get(&path).await.map_err(failed)?;
-        let mut all: Vec<InstanceView> = all(client, &format!("{path}/instances")).await?;
-        all.sort_by_key(|it| (it.phase == "running", it.index));
-        let unasked = all.len().saturating_sub(ASKED_MAX);
-        all.truncate(ASKED_MAX);
-        let mut instances = Vec::new();
-        for it in all {
-            let path = format!("{path}/instances/{}/why", it.index);
-            match client.get::<Explained>(&path).await {
-                Ok(why) if why.is_well => {}
-                Ok(why) => instances.push(why),
-                // It has gone meanwhile.
-                Err(error) if error.code() == Some(Code::NotFound) => {}
-                Err(error) => return Err(failed(error)),
-            }
-        }
-        let is_well = instances.is_empty() && service.running == service.instances;
-        let ServiceView { key, instances: wanted, running, is_updating, .. } = service;
-        Ok(Self { key, wanted, running, is_updating, is_well, instances, unasked })
-    }
-
-    fn text(&self) -> String {
-        let Self { key, wanted, running, .. } = self;
-        let update = if self.is_updating { ", and a new version comes about" } else { "" };
-        // tidy: not a table
-        let mut lines = vec![match (self.is_well, wanted) {
-            (true, 0) => format!("{key}: its spec wants no instances, and there are none"),
-            (true, 1) => format!("{key}: its instance is where its spec wants it"),
-            (true, _) => format!("{key}: all {wanted} instances are where its spec wants them"),
-            (false, _) => format!("{key}: {running} of {wanted} instances run{update}"),
-        }];
-        lines.extend(self.instances.iter().map(explained));
-        if self.unasked > 0 && !self.is_well {
-            let count = self.unasked;
-            lines.push(format!("{count} more were not asked about; see `sterna ls instances`"));
-        }
-        lines.join("\n")
-    }
 }
 
 /// A value in a query.

@@ -15,6 +15,9 @@ fn bench(name: &str, arguments: &[&str]) -> Output {
         .args(short)
         .arg(&place)
         .args(arguments)
+        // Somebody else's cluster: it is not asked.
+        .env("STERNA_SERVER", "127.0.0.1:9")
+        .env("STERNA_TOKEN", "of somebody else")
         .output()
         .expect("it runs");
     assert!(!place.exists(), "everything is removed");

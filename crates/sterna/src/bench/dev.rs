@@ -145,6 +145,14 @@ fn timed(mut command: Command) -> anyhow::Result<f64> {
     Ok(millis(began))
 }
 
+/// Whatever cluster this program was pointed to, what it measures is its own.
+fn alone(mut command: Command) -> Command {
+    for name in remote::NAMED_BY {
+        command.env_remove(name);
+    }
+    command
+}
+
 fn millis(since: Instant) -> f64 {
     since.elapsed().as_secs_f64() * 1_000.0
 }
@@ -161,7 +169,7 @@ impl Dev {
         fs::create_dir_all(place)?;
         let program = std::env::current_exe().context("this program cannot be found")?;
         let began = clock::instant();
-        let mut command = Command::new(program);
+        let mut command = alone(Command::new(program));
         command.args(["dev", "--listen", "127.0.0.1:0"]).current_dir(place);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         let dev = command.spawn().context("cannot start `sterna dev`")?;
@@ -213,7 +221,7 @@ impl Dev {
     }
 
     fn command(&self) -> Command {
-        let mut command = Command::new("/proc/self/exe");
+        let mut command = alone(Command::new("/proc/self/exe"));
         command.current_dir(&self.place).stdin(Stdio::null());
         command
     }

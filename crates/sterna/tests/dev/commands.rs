@@ -3,7 +3,7 @@
 use sterna_api::rest::{Code, ResultView};
 
 use crate::{
-    place::{Cluster, LONG, wait_until},
+    place::{Cluster, LONG, program, wait_until},
     storm::block_on,
 };
 
@@ -117,7 +117,7 @@ fn what_is_wrong_is_said_with_its_place_and_its_exit_code() {
     assert_eq!(size.status.code(), Some(65), "{}", String::from_utf8_lossy(&size.stderr));
     let nobody = cluster.sterna(&["status", "--server", "127.0.0.1:1"]);
     assert_eq!(nobody.status.code(), Some(69));
-    let mut stranger = std::process::Command::new(env!("CARGO_BIN_EXE_sterna"));
+    let mut stranger = program();
     let stranger = stranger.arg("status").env("STERNA_TOKEN", "x").current_dir(&cluster.path);
     let stranger = stranger.output().expect("sterna runs");
     assert_eq!(stranger.status.code(), Some(77), "{}", String::from_utf8_lossy(&stranger.stderr));
@@ -167,7 +167,7 @@ fn what_would_be_asked_wrongly_is_not_asked() {
     let url = format!("http://{address}/");
     cluster.answer(&["status", "--server", &url]);
     let asks = |args: &[&str], (name, value): (&str, &str)| {
-        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_sterna"));
+        let mut command = program();
         let command = command.args(args).env(name, value).current_dir(&cluster.path);
         let output = command.output().expect("sterna runs");
         (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())

@@ -10,7 +10,7 @@ use std::{
 
 use sterna_model::Fence;
 
-use crate::place::{Cluster, LONG, now, of_directory, signal, wait_until};
+use crate::place::{Cluster, LONG, now, of_directory, program, signal, wait_until};
 
 const SERVICE: &str = "version = 1\n[service.web]\nrun = [\"sh\", \"-c\", \"echo $$ >> $HERE/pids; exec sleep 1000\"]\n";
 
@@ -234,7 +234,7 @@ fn who_follows_something_waits_for_a_server_that_is_killed() {
     let cluster = Cluster::start("followed", &[]);
     let follow = |file: &str, args: &[&str]| {
         let create = |file: &str| fs::File::create(cluster.path.join(file)).expect("a file");
-        let mut command = Command::new(env!("CARGO_BIN_EXE_sterna"));
+        let mut command = program();
         command.args(args).current_dir(&cluster.path).stdin(Stdio::null());
         command.stdout(create(file)).stderr(create(&format!("{file}.err")));
         command.spawn().expect("sterna runs")
@@ -268,6 +268,44 @@ fn who_follows_something_waits_for_a_server_that_is_killed() {
     for kind in ["task-created", "task-running", "task-completed"] {
         assert_eq!(cluster.read("events").matches(kind).count(), 1, "{}", cluster.read("events"));
     }
+}
+
+/// The same is asked for again, and is the same task.
+#[test]
+fn a_run_waits_for_a_named_server_that_is_started_again() {
+    let cluster = Cluster::start("begins-again", &[]);
+    let address = cluster.read(".sterna/address").trim().to_owned();
+    signal(cluster.pid(), "STOP");
+    signal(cluster.child("server"), "KILL");
+    wait_until("nobody listens", LONG, || std::net::TcpStream::connect(&address).is_err());
+    let said = fs::File::create(cluster.path.join("run.err")).expect("a file");
+    let mut run = program();
+    run.args(["run", "--server", &address, "--", "echo", "hello"]).current_dir(&cluster.path);
+    run.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(said);
+    let mut run = run.spawn().expect("sterna runs");
+    wait_until("it waits, or gave up", LONG, || {
+        cluster.read("run.err").contains("waits for it")
+            || run.try_wait().is_ok_and(|it| it.is_some())
+    });
+    signal(cluster.pid(), "CONT");
+    let ended = run.wait_with_output().expect("it ends");
+    assert!(ended.status.success(), "{}", cluster.read("run.err"));
+    assert_eq!(ended.stdout, b"hello\n");
+}
+
+#[test]
+fn a_run_that_is_interrupted_says_that_its_task_goes_on() {
+    let cluster = Cluster::start("interrupted", &[]);
+    let mut run = program();
+    run.args(["run", "--name", "long", "--", "sleep", "1000"]).current_dir(&cluster.path);
+    let run = run.stdin(Stdio::null()).stderr(Stdio::piped()).spawn().expect("sterna runs");
+    wait_until("it runs", LONG, || cluster.answer(&["ls", "tasks"]).contains("running"));
+    signal(run.id(), "INT");
+    let ended = run.wait_with_output().expect("it ends");
+    let said = String::from_utf8_lossy(&ended.stderr).into_owned();
+    assert_eq!(ended.status.code(), Some(130), "{said}");
+    assert_eq!(said, "long goes on; `sterna cancel long` ends it\n");
+    assert!(cluster.answer(&["ls", "tasks"]).contains("running"), "it goes on");
 }
 
 /// What the server remembers of the store goes back with it, and the store has counted past what was lost

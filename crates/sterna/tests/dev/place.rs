@@ -19,6 +19,15 @@ pub(crate) struct Cluster {
     dev: Child,
 }
 
+/// The program, with no word of a cluster that is not the test's own.
+pub(crate) fn program() -> Command {
+    let mut program = Command::new(env!("CARGO_BIN_EXE_sterna"));
+    for name in ["STERNA_SERVER", "STERNA_TOKEN", "STERNA_TOKEN_FILE"] {
+        program.env_remove(name);
+    }
+    program
+}
+
 /// Waits until something is so.
 pub(crate) fn wait_until(what: &str, within: Duration, mut is_so: impl FnMut() -> bool) {
     let began = now();
@@ -71,7 +80,7 @@ impl Cluster {
 
     fn dev(path: &Path, args: &[&str]) -> Child {
         let log = fs::OpenOptions::new().create(true).append(true).open(path.join("dev.log"));
-        let mut dev = Command::new(env!("CARGO_BIN_EXE_sterna"));
+        let mut dev = program();
         dev.args(["dev", "--listen", "127.0.0.1:0"]).args(args).current_dir(path);
         dev.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log.expect("a log"));
         dev.spawn().expect("dev starts")
@@ -115,7 +124,7 @@ impl Cluster {
 
     /// Runs a command in this directory.
     pub(crate) fn sterna(&self, args: &[&str]) -> Output {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_sterna"));
+        let mut command = program();
         command.args(args).current_dir(&self.path).stdin(Stdio::null());
         command.output().expect("sterna runs")
     }

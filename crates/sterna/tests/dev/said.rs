@@ -5,12 +5,12 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     env, fs,
     path::Path,
-    process::{Child, Command, Output, Stdio},
+    process::{Child, Output, Stdio},
 };
 
 use regex::Regex;
 
-use crate::place::{Cluster, LONG, wait_until};
+use crate::place::{Cluster, LONG, program, wait_until};
 
 /// What is different every time, and what stands for it.
 const DIFFERENT: [(&str, &str); 20] = [
@@ -269,7 +269,7 @@ fn what_every_command_says() {
 }
 
 fn completions(shell: &str, stdout: Stdio) -> Child {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_sterna"));
+    let mut command = program();
     command.args(["completions", shell]).stdout(stdout).stderr(Stdio::piped());
     command.spawn().expect("it runs")
 }

@@ -22,7 +22,7 @@ use sterna_api::{
 };
 use sterna_model::{TaskIncarnation, WallTime};
 
-use crate::place::{LONG, of_directory, wait_until};
+use crate::place::{LONG, of_directory, program, wait_until};
 
 /// How often it is killed.
 const ROUNDS: u32 = 100;
@@ -45,7 +45,7 @@ impl Place {
 
     fn start(&self, log: &str, args: &[&str]) -> Child {
         let log = fs::OpenOptions::new().create(true).append(true).open(self.path.join(log));
-        let mut command = Command::new(env!("CARGO_BIN_EXE_sterna"));
+        let mut command = program();
         // By this it is found and ended, however the test ends.
         command.args(args).current_dir(&self.path).env("PWD", &self.path);
         command.stdin(Stdio::null()).stdout(Stdio::null());

@@ -5,7 +5,7 @@ use std::{
     fs::{File, OpenOptions},
     io::Read,
     os::fd::OwnedFd,
-    process::{Child, Command, Stdio},
+    process::{Child, Stdio},
     thread,
     time::Duration,
 };
@@ -15,7 +15,7 @@ use rustix::{
     termios::{Winsize, tcsetwinsize},
 };
 
-use crate::place::{Cluster, LONG, now, wait_until};
+use crate::place::{Cluster, LONG, now, program, wait_until};
 
 const ESCAPE: char = '\u{1b}';
 
@@ -39,7 +39,7 @@ impl Terminal {
 
     fn start(&self, cluster: &Cluster, args: &[&str], env: &[(&str, &str)]) -> Child {
         let side = || Stdio::from(self.slave.try_clone().expect("one more of it"));
-        let mut command = Command::new(env!("CARGO_BIN_EXE_sterna"));
+        let mut command = program();
         command.args(args).current_dir(&cluster.path).env("TERM", "xterm-256color");
         command.env_remove("NO_COLOR").envs(env.iter().copied());
         command.stdin(side()).stdout(side()).stderr(side()).spawn().expect("sterna runs")
@@ -155,7 +155,7 @@ fn who_waits_on_a_terminal_sees_for_what_and_the_line_goes_again() {
 #[test]
 fn who_waits_elsewhere_reads_plain_lines() {
     let cluster = Cluster::start("lines", &[]);
-    let mut command = Command::new(env!("CARGO_BIN_EXE_sterna"));
+    let mut command = program();
     command.args(["run", "--name", "waits", "--tag", "gpu", "--", "true"]);
     command.current_dir(&cluster.path).stdin(Stdio::null()).stderr(Stdio::piped());
     let child = command.spawn().expect("sterna runs");

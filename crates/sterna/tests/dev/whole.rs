@@ -2,7 +2,7 @@
 
 use std::process::{Command, Stdio};
 
-use crate::place::{Cluster, LONG, wait_until};
+use crate::place::{Cluster, LONG, program, wait_until};
 
 const TALKS: &str = "version = 1\n[service.web]\ninstances = 3\n\
     run = [\"sh\", \"-c\", \"echo I am $STERNA_INSTANCE_INDEX; exec sleep 1000\"]\n";
@@ -31,7 +31,7 @@ fn the_logs_of_a_service_are_those_of_every_instance() {
     assert_eq!(indices, [0, 1, 2]);
     let path = cluster.path.join("followed");
     let file = std::fs::File::create(&path).expect("a file");
-    let mut follow = Command::new(env!("CARGO_BIN_EXE_sterna"));
+    let mut follow = program();
     follow.args(["logs", "--follow", "web"]).current_dir(&cluster.path);
     let mut follow = follow.stdin(Stdio::null()).stdout(file).spawn().expect("sterna runs");
     let followed = || std::fs::read_to_string(&path).unwrap_or_default();
@@ -54,12 +54,71 @@ fn why_of_a_service_tells_of_every_instance_that_is_not_well() {
     assert_eq!(why["instances"].as_array().map(Vec::len), Some(2), "{why}");
     let said = cluster.answer(&["why", "web"]);
     assert!(said.starts_with("default/service/web: 1 of 3 instances run\n"), "{said}");
-    assert_eq!(said.matches("`apart_from` of its own spec names that").count(), 2, "{said}");
+    assert_eq!(said.matches("`apart_from` of its own spec names that").count(), 1, "{said}");
+    let both = why["instances"].as_array().expect("a list").iter();
+    let both: Vec<_> = both.map(|it| it["key"].as_str().expect("a key")).collect();
+    let index = |key: &str| key.rsplit('/').next().expect("an index").to_owned();
+    let both = format!("\ndefault/service/web/{},{}: ", index(both[0]), index(both[1]));
+    assert!(said.contains(&both), "what holds of both is said once: {said}");
     cluster.write("web.toml", &TALKS.replace("instances = 3", "instances = 2"));
     cluster.answer(&["apply", "web.toml"]);
     wait_until("all is well", LONG, || cluster.json(&["why", "web"])["is_well"] == true);
     let said = cluster.answer(&["why", "web"]);
     assert!(said.contains("all 2 instances are where its spec wants them"), "{said}");
+}
+
+/// It said that all 21 were where they should be.
+#[test]
+fn why_of_a_large_service_does_not_say_more_than_was_asked() {
+    let cluster = Cluster::start("whole-many", &[]);
+    let many = "version = 1\n[service.many]\ninstances = 21\nrun = [\"sleep\", \"1000\"]\n";
+    cluster.write("many.toml", many);
+    cluster.answer(&["apply", "many.toml"]);
+    wait_until("all run", LONG, || cluster.answer(&["ls", "services"]).contains("21/21"));
+    let why = cluster.json(&["why", "many"]);
+    assert_eq!((&why["is_well"], &why["unasked"]), (&false.into(), &1.into()), "{why}");
+    let said = cluster.answer(&["why", "many"]);
+    let rest = "the 20 that were asked about are where its spec wants them\n1 more was not asked";
+    assert!(said.contains(&format!("21 of 21 instances run\n{rest}")), "{said}");
+}
+
+/// A log that cannot be had took all the others away.
+#[test]
+fn one_silent_worker_does_not_take_the_logs_of_a_service_away() {
+    let cluster = Cluster::start("whole-silent", &["--workers", "2"]);
+    let apart = "\ninstances = 2\napart_from = [\"web\"]";
+    cluster.write("web.toml", &TALKS.replace("\ninstances = 3", apart));
+    cluster.answer(&["apply", "web.toml"]);
+    wait_until("all have written", LONG, || {
+        String::from_utf8_lossy(&cluster.sterna(&["logs", "web"]).stdout).lines().count() == 2
+    });
+    let worker = cluster.children("worker").into_iter().find(|pid| {
+        let said = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        String::from_utf8_lossy(&said).contains("worker-2")
+    });
+    crate::place::signal(worker.expect("it is there"), "STOP");
+    let asks = |args: &[&str]| {
+        let logs = cluster.sterna(args);
+        let said = String::from_utf8_lossy(&logs.stderr).into_owned();
+        assert_eq!(logs.status.code(), Some(75), "{args:?}: {said}");
+        assert_eq!(String::from_utf8_lossy(&logs.stdout).lines().count(), 1, "{args:?}: {said}");
+        assert_eq!(said.matches("warning: web/").count(), 1, "{args:?}: {said}");
+    };
+    // Each waits for ten seconds.
+    std::thread::scope(|both| {
+        both.spawn(|| asks(&["logs", "web"]));
+        both.spawn(|| asks(&["logs", "web", "-n", "10"]));
+    });
+}
+
+#[test]
+fn so_many_last_lines_are_shown_as_were_asked_for() {
+    let cluster = Cluster::start("whole-last", &[]);
+    cluster.answer(&["run", "--name", "much", "--", "seq", "1", "2600"]);
+    let last = cluster.answer(&["logs", "much", "-n", "2500"]);
+    let lines: Vec<_> = last.lines().collect();
+    assert_eq!((lines.len(), lines[0], lines[2499]), (2_500, "101", "2600"));
+    assert_eq!(cluster.answer(&["logs", "much", "-n", "9999"]).lines().count(), 2_600);
 }
 
 #[test]
@@ -112,7 +171,7 @@ fn dev_tells_in_json_what_happens() {
     std::fs::create_dir_all(&place).expect("a directory");
     let path = cluster.path.join("told");
     let file = std::fs::File::create(&path).expect("a file");
-    let mut dev = Command::new(env!("CARGO_BIN_EXE_sterna"));
+    let mut dev = program();
     dev.args(["dev", "--json", "--listen", "127.0.0.1:0"]).current_dir(&place);
     let mut dev = dev.stdin(Stdio::null()).stdout(file).spawn().expect("dev starts");
     let told = || -> Vec<serde_json::Value> {
@@ -138,8 +197,43 @@ fn dev_tells_in_json_what_happens() {
 }
 
 #[test]
+fn dev_that_fails_tells_in_json_why() {
+    let mut dev = program();
+    let told = lines(dev.args(["dev", "--json", "/none/such.toml"]));
+    assert_eq!((&told[0]["event"], told.len()), (&"failed".into(), 2), "{told:?}");
+    assert!(told[0]["error"].as_str().is_some_and(|why| why.contains("/none/such.toml")));
+    assert_eq!(told[1]["event"], "stopped");
+}
+
+/// What it said to try found nobody.
+#[test]
+fn what_dev_says_to_try_works_wherever_its_data_is() {
+    let cluster = Cluster::start("whole-try", &[]);
+    let place = std::env::temp_dir().join(format!("sterna-dev-{}-try", std::process::id()));
+    std::fs::create_dir_all(&place).expect("a directory");
+    let said = place.join("said");
+    let mut dev = program();
+    dev.args(["dev", "--listen", "127.0.0.1:0", "--data", "it's here"]).current_dir(&place);
+    let file = std::fs::File::create(&said).expect("a file");
+    let mut dev = dev.stdin(Stdio::null()).stderr(file).spawn().expect("dev starts");
+    let said = || std::fs::read_to_string(&said).unwrap_or_default();
+    wait_until("it is there", LONG, || said().contains("Ctrl-C ends everything"));
+    let is_to_try = |line: &&str| line.starts_with("  export") || line.starts_with("  sterna run");
+    let script: Vec<_> = said().lines().filter(is_to_try).map(str::to_owned).collect();
+    let script = script.join("\n").replace("sterna run", "$STERNA run");
+    let mut shell = Command::new("sh");
+    shell.args(["-c", &script]).env("STERNA", program().get_program()).current_dir(&place);
+    let tried = shell.stdin(Stdio::null()).output().expect("a shell");
+    crate::place::signal(dev.id(), "TERM");
+    dev.wait().expect("it ends");
+    drop(std::fs::remove_dir_all(&place));
+    assert_eq!(tried.stdout, b"hello\n", "{script}: {}", String::from_utf8_lossy(&tried.stderr));
+    assert!(!cluster.said().contains("export"), "where it is found, nothing is to be named");
+}
+
+#[test]
 fn a_script_of_completions_is_a_text_in_json() {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_sterna"));
+    let mut command = program();
     let said = lines(command.args(["completions", "bash", "--json"]));
     assert_eq!((said.len(), &said[0]["shell"]), (1, &"bash".into()));
     assert!(said[0]["script"].as_str().is_some_and(|script| script.contains("_sterna")));
@@ -152,7 +246,7 @@ fn a_worker_that_cannot_begin_ends_dev_with_what_it_lacks() {
     std::fs::create_dir_all(place.join(".sterna")).expect("a directory");
     // Its data directory cannot be made.
     std::fs::write(place.join(".sterna/worker-1"), "").expect("a file in its way");
-    let mut dev = Command::new(env!("CARGO_BIN_EXE_sterna"));
+    let mut dev = program();
     dev.args(["dev", "--listen", "127.0.0.1:0"]).current_dir(&place).stdin(Stdio::null());
     let began = crate::place::now();
     let output = dev.output().expect("dev runs");
