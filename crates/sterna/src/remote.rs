@@ -113,7 +113,7 @@ fn token() -> anyhow::Result<Option<String>> {
 }
 
 /// The directory of the `dev` that runs, or ran, here or above.
-fn dev() -> Option<PathBuf> {
+pub(crate) fn dev() -> Option<PathBuf> {
     let here = env::current_dir().ok()?;
     here.ancestors().map(|above| above.join(DEV)).find(|path| path.join(ADDRESS).is_file())
 }

@@ -7,7 +7,13 @@
 
 mod ending;
 
-use std::{fs, net::SocketAddr, path::PathBuf, process::Stdio, time::Duration};
+use std::{
+    fs,
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    process::Stdio,
+    time::Duration,
+};
 
 use anyhow::Context;
 use serde_json::json;
@@ -198,6 +204,7 @@ impl Dev {
                 "took_ms": u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
             }));
         }
+        let named = self.named(&token);
         out::note(&format!(
             "sterna is here after {} ms\n\
              \n\
@@ -207,6 +214,7 @@ impl Dev {
              \n\
              Try, in another terminal in this directory:\n\
              \n\
+             {named}\
              \x20 sterna run -- echo hello\n\
              \x20 sterna ls\n\
              \x20 sterna events --follow\n\
@@ -216,6 +224,16 @@ impl Dev {
             self.address,
             token.display(),
         ));
+    }
+
+    /// What names this server to commands that are typed here and would not find it.
+    fn named(&self, token: &Path) -> String {
+        let found = remote::dev().and_then(|found| fs::canonicalize(found).ok());
+        if found.as_ref() == Some(&self.data) {
+            return String::new();
+        }
+        let token = token.display().to_string().replace('\'', r"'\''");
+        format!("  export STERNA_SERVER={} STERNA_TOKEN_FILE='{token}'\n", self.address)
     }
 
     async fn start_server(&mut self) -> anyhow::Result<()> {

@@ -157,6 +157,33 @@ fn dev_tells_in_json_what_happens() {
     assert_eq!(told().last().expect("a line")["event"], "stopped");
 }
 
+/// What it said to try found nobody.
+#[test]
+fn what_dev_says_to_try_works_wherever_its_data_is() {
+    let cluster = Cluster::start("whole-try", &[]);
+    let place = std::env::temp_dir().join(format!("sterna-dev-{}-try", std::process::id()));
+    std::fs::create_dir_all(&place).expect("a directory");
+    let said = place.join("said");
+    let mut dev = program();
+    dev.args(["dev", "--listen", "127.0.0.1:0", "--data", "it's here"]).current_dir(&place);
+    let file = std::fs::File::create(&said).expect("a file");
+    let mut dev = dev.stdin(Stdio::null()).stderr(file).spawn().expect("dev starts");
+    let said = || std::fs::read_to_string(&said).unwrap_or_default();
+    wait_until("it is there", LONG, || said().contains("Ctrl-C ends everything"));
+    let is_to_try = |line: &&str| line.starts_with("  export") || line.starts_with("  sterna run");
+    let script: Vec<_> = said().lines().filter(is_to_try).map(str::to_owned).collect();
+    let script = script.join("\n").replace("sterna run", "$STERNA run");
+    let mut shell = Command::new("sh");
+    shell.args(["-c", &script]).env("STERNA", program().get_program()).current_dir(&place);
+    shell.env_remove("STERNA_TOKEN");
+    let tried = shell.stdin(Stdio::null()).output().expect("a shell");
+    crate::place::signal(dev.id(), "TERM");
+    dev.wait().expect("it ends");
+    drop(std::fs::remove_dir_all(&place));
+    assert_eq!(tried.stdout, b"hello\n", "{script}: {}", String::from_utf8_lossy(&tried.stderr));
+    assert!(!cluster.said().contains("export"), "where it is found, nothing is to be named");
+}
+
 #[test]
 fn a_script_of_completions_is_a_text_in_json() {
     let mut command = program();
