@@ -1,14 +1,14 @@
 //! `sterna logs`: what a task, an instance, or every instance of a service wrote.
 
 use std::{
-    collections::VecDeque,
+    collections::{BTreeSet, VecDeque},
     io::{self, Write},
 };
 
 use anyhow::Context;
 use sterna_api::{
-    client::Client,
-    rest::{InstanceView, LogLine, LogPage},
+    client::{Client, ClientError},
+    rest::{Code, InstanceView, LogLine, LogPage, Refused},
 };
 use sterna_model::{Kind, Target};
 use tokio::sync::mpsc;
@@ -24,7 +24,8 @@ use crate::{
 /// Show what a task, an instance, or every instance of a service wrote
 ///
 /// Of a service the lines of all instances come in the order of their times, each with its index before
-/// it. With --follow those are followed that there are when it begins.
+/// it. With --follow those are followed that there are when it begins. If a worker does not answer, the
+/// others' lines are shown, and the exit code is 75.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// [KIND/]NAME[/INDEX], or last
@@ -71,19 +72,16 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
         let kinds = [Kind::Task, Kind::Service];
         let target = resolve(&mut client, &args.remote, &args.selector, &kinds).await?;
         let mut sources = sources(&mut client, &args, &target).await?;
+        let mut missing = Missing::default();
         if let Some(count) = args.last {
-            last(&mut client, &args, &mut sources, count).await?;
-            if !args.follow {
-                return Ok(());
-            }
+            last(&mut client, &args, &mut sources, count, &mut missing).await?;
         }
         if args.follow {
-            return follow(&args, sources).await;
+            follow(&args, sources, &mut missing).await?;
+        } else if args.last.is_none() {
+            show(&mut client, &args, &mut sources, &mut missing).await?;
         }
-        while let Some((index, line)) = next(&mut client, &args, &mut sources).await? {
-            print(&args, index, &line)?;
-        }
-        Ok(())
+        missing.tell()
     })
 }
 
@@ -92,17 +90,88 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
 struct Source {
     /// Which instance, where several are shown.
     index: Option<u32>,
+    /// What it is called where a service is meant: the others are shown without it.
+    name: Option<String>,
+    /// Who keeps it.
+    worker: Option<String>,
     path: String,
     /// Read and not shown yet.
     lines: VecDeque<LogLine>,
     after: String,
+    /// Whether nothing more is read of it.
     is_read: bool,
+}
+
+/// Of several logs, those that cannot be had now.
+#[derive(Debug, Default)]
+struct Missing {
+    count: u32,
+    /// Who does not answer is not waited for again.
+    silent: BTreeSet<String>,
+}
+
+impl Missing {
+    /// A page of a log; nothing if it cannot be had, and there are others to show.
+    async fn page(
+        &mut self,
+        client: &mut Client,
+        source: &mut Source,
+        query: &str,
+    ) -> anyhow::Result<Option<LogPage>> {
+        if source.worker.as_ref().is_some_and(|worker| self.silent.contains(worker)) {
+            self.note(source, "its worker does not answer");
+            source.is_read = true;
+            return Ok(None);
+        }
+        match client.get::<LogPage>(&format!("{}?{query}", source.path)).await {
+            Ok(page) => Ok(Some(page)),
+            Err(error) if is_of_one(source, &error) => {
+                self.heard(source, &error);
+                source.is_read = true;
+                Ok(None)
+            }
+            Err(error) => Err(failed(error)),
+        }
+    }
+
+    /// What is wrong with one of them. What has gone since it was listed is not missing.
+    fn heard(&mut self, source: &Source, error: &ClientError) {
+        if error.code() != Some(Code::NotFound) {
+            self.note(source, &error.to_string());
+            self.silent.extend(source.worker.clone());
+        }
+    }
+
+    fn note(&mut self, source: &Source, why: &str) {
+        self.count += 1;
+        let name = source.name.as_deref().unwrap_or_default();
+        out::warning(&format!("{name}: its log cannot be read: {why}"));
+    }
+
+    /// What was shown is not all.
+    fn tell(&self) -> anyhow::Result<()> {
+        let logs = match self.count {
+            0 => return Ok(()),
+            1 => "one log".to_owned(),
+            count => format!("{count} logs"),
+        };
+        let error =
+            anyhow::anyhow!("{logs} could not be read; see `sterna ls workers`, and try again");
+        Err(exit::coded(exit::TRY_AGAIN)(error))
+    }
+}
+
+/// Whether an error concerns this log alone, and there may be others to show.
+fn is_of_one(source: &Source, error: &ClientError) -> bool {
+    source.name.is_some() && matches!(error.code(), Some(Code::WorkerSilent | Code::NotFound))
 }
 
 /// The logs that are meant: one, or one for each instance.
 async fn sources(client: &mut Client, args: &Args, target: &Target) -> anyhow::Result<Vec<Source>> {
     let source = |index, path| Source {
         index,
+        name: None,
+        worker: None,
         path,
         lines: VecDeque::new(),
         after: String::new(),
@@ -114,10 +183,25 @@ async fn sources(client: &mut Client, args: &Args, target: &Target) -> anyhow::R
     let path = args.remote.path(&format!("services/{name}/instances"));
     let instances: Vec<InstanceView> = all(client, &path).await?;
     let is_one = instances.len() == 1;
-    let of = |it: &InstanceView| {
-        source((!is_one).then_some(it.index), format!("{path}/{}/logs", it.index))
+    let of = |it: &InstanceView| Source {
+        name: Some(format!("{name}/{}", it.index)),
+        worker: it.worker.clone(),
+        ..source((!is_one).then_some(it.index), format!("{path}/{}/logs", it.index))
     };
     Ok(instances.iter().map(of).collect())
+}
+
+/// Shows all lines that there are.
+async fn show(
+    client: &mut Client,
+    args: &Args,
+    sources: &mut [Source],
+    missing: &mut Missing,
+) -> anyhow::Result<()> {
+    while let Some((index, line)) = next(client, args, sources, missing).await? {
+        print(args, index, &line)?;
+    }
+    Ok(())
 }
 
 /// The oldest line of all that were not shown. Only a page of each log is held.
@@ -125,12 +209,13 @@ async fn next(
     client: &mut Client,
     args: &Args,
     sources: &mut [Source],
+    missing: &mut Missing,
 ) -> anyhow::Result<Option<(Option<u32>, LogLine)>> {
     let query = args.query();
     for source in sources.iter_mut() {
         while source.lines.is_empty() && !source.is_read {
-            let path = format!("{}?after={}{query}", source.path, source.after);
-            let page: LogPage = client.get(&path).await.map_err(failed)?;
+            let query = format!("after={}{query}", source.after);
+            let Some(page) = missing.page(client, source, &query).await? else { break };
             source.lines.extend(page.lines);
             source.after = page.next;
             source.is_read = page.more != "now";
@@ -154,13 +239,14 @@ async fn last(
     args: &Args,
     sources: &mut [Source],
     count: usize,
+    missing: &mut Missing,
 ) -> anyhow::Result<()> {
     let query = args.query();
     let mut lines = Vec::new();
     for source in sources.iter_mut() {
         let limit = count.clamp(1, 1_000);
-        let path = format!("{}?direction=backward&limit={limit}{query}", source.path);
-        let page: LogPage = client.get(&path).await.map_err(failed)?;
+        let query = format!("direction=backward&limit={limit}{query}");
+        let Some(page) = missing.page(client, source, &query).await? else { continue };
         // From there on, forward.
         if let Some(line) = page.lines.first() {
             source.after = after(line);
@@ -176,46 +262,63 @@ async fn last(
 }
 
 /// Shows lines of all logs as they come, until no more will.
-async fn follow(args: &Args, sources: Vec<Source>) -> anyhow::Result<()> {
+async fn follow(args: &Args, sources: Vec<Source>, missing: &mut Missing) -> anyhow::Result<()> {
     let query = args.query();
-    let (sender, mut lines) = mpsc::channel(1_024);
-    for source in sources {
+    let (sender, mut told) = mpsc::channel(1_024);
+    for source in sources.into_iter().filter(|source| !source.is_read) {
         let client = args.remote.client()?;
         let path = format!("{}?follow=true{query}", source.path);
-        tokio::spawn(follow_one(client, source.index, path, source.after, sender.clone()));
+        tokio::spawn(follow_one(client, source, path, sender.clone()));
     }
     drop(sender);
-    while let Some(line) = lines.recv().await {
-        let (index, line) = line?;
-        print(args, index, &line)?;
+    while let Some(told) = told.recv().await {
+        match told {
+            Told::Line(index, line) => print(args, index, &line)?,
+            Told::Missing(source, error) => missing.heard(&source, &error),
+            Told::Failed(error) => return Err(error),
+        }
     }
     Ok(())
 }
 
-type Told = anyhow::Result<(Option<u32>, LogLine)>;
+/// What is heard of a log that is followed.
+enum Told {
+    Line(Option<u32>, LogLine),
+    /// It cannot be had, and others may be.
+    Missing(Source, ClientError),
+    Failed(anyhow::Error),
+}
+
+/// How a server says that it cannot go on with a log.
+#[derive(serde::Deserialize)]
+struct Ended {
+    error: Refused,
+}
 
 /// Reads one log until no more will come; goes on where it was when the server is back.
 async fn follow_one(
     mut client: Client,
-    index: Option<u32>,
+    mut source: Source,
     path: String,
-    mut place: String,
     told: mpsc::Sender<Told>,
 ) {
     let mut patience = Patience::default();
     loop {
-        let error = match client.lines(&format!("{path}&after={place}")).await {
+        let error = match client.lines(&format!("{path}&after={}", source.after)).await {
             Ok(mut lines) => loop {
                 patience.heard();
                 match lines.next().await {
                     Ok(Some(line)) => match serde_json::from_slice::<LogLine>(&line) {
                         Ok(line) => {
-                            place = after(&line);
-                            if told.send(Ok((index, line))).await.is_err() {
+                            source.after = after(&line);
+                            if told.send(Told::Line(source.index, line)).await.is_err() {
                                 return;
                             }
                         }
-                        Err(_) => out::warning(&String::from_utf8_lossy(&line)),
+                        Err(_) => match serde_json::from_slice::<Ended>(&line) {
+                            Ok(Ended { error }) => break error.into(),
+                            Err(_) => out::warning(&String::from_utf8_lossy(&line)),
+                        },
                     },
                     Ok(None) => return,
                     Err(error) => break error,
@@ -223,11 +326,16 @@ async fn follow_one(
             },
             Err(error) => error,
         };
-        if let Err(error) = patience.bear(error).await {
-            // Whoever listened has gone.
-            drop(told.send(Err(error)).await);
-            return;
-        }
+        let ended = if is_of_one(&source, &error) {
+            Told::Missing(source, error)
+        } else if let Err(error) = patience.bear(error).await {
+            Told::Failed(error)
+        } else {
+            continue;
+        };
+        // Whoever listened may have gone.
+        drop(told.send(ended).await);
+        return;
     }
 }
 

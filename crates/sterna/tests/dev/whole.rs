@@ -82,6 +82,35 @@ fn why_of_a_large_service_does_not_say_more_than_was_asked() {
     assert!(said.contains(&format!("21 of 21 instances run\n{rest}")), "{said}");
 }
 
+/// A log that cannot be had took all the others away.
+#[test]
+fn one_silent_worker_does_not_take_the_logs_of_a_service_away() {
+    let cluster = Cluster::start("whole-silent", &["--workers", "2"]);
+    let apart = "\ninstances = 2\napart_from = [\"web\"]";
+    cluster.write("web.toml", &TALKS.replace("\ninstances = 3", apart));
+    cluster.answer(&["apply", "web.toml"]);
+    wait_until("all have written", LONG, || {
+        String::from_utf8_lossy(&cluster.sterna(&["logs", "web"]).stdout).lines().count() == 2
+    });
+    let worker = cluster.children("worker").into_iter().find(|pid| {
+        let said = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        String::from_utf8_lossy(&said).contains("worker-2")
+    });
+    crate::place::signal(worker.expect("it is there"), "STOP");
+    let asks = |args: &[&str]| {
+        let logs = cluster.sterna(args);
+        let said = String::from_utf8_lossy(&logs.stderr).into_owned();
+        assert_eq!(logs.status.code(), Some(75), "{args:?}: {said}");
+        assert_eq!(String::from_utf8_lossy(&logs.stdout).lines().count(), 1, "{args:?}: {said}");
+        assert_eq!(said.matches("warning: web/").count(), 1, "{args:?}: {said}");
+    };
+    // Each waits for ten seconds.
+    std::thread::scope(|both| {
+        both.spawn(|| asks(&["logs", "web"]));
+        both.spawn(|| asks(&["logs", "web", "-n", "10"]));
+    });
+}
+
 #[test]
 fn a_status_of_one_namespace_counts_that_one() {
     let cluster = Cluster::start("whole-status", &[]);
