@@ -244,14 +244,23 @@ async fn last(
     let query = args.query();
     let mut lines = Vec::new();
     for source in sources.iter_mut() {
-        let limit = count.clamp(1, 1_000);
-        let query = format!("direction=backward&limit={limit}{query}");
-        let Some(page) = missing.page(client, source, &query).await? else { continue };
+        let (mut found, mut at) = (Vec::new(), String::new());
+        // A page has a thousand at most, and fewer if they are long or hard to find.
+        while !source.is_read {
+            let limit = count.saturating_sub(found.len()).clamp(1, 1_000);
+            let query = format!("direction=backward&limit={limit}&after={at}{query}");
+            let Some(page) = missing.page(client, source, &query).await? else { break };
+            found.extend(page.lines);
+            at = page.next;
+            if page.more != "now" || found.len() >= count {
+                break;
+            }
+        }
         // From there on, forward.
-        if let Some(line) = page.lines.first() {
+        if let Some(line) = found.first() {
             source.after = after(line);
         }
-        lines.extend(page.lines.into_iter().rev().map(|line| (source.index, line)));
+        lines.extend(found.into_iter().rev().map(|line| (source.index, line)));
     }
     // Stable: lines of one moment stay in their order.
     lines.sort_by(|(_, one), (_, two)| one.at.cmp(&two.at));

@@ -112,6 +112,16 @@ fn one_silent_worker_does_not_take_the_logs_of_a_service_away() {
 }
 
 #[test]
+fn so_many_last_lines_are_shown_as_were_asked_for() {
+    let cluster = Cluster::start("whole-last", &[]);
+    cluster.answer(&["run", "--name", "much", "--", "seq", "1", "2600"]);
+    let last = cluster.answer(&["logs", "much", "-n", "2500"]);
+    let lines: Vec<_> = last.lines().collect();
+    assert_eq!((lines.len(), lines[0], lines[2499]), (2_500, "101", "2600"));
+    assert_eq!(cluster.answer(&["logs", "much", "-n", "9999"]).lines().count(), 2_600);
+}
+
+#[test]
 fn a_status_of_one_namespace_counts_that_one() {
     let cluster = Cluster::start("whole-status", &[]);
     cluster.answer(&["run", "--namespace", "other", "--", "true"]);
