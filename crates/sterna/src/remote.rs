@@ -61,11 +61,6 @@ impl Remote {
         Ok(Client::new(server, token))
     }
 
-    /// Whether no server is named, and so the one of `dev` is asked.
-    pub(crate) const fn is_of_dev(&self) -> bool {
-        self.server.is_none()
-    }
-
     /// Where names hold.
     pub(crate) fn namespace(&self) -> anyhow::Result<Namespace> {
         let Some(named) = &self.namespace else { return Ok(Namespace::default()) };

@@ -19,7 +19,7 @@ use sterna_store::machine::random;
 use crate::{
     clock, exit, out,
     patience::Patience,
-    remote::{Remote, failed, wait},
+    remote::{Remote, wait},
 };
 
 /// Run a command once, somewhere: streams its output and exits with its code
@@ -135,23 +135,18 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
     })
 }
 
-/// Makes the task. If the answer is lost, the same is asked for again: it is the same task.
+/// Makes the task. If nobody is there for a moment, or the answer is lost, the same is asked for again: it
+/// is the same task.
 async fn create(
     client: &mut Client,
     remote: &Remote,
     asked: &CreateTask,
 ) -> anyhow::Result<TaskView> {
     let (path, mut patience) = (remote.path("tasks"), Patience::default());
-    let mut is_there = remote.is_of_dev();
     loop {
         match client.call(http::Method::POST, &path, Some(asked)).await {
             Ok(made) => return Ok(made),
-            // Where none was named that is there, there is none to wait for.
-            Err(error @ ClientError::Unreachable { .. }) if !is_there => return Err(failed(error)),
-            Err(error) => {
-                is_there = true;
-                patience.bear(error).await?;
-            }
+            Err(error) => patience.bear(error).await?,
         }
     }
 }

@@ -270,6 +270,29 @@ fn who_follows_something_waits_for_a_server_that_is_killed() {
     }
 }
 
+/// The same is asked for again, and is the same task.
+#[test]
+fn a_run_waits_for_a_named_server_that_is_started_again() {
+    let cluster = Cluster::start("begins-again", &[]);
+    let address = cluster.read(".sterna/address").trim().to_owned();
+    signal(cluster.pid(), "STOP");
+    signal(cluster.child("server"), "KILL");
+    wait_until("nobody listens", LONG, || std::net::TcpStream::connect(&address).is_err());
+    let said = fs::File::create(cluster.path.join("run.err")).expect("a file");
+    let mut run = program();
+    run.args(["run", "--server", &address, "--", "echo", "hello"]).current_dir(&cluster.path);
+    run.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(said);
+    let mut run = run.spawn().expect("sterna runs");
+    wait_until("it waits, or gave up", LONG, || {
+        cluster.read("run.err").contains("waits for it")
+            || run.try_wait().is_ok_and(|it| it.is_some())
+    });
+    signal(cluster.pid(), "CONT");
+    let ended = run.wait_with_output().expect("it ends");
+    assert!(ended.status.success(), "{}", cluster.read("run.err"));
+    assert_eq!(ended.stdout, b"hello\n");
+}
+
 /// What the server remembers of the store goes back with it, and the store has counted past what was lost
 /// before anybody looks. The worker has been told that the end stands.
 #[test]
