@@ -15,7 +15,8 @@ Exit codes:
   69  no server, or no store, is reached
   75  not now: try again
   77  not allowed: look at the token, or at permissions
-`sterna run` exits as its command did: with its code, or with 128 and the number of the signal.";
+`sterna run` exits as its command did: with its code, or with 128 and the number of the signal;
+after Ctrl-C with 130, and its task goes on.";
 
 /// Wrong usage.
 pub(crate) const USAGE: u8 = 64;
@@ -28,6 +29,8 @@ pub(crate) const UNREACHABLE: u8 = 69;
 pub(crate) const TRY_AGAIN: u8 = 75;
 /// Not allowed.
 pub(crate) const DENIED: u8 = 77;
+/// Ctrl-C, as shells say it.
+pub(crate) const INTERRUPTED: u8 = 130;
 
 /// An error with the exit code that goes with it; it reads as the error itself.
 #[derive(Debug)]

@@ -15,6 +15,7 @@ use sterna_api::{
 };
 use sterna_model::{Name, TaskIncarnation, WallTime};
 use sterna_store::machine::random;
+use tokio::signal::unix::{SignalKind, signal};
 
 use crate::{
     clock, exit, out,
@@ -23,6 +24,8 @@ use crate::{
 };
 
 /// Run a command once, somewhere: streams its output and exits with its code
+///
+/// Ctrl-C ends the waiting, not the task: it goes on, and `sterna cancel NAME` ends it.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Do not wait for it
@@ -121,18 +124,35 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
             spec: args.spec(),
             incarnation: Some(incarnation.to_string()),
         };
-        let made = create(&mut client, &args.remote, &asked).await?;
+        let mut interrupts = signal(SignalKind::interrupt()).context("cannot take signals")?;
+        let made = tokio::select! {
+            made = create(&mut client, &args.remote, &asked) => made?,
+            _ = interrupts.recv() => return Err(left(&args, &name, "may have been made")),
+        };
         if args.detach {
             let answer = if args.json { pretty(&made)? } else { name };
             out::answer(&answer)?;
             return Ok(());
         }
-        let task = watch(&mut client, &args, &made).await?;
+        let task = tokio::select! {
+            task = watch(&mut client, &args, &made) => task?,
+            _ = interrupts.recv() => return Err(left(&args, &name, "goes on")),
+        };
         if args.json {
             out::answer(&pretty(&task)?)?;
         }
         finish(&name, &task)
     })
+}
+
+/// Ctrl-C ends the waiting, and not the task: says how to end that.
+fn left(args: &Args, name: &str, how: &str) -> anyhow::Error {
+    let space = args.remote.asked().map(|space| format!(" --namespace {space}"));
+    out::note(&format!(
+        "{name} {how}; `sterna cancel {name}{}` ends it",
+        space.unwrap_or_default()
+    ));
+    exit::silent(exit::INTERRUPTED)
 }
 
 /// Makes the task. If nobody is there for a moment, or the answer is lost, the same is asked for again: it

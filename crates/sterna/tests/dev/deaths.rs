@@ -293,6 +293,21 @@ fn a_run_waits_for_a_named_server_that_is_started_again() {
     assert_eq!(ended.stdout, b"hello\n");
 }
 
+#[test]
+fn a_run_that_is_interrupted_says_that_its_task_goes_on() {
+    let cluster = Cluster::start("interrupted", &[]);
+    let mut run = program();
+    run.args(["run", "--name", "long", "--", "sleep", "1000"]).current_dir(&cluster.path);
+    let run = run.stdin(Stdio::null()).stderr(Stdio::piped()).spawn().expect("sterna runs");
+    wait_until("it runs", LONG, || cluster.answer(&["ls", "tasks"]).contains("running"));
+    signal(run.id(), "INT");
+    let ended = run.wait_with_output().expect("it ends");
+    let said = String::from_utf8_lossy(&ended.stderr).into_owned();
+    assert_eq!(ended.status.code(), Some(130), "{said}");
+    assert_eq!(said, "long goes on; `sterna cancel long` ends it\n");
+    assert!(cluster.answer(&["ls", "tasks"]).contains("running"), "it goes on");
+}
+
 /// What the server remembers of the store goes back with it, and the store has counted past what was lost
 /// before anybody looks. The worker has been told that the end stands.
 #[test]
