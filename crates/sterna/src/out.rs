@@ -80,6 +80,11 @@ pub(crate) fn usage(error: &clap::Error) -> io::Result<()> {
     if error.use_stderr() { write(io::stderr(), &text) } else { write(io::stdout(), &text) }
 }
 
+/// Without what paints it.
+pub(crate) fn plain(text: String) -> String {
+    StyledStr::from(text).to_string()
+}
+
 /// Prints a part of the answer.
 ///
 /// # Errors

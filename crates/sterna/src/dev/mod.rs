@@ -61,6 +61,19 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: Args) -> anyhow::Result<()> {
+    let is_told = args.json;
+    let ran = begin(args);
+    if is_told {
+        if let Err(error) = &ran {
+            let why: Vec<_> = error.chain().map(ToString::to_string).collect();
+            out::event(&json!({ "event": "failed", "error": out::plain(why.join(": ")) }));
+        }
+        out::event(&json!({ "event": "stopped" }));
+    }
+    ran
+}
+
+fn begin(args: Args) -> anyhow::Result<()> {
     let specs = if args.specs.is_empty() { None } else { Some(apply::files(&args.specs)?) };
     remote::wait(Dev::run(args, specs))
 }
@@ -112,7 +125,6 @@ impl Dev {
             () = signals.next() => Ok(()),
         };
         dev.end(&mut signals).await;
-        dev.tell(&json!({ "event": "stopped" }));
         worked
     }
 

@@ -196,6 +196,15 @@ fn dev_tells_in_json_what_happens() {
     assert_eq!(told().last().expect("a line")["event"], "stopped");
 }
 
+#[test]
+fn dev_that_fails_tells_in_json_why() {
+    let mut dev = program();
+    let told = lines(dev.args(["dev", "--json", "/none/such.toml"]));
+    assert_eq!((&told[0]["event"], told.len()), (&"failed".into(), 2), "{told:?}");
+    assert!(told[0]["error"].as_str().is_some_and(|why| why.contains("/none/such.toml")));
+    assert_eq!(told[1]["event"], "stopped");
+}
+
 /// What it said to try found nobody.
 #[test]
 fn what_dev_says_to_try_works_wherever_its_data_is() {
