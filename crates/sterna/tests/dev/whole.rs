@@ -223,6 +223,7 @@ fn what_dev_says_to_try_works_wherever_its_data_is() {
     let script = script.join("\n").replace("sterna run", "$STERNA run");
     let mut shell = Command::new("sh");
     shell.args(["-c", &script]).env("STERNA", program().get_program()).current_dir(&place);
+    shell.env_remove("STERNA_TOKEN");
     let tried = shell.stdin(Stdio::null()).output().expect("a shell");
     crate::place::signal(dev.id(), "TERM");
     dev.wait().expect("it ends");
