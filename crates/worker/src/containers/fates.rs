@@ -21,6 +21,9 @@ const FORGET_WITHIN: Span = Span::from_millis(20);
 impl Driver {
     /// Takes whatever the guardian has said.
     pub(super) fn hear(&mut self) {
+        if self.search.is_some() {
+            return self.hear_next();
+        }
         let line = self.channel.fill().unwrap_or(Line::Closed);
         self.heed();
         match line {
@@ -52,8 +55,11 @@ impl Driver {
         }
         self.output.flush();
         self.tell_forgotten();
+        if self.search.is_some() {
+            return;
+        }
         if self.channel.flush().is_err() {
-            self.find_another_guardian();
+            return self.find_another_guardian();
         }
         self.watch_room();
     }
