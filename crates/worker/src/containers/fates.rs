@@ -191,7 +191,8 @@ impl Driver {
     /// Says in the log of a run that is not over that it has another guardian, and why.
     pub(super) fn say_replaced(&mut self, run: RunId, why: &str) {
         let Some(live) = self.lives.get_mut(&run) else { return };
-        if !live.ward.is_asked() || live.report.is_some() {
+        if !live.ward.is_asked() || live.is_draining || live.report.is_some() {
+            // A log that has ended would be opened again, and nobody would end it.
             return;
         }
         let origin = live.origin();
@@ -223,6 +224,9 @@ impl Driver {
     /// Has what a run of which nothing is left has written read to its end. Of one that was short, and
     /// wrote nothing, nobody need be woken for that.
     pub(super) fn drain(&mut self, run: RunId) {
+        if let Some(live) = self.lives.get_mut(&run) {
+            live.is_draining = true;
+        }
         let early = self.early.remove(&run).unwrap_or_default();
         match self.output.keep_silent(early) {
             Ok(()) => self.step(run, Input::Drained),

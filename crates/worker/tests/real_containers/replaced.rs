@@ -97,3 +97,27 @@ fn what_is_due_is_done_while_the_next_guardian_starts() {
 fn what_is_due_is_done_while_the_next_guardian_does_not_answer() {
     what_is_due_is_done_while_the_next_guardian_waits_at(|place| place.path.join("guardian.log"));
 }
+
+/// Of such a run no process is left, but a stranger has its output: it is read for a moment.
+#[test]
+fn the_log_of_a_run_that_is_over_does_not_tell_of_another_guardian() {
+    let place = Place::new();
+    let mut worker = Worker::start(&place);
+    let up = place.path.join("up");
+    let stranger = format!(
+        "echo $$ >/sys/fs/cgroup/unified/cgroup.procs; echo $$ >{}; \
+         while [ -e /proc/$1 ]; do sleep 0.01; done; sleep 0.1; kill -9 $2; exec sleep 1000",
+        up.display()
+    );
+    let program = format!(
+        "setsid sh -c \"$1\" sh $$ $PPID & while [ ! -s {} ]; do sleep 0.02; done; exit 7",
+        up.display()
+    );
+    worker.start_run(&place, 1, &["sh", "-c", &program, "sh", &stranger], json!({}));
+    worker.hear("that there is another guardian", |said| said.get("replaced").is_some());
+    assert_eq!(worker.end(1)["exit"], "Code(7)");
+    let events = place.output(&run(1), "events");
+    assert!(events.contains("exited") && !events.contains("guardian_replaced"), "{events}");
+    signal(fs::read_to_string(&up).unwrap().trim().parse().unwrap(), "KILL");
+    worker.end_by("TERM");
+}
