@@ -1,6 +1,6 @@
-//! How a worker comes to the runs of earlier lives, and to a guardian in place of one that was killed.
+//! How a worker comes to the runs of earlier lives.
 
-use std::{collections::BTreeMap, io, os::unix::process::ExitStatusExt};
+use std::{collections::BTreeMap, io};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use sterna_executor::{
@@ -21,20 +21,25 @@ use super::{
 };
 use crate::{
     clock::boot_time,
-    guardian::{self, Ask, HeldWord, Line, RUNS, Say},
+    guardian::{self, Ask, HeldWord, IsNew, Line, RUNS, Say},
 };
 
 /// What a guardian says of a run that it holds.
 #[derive(Clone, Copy, Debug)]
-struct Held {
-    phase: Phase,
+pub(super) struct Held {
+    pub(super) phase: Phase,
     /// The newest of its steps.
-    part: Option<Part>,
+    pub(super) part: Option<Part>,
     /// The newest of all its parts.
     last: Option<Part>,
 }
 
 impl Held {
+    /// What a guardian holds.
+    pub(super) fn all(words: &[HeldWord]) -> BTreeMap<RunId, Self> {
+        words.iter().map(|word| (word.run, Self::of(word))).collect()
+    }
+
     fn of(word: &HeldWord) -> Self {
         let part = |number: Option<u32>| number.map(Part::new);
         Self { phase: word.phase.phase(), part: part(word.part), last: part(word.last) }
@@ -80,14 +85,17 @@ impl Driver {
         Ok(())
     }
 
+    /// Who we are, and what a guardian must know first.
+    pub(super) fn introduction(&self) -> Vec<Ask> {
+        let (incarnation, process) = (self.at.incarnation, self.at.process);
+        let kill_wait = Ask::KillWait { ms: self.options.kill_wait.as_millis() };
+        let confirmed = self.confirmed.map(|at| Ask::Confirmed { stamp_ms: at.as_millis() });
+        [Ask::Adopt { incarnation, process }, kill_wait].into_iter().chain(confirmed).collect()
+    }
+
     /// Says who we are, and waits for what is held.
     fn greet(&mut self) -> io::Result<BTreeMap<RunId, Held>> {
-        let (incarnation, process) = (self.at.incarnation, self.at.process);
-        self.ask(&Ask::Adopt { incarnation, process });
-        self.ask(&Ask::KillWait { ms: self.options.kill_wait.as_millis() });
-        if let Some(stamp) = self.confirmed {
-            self.ask(&Ask::Confirmed { stamp_ms: stamp.as_millis() });
-        }
+        self.introduction().iter().for_each(|ask| self.ask(ask));
         self.channel.flush()?;
         let until = boot_time().plus(Self::PATIENCE);
         loop {
@@ -95,8 +103,7 @@ impl Driver {
                 match say {
                     Say::Adopted { held, has_images } => {
                         self.has_images = has_images;
-                        let held = held.into_iter().map(|held| (held.run, Held::of(&held)));
-                        return Ok(held.collect());
+                        return Ok(Held::all(&held));
                     }
                     Say::Fate { .. } | Say::Pong { .. } => continue,
                 }
@@ -156,67 +163,27 @@ impl Driver {
         }
     }
 
-    /// The guardian is gone. Its runs go on; another one takes them over (safety rule 14).
-    pub(super) fn find_another_guardian(&mut self) {
-        let why = self.take_guardian();
-        let Ok(held) = self.greet_another() else {
-            // Without a guardian no heartbeat is sent, and every run has its deadline; so it is tried
-            // again, at the next thing that happens.
-            return;
-        };
-        let runs: Vec<RunId> = self.lives.keys().copied().collect();
-        for run in runs {
-            self.say_replaced(run, &why);
-            if let Some(held) = held.get(&run) {
-                if self.lives.get(&run).is_some_and(Live::is_noted) {
-                    // The one before it was told so.
-                    self.forget(run);
-                }
-                self.give_pipes(run);
-                self.give_claims(run);
-                self.step(run, Input::Held(held.phase, held.part));
-            } else {
-                self.step(run, Input::Lost);
-            }
-        }
-        (self.listener)(Event::GuardianReplaced(why));
-        self.heed();
-        self.flush();
-    }
-
-    /// Takes the end of a guardian that was started here; gives why it is gone, for people.
-    fn take_guardian(&mut self) -> String {
-        // It has ended, or is about to.
-        let status = self.child.take().and_then(|mut child| child.wait().ok());
-        let signal = status.and_then(|status| status.signal());
-        let gone = "the guardian is gone".to_owned();
-        signal.map_or(gone, |signal| format!("the guardian was ended by signal {signal}"))
-    }
-
     /// One that is just leaving makes room for the next.
     fn greet_another(&mut self) -> io::Result<BTreeMap<RunId, Held>> {
         let mut last = io::Error::other("no guardian stays");
+        let mut is_new = if self.child.is_some() { IsNew::Yes } else { IsNew::No };
         for _ in 0..10 {
-            self.take_guardian();
-            let launched = guardian::connect(&self.at.layout.path)?;
-            self.channel = launched.channel;
-            self.child = launched.child;
-            self.watch_guardian()?;
+            self.channel.hang_up();
+            let mut child = self.child.take();
+            match is_new {
+                // It has given nothing to anybody yet.
+                IsNew::Yes => child.as_mut().map_or((), guardian::kill),
+                IsNew::No => {}
+            }
+            let replaced = guardian::replace(&self.at.layout.path, child);
+            self.child = replaced.child;
+            (self.channel, is_new) = replaced.channel?;
+            self.watch_guardian(&self.channel)?;
             match self.greet() {
                 Ok(held) => return Ok(held),
                 Err(error) => last = error,
             }
         }
         Err(last)
-    }
-
-    /// The new guardian keeps the pipes open from now on.
-    fn give_pipes(&mut self, run: RunId) {
-        let Some(live) = self.lives.get(&run) else { return };
-        for (part, pipes) in &live.pipes {
-            let streams = pipes.iter().map(|(stream, _)| *stream).collect();
-            let fds = pipes.iter().map(|(_, fd)| fd.clone()).collect();
-            self.channel.push(&Ask::Pipes { run, part: part.get(), streams }, fds);
-        }
     }
 }

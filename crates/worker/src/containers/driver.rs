@@ -26,7 +26,9 @@ use super::{
     pipes,
     ports::Ports,
     prepare::{Ground, Prepared, is_plain},
-    probe, result,
+    probe,
+    replace::Search,
+    result,
     spare::Spares,
     stored::{self, Begun},
     sweeper::{Chore, Sweeper},
@@ -35,7 +37,7 @@ use crate::{
     cgroup::Cgroups,
     clock::{boot_id, boot_time},
     directory::{Layout, random},
-    guardian::{Ask, Channel, FDS_MAX, LENGTH_MAX, Launched, RoleWord},
+    guardian::{Ask, Channel, LENGTH_MAX, Launched, RoleWord},
     sink::Sinks,
     work::{Probe, WhenWorkerExits, Work},
 };
@@ -57,6 +59,8 @@ pub(super) struct Driver {
     pub(super) ports: Ports,
     pub(super) channel: Channel,
     pub(super) child: Option<Child>,
+    /// The way to the next guardian, while there is none.
+    pub(super) search: Option<Search>,
     pub(super) output: Output,
     pub(super) sweeper: Sweeper,
     spares: Spares,
@@ -71,8 +75,8 @@ pub(super) struct Driver {
     pub(super) forget_by: Option<BootTime>,
     /// What is to be said of runs of which nothing was said yet: a short one may be over by then.
     pub(super) early: BTreeMap<RunId, Vec<Order>>,
-    orders: Orders,
-    epoll: OwnedFd,
+    pub(super) orders: Orders,
+    pub(super) epoll: OwnedFd,
     /// Whether it is told when the guardian has read.
     waits_for_room: Cell<bool>,
     next_sample: BootTime,
@@ -131,6 +135,7 @@ impl Driver {
             cgroups,
             channel: launched.channel,
             child: launched.child,
+            search: None,
             output,
             sweeper,
             spares,
@@ -148,14 +153,14 @@ impl Driver {
             samples: 0,
             is_shutting_down: false,
         };
-        driver.watch_guardian()?;
+        driver.watch_guardian(&driver.channel)?;
         Ok(driver)
     }
 
-    pub(super) fn watch_guardian(&self) -> io::Result<()> {
+    pub(super) fn watch_guardian(&self, channel: &Channel) -> io::Result<()> {
         let data = epoll::EventData::new_u64(GUARDIAN);
         self.waits_for_room.set(false);
-        Ok(epoll::add(&self.epoll, &self.channel, data, epoll::EventFlags::IN)?)
+        Ok(epoll::add(&self.epoll, channel, data, epoll::EventFlags::IN)?)
     }
 
     /// Waits for room while something waits to be sent, and only then: it would wake us whenever the
@@ -205,12 +210,14 @@ impl Driver {
     fn timeout(&self) -> Option<Timespec> {
         let cores = self.lives.values().filter_map(|live| live.ward.deadline());
         let sample = (!self.lives.is_empty()).then_some(self.next_sample);
-        let first = cores.chain(sample).chain(self.forget_by).min()?;
+        let search = self.search.as_ref().and_then(Search::deadline);
+        let first = cores.chain(sample).chain(self.forget_by).chain(search).min()?;
         let wait = first.since(boot_time()).plus(Span::from_millis(1));
         Timespec::try_from(wait.as_duration()).ok()
     }
 
     fn pass_time(&mut self) {
+        self.go_on_searching();
         let now = boot_time();
         let is_due = |live: &Live| live.ward.deadline().is_some_and(|at| now >= at);
         let due: Vec<RunId> =
@@ -244,7 +251,8 @@ impl Driver {
         }
     }
 
-    fn obey(&mut self, command: Command) {
+    pub(super) fn obey(&mut self, command: Command) {
+        let Some(command) = self.keep_for_guardian(command) else { return };
         match command {
             Command::Start(run, work) => self.start(run, *work),
             Command::Stop(run, cause, how) => self.step(run, Input::Stop(cause, how)),
@@ -286,6 +294,7 @@ impl Driver {
             Command::Probed(run, question, probe, is_good) => {
                 self.step(run, Input::Probed(question, probe, is_good));
             }
+            Command::Replaced(replaced) => self.greet_next(*replaced),
             Command::End => {}
         }
     }
@@ -343,7 +352,8 @@ impl Driver {
                 | State::Gone,
             ) => false,
         };
-        if self.is_shutting_down && !self.lives.values().any(is_open) {
+        let is_idle = self.search.as_ref().is_none_or(Search::is_idle);
+        if self.is_shutting_down && is_idle && !self.lives.values().any(is_open) {
             self.is_shutting_down = false;
             (self.listener)(Event::ShutDown);
         }
@@ -473,14 +483,6 @@ impl Driver {
         Ok(())
     }
 
-    /// The guardian keeps the names of a run's ports from now on.
-    pub(super) fn give_claims(&mut self, run: RunId) {
-        let Some(live) = self.lives.get(&run) else { return };
-        for some in self.ports.claims(&live.ports).chunks(FDS_MAX) {
-            self.channel.push(&Ask::Claims { run }, some.to_vec());
-        }
-    }
-
     /// Asks for a command, unless it is longer than can be asked for.
     fn ask_to_spawn(&mut self, ask: &Ask, fds: Vec<Arc<OwnedFd>>) -> Result<(), String> {
         // What the next run gets may have been that of a run to be forgotten: its journal, too.
@@ -520,6 +522,8 @@ impl Driver {
         let orders = self.orders.clone();
         let answer = move |is_good| orders.send(Command::Probed(run, question, id, is_good));
         match &monitor.probe {
+            // Nobody can be asked, and so it is not answered.
+            Probe::Command(_) if self.search.is_some() => {}
             Probe::Command(command) => {
                 let part = live.ward.probe_by_command(question, id).get();
                 let plan = live

@@ -21,6 +21,9 @@ const FORGET_WITHIN: Span = Span::from_millis(20);
 impl Driver {
     /// Takes whatever the guardian has said.
     pub(super) fn hear(&mut self) {
+        if self.search.is_some() {
+            return self.hear_next();
+        }
         let line = self.channel.fill().unwrap_or(Line::Closed);
         self.heed();
         match line {
@@ -52,8 +55,11 @@ impl Driver {
         }
         self.output.flush();
         self.tell_forgotten();
+        if self.search.is_some() {
+            return;
+        }
         if self.channel.flush().is_err() {
-            self.find_another_guardian();
+            return self.find_another_guardian();
         }
         self.watch_room();
     }
@@ -185,7 +191,8 @@ impl Driver {
     /// Says in the log of a run that is not over that it has another guardian, and why.
     pub(super) fn say_replaced(&mut self, run: RunId, why: &str) {
         let Some(live) = self.lives.get_mut(&run) else { return };
-        if !live.ward.is_asked() || live.report.is_some() {
+        if !live.ward.is_asked() || live.is_draining || live.report.is_some() {
+            // A log that has ended would be opened again, and nobody would end it.
             return;
         }
         let origin = live.origin();
@@ -217,6 +224,9 @@ impl Driver {
     /// Has what a run of which nothing is left has written read to its end. Of one that was short, and
     /// wrote nothing, nobody need be woken for that.
     pub(super) fn drain(&mut self, run: RunId) {
+        if let Some(live) = self.lives.get_mut(&run) {
+            live.is_draining = true;
+        }
         let early = self.early.remove(&run).unwrap_or_default();
         match self.output.keep_silent(early) {
             Ok(()) => self.step(run, Input::Drained),

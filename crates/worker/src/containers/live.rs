@@ -35,6 +35,8 @@ pub(super) struct Live {
     pub(super) report: Option<Report>,
     /// Whether whoever reads output has heard of it, or is about to.
     pub(super) is_shown: bool,
+    /// Whether nothing of it is left but its pipes, and its log ends with them.
+    pub(super) is_draining: bool,
     /// Whether its end is told and does not stand on the disk yet.
     pub(super) is_unkept: bool,
     /// How many of its processes had been killed for memory when it was last looked at, and before.
@@ -54,6 +56,7 @@ impl Live {
             pipes: BTreeMap::new(),
             report: None,
             is_shown: false,
+            is_draining: false,
             is_unkept: false,
             oom_kills: [0; 2],
         }

@@ -27,6 +27,7 @@ mod ports;
 mod prepare;
 mod probe;
 mod remove;
+mod replace;
 mod result;
 mod spare;
 mod stored;
@@ -144,6 +145,8 @@ enum Command {
     Drained(RunId, Option<String>),
     Measured(RunId, u64),
     Probed(RunId, Question, ProbeId, bool),
+    /// Another guardian was looked for.
+    Replaced(Box<guardian::Replaced>),
     End,
 }
 
@@ -284,7 +287,8 @@ impl Containers {
     }
 
     /// Stops every container where it is, or lets it go on. Deadlines run on. When this returns, the
-    /// guardian has the order, even if this process is stopped next.
+    /// guardian has the order, even if this process is stopped next; or the next one gets it, if there
+    /// is none.
     pub fn freeze(&self, is_frozen: bool) {
         let (done, is_done) = sync_channel(1);
         self.orders.send(Command::Freeze(is_frozen, done));

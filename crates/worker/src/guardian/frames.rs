@@ -4,6 +4,7 @@ use std::{
     collections::VecDeque,
     io::{self, IoSlice, IoSliceMut},
     mem::MaybeUninit,
+    net::Shutdown,
     os::{
         fd::{AsFd, BorrowedFd, OwnedFd},
         unix::net::UnixStream,
@@ -185,6 +186,21 @@ impl Channel {
                 Err(TooLong)
             }
         }
+    }
+
+    /// Ends the connection. What is pushed from now on waits for the next one.
+    pub(crate) fn hang_up(&mut self) {
+        // The other end may be gone.
+        drop(self.socket.shutdown(Shutdown::Both));
+        self.input.clear();
+        self.taken = 0;
+        self.fds.clear();
+        self.output.clear();
+    }
+
+    /// Sends after its own what waits in another one, which has ended.
+    pub(crate) fn take_over(&mut self, mut other: Self) {
+        self.output.append(&mut other.output);
     }
 
     /// Whether something waits until the other end has read.

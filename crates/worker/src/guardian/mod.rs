@@ -56,7 +56,7 @@ pub(crate) use self::{
     frames::{Channel, FDS_MAX, LENGTH_MAX, Line},
     hold::{Holding, has_ended},
     kept::{JOURNAL, RUNS, SPARE_JOURNAL, confirmed},
-    launch::{Launched, connect},
+    launch::{IsNew, Launched, Replaced, connect, kill, replace},
     words::{
         Ask, ContractWord, ExitWord, FateWord, HeldWord, Plan, RoleWord, RuntimeWord, Say,
         StreamWord,

@@ -27,5 +27,6 @@ mod orphans;
 mod probes;
 mod program;
 mod refusals;
+mod replaced;
 mod signals;
 mod worker;
