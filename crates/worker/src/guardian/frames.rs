@@ -337,6 +337,21 @@ mod tests {
     }
 
     #[test]
+    fn what_is_pushed_after_the_end_waits_for_the_next_line_and_nothing_from_before() {
+        let (mut one, mut other) = pair();
+        one.push(&"before", Vec::new());
+        one.hang_up();
+        assert_eq!(other.fill().unwrap(), Line::Closed, "though its socket is still open");
+        one.push(&"after", Vec::new());
+        let (mut next, mut other) = pair();
+        next.push(&"first", Vec::new());
+        next.take_over(one);
+        next.flush().unwrap();
+        let words: Vec<String> = all(&mut other).into_iter().map(|(word, _)| word).collect();
+        assert_eq!(words, ["first", "after"]);
+    }
+
+    #[test]
     fn the_end_of_the_line_is_seen() {
         let (one, mut other) = pair();
         drop(one);
