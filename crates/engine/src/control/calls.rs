@@ -212,7 +212,8 @@ impl Control {
         let phase = instance.phase();
         let answer = match instance.copy().map(|copy| copy.placed.run) {
             Some(_) if is_planted(Mistake::StopsNothing) => Answer::Done,
-            Some(run) if self.stop_copy(key, run, StopReason::Asked) => Answer::Done,
+            // Every copy: one that is silent now may be its own again.
+            Some(_) if self.stop_all(key, StopReason::Asked) => Answer::Done,
             Some(_) => Answer::Already,
             None if phase == InstancePhase::Crashed && self.is_wanted(key) => {
                 self.forgive(now, key);

@@ -100,6 +100,20 @@ fn a_change_of_notes_does_not_touch_the_count_of_crashes_nor_its_clock() {
     assert_eq!(play.instance(0).crashes().count, 1, "it has run for five minutes");
 }
 
+/// The copy that is silent may be the one that stays when it is heard again.
+#[test]
+fn an_instance_that_is_asked_to_stop_ends_every_copy() {
+    let mut play = Play::with(2);
+    play.ask(Call::PutService(web(), service_spec(1)));
+    let (first, worker) = (play.run_of(0), play.worker_of(play.run_of(0)));
+    play.fall_silent(worker);
+    assert_ne!(play.run_of(0), first, "another has begun");
+    assert_eq!(play.ask(Call::StopInstance(web().instance(0))), Answer::Done);
+    play.come_back(worker);
+    assert!(!play.running.contains_key(&first), "it was asked to stop, too");
+    assert_eq!((play.running.len(), play.phases()), (1, vec![(0, P::Running)]));
+}
+
 #[test]
 fn an_instance_that_is_asked_to_stop_comes_back_and_has_not_crashed() {
     let mut play = Play::with(2);
