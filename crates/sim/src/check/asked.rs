@@ -209,7 +209,8 @@ impl Asked {
         let has_reason = match end {
             TaskEnd::Cancelled => self.by(applied, |call| *call == Call::CancelTask(key.clone())),
             TaskEnd::Drained => {
-                before.or(Some(task)).is_some_and(|one| is_drained(sight, one, changes))
+                let mut both = before.into_iter().chain([task]);
+                both.any(|one| is_drained(sight, one, changes))
             }
             TaskEnd::NoRoom { .. } => spec.when_full == WhenFull::Fail,
             TaskEnd::TooLate => spec.latest_start.is_some(),
@@ -312,9 +313,11 @@ fn is_same_in_place(one: &ServiceSpec, other: &ServiceSpec) -> bool {
         == (other.instances, &other.crash, &other.update, &other.domain, &other.notes)
 }
 
-/// Whether the machine of a task is drained, or was until this commit.
+/// Whether the machine of a task is drained, or was until this commit. It may have been claimed, drained
+/// and ended in one.
 fn is_drained(sight: &Sight<'_>, task: &Task, changes: &[Changed]) -> bool {
-    let Some(lock) = task.placed().map(|placed| placed.on.lock) else { return false };
+    let on = task.placed().map(|placed| placed.on).or(task.last().map(|(_, on)| on));
+    let Some(lock) = on.map(|on| on.lock) else { return false };
     sight.stored.drained().any(|drained| drained == lock)
         || changes.iter().any(|one| one.key == RecordKey::Drain(lock))
 }

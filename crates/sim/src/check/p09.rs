@@ -9,7 +9,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use sterna_engine::control::{Call, Record, RecordKey, ServiceKey};
-use sterna_model::{Work, WorkKey};
+use sterna_model::{Work, WorkKey, record::InstanceCopy};
 
 use super::{Changed, Checker, Fact, Promise, Sight, unnoticed::Unnoticed};
 
@@ -35,15 +35,12 @@ impl Converged {
             || !is_wanted(sight, key);
         let service = service_of(key).and_then(|service| sight.stored.service(&service));
         let version = service.map(|record| record.version);
-        match instance.copy().map(|copy| Some(copy.version) == version) {
-            Some(true) => {
-                self.anew.remove(key);
-            }
-            // An older copy was found again: it begins anew when that has ended.
-            Some(false) => {
-                self.anew.insert(key.clone());
-            }
-            None => {}
+        let is_current = |copy: &InstanceCopy| Some(copy.version) == version;
+        if !instance.copies().all(is_current) {
+            // It begins anew when the older copy has ended.
+            self.anew.insert(key.clone());
+        } else if instance.copy().is_some() {
+            self.anew.remove(key);
         }
         // Whoever has run long enough and crashes begins with one.
         (after < before && after != 1 && !is_anew)

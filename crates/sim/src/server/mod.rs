@@ -16,8 +16,10 @@ use sterna_model::{ClusterId, Marks, Nonce, Position, Revision, Term, WallTime, 
 use sterna_protocol::limits::Limits;
 use sterna_store::{
     Commit, Expect, Outcome, StoreError,
-    cluster::{CLUSTER_KEY, Cluster, Seen, Stage},
-    leader::{self, Attempt, Election, Ended, LEASE_KEY, Lease, REIGN_KEY, Reign},
+    cluster::{self, CLUSTER_KEY, Cluster, Found, Seen, Stage, Verdict},
+    leader::{
+        self, Attempt, Election, Ended, LEASE_KEY, Lease, REIGN_KEY, Reign, term_in, term_key,
+    },
 };
 
 use self::office::{Office, Taking};
@@ -352,9 +354,21 @@ impl World {
         let reign = text(REIGN_KEY).and_then(|text| text.parse::<Reign>().ok());
         let (Some(cluster), Some(reign)) = (cluster, reign) else { return };
         let position = Position { epoch: cluster.epoch, revision };
-        if self.servers[server].seen.is_none_or(|seen| seen.position < position) {
+        let seen = self.servers[server].seen;
+        // What was lost is not forgotten for what was counted since.
+        let is_whole = cluster::judge(&self.store_found(cluster, revision, seen), seen.as_ref());
+        if is_whole == Verdict::Whole && seen.is_none_or(|seen| seen.position < position) {
             self.write_down(server, position, (reign.term, reign.nonce));
         }
+    }
+
+    /// What the store says of itself to somebody who has seen this of it.
+    fn store_found(&self, cluster: Cluster, revision: Revision, seen: Option<Seen>) -> Found {
+        let item = |term: Term| self.store.model().get(&term_key(term)).item;
+        let followed = seen.and_then(|seen| seen.reign).map(|(term, _)| term);
+        let nonce = followed.and_then(item).as_ref().and_then(term_in).map(|(_, (nonce, _))| nonce);
+        let next_began = followed.and_then(Term::next).and_then(item).map(|item| item.revision);
+        Found { cluster: Some(cluster), revision, nonce, next_began }
     }
 
     /// What was written down of the store is at least this.
