@@ -228,6 +228,7 @@ pub(crate) fn explained(key: &WorkKey, why: Option<&Why>) -> Explained {
         Rule::Crashed { .. } => "crashed",
         Rule::GivenUp { .. } => "given-up",
         Rule::SlotTaken { .. } => "slot-taken",
+        Rule::Unwanted { .. } => "unwanted",
         Rule::Outdated { .. } => "outdated",
         Rule::HasTwin { .. } => "has-twin",
         Rule::OutOfReach { .. } => "out-of-reach",

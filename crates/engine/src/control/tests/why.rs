@@ -13,7 +13,7 @@ use super::play::{
     FAILURE, Mood, Play, SUCCESS, incarnation, lock, name, other_work, service_spec, task,
     task_spec, wants, web,
 };
-use crate::control::{Alarm, Call, Called, Drain, Input, Next, ServiceKey, Why};
+use crate::control::{Alarm, Call, Called, Drain, Input, Next, Record, RecordKey, ServiceKey, Why};
 
 fn at(seconds: u64) -> Next {
     Next::At(WallTime::EPOCH.plus(Span::from_secs(seconds)))
@@ -296,4 +296,21 @@ fn a_callback_that_is_not_taken_says_so_until_it_is_given_up_and_then() {
     play.pass(600);
     assert!(play.callbacks.is_empty());
     assert!(told(&mut play).0.ends_with("was never taken, and was given up"), "it stands");
+}
+
+#[test]
+fn what_no_spec_wants_and_nobody_may_end_says_so() {
+    let mut play = Play::with(1);
+    let stale = ServiceSpec { domain: name("blue"), ..service_spec(2) };
+    put(&mut play, stale.clone());
+    let mut few = play.store.clone();
+    if let Some(Record::Service(record)) = few.get_mut(&RecordKey::Service(web())) {
+        Arc::make_mut(record).spec.instances = 1;
+    }
+    play.store = few;
+    let mut play = play.change_leader();
+    assert_eq!(play.running.len(), 2, "its domain is stale");
+    let (rule, next) = why(&mut play, 1);
+    assert!(rule.starts_with("no spec wants it, but what its domain blue wants"), "{rule}");
+    assert_eq!(next, Next::WhenChanged);
 }

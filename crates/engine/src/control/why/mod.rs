@@ -72,6 +72,11 @@ pub enum Rule {
         /// What it does there.
         twin: TwinReason,
     },
+    /// No spec wants it, and it is not ended though nobody asked for that.
+    Unwanted {
+        /// Its domain, if that is stale; else the store was restored.
+        stale: Option<Name>,
+    },
     /// It runs, but of another version; an update is under way.
     Outdated {
         /// How many more there are.
@@ -172,6 +177,7 @@ impl fmt::Display for Rule {
                 let does = twin_does(*twin);
                 write!(f, "a copy on {} {does}, and may still run", on(worker))
             }
+            Self::Unwanted { stale } => write_unwanted(f, stale.as_ref()),
             Self::Outdated { others: 0 } => f.write_str("it is the last of an older version"),
             Self::Outdated { others: 1 } => {
                 f.write_str("it is of an older version, and another one is too")
@@ -221,13 +227,31 @@ fn write_kept(f: &mut fmt::Formatter<'_>, missing: &[Name], is_complete: bool) -
 }
 
 /// What a contract does while a worker is silent.
+fn write_unwanted(f: &mut fmt::Formatter<'_>, stale: Option<&Name>) -> fmt::Result {
+    match stale {
+        None => f.write_str(
+            "no spec wants it, but the store was restored, and its spec may be lost: it is ended only \
+             by name; apply its spec again, or stop it",
+        ),
+        Some(domain) => write!(
+            f,
+            "no spec wants it, but what its domain {domain} wants is not known to be all: it is ended \
+             when the domain is said to be fresh, or by name"
+        ),
+    }
+}
+
 const fn while_silent(contract: Contract, is_task: bool) -> &'static str {
     match (contract, is_task) {
-        (Contract::Replace { .. }, true | false) => "another copy is started beside it (`replace`)",
-        (Contract::Stop { .. }, false) => {
-            "it starts elsewhere when it has certainly ended there (`stop`)"
+        (Contract::Replace { .. }, true | false) => {
+            "if it stays silent, another copy is started beside it (`replace`)"
         }
-        (Contract::Stop { .. }, true) => "it has failed when it has certainly ended there (`stop`)",
+        (Contract::Stop { .. }, false) => {
+            "if it stays silent, it starts elsewhere when it has certainly ended there (`stop`)"
+        }
+        (Contract::Stop { .. }, true) => {
+            "if it stays silent, it has failed when it has certainly ended there (`stop`)"
+        }
         (Contract::Keep, true | false) => "it is kept for that worker (`keep`)",
     }
 }
@@ -334,6 +358,13 @@ impl Control {
             && let Some(why) = self.why_out_of_reach(placed.on, placed.contract, false)
         {
             return Some(why);
+        }
+        let runs = instance.copy().filter(|copy| copy.stopping.is_none());
+        if runs.is_some() && !self.is_wanted(key) {
+            let stale = known.filter(|_| !self.is_recovered);
+            let stale = stale.map(|known| known.record.spec.domain.clone());
+            let rule = Rule::Unwanted { stale };
+            return Some(Why { rule, since: None, next: Next::WhenChanged });
         }
         match instance.state() {
             InstanceState::Unclaimed { since } => {
