@@ -115,7 +115,7 @@ impl Leader {
 
     /// Why a key is not where its spec wants it; see [`Control::why`]. Nothing is changed.
     pub fn why(&mut self, now: Now, key: &sterna_model::WorkKey) -> Option<control::Why> {
-        self.control.why(now, key)
+        self.control.why(now, key, |lock| self.fleet.reach(now.boot, lock))
     }
 
     /// What a drain of this machine would do; see [`Control::forecast`]. Nothing is changed.

@@ -34,6 +34,9 @@ struct Machine {
     stream: StreamId,
     running: BTreeMap<RunId, WorkKey>,
     is_up: bool,
+    /// Whether its checks succeed.
+    is_well: bool,
+    life: u64,
 }
 
 struct World {
@@ -202,7 +205,9 @@ impl World {
             self.step(Input::Tick);
             for number in 0..self.machines.len() {
                 if self.machines[number].is_up {
-                    self.tell(number, worker::Input::Checked(self.now.boot));
+                    if self.machines[number].is_well {
+                        self.tell(number, worker::Input::Checked(self.now.boot));
+                    }
                     self.tell(number, worker::Input::Tick);
                 }
             }
@@ -270,7 +275,9 @@ impl World {
                         }
                     }
                     worker::Effect::Rebirth => {
-                        let life = Incarnation { lock: lock(number), life: 2 };
+                        self.machines[number].life += 1;
+                        let life = self.machines[number].life;
+                        let life = Incarnation { lock: lock(number), life };
                         inputs.push_back(worker::Input::Reborn(life));
                     }
                     worker::Effect::Check
@@ -340,7 +347,14 @@ impl Machine {
             limits: Limits::default(),
         };
         let worker = Worker::new(BootTime::from_millis(1_000_000), start);
-        Self { worker, stream: StreamId::new(0), running: BTreeMap::new(), is_up: true }
+        Self {
+            worker,
+            stream: StreamId::new(0),
+            running: BTreeMap::new(),
+            is_up: true,
+            is_well: true,
+            life: 1,
+        }
     }
 }
 
@@ -504,4 +518,74 @@ fn rule_25_kept_work_goes_on_when_the_missing_are_declared_dead() {
     assert_eq!(world.ask(Call::DeclareDead(lock(keeper))), Answer::Done);
     world.run(5);
     assert_eq!(world.starts, [key.clone(), key]);
+}
+
+/// How often each key was started, and which tasks have ended.
+fn done(world: &World, keys: &[WorkKey]) -> Vec<(usize, bool)> {
+    let starts = |key| world.starts.iter().filter(|started| *started == key).count();
+    let is_over = |key: &WorkKey| match world.store.get(&RecordKey::Task(key.clone())) {
+        Some(Record::Task(task, _)) => task.end().is_some(),
+        Some(_) | None => false,
+    };
+    keys.iter().map(|key| (starts(key), is_over(key))).collect()
+}
+
+#[test]
+fn what_why_says_of_a_silent_worker_happens_at_that_moment_and_not_before() {
+    let replace = Contract::Replace { after: Span::from_secs(15) };
+    let stop = Contract::Stop { after: Span::from_secs(120) };
+    let web = web().instance(0);
+    let cases = [
+        (web.clone(), service_under(replace, 1)),
+        (web, service_under(stop, 1)),
+        (task("build"), create("build")),
+    ];
+    for (key, call) in cases {
+        let mut world = World::new(2);
+        world.ask(call);
+        let keys = [key.clone()];
+        let before = done(&world, &keys);
+        let silent = world.where_is(&key)[0];
+        world.machines[silent].is_up = false;
+        while world.why(&key).is_none() {
+            world.run(1);
+        }
+        let (rule, next) = world.why(&key).unwrap();
+        assert!(rule.starts_with(&format!("w{silent}, which has it, is silent; ")), "{rule}");
+        let (Next::At(at) | Next::OverAt(at)) = next else { panic!("{rule}: {next:?}") };
+        assert!(at > world.now.wall, "{rule}");
+        while world.now.wall < at {
+            assert_eq!(done(&world, &keys), before, "not before: {rule}");
+            world.run(1);
+        }
+        world.run(4);
+        assert_ne!(done(&world, &keys), before, "{rule}");
+    }
+}
+
+#[test]
+fn what_is_on_a_worker_whose_checks_fail_runs_on_as_why_says() {
+    let replace = Contract::Replace { after: Span::from_secs(15) };
+    let stop = Contract::Stop { after: Span::from_secs(120) };
+    for contract in [replace, stop] {
+        let mut world = World::new(2);
+        world.ask(service_under(contract, 1));
+        world.ask(create("build"));
+        let keys = [web().instance(0), task("build")];
+        let before = done(&world, &keys);
+        world.machines.iter_mut().for_each(|machine| machine.is_well = false);
+        world.run(60);
+        for _ in 0..300 {
+            world.run(1);
+            assert_eq!(done(&world, &keys), before);
+            for key in &keys {
+                let (rule, next) = world.why(key).unwrap();
+                assert!(rule.contains("is heard, and its health checks fail"), "{rule}");
+                assert_eq!(next, Next::WhenChanged);
+            }
+        }
+        world.machines.iter_mut().for_each(|machine| machine.is_well = true);
+        world.run(60);
+        assert_eq!((world.why(&keys[0]), world.why(&keys[1])), (None, None));
+    }
 }

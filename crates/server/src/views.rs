@@ -231,6 +231,7 @@ pub(crate) fn explained(key: &WorkKey, why: Option<&Why>) -> Explained {
         Rule::Unwanted { .. } => "unwanted",
         Rule::Outdated { .. } => "outdated",
         Rule::HasTwin { .. } => "has-twin",
+        Rule::Sick { .. } => "sick",
         Rule::OutOfReach { .. } => "out-of-reach",
         Rule::Telling { .. } => "telling",
         Rule::Untold { .. } => "untold",

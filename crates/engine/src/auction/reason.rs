@@ -1,6 +1,6 @@
 //! Why work was not placed, with all that a person needs to change it.
 
-use std::{collections::BTreeSet, fmt};
+use std::collections::BTreeSet;
 
 use sterna_model::{Lack, Name};
 
@@ -89,58 +89,4 @@ impl Reason {
             | Self::StartLimit { .. } => Prospect::Wait,
         }
     }
-}
-
-impl fmt::Display for Reason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NoWorker => f.write_str("there is no worker: start one"),
-            Self::NoStack { stack, known } if known.is_empty() => {
-                write!(f, "no worker has a stack, {stack} is asked for: start one that has it")
-            }
-            Self::NoStack { stack, known } => {
-                write!(f, "no worker has the stack {stack}: there are {}", list(known))
-            }
-            Self::NoTags { nearest, missing, unasked } => {
-                write!(f, "no worker has the right tags; {nearest} comes nearest")?;
-                if !missing.is_empty() {
-                    write!(f, ", it lacks {}", list(missing))?;
-                }
-                if !unasked.is_empty() {
-                    write!(f, ", it takes only work that asks for {}", list(unasked))?;
-                }
-                Ok(())
-            }
-            Self::NoZone { zone: Some(zone) } => {
-                write!(f, "it is pinned to the zone {zone}, where no worker may have it")
-            }
-            Self::NoZone { zone: None } => {
-                f.write_str("it is pinned to the workers without a zone, of which none may have it")
-            }
-            Self::TooLarge { nearest, lacks } => {
-                let lacks = list(lacks);
-                write!(f, "no worker could ever hold it; {nearest} comes nearest: {lacks}")
-            }
-            Self::Withheld { nearest, workers: 1 } => {
-                write!(f, "only {nearest} may have it, and takes no work now")
-            }
-            Self::Withheld { nearest, workers } => {
-                write!(f, "{workers} workers may have it, none takes work now; {nearest} is one")
-            }
-            Self::Short { nearest, lacks } => {
-                write!(f, "no worker has enough free; {nearest} comes nearest: {}", list(lacks))
-            }
-            Self::Apart { nearest, from } => {
-                write!(f, "it must be apart from {from}, which is on every worker with room; ")?;
-                write!(f, "without it {nearest} would be next")
-            }
-            Self::StartLimit { limit } => {
-                write!(f, "{limit} containers are starting, as many as may: it waits for one")
-            }
-        }
-    }
-}
-
-fn list<T: fmt::Display>(items: impl IntoIterator<Item = T>) -> String {
-    items.into_iter().map(|item| item.to_string()).collect::<Vec<_>>().join(", ")
 }

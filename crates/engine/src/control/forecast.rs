@@ -1,14 +1,14 @@
 //! What a drain would do to each run of a worker, before anybody asks for it.
 
-use std::{collections::BTreeMap, fmt, sync::Arc};
+use std::{collections::BTreeMap, fmt};
 
 use sterna_model::{
     Lock, Name, RunId, WorkKey,
     record::{Instance, InstancePhase},
 };
 
-use super::{Control, services};
-use crate::auction::{Ask, Reason};
+use super::{Control, Unplaced, services};
+use crate::auction::Ask;
 
 /// What would become of one run.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,7 +34,7 @@ pub enum Fate {
     /// Nobody could have the instance.
     Nowhere {
         /// Why not.
-        why: Arc<Reason>,
+        why: Box<Unplaced>,
         /// Whether it ends at once all the same.
         ends_first: bool,
     },
@@ -85,7 +85,7 @@ impl Control {
         let mut asking = BTreeMap::new();
         for run in self.runs_on(lock) {
             let Some(key) = self.seats.get(&run).map(|seat| seat.key.clone()) else { continue };
-            match self.before_auction(&key, run) {
+            match self.before_auction(lock, &key, run) {
                 Before::Decided(fate) => forecasts.push(Forecast { key, run, fate }),
                 Before::Asks { ends_first } => drop(asking.insert(key, (run, ends_first))),
             }
@@ -103,7 +103,10 @@ impl Control {
         for (at, (key, (run, ends_first))) in asking.into_iter().enumerate() {
             let fate = match fates.remove(&at) {
                 Some(Ok(to)) => Fate::Moves { to, ends_first },
-                Some(Err(why)) => Fate::Nowhere { why, ends_first },
+                Some(Err(reason)) => {
+                    let why = self.unplaced_without(&asks[at], &reason, lock);
+                    Fate::Nowhere { why: Box::new(why), ends_first }
+                }
                 None => continue,
             };
             forecasts.push(Forecast { key, run, fate });
@@ -112,7 +115,7 @@ impl Control {
         forecasts
     }
 
-    fn before_auction(&self, key: &WorkKey, run: RunId) -> Before {
+    fn before_auction(&self, lock: Lock, key: &WorkKey, run: RunId) -> Before {
         let Some(instance) = self.instances.get(key) else {
             let is_over = self.tasks.get(key).is_none_or(|(task, _)| task.end().is_some());
             let is_ending = is_over || !self.is_run_of_task(key, run);
@@ -125,7 +128,7 @@ impl Control {
             return Before::Decided(Fate::Ending);
         }
         if instance.is_twins(run) {
-            return Before::Decided(self.fate_of_twin(key, instance));
+            return Before::Decided(self.fate_of_twin(lock, key, instance));
         }
         let may_overlap = services::may_overlap(copy.placed.contract);
         if may_overlap && instance.twin().is_some() {
@@ -139,13 +142,16 @@ impl Control {
     }
 
     /// A copy beside which another starts already, or is to.
-    fn fate_of_twin(&self, key: &WorkKey, instance: &Instance) -> Fate {
+    fn fate_of_twin(&self, lock: Lock, key: &WorkKey, instance: &Instance) -> Fate {
         let worker = instance.copy().and_then(|copy| self.workers.get(&copy.placed.on.lock));
         if let Some(worker) = worker {
             return Fate::Moves { to: worker.name.clone(), ends_first: false };
         }
         match self.left.get(key) {
-            Some(why) => Fate::Nowhere { why: Arc::clone(why), ends_first: false },
+            Some(reason) => {
+                let why = self.unplaced_without(&self.ask_of(key), reason, lock);
+                Fate::Nowhere { why: Box::new(why), ends_first: false }
+            }
             None => Fate::RunsOn,
         }
     }

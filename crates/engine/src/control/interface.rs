@@ -21,6 +21,17 @@ pub struct Now {
     pub wall: WallTime,
 }
 
+impl Now {
+    /// What the wall clock of now says of a moment, before or after.
+    pub fn wall_at(self, at: BootTime) -> WallTime {
+        if at < self.boot {
+            self.wall.minus(self.boot.since(at))
+        } else {
+            self.wall.plus(at.since(self.boot))
+        }
+    }
+}
+
 /// What a service is called.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ServiceKey {

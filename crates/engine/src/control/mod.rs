@@ -82,7 +82,7 @@ pub use self::{
     outbox::{ParcelId, Write},
     payload::{Ended, ended, offer, progress},
     plan::{Change, Planned},
-    why::{Next, Rule, Why},
+    why::{Next, Rule, Unplaced, Why},
 };
 use self::{
     instances::Instances,
@@ -111,6 +111,8 @@ pub struct Control {
     ready: Vec<Effect>,
     workers: BTreeMap<Lock, Worker>,
     bidders: BTreeMap<auction::BidderId, Lock>,
+    /// Who is here and is given no work.
+    withheld: BTreeSet<Lock>,
     roster: BTreeMap<Lock, Enrolled>,
     drains: BTreeMap<Lock, Drain>,
     /// Who is being declared dead.
@@ -196,6 +198,7 @@ impl Control {
             ready: Vec::new(),
             workers: BTreeMap::new(),
             bidders: BTreeMap::new(),
+            withheld: BTreeSet::new(),
             roster: BTreeMap::new(),
             drains: BTreeMap::new(),
             limits: Vec::new(),

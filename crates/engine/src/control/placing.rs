@@ -166,8 +166,8 @@ impl Control {
             task.phase() == TaskPhase::Pending && spec.when_full == WhenFull::Fail
         });
         if is_to_fail {
-            let end = TaskEnd::NoRoom { why: reason.to_string().into() };
-            self.finish_task(now, &ask.key, end);
+            let why = self.unplaced(&ask.key, &reason).to_string();
+            self.finish_task(now, &ask.key, TaskEnd::NoRoom { why: why.into() });
             return;
         }
         let key = ask.key.clone();

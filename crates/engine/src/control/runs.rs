@@ -26,7 +26,7 @@ impl Control {
             News::Reported(report) => self.reported(now, report),
             News::Silent(run) => self.silent(now, run),
             News::Heard(life) => self.worker_is_back(now, life.lock),
-            News::Health(life, health) => self.set_health(now, life, health),
+            News::Health(life, health) => self.set_health(life, health),
             News::Facts(life, name, facts) => self.set_facts(life, name, facts),
             News::WantsDrain(lock, true) => {
                 let deadline = now.wall.plus(super::DRAIN);

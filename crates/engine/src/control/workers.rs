@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, slice, sync::Arc};
 
 use sterna_model::{
-    Contract, Incarnation, Lock, Name, RunId, Span, WallTime, Wants, Work, WorkKey,
+    Contract, Incarnation, Lock, Name, RunId, Span, Wants, Work, WorkKey,
     planted::{Mistake, is_planted},
     record::{Illegal, TaskPhase, TwinReason},
 };
@@ -28,8 +28,6 @@ pub(super) struct Worker {
     pub(super) name: Name,
     facts: Payload,
     pub(super) health: Health,
-    /// Since when it is silent or not well.
-    unwell: Option<WallTime>,
     /// Whether the fleet would send it a run.
     takes: bool,
     /// Whether it has said in this reign what it runs, under this or an earlier life.
@@ -60,7 +58,6 @@ impl Control {
             name: name.clone(),
             facts: Arc::clone(&facts),
             health: Health::New,
-            unwell: None,
             takes: false,
             is_back: false,
             bidder,
@@ -91,29 +88,15 @@ impl Control {
         BidderId::new(free)
     }
 
-    /// Since when a machine is silent or not well; `Some(None)` if it was not heard in this reign, and
-    /// `None` if it is well.
-    pub(super) fn silent_since(&self, lock: Lock) -> Option<Option<WallTime>> {
-        let Some(worker) = self.workers.get(&lock) else { return Some(None) };
-        match worker.health {
-            Health::New | Health::Healthy => None,
-            Health::Unhealthy | Health::MustDie => Some(worker.unwell),
-        }
-    }
-
     /// What a machine is called that is here or on the roster.
     pub(super) fn name_of(&self, lock: Lock) -> Option<Name> {
         let here = self.workers.get(&lock).map(|worker| &worker.name);
         here.or_else(|| self.roster.get(&lock).map(|entry| &entry.name)).cloned()
     }
 
-    pub(super) fn set_health(&mut self, now: Now, life: Incarnation, health: Health) {
+    pub(super) fn set_health(&mut self, life: Incarnation, health: Health) {
         let Some(worker) = self.workers.get_mut(&life.lock) else { return };
         worker.health = health;
-        worker.unwell = match health {
-            Health::New | Health::Healthy => None,
-            Health::Unhealthy | Health::MustDie => Some(worker.unwell.unwrap_or(now.wall)),
-        };
         if worker.life != life {
             worker.life = life;
             worker.takes = false;
@@ -152,7 +135,10 @@ impl Control {
         let bidder = worker.bidder;
         self.registry.set(bidder, offer);
         if is_taking {
+            self.withheld.remove(&lock);
             self.help(bidder);
+        } else {
+            self.withheld.insert(lock);
         }
     }
 
@@ -190,12 +176,19 @@ impl Control {
     /// A worker that is given no work, and could have this: rather one that is drained, for that is
     /// soon mended.
     pub(super) fn withheld_from(&self, ask: &Ask) -> Option<Lock> {
-        let could = |(lock, worker): &(&Lock, &Worker)| {
-            !self.is_taking(**lock, worker) && self.registry.could_hold(worker.bidder, ask)
+        let could = |lock: &&Lock| {
+            let worker = self.workers.get(lock);
+            worker.is_some_and(|worker| self.registry.could_hold(worker.bidder, ask))
         };
-        let could: Vec<Lock> = self.workers.iter().filter(could).map(|(lock, _)| *lock).collect();
-        let drained = could.iter().find(|lock| self.drains.contains_key(lock));
-        drained.or(could.first()).copied()
+        let mut could = self.withheld.iter().filter(could).copied().peekable();
+        let first = could.peek().copied();
+        could.find(|lock| self.drains.contains_key(lock)).or(first)
+    }
+
+    /// A worker of this name that is given no work.
+    pub(super) fn withheld_named(&self, name: &Name) -> Option<Lock> {
+        let is_meant = |lock: &&Lock| self.workers.get(lock).is_some_and(|it| it.name == *name);
+        self.withheld.iter().find(is_meant).copied()
     }
 
     /// Whether the worker of a run could have this if it had not that run.
@@ -305,28 +298,30 @@ impl Control {
         let listed = listed.map(|(lock, entry)| (*lock, &entry.name));
         let meant = here.chain(listed).filter(|(lock, name)| is_meant(*lock, name));
         let locks: BTreeSet<Lock> = meant.map(|(lock, _)| lock).collect();
-        let seen = locks.into_iter().filter_map(|lock| {
-            let (worker, entry) = (self.workers.get(&lock), self.roster.get(&lock));
-            if entry.is_some_and(|entry| entry.is_forgotten) && !worker.is_some_and(is_here) {
-                return None;
-            }
-            let life = worker.map(|it| it.life).or(entry.map(|it| it.incarnation))?;
-            let name = worker.map(|it| &it.name).or(entry.map(|it| &it.name))?.clone();
-            let facts = worker.map_or_else(|| Payload::from([]), |it| Arc::clone(&it.facts));
-            let is_declared_dead = entry.is_some_and(|entry| entry.is_declared_dead);
-            let drain = self.drains.get(&lock).cloned();
-            Some(WorkerSeen {
-                life,
-                name,
-                health: worker.map(|worker| worker.health),
-                takes_work: worker.is_some_and(|worker| self.is_taking(lock, worker)),
-                drain,
-                is_declared_dead,
-                runs: self.seated.get(&lock).map_or(0, BTreeSet::len),
-                facts,
-            })
-        });
-        seen.collect()
+        locks.into_iter().filter_map(|lock| self.seen(lock)).collect()
+    }
+
+    /// A worker, as people see it; `None` if there is none, or it is forgotten.
+    pub(super) fn seen(&self, lock: Lock) -> Option<WorkerSeen> {
+        let (worker, entry) = (self.workers.get(&lock), self.roster.get(&lock));
+        if entry.is_some_and(|entry| entry.is_forgotten) && !worker.is_some_and(is_here) {
+            return None;
+        }
+        let life = worker.map(|it| it.life).or(entry.map(|it| it.incarnation))?;
+        let name = worker.map(|it| &it.name).or(entry.map(|it| &it.name))?.clone();
+        let facts = worker.map_or_else(|| Payload::from([]), |it| Arc::clone(&it.facts));
+        let is_declared_dead = entry.is_some_and(|entry| entry.is_declared_dead);
+        let drain = self.drains.get(&lock).cloned();
+        Some(WorkerSeen {
+            life,
+            name,
+            health: worker.map(|worker| worker.health),
+            takes_work: worker.is_some_and(|worker| self.is_taking(lock, worker)),
+            drain,
+            is_declared_dead,
+            runs: self.seated.get(&lock).map_or(0, BTreeSet::len),
+            facts,
+        })
     }
 
     /// Whether a worker is given work.
@@ -433,6 +428,7 @@ impl Control {
         {
             self.registry.remove(worker.bidder);
             self.bidders.remove(&worker.bidder);
+            self.withheld.remove(&lock);
         }
     }
 

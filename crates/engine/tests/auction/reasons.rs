@@ -1,8 +1,11 @@
 //! Who is left over, why, and what would help.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, sync::Arc};
 
-use sterna_engine::auction::{Offer, Prospect, Reason, Rules, Standing};
+use sterna_engine::{
+    auction::{Offer, Prospect, Reason, Rules, Standing},
+    control::Unplaced,
+};
 use sterna_model::{Bytes, Constraints, Name, Resource};
 
 use crate::fleet::{Fleet, constrained, instance, name, offer, service, task, total, wants};
@@ -24,7 +27,9 @@ fn apart_from(services: &[&str]) -> Constraints {
 }
 
 fn assert_left(fleet: &Fleet, prospect: Prospect, says: &str) {
-    assert_eq!(fleet.reason().to_string(), says);
+    let (reason, apart) = (Arc::new(fleet.reason().clone()), Vec::new());
+    let unplaced = Unplaced { reason, withheld: None, apart, copy: None };
+    assert_eq!(unplaced.to_string(), says);
     assert_eq!(fleet.reason().prospect(), prospect);
 }
 
@@ -97,7 +102,8 @@ fn tags_lead_to_the_right_workers() {
 fn a_tag_that_nobody_has_is_named_with_the_nearest_worker() {
     let mut fleet = tagged();
     fleet.auction(&[instance("web", 0, &constrained(1, of_tags(&["fpga"])))]);
-    let says = "no worker has the right tags; w0 comes nearest, it lacks fpga";
+    let says = "no worker has the right tags; w0 comes nearest, it lacks fpga; start a worker with \
+                --tag fpga, or ask for no such tag";
     assert_left(&fleet, Prospect::Never, says);
 }
 
@@ -108,7 +114,7 @@ fn a_tag_that_is_required_and_not_asked_for_is_named() {
     fleet.add(Offer { required, ..offer(0, "z") });
     fleet.auction(&[instance("web", 0, &constrained(1, of_tags(&["arm", "gpu"])))]);
     let says = "no worker has the right tags; w0 comes nearest, it lacks arm, it takes only work \
-                that asks for ssd";
+                that asks for ssd; start a worker with --tag arm, or ask for no such tag";
     assert_left(&fleet, Prospect::Never, says);
 }
 
@@ -118,8 +124,8 @@ fn what_no_worker_could_ever_hold_is_told_apart_from_what_must_wait() {
     fleet.add(Offer { total: total(120), ..offer(2, "z0") });
     fleet.hold(2, &[instance("old", 0, &wants(90))]);
     fleet.auction(&[instance("huge", 0, &wants(130))]);
-    let says = "no worker could ever hold it; w2 comes nearest: memory: 130B asked, 120B free, 10B \
-                missing";
+    let says = "no worker could ever hold it; w2 comes nearest: memory: 130B asked, 120B in all, \
+                10B missing";
     assert_left(&fleet, Prospect::Never, says);
     fleet.left.clear();
     // w2 alone could hold it, and it is w2 that has to be freed, though others have more free.
@@ -154,7 +160,7 @@ fn every_resource_and_countable_is_held_to() {
         amounts.countables = [(name(what), count)].into_iter().collect();
         let sterna_model::Amounts { cpu, memory, disk, countables, .. } = amounts;
         let demand = sterna_model::Demand::new(cpu, memory, disk, countables);
-        std::sync::Arc::new(sterna_model::Wants { demand, constraints: Constraints::default() })
+        Arc::new(sterna_model::Wants { demand, constraints: Constraints::default() })
     };
     for (what, fit) in [("gpu", 2), ("fpga", 1), ("tpu", 4)] {
         fleet.left.clear();
@@ -181,7 +187,7 @@ fn workers_that_take_no_work_get_none_and_are_counted() {
         fleet.add(Offer { standing, ..offer(number, "z0") });
     }
     fleet.auction(&[instance("web", 0, &wants(1))]);
-    let says = "3 workers may have it, none takes work now; w0 is one";
+    let says = "3 workers may have it, and none takes work now; w0 is one";
     assert_left(&fleet, Prospect::Wait, says);
 }
 
@@ -190,8 +196,8 @@ fn apart_from_itself_means_one_on_each_worker() {
     let mut fleet = Fleet::new(4);
     fleet.auction(&service("db", 5, &constrained(1, apart_from(&["db"]))));
     assert_eq!(fleet.counts(), [1, 1, 1, 1]);
-    let says = "it must be apart from db, which is on every worker with room; without it w0 would \
-                be next";
+    let says = "no worker with room is without what it must be apart from; w0 comes nearest: db is \
+                there; start another worker, or change that spec";
     assert_left(&fleet, Prospect::Wait, says);
 }
 
@@ -217,8 +223,7 @@ fn no_more_than_the_limit_are_starting() {
     let asks = service("web", 5, &wants(1));
     let outcome = fleet.auction(&asks);
     assert_eq!((outcome.placed.len(), outcome.left.len()), (3, 2));
-    let says = "3 containers are starting, as many as may: it waits for one";
-    assert_eq!(outcome.left[0].reason.to_string(), says);
+    assert_eq!(*outcome.left[0].reason, Reason::StartLimit { limit: 3 });
     assert_eq!(outcome.left[0].reason.prospect(), Prospect::Wait);
     // What could never be placed is not told to wait.
     fleet.left.clear();

@@ -120,9 +120,8 @@ fn a_zone_without_workers_keeps_what_is_pinned_to_it() {
     fleet.auction(&[instance("web", 2, &pinned(1)), instance("web", 5, &pinned(1))]);
     assert_eq!(fleet.left.len(), 2);
     for (_, reason) in &fleet.left {
-        let zone = NAMES[lost as usize];
-        let says = format!("it is pinned to the zone {zone}, where no worker may have it");
-        assert_eq!(reason.to_string(), says);
+        let zone = Some(name(NAMES[lost as usize]));
+        assert_eq!(**reason, Reason::NoZone { zone });
     }
 }
 

@@ -34,6 +34,7 @@ mod keys;
 mod objection;
 mod peer;
 mod peers;
+mod reach;
 mod replace;
 mod runs;
 mod statuses;
@@ -54,6 +55,7 @@ use self::{
 pub use self::{
     interface::{Alarm, Begin, Claim, Dispatch, Effect, Input, Report},
     objection::NotSent,
+    reach::Reach,
     replace::{Arrival, Bump, arrival},
     runs::{GoneBy, Settlement},
 };

@@ -117,7 +117,7 @@ fn auction_s(fleet: &Registry, batch: &[Ask]) -> anyhow::Result<f64> {
     let taken = begun.elapsed().as_secs_f64();
     // What is refused is cheap: a figure with refusals in it would mean nothing.
     if let Some(left) = outcome.left.first() {
-        anyhow::bail!("{} of the bench was not placed: {}", batch[left.ask].key, left.reason);
+        anyhow::bail!("{} of the bench was not placed: {:?}", batch[left.ask].key, left.reason);
     }
     Ok(taken)
 }

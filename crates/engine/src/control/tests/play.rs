@@ -13,12 +13,12 @@ use sterna_protocol::{
     health::Health,
     message::{Held, Kill, News, StatusAnswer},
     roster::Doors,
-    scheduler::{self, Dispatch, Report, Settlement},
+    scheduler::{self, Dispatch, Reach, Report, Settlement},
 };
 
 use crate::control::{
     Alarm, Answer, Begin, Call, CallId, Control, Effect, Input, Now, Record, RecordKey, ServiceKey,
-    Stage,
+    Stage, Why,
 };
 
 pub(super) const RUNNING: &[u8] = br#"{"state":"running","is_ready":true}"#;
@@ -44,6 +44,8 @@ pub(super) struct Play {
     pub(super) now: Now,
     pub(super) store: BTreeMap<RecordKey, Record>,
     pub(super) moods: BTreeMap<u8, Mood>,
+    /// Who is not near.
+    pub(super) reaches: BTreeMap<Lock, Reach>,
     /// What runs, and where.
     pub(super) running: BTreeMap<RunId, (u8, WorkKey)>,
     pub(super) answers: Vec<(u64, Answer)>,
@@ -160,6 +162,7 @@ impl Play {
             now,
             store,
             moods: BTreeMap::new(),
+            reaches: BTreeMap::new(),
             running: BTreeMap::new(),
             answers: Vec::new(),
             alarms: Vec::new(),
@@ -219,6 +222,11 @@ impl Play {
     /// It has said what it runs, or is not silent any more.
     pub(super) fn heard(&mut self, worker: u8) {
         self.news(scheduler::Effect::Heard(life(worker)));
+    }
+
+    pub(super) fn why(&mut self, key: &WorkKey) -> Option<Why> {
+        let reach = |lock| self.reaches.get(&lock).copied().unwrap_or(Reach::Near);
+        self.control.why(self.now, key, reach)
     }
 
     pub(super) fn pass(&mut self, seconds: u64) {

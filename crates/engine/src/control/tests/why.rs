@@ -7,7 +7,10 @@ use sterna_model::{
     record::TaskEnd,
     spec::{ServiceSpec, TaskSpec},
 };
-use sterna_protocol::{health::Health, message::RunRefusal, scheduler::Settlement};
+use sterna_protocol::{
+    message::RunRefusal,
+    scheduler::{Reach, Settlement},
+};
 
 use super::play::{
     FAILURE, Mood, Play, SUCCESS, incarnation, lock, name, other_work, service_spec, task,
@@ -24,13 +27,12 @@ fn over_at(seconds: u64) -> Next {
 }
 
 fn why(play: &mut Play, index: u32) -> (String, Next) {
-    let Why { rule, next, .. } =
-        play.control.why(play.now, &web().instance(index)).expect("something is to be told");
+    let Why { rule, next, .. } = play.why(&web().instance(index)).expect("something is to be told");
     (rule.to_string(), next)
 }
 
 fn since(play: &mut Play, index: u32) -> Option<WallTime> {
-    play.control.why(play.now, &web().instance(index)).and_then(|why| why.since)
+    play.why(&web().instance(index)).and_then(|why| why.since)
 }
 
 fn put(play: &mut Play, spec: ServiceSpec) {
@@ -42,9 +44,9 @@ fn what_is_as_it_should_be_has_no_why() {
     let mut play = Play::with(1);
     put(&mut play, service_spec(1));
     play.ask(Call::CreateTask(task("build"), incarnation(1), Arc::new(task_spec())));
-    assert_eq!(play.control.why(play.now, &web().instance(0)), None);
-    assert_eq!(play.control.why(play.now, &task("build")), None);
-    assert_eq!(play.control.why(play.now, &task("other")), None, "there is no such task");
+    assert_eq!(play.why(&web().instance(0)), None);
+    assert_eq!(play.why(&task("build")), None);
+    assert_eq!(play.why(&task("other")), None, "there is no such task");
 }
 
 #[test]
@@ -133,11 +135,11 @@ fn a_task_that_waits_says_until_when() {
     let latest_start = Some(WallTime::EPOCH.plus(Span::from_secs(60)));
     let spec = TaskSpec { latest_start, ..task_spec() };
     play.ask(Call::CreateTask(task("build"), incarnation(1), Arc::new(spec)));
-    let told = play.control.why(play.now, &task("build")).unwrap();
+    let told = play.why(&task("build")).unwrap();
     assert_eq!(told.rule.to_string(), "there is no worker: start one");
     assert_eq!((told.since, told.next), (Some(WallTime::EPOCH), at(60)));
     play.pass(60);
-    let told = play.control.why(play.now, &task("build")).unwrap();
+    let told = play.why(&task("build")).unwrap();
     assert_eq!(told.rule.to_string(), format!("it is over: {}", TaskEnd::TooLate));
 }
 
@@ -217,6 +219,12 @@ fn an_instance_that_waits_for_its_update_says_so() {
     assert!(since(&mut play, 2).is_some());
 }
 
+/// Silent from now on.
+fn silent(play: &Play) -> Reach {
+    let heard = play.now.boot;
+    Reach::Silent { heard: Some(heard), beside_from: heard, ended_from: heard, lost_at: heard }
+}
+
 #[test]
 fn work_on_a_silent_worker_names_it_its_contract_the_deadline_and_the_remedy() {
     let contracts = [
@@ -228,17 +236,16 @@ fn work_on_a_silent_worker_names_it_its_contract_the_deadline_and_the_remedy() {
         let mut play = Play::with(1);
         put(&mut play, ServiceSpec { contract, ..service_spec(1) });
         play.pass(5);
-        play.health(1, Health::Unhealthy);
+        play.reaches.insert(lock(1), silent(&play));
         play.pass(5);
-        play.health(1, Health::MustDie);
         let (rule, next) = why(&mut play, 0);
-        assert!(rule.starts_with("w1, which has it, is silent or not well"), "{rule}");
+        assert!(rule.starts_with("w1, which has it, is silent; "), "{rule}");
         assert!(rule.contains(does) && rule.contains("`sterna declare-dead w1`"), "{rule}");
         assert!(rule.contains("`sterna forget w1`"), "{rule}");
         assert_eq!(next, then);
         assert_eq!(since(&mut play, 0), Some(WallTime::EPOCH.plus(Span::from_secs(5))));
-        play.come_back(1);
-        assert_eq!(play.control.why(play.now, &web().instance(0)), None);
+        play.reaches.clear();
+        assert_eq!(play.why(&web().instance(0)), None);
     }
 }
 
@@ -246,22 +253,33 @@ fn work_on_a_silent_worker_names_it_its_contract_the_deadline_and_the_remedy() {
 fn a_task_on_a_silent_worker_says_what_becomes_of_it() {
     let mut play = Play::with(1);
     play.ask(Call::CreateTask(task("build"), incarnation(1), Arc::new(task_spec())));
-    play.health(1, Health::Unhealthy);
-    let told = play.control.why(play.now, &task("build")).unwrap();
+    play.reaches.insert(lock(1), silent(&play));
+    let told = play.why(&task("build")).unwrap();
     let rule = told.rule.to_string();
     assert!(rule.contains("it has failed when it has certainly ended there"), "{rule}");
     assert_eq!((told.since, told.next), (Some(WallTime::EPOCH), over_at(600)));
 }
 
+/// Nothing happens to it, whatever its contract: so that no moment is named.
 #[test]
-fn work_on_a_worker_that_is_not_back_is_told_from_the_beginning_of_the_reign() {
-    let mut play = Play::with(1);
-    play.ask(Call::CreateTask(task("build"), incarnation(1), Arc::new(task_spec())));
-    play.moods.insert(1, Mood::Silent);
-    play.pass(50);
-    let mut play = play.change_leader();
-    let told = play.control.why(play.now, &task("build")).unwrap();
-    assert_eq!((told.since, told.next), (None, over_at(650)));
+fn work_on_a_worker_that_is_heard_and_sick_runs_on_and_no_moment_is_named() {
+    let after = Span::from_secs(120);
+    for contract in [Contract::Replace { after }, Contract::Stop { after }, Contract::Keep] {
+        let mut play = Play::with(1);
+        put(&mut play, ServiceSpec { contract, ..service_spec(1) });
+        play.ask(Call::CreateTask(task("build"), incarnation(1), Arc::new(task_spec())));
+        play.reaches.insert(lock(1), Reach::Sick { since: None });
+        let (rule, next) = why(&mut play, 0);
+        assert_eq!(
+            rule,
+            "w1, which has it, is heard, and its health checks fail: it gets no new work, and this \
+             runs on there; `sterna drain w1` moves it"
+        );
+        assert_eq!(next, Next::WhenChanged);
+        let told = play.why(&task("build")).unwrap();
+        assert!(told.rule.to_string().ends_with("see the log of w1 for the check that fails"));
+        assert_eq!(told.next, Next::WhenChanged);
+    }
 }
 
 #[test]
@@ -271,7 +289,7 @@ fn a_callback_that_is_not_taken_says_so_until_it_is_given_up_and_then() {
     play.ask(Call::CreateTask(task("build"), incarnation(1), Arc::new(spec)));
     play.end(play.runs_on(1)[0], SUCCESS);
     let told = |play: &mut Play| {
-        let Why { rule, next, .. } = play.control.why(play.now, &task("build")).unwrap();
+        let Why { rule, next, .. } = play.why(&task("build")).unwrap();
         (rule.to_string(), next)
     };
     assert!(told(&mut play).0.ends_with("its callback is on its way"), "{:?}", told(&mut play));

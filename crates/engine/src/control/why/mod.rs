@@ -7,11 +7,12 @@ mod unplaced;
 use std::fmt;
 
 use sterna_model::{
-    Contract, Incarnation, Name, WallTime, WorkKey,
-    record::{InstanceState, StopReason, TaskState, TwinReason},
+    Contract, Incarnation, Lock, Name, WallTime, WorkKey,
+    record::{InstanceState, Placed, StopReason, TaskState, TwinReason},
 };
+use sterna_protocol::scheduler::Reach;
 
-use self::unplaced::Unplaced;
+pub use self::unplaced::Unplaced;
 use super::{Control, Now, services};
 use crate::auction::Prospect;
 
@@ -89,7 +90,14 @@ pub enum Rule {
         /// What it does there.
         twin: TwinReason,
     },
-    /// It is with a worker that is not heard, or not well.
+    /// It is with a worker that is heard and whose checks fail: it runs on there.
+    Sick {
+        /// Which.
+        worker: Option<Name>,
+        /// Whether it is a task, which is not moved.
+        is_task: bool,
+    },
+    /// It is with a worker that is not heard.
     OutOfReach {
         /// Which.
         worker: Option<Name>,
@@ -188,12 +196,13 @@ impl fmt::Display for Rule {
             Self::HasTwin { worker, twin } => {
                 write!(f, "a second copy on {} {}", on(worker), twin_does(*twin))
             }
+            Self::Sick { worker, is_task } => {
+                write!(f, "{}, which has it, is heard, and its health checks fail: ", on(worker))?;
+                write_sick(f, worker.as_ref(), *is_task)
+            }
             Self::OutOfReach { worker, contract, is_task } => {
-                let name = worker.as_ref().map_or("WORKER", Name::as_str);
-                write!(f, "{}, which has it, is silent or not well; ", on(worker))?;
-                f.write_str(while_silent(*contract, *is_task))?;
-                write!(f, "; if that machine is gone for good: `sterna declare-dead {name}`")?;
-                write!(f, ", and `sterna forget {name}` once it has nothing")
+                write!(f, "{}, which has it, is silent; ", on(worker))?;
+                write_silent(f, worker.as_ref(), *contract, *is_task)
             }
             Self::Telling { end, tries: 0 } => {
                 write!(f, "it is over: {end}; its callback is on its way")
@@ -226,7 +235,7 @@ fn write_kept(f: &mut fmt::Formatter<'_>, missing: &[Name], is_complete: bool) -
     }
 }
 
-/// What a contract does while a worker is silent.
+/// Why what no spec wants is not ended.
 fn write_unwanted(f: &mut fmt::Formatter<'_>, stale: Option<&Name>) -> fmt::Result {
     match stale {
         None => f.write_str(
@@ -239,6 +248,29 @@ fn write_unwanted(f: &mut fmt::Formatter<'_>, stale: Option<&Name>) -> fmt::Resu
              when the domain is said to be fresh, or by name"
         ),
     }
+}
+
+/// What becomes of work on a worker that is heard and not well.
+fn write_sick(f: &mut fmt::Formatter<'_>, worker: Option<&Name>, is_task: bool) -> fmt::Result {
+    let worker = worker.map_or("WORKER", Name::as_str);
+    f.write_str("it gets no new work, and this runs on there; ")?;
+    match is_task {
+        true => write!(f, "see the log of {worker} for the check that fails"),
+        false => write!(f, "`sterna drain {worker}` moves it"),
+    }
+}
+
+/// What a contract does while a worker is silent, and the remedy.
+fn write_silent(
+    f: &mut fmt::Formatter<'_>,
+    worker: Option<&Name>,
+    contract: Contract,
+    is_task: bool,
+) -> fmt::Result {
+    let worker = worker.map_or("WORKER", Name::as_str);
+    f.write_str(while_silent(contract, is_task))?;
+    write!(f, "; if that machine is gone for good: `sterna declare-dead {worker}`")?;
+    write!(f, ", and `sterna forget {worker}` once it has nothing")
 }
 
 const fn while_silent(contract: Contract, is_task: bool) -> &'static str {
@@ -265,17 +297,18 @@ const fn twin_does(twin: TwinReason) -> &'static str {
 }
 
 impl Control {
-    /// Why a key is not where its spec wants it; `None` if it is, or if there is no such key.
-    pub fn why(&mut self, now: Now, key: &WorkKey) -> Option<Why> {
+    /// Why a key is not where its spec wants it; `None` if it is, or if there is no such key. `reach`
+    /// tells how far a machine is within reach.
+    pub fn why(&mut self, now: Now, key: &WorkKey, reach: impl Fn(Lock) -> Reach) -> Option<Why> {
         self.look_again(key);
         if services::service_of(key).is_some() {
-            self.why_instance(now, key)
+            self.why_instance(now, key, reach)
         } else {
-            self.why_task(now, key)
+            self.why_task(now, key, reach)
         }
     }
 
-    fn why_task(&self, now: Now, key: &WorkKey) -> Option<Why> {
+    fn why_task(&self, now: Now, key: &WorkKey, reach: impl Fn(Lock) -> Reach) -> Option<Why> {
         let (task, spec) = self.tasks.get(key)?;
         match task.state() {
             TaskState::Pending => {
@@ -288,7 +321,7 @@ impl Control {
                 Some(why)
             }
             TaskState::Running { placed, .. } => {
-                self.why_out_of_reach(placed.on, placed.contract, true)
+                self.why_out_of_reach(now, placed, true, reach(placed.on.lock))
             }
             TaskState::Completed { end, at } => {
                 let (end, since) = (end.to_string(), Some(*at));
@@ -306,19 +339,29 @@ impl Control {
     }
 
     /// Work whose worker is silent, or not well: what its contract does, and when at the latest.
-    fn why_out_of_reach(&self, on: Incarnation, contract: Contract, is_task: bool) -> Option<Why> {
-        let since = self.silent_since(on.lock)?;
-        // Of one that was not heard in this reign it is counted from its beginning.
-        let from = since.unwrap_or(self.began);
-        let next = match contract {
-            Contract::Replace { after } | Contract::Stop { after } if is_task => {
-                Next::OverAt(from.plus(after))
+    fn why_out_of_reach(
+        &self,
+        now: Now,
+        placed: &Placed,
+        is_task: bool,
+        reach: Reach,
+    ) -> Option<Why> {
+        let worker = self.name_of(placed.on.lock);
+        let (rule, since, otherwise) = match reach {
+            Reach::Near => return None,
+            Reach::Sick { since } => (Rule::Sick { worker, is_task }, since, Next::WhenChanged),
+            Reach::Silent { heard, .. } => {
+                let rule = Rule::OutOfReach { worker, contract: placed.contract, is_task };
+                (rule, heard, Next::WhenBack)
             }
-            Contract::Replace { after } | Contract::Stop { after } => Next::At(from.plus(after)),
-            Contract::Keep => Next::WhenBack,
         };
-        let worker = self.name_of(on.lock);
-        Some(Why { rule: Rule::OutOfReach { worker, contract, is_task }, since, next })
+        let at = reach.acts_at(placed.contract).map(|at| now.wall_at(at));
+        let next = match (at, is_task) {
+            (Some(at), true) => Next::OverAt(at),
+            (Some(at), false) => Next::At(at),
+            (None, true | false) => otherwise,
+        };
+        Some(Why { rule, since: since.map(|since| now.wall_at(since)), next })
     }
 
     /// Work that waits for a worker.
@@ -347,7 +390,7 @@ impl Control {
         Why { rule: Rule::Unplaced(Box::new(unplaced)), since, next }
     }
 
-    fn why_instance(&self, now: Now, key: &WorkKey) -> Option<Why> {
+    fn why_instance(&self, now: Now, key: &WorkKey, reach: impl Fn(Lock) -> Reach) -> Option<Why> {
         let instance = self.instances.get(key)?;
         let (service, index) = services::index_of(key)?;
         let known = self.services.get(&service);
@@ -355,7 +398,7 @@ impl Control {
         let name = |on: Incarnation| self.name_of(on.lock);
         if let Some(placed) = instance.copy().map(|copy| &copy.placed)
             && instance.twin().is_none()
-            && let Some(why) = self.why_out_of_reach(placed.on, placed.contract, false)
+            && let Some(why) = self.why_out_of_reach(now, placed, false, reach(placed.on.lock))
         {
             return Some(why);
         }

@@ -46,6 +46,8 @@ pub enum Because {
     Unwell,
     /// It is here, and is not ready.
     NotReady,
+    /// It is the one that somebody thinks of draining.
+    ToBeDrained,
 }
 
 /// A service that keeps work from a worker.
@@ -79,22 +81,44 @@ impl Control {
         }
     }
 
-    fn ask_of(&self, key: &WorkKey) -> Ask {
+    pub(in crate::control) fn ask_of(&self, key: &WorkKey) -> Ask {
         let wants = self.waiting.get(key).cloned().unwrap_or_else(|| self.wants_of(key));
         Ask { key: key.clone(), wants }
     }
 
     /// What is to be told of work that nobody has.
-    pub(super) fn unplaced(&self, key: &WorkKey, reason: &Arc<Reason>) -> Unplaced {
-        let ask = self.ask_of(key);
-        let withheld =
-            || self.withheld_from(&ask).and_then(|lock| self.withheld(|it, _| it == lock));
-        let (withheld, apart) = match &**reason {
+    pub(in crate::control) fn unplaced(&self, key: &WorkKey, reason: &Arc<Reason>) -> Unplaced {
+        let copy = self.moving_copy(key);
+        Unplaced { copy, ..self.unplaced_as(&self.ask_of(key), reason) }
+    }
+
+    /// What is to be told of work that nobody would have if this machine were drained.
+    pub(in crate::control) fn unplaced_without(
+        &self,
+        ask: &Ask,
+        reason: &Arc<Reason>,
+        lock: Lock,
+    ) -> Unplaced {
+        let mut unplaced = self.unplaced_as(ask, reason);
+        let name = self.name_of(lock);
+        // It takes work, and is withheld for the sake of the question alone.
+        if let Reason::Withheld { nearest, .. } = &**reason
+            && unplaced.withheld.is_none()
+            && name.as_ref() == Some(nearest)
+        {
+            let because = Because::ToBeDrained;
+            unplaced.withheld = Some(Withheld { worker: nearest.clone(), because });
+        }
+        unplaced
+    }
+
+    fn unplaced_as(&self, ask: &Ask, reason: &Arc<Reason>) -> Unplaced {
+        let withheld = || self.withheld_from(ask);
+        let (lock, apart) = match &**reason {
             Reason::Withheld { nearest, .. } => {
-                let nearest = || self.withheld(|_, name| name == nearest);
-                (withheld().or_else(nearest), Vec::new())
+                (withheld().or_else(|| self.withheld_named(nearest)), Vec::new())
             }
-            Reason::Apart { nearest, .. } => (withheld(), self.apart(&ask, nearest)),
+            Reason::Apart { nearest, .. } => (withheld(), self.apart(ask, nearest)),
             Reason::Short { .. } => (withheld(), Vec::new()),
             Reason::NoWorker
             | Reason::NoStack { .. }
@@ -103,11 +127,8 @@ impl Control {
             | Reason::TooLarge { .. }
             | Reason::StartLimit { .. } => (None, Vec::new()),
         };
-        Unplaced { reason: Arc::clone(reason), withheld, apart, copy: self.moving_copy(key) }
-    }
-
-    fn withheld(&self, is_meant: impl Fn(Lock, &Name) -> bool) -> Option<Withheld> {
-        self.workers_where(is_meant).first().map(Withheld::of)
+        let withheld = lock.and_then(|lock| self.seen(lock)).as_ref().map(Withheld::of);
+        Unplaced { reason: Arc::clone(reason), withheld, apart, copy: None }
     }
 
     /// Which services on a worker it must be apart from, and whose spec says so.
@@ -176,6 +197,7 @@ impl fmt::Display for Withheld {
             Because::DeclaredDead => f.write_str("was declared dead"),
             Because::Unwell => f.write_str("is silent or not well"),
             Because::NotReady => f.write_str("is not ready for work yet"),
+            Because::ToBeDrained => f.write_str("is the one to be drained"),
         }
     }
 }
@@ -194,18 +216,25 @@ impl fmt::Display for Unplaced {
                 write!(f, "no worker has enough free; {nearest} comes nearest: {lacks}")?;
                 self.write_but(f)?;
             }
-            Reason::NoTags { missing, .. } => {
-                self.reason.fmt(f)?;
-                if !missing.is_empty() {
-                    let tags = missing.iter().map(|tag| format!("--tag {tag}"));
-                    let tags = tags.collect::<Vec<_>>().join(" ");
-                    write!(f, "; start a worker with {tags}, or ask for no such tag")?;
-                }
+            Reason::NoTags { nearest, missing, unasked } => {
+                write_tags(f, nearest, missing, unasked)?;
             }
-            Reason::NoWorker
-            | Reason::NoStack { .. }
-            | Reason::NoZone { .. }
-            | Reason::StartLimit { .. } => self.reason.fmt(f)?,
+            Reason::NoWorker => f.write_str("there is no worker: start one")?,
+            Reason::NoStack { stack, known } if known.is_empty() => {
+                write!(f, "no worker has a stack, {stack} is asked for: start one that has it")?;
+            }
+            Reason::NoStack { stack, known } => {
+                write!(f, "no worker has the stack {stack}: there are {}", names(known))?;
+            }
+            Reason::NoZone { zone: Some(zone) } => {
+                write!(f, "it is pinned to the zone {zone}, where no worker may have it")?;
+            }
+            Reason::NoZone { zone: None } => f.write_str(
+                "it is pinned to the workers without a zone, of which none may have it",
+            )?,
+            Reason::StartLimit { limit } => {
+                write!(f, "{limit} containers are starting, as many as may: it waits for one")?;
+            }
         }
         match &self.copy {
             Some((worker, Some(deadline))) => {
@@ -286,6 +315,30 @@ impl Unplaced {
             None => Ok(()),
         }
     }
+}
+
+fn write_tags(
+    f: &mut fmt::Formatter<'_>,
+    nearest: &Name,
+    missing: &BTreeSet<Name>,
+    unasked: &BTreeSet<Name>,
+) -> fmt::Result {
+    write!(f, "no worker has the right tags; {nearest} comes nearest")?;
+    if !missing.is_empty() {
+        write!(f, ", it lacks {}", names(missing))?;
+    }
+    if !unasked.is_empty() {
+        write!(f, ", it takes only work that asks for {}", names(unasked))?;
+    }
+    if !missing.is_empty() {
+        let tags: Vec<_> = missing.iter().map(|tag| format!("--tag {tag}")).collect();
+        write!(f, "; start a worker with {}, or ask for no such tag", tags.join(" "))?;
+    }
+    Ok(())
+}
+
+fn names(names: &BTreeSet<Name>) -> String {
+    names.iter().map(Name::as_str).collect::<Vec<_>>().join(", ")
 }
 
 fn list(lacks: &[Lack], of: &str) -> String {
