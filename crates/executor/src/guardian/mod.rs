@@ -213,11 +213,6 @@ impl Guardian {
         self.runs.get(&run).and_then(Held::last)
     }
 
-    /// The runs that are over and of which nobody has taken note.
-    pub fn ends(&self) -> impl Iterator<Item = (RunId, &[Fate])> {
-        self.runs.iter().filter(|(_, held)| held.is_over()).map(|(run, held)| (*run, held.fates()))
-    }
-
     /// Takes one input at `now` and adds to `effects` what the driver must do, in order.
     ///
     /// An early or repeated tick changes nothing.

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use sterna_engine::control::{Call, Record, RecordKey, ServiceKey, ServiceRecord};
 use sterna_model::{
-    Lock, Marks, Nonce, RunId, Term, WorkKey,
+    Lock, Marks, Nonce, Term, WorkKey,
     record::{Task, TaskEnd},
     spec::{ServiceSpec, WhenFull},
 };
@@ -38,8 +38,6 @@ pub(super) struct Asked {
     wished: BTreeSet<usize>,
     /// To which term a machine has said last what it runs, since it was declared dead.
     listed: BTreeMap<usize, Term>,
-    /// Where everything runs.
-    alive: BTreeMap<RunId, usize>,
 }
 
 impl Asked {
@@ -49,12 +47,6 @@ impl Asked {
             let reign = (reign.term, reign.nonce);
             self.open.insert(*id, Question { call: (*call).clone(), reign, stood });
             self.newest.extend(about(call).map(|key| (key, *id)));
-        }
-        if let Fact::Began { run, container } = fact {
-            self.alive.insert(*run, container.machine);
-        }
-        if let Fact::Gone { run } = fact {
-            self.alive.remove(run);
         }
         if let Fact::Wished { machine } = fact {
             self.wished.insert(*machine);
@@ -72,25 +64,6 @@ impl Asked {
     /// Whether somebody has asked for something else since.
     pub(super) fn is_overtaken(&self, id: u64, call: &Call) -> bool {
         about(call).is_some_and(|key| self.newest.get(&key) != Some(&id))
-    }
-
-    /// Whether nothing runs on a machine, and nothing is claimed for it: then it may leave the roster, and
-    /// a mark that it was declared dead, which says no more, with it.
-    pub(super) fn is_idle(&self, sight: &Sight<'_>, lock: Lock) -> bool {
-        let is_there = |record: &Record| match record {
-            Record::Task(task, _) => task.placed().is_some_and(|placed| placed.on.lock == lock),
-            Record::Instance(one) => one.copies().any(|copy| copy.placed.on.lock == lock),
-            Record::Service(_)
-            | Record::Tombstone(_)
-            | Record::Roster(_)
-            | Record::Drain(_)
-            | Record::Domain(_)
-            | Record::Limits(_)
-            | Record::Stage(_) => false,
-        };
-        let machine = sight.stored.machine_of(lock);
-        !sight.stored.all().any(|(_, record)| is_there(record))
-            && !self.alive.values().any(|on| Some(*on) == machine)
     }
 
     pub(super) fn is_wished(&self, sight: &Sight<'_>, lock: Lock) -> bool {
@@ -242,8 +215,7 @@ impl Asked {
             return (!is_asked).then(|| format!("m{machine} is declared dead by nobody"));
         }
         let has_listed = self.listed.get(&machine) == applied.said.map(|said| said.term).as_ref();
-        let is_struck = sight.stored.get(&changed.key).is_none() && self.is_idle(sight, lock);
-        (was_dead && !is_dead && !has_listed && !is_struck)
+        (was_dead && !is_dead && !has_listed)
             .then(|| format!("that m{machine} was declared dead is forgotten"))
     }
 

@@ -1,10 +1,10 @@
 //! A guardian's process, and the containers that it parents.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use sterna_executor::{
     container::{Cause, Exit, How, Step},
-    guardian::{Effect, Found, Guardian, Input, Part, SocketId},
+    guardian::{Effect, Fate, Found, Guardian, Input, Part, SocketId},
     ward,
 };
 use sterna_model::{RunId, Work};
@@ -27,6 +27,7 @@ impl World {
         }
         let pid = self.new_pid();
         let found = self.found(machine);
+        let gone = self.gone(&found);
         let one = &mut self.machines[machine];
         let now = one.clock.at(self.now);
         let kill_wait = one.disk.limits.kill_wait;
@@ -41,30 +42,53 @@ impl World {
         });
         self.coverage.turn("guardian-started");
         self.step_guardian(machine, Input::Tick);
-        // Whose first process ended meanwhile, nobody knows how.
-        for run in self.table.on(machine) {
-            if let Some(container) = self.table.get(run).filter(|one| one.has_exited) {
-                let exited = Message::Exited(run, container.part, Exit::Unknown);
-                self.later(1, Who::Guardian(machine), pid, exited);
-            }
+        for (run, part) in gone {
+            let exited = Message::Exited(run, part, Exit::Unknown);
+            self.later(1, Who::Guardian(machine), pid, exited);
         }
         self.arm_guardian(machine);
     }
 
+    /// What the journals say of every run that a guardian began.
     fn found(&self, machine: usize) -> Vec<(RunId, Option<Found>)> {
         let disk = &self.machines[machine].disk;
-        let live = self.table.on(machine).into_iter().map(|run| {
-            let spawn = disk.spawns.get(&run).copied();
+        let begun = disk.markers.iter().map(|(run, _)| *run);
+        // The journals of an earlier boot say nothing.
+        let is_known = |run: &RunId| {
+            disk.spawns.contains_key(run)
+                || disk.fates.contains_key(run)
+                || self.table.get(*run).is_some()
+        };
+        let begun: BTreeSet<RunId> = begun.filter(is_known).collect();
+        let found = begun.into_iter().map(|run| {
+            let fates = disk.fates.get(&run).cloned().unwrap_or_default();
+            if fates.contains(&Fate::Empty) {
+                return (run, Some(Found::Over(fates)));
+            }
             let is_stopping = disk.stopping.contains(&run);
-            let part = disk.parts.get(&run).copied();
-            let part = part
-                .zip(self.table.get(run))
-                .map(|(part, container)| (part, step_of(&container.key, part).role()));
-            let fates = Vec::new();
+            let order = disk.orders.get(&run);
+            let part = disk.parts.get(&run).copied().zip(order);
+            let part = part.map(|(part, order)| (part, step_of(&order.key, part).role()));
+            let spawn = disk.spawns.get(&run).copied();
             (run, spawn.map(|spawn| Found::Live { spawn, is_stopping, part, fates }))
         });
-        let over = disk.ends.iter().map(|(run, fates)| (*run, Some(Found::Over(fates.clone()))));
-        over.chain(live).collect()
+        found.collect()
+    }
+
+    /// The newest part of each run whose process is gone, and nobody knows how it ended: it ended while
+    /// no guardian was there, or it waited for the go byte of the one before.
+    fn gone(&self, found: &[(RunId, Option<Found>)]) -> Vec<(RunId, Part)> {
+        let gone = found.iter().filter_map(|(run, found)| {
+            let Some(Found::Live { part, fates, .. }) = found else { return None };
+            let (part, _) = (*part)?;
+            let is_told = fates.iter().any(|fate| match fate {
+                Fate::Exited(of, _) | Fate::NotStarted(of, _) => *of == part,
+                Fate::Started(_) | Fate::Stopping(_) | Fate::Empty => false,
+            });
+            let is_there = |one: &Container| one.part == part && !one.has_exited;
+            (!is_told && !self.table.get(*run).is_some_and(is_there)).then_some((*run, part))
+        });
+        gone.collect()
     }
 
     /// Its process is gone; containers live on, but for those that wait for its go byte.
@@ -103,11 +127,9 @@ impl World {
             Message::Cloned(run, part) => self.step_guardian(machine, Input::Cloned(run, part)),
             Message::Exited(run, part, exit) => {
                 self.step_guardian(machine, Input::Exited(run, part, exit));
-                self.write_ends(machine);
             }
             Message::Empty(run) => {
                 self.step_guardian(machine, Input::Empty(run));
-                self.write_ends(machine);
             }
             Message::Told(..)
             | Message::Operate
@@ -154,7 +176,10 @@ impl World {
         let now = one.clock.at(self.now);
         let Some(process) = &mut one.guardian else { return };
         let mut effects = Vec::new();
+        let mut runs = BTreeSet::from_iter(concerned(&input));
         process.core.step(now, input, &mut effects);
+        runs.extend(effects.iter().filter_map(ended_by));
+        self.record(machine, &runs);
         for effect in effects {
             self.perform_guarding(machine, effect);
         }
@@ -178,7 +203,9 @@ impl World {
             Effect::Keep(kept) => self.machines[machine].disk.kept = kept,
             Effect::Clone(run, part) => {
                 // The marker must not be there.
-                if self.machines[machine].disk.markers.insert((run, part)) {
+                let disk = &mut self.machines[machine].disk;
+                if disk.markers.insert((run, part)) {
+                    disk.parts.insert(run, part);
                     if let Some(process) = &mut self.machines[machine].guardian {
                         process.waiting.insert(run, Waiting::Alive);
                     }
@@ -214,11 +241,10 @@ impl World {
             }
             Effect::Release(run) => {
                 let disk = &mut self.machines[machine].disk;
-                disk.ends.remove(&run);
+                disk.fates.remove(&run);
                 disk.markers.retain(|(marked, _)| *marked != run);
             }
             Effect::Exit => {
-                self.write_ends(machine);
                 self.say(|| format!("m{machine}: the guardian ends"));
                 self.kill_guardian(machine);
             }
@@ -243,12 +269,21 @@ impl World {
         }
     }
 
-    /// Ends stand in the journals of their runs before anybody is told.
-    fn write_ends(&mut self, machine: usize) {
+    /// What became of the runs that an input is about stands in their journals before anybody is told.
+    fn record(&mut self, machine: usize, runs: &BTreeSet<RunId>) {
         let one = &mut self.machines[machine];
-        if let Some(process) = &one.guardian {
-            let ends = process.core.ends();
-            one.disk.ends.extend(ends.map(|(run, fates)| (run, fates.to_vec())));
+        let Some(process) = &one.guardian else { return };
+        let is_kept = |fate: &&Fate| match fate {
+            // That it was let go stands there already.
+            Fate::Started(_) => false,
+            Fate::NotStarted(..) | Fate::Stopping(_) | Fate::Exited(..) | Fate::Empty => true,
+        };
+        for run in runs {
+            let fates: Vec<Fate> =
+                process.core.fates(*run).iter().filter(is_kept).cloned().collect();
+            if !fates.is_empty() {
+                one.disk.fates.insert(*run, fates);
+            }
         }
     }
 
@@ -269,7 +304,6 @@ impl World {
             Step::Setup(_) => Nature::of_setup(&mut self.rng, self.is_calm),
             Step::Run => Nature::draw(&mut self.rng, &key, self.is_calm),
         };
-        self.machines[machine].disk.parts.insert(run, part);
         if let Some(after) = nature.exits_after {
             let exits = Happening::Exits(part, nature.result);
             self.queue.push(self.now + after, Event::Container(run, exits));
@@ -379,5 +413,35 @@ impl World {
             self.table.remove(run);
             self.tell(&Fact::Gone { run });
         }
+    }
+}
+
+/// The run that an input is about, if it says what became of one.
+const fn concerned(input: &Input) -> Option<RunId> {
+    match input {
+        Input::Tick | Input::Request(..) | Input::Closed(_) => None,
+        Input::Cloned(run, _)
+        | Input::NotCloned(run, ..)
+        | Input::Execed(run, _)
+        | Input::NotExeced(run, ..)
+        | Input::Exited(run, ..)
+        | Input::Empty(run) => Some(*run),
+    }
+}
+
+/// The run whose end an effect begins: why stands in its journal before that.
+const fn ended_by(effect: &Effect) -> Option<RunId> {
+    match effect {
+        Effect::Terminate(run) | Effect::Kill(run) => Some(*run),
+        Effect::Close(_)
+        | Effect::Adopted(..)
+        | Effect::Tell(..)
+        | Effect::Pong(..)
+        | Effect::Keep(_)
+        | Effect::Clone(..)
+        | Effect::Go(..)
+        | Effect::Abort(..)
+        | Effect::Release(_)
+        | Effect::Exit => None,
     }
 }

@@ -83,15 +83,15 @@ pub(crate) struct Disk {
     spawns: BTreeMap<RunId, Spawn>,
     /// Runs whose end was begun.
     stopping: BTreeSet<RunId>,
-    /// Ends that a guardian has left for the next one.
-    ends: BTreeMap<RunId, Vec<Fate>>,
+    /// What became of each run, as it stands in its journal: not that a command had begun.
+    fates: BTreeMap<RunId, Vec<Fate>>,
     /// Made exclusively before each clone (safety rule 13).
     markers: BTreeSet<(RunId, Part)>,
     /// What was to be started, for the process table.
     orders: BTreeMap<RunId, Run>,
     /// When each was begun.
     begun: BTreeMap<RunId, BootTime>,
-    /// The newest part of each that was let go.
+    /// The newest part of each that was made; it stands in the journal before it is let go.
     parts: BTreeMap<RunId, Part>,
 }
 
@@ -154,7 +154,7 @@ impl Machine {
                 kept: Kept::default(),
                 spawns: BTreeMap::new(),
                 stopping: BTreeSet::new(),
-                ends: BTreeMap::new(),
+                fates: BTreeMap::new(),
                 markers: BTreeSet::new(),
                 orders: BTreeMap::new(),
                 begun: BTreeMap::new(),
@@ -216,7 +216,7 @@ impl Machine {
         self.disk.kept = Kept::default();
         self.disk.spawns.clear();
         self.disk.stopping.clear();
-        self.disk.ends.clear();
+        self.disk.fates.clear();
         self.disk.begun.clear();
         self.disk.parts.clear();
         self.disk.held.retain(|_, held| held.status.is_some());
