@@ -69,7 +69,9 @@ impl Checker for StartedOnce {
         let Fact::Began { run, container } = fact else { return None };
         let (key, machine) = (&container.key, container.machine);
         if let Some(before) = self.runs.insert(*run, machine) {
-            return Some(format!("{run:?} of {key} begins on m{machine}, and has on m{before}"));
+            // Everything of it may be killed between two steps, together with whoever watches it.
+            return (before != machine)
+                .then(|| format!("{run:?} of {key} begins on m{machine}, and has on m{before}"));
         }
         let task = container.task?;
         if let Some(before) = self.tasks.insert(task, *run) {
