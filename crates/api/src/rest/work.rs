@@ -151,9 +151,26 @@ pub struct InstanceView {
     pub stopping: Option<String>,
     /// Crashes in a row.
     pub crashes: u32,
+    /// How the last crash was; it stays when the instance runs again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_crash: Option<CrashView>,
     /// A second copy beside it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub twin: Option<TwinView>,
+}
+
+/// A run of an instance that ended though nobody had asked for that.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct CrashView {
+    /// When.
+    pub at: String,
+    /// Which start.
+    pub run_id: String,
+    /// Where; not said of a worker that is no longer known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub worker: Option<String>,
+    /// How.
+    pub end: EndView,
 }
 
 /// A second copy of an instance.
