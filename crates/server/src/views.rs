@@ -197,6 +197,7 @@ pub(crate) fn instance(mirror: &Mirror, key: &WorkKey, instance: &Instance) -> I
         stopping: stopping.map(str::to_owned),
         crashes: instance.crashes().count,
         last_crash,
+        previous_run_id: instance.past().map(|past| past.run.to_string()),
         twin,
     }
 }
