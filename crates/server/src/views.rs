@@ -2,9 +2,10 @@
 
 use serde_json::Value;
 use sterna_api::rest::{
-    ChangeView, EndView, EndpointView, Explained, InstanceView, ServiceView, TaskView, TwinView,
+    ChangeView, CrashView, EndView, EndpointView, Explained, InstanceView, ServiceView, TaskView,
+    TwinView,
 };
-use sterna_engine::control::{Change, Next, Rule, ServiceKey, Why};
+use sterna_engine::control::{Change, Crashed, Next, Rule, ServiceKey, Why};
 use sterna_model::{
     WallTime, Work, WorkKey,
     record::{
@@ -178,6 +179,12 @@ pub(crate) fn instance(mirror: &Mirror, key: &WorkKey, instance: &Instance) -> I
         Work::Instance { index, .. } => *index,
         Work::Task(_) | Work::Node { .. } => 0,
     };
+    let last_crash = instance.last_crash().map(|crash| CrashView {
+        at: time(crash.at),
+        run_id: crash.run.to_string(),
+        worker: name(crash.on.lock),
+        end: end_view(&crash.end),
+    });
     InstanceView {
         key: key.to_string(),
         index,
@@ -189,6 +196,8 @@ pub(crate) fn instance(mirror: &Mirror, key: &WorkKey, instance: &Instance) -> I
         version: copy.map(|copy| copy.version),
         stopping: stopping.map(str::to_owned),
         crashes: instance.crashes().count,
+        last_crash,
+        previous_run_id: instance.past().map(|past| past.run.to_string()),
         twin,
     }
 }
@@ -225,8 +234,8 @@ pub(crate) fn explained(key: &WorkKey, why: Option<&Why>) -> Explained {
         Rule::TurnedDown => "turned-down",
         Rule::Starting { .. } => "starting",
         Rule::Stopping { .. } => "stopping",
-        Rule::Crashed { .. } => "crashed",
-        Rule::GivenUp { .. } => "given-up",
+        Rule::Crashed(_) => "crashed",
+        Rule::GivenUp(_) => "given-up",
         Rule::SlotTaken { .. } => "slot-taken",
         Rule::Unwanted { .. } => "unwanted",
         Rule::Outdated { .. } => "outdated",
@@ -252,7 +261,13 @@ pub(crate) fn explained(key: &WorkKey, why: Option<&Why>) -> Explained {
         Next::Nothing => ("nothing: it stays so", None),
     };
     let mut told = why.rule.clone();
-    if let Rule::Over { end } | Rule::Telling { end, .. } | Rule::Untold { end } = &mut told {
+    if let Rule::Over { end }
+    | Rule::Telling { end, .. }
+    | Rule::Untold { end }
+    | Rule::Crashed(Crashed { end: Some(end), .. })
+    | Rule::GivenUp(Crashed { end: Some(end), .. })
+    | Rule::Starting { before: Some(Crashed { end: Some(end), .. }), .. } = &mut told
+    {
         *end = over_text(end);
     }
     let text = told.to_string();

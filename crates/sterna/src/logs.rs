@@ -1,16 +1,16 @@
 //! `sterna logs`: what a task, an instance, or every instance of a service wrote.
 
 use std::{
-    collections::{BTreeSet, VecDeque},
+    collections::{BTreeMap, BTreeSet, VecDeque},
     io::{self, Write},
 };
 
 use anyhow::Context;
 use sterna_api::{
     client::{Client, ClientError},
-    rest::{Code, InstanceView, LogLine, LogPage, Refused},
+    rest::{Code, EventKind, EventView, InstanceView, LogLine, LogPage, Refused, ServiceView},
 };
-use sterna_model::{Kind, Target};
+use sterna_model::{Kind, Name, Target};
 use tokio::sync::mpsc;
 
 use crate::{
@@ -24,8 +24,11 @@ use crate::{
 /// Show what a task, an instance, or every instance of a service wrote
 ///
 /// Of a service the lines of all instances come in the order of their times, each with its index before
-/// it. With --follow those are followed that there are when it begins. If a worker does not answer, the
-/// others' lines are shown, and the exit code is 75.
+/// it. With --follow it goes on with runs and instances that come later, until the service is deleted. If
+/// a worker does not answer, the others' lines are shown, and the exit code is 75.
+///
+/// Of an instance that has crashed and waits, or that has begun anew elsewhere and has written nothing yet,
+/// the lines are those of its last run, and a note says so; --previous asks for that run alone.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// [KIND/]NAME[/INDEX], or last
@@ -33,6 +36,9 @@ pub(crate) struct Args {
     /// Go on as more comes, until the run is over
     #[arg(long, short)]
     follow: bool,
+    /// Of an instance, only what its last run wrote that is over
+    #[arg(long, short, conflicts_with = "follow")]
+    previous: bool,
     /// Only the last so many lines
     #[arg(long, short = 'n', value_name = "COUNT", visible_alias = "tail")]
     last: Option<usize>,
@@ -62,6 +68,9 @@ impl Args {
                 query += &format!("&{name}={}", escaped(value));
             }
         }
+        if self.previous {
+            query += "&previous=true";
+        }
         query
     }
 }
@@ -77,7 +86,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
             last(&mut client, &args, &mut sources, count, &mut missing).await?;
         }
         if args.follow {
-            follow(&args, sources, &mut missing).await?;
+            Following::new(&args, &target)?.go_on(&mut client, sources, &mut missing).await?;
         } else if args.last.is_none() {
             show(&mut client, &args, &mut sources, &mut missing).await?;
         }
@@ -86,10 +95,12 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
 }
 
 /// One log, as far as it was read.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Source {
     /// Which instance, where several are shown.
     index: Option<u32>,
+    /// Which instance, where a service is meant.
+    number: Option<u32>,
     /// What it is called where a service is meant: the others are shown without it.
     name: Option<String>,
     /// Who keeps it.
@@ -100,6 +111,31 @@ struct Source {
     after: String,
     /// Whether nothing more is read of it.
     is_read: bool,
+    /// Whose lines those are, as was said last.
+    note: Option<String>,
+}
+
+impl Source {
+    /// One instance of a service.
+    fn instance(remote: &Remote, service: &Name, index: u32) -> Self {
+        Self {
+            number: Some(index),
+            name: Some(format!("{service}/{index}")),
+            path: remote.path(&format!("services/{service}/instances/{index}/logs")),
+            ..Self::default()
+        }
+    }
+
+    /// Says whose lines come, once.
+    fn note(&mut self, note: Option<String>) {
+        if let Some(note) = note
+            && self.note.as_ref() != Some(&note)
+        {
+            let name = self.name.as_ref().map(|name| format!("{name}: ")).unwrap_or_default();
+            out::note(&format!("{name}{note}"));
+            self.note = Some(note);
+        }
+    }
 }
 
 /// Of several logs, those that cannot be had now.
@@ -124,7 +160,10 @@ impl Missing {
             return Ok(None);
         }
         match client.get::<LogPage>(&format!("{}?{query}", source.path)).await {
-            Ok(page) => Ok(Some(page)),
+            Ok(mut page) => {
+                source.note(page.note.take());
+                Ok(Some(page))
+            }
             Err(error) if is_of_one(source, &error) => {
                 self.heard(source, &error);
                 source.is_read = true;
@@ -168,25 +207,17 @@ fn is_of_one(source: &Source, error: &ClientError) -> bool {
 
 /// The logs that are meant: one, or one for each instance.
 async fn sources(client: &mut Client, args: &Args, target: &Target) -> anyhow::Result<Vec<Source>> {
-    let source = |index, path| Source {
-        index,
-        name: None,
-        worker: None,
-        path,
-        lines: VecDeque::new(),
-        after: String::new(),
-        is_read: false,
-    };
     let Target::Whole { kind: Kind::Service, name } = target else {
-        return Ok(vec![source(None, path_of(&args.remote, target, "/logs")?)]);
+        let path = path_of(&args.remote, target, "/logs")?;
+        return Ok(vec![Source { path, ..Source::default() }]);
     };
     let path = args.remote.path(&format!("services/{name}/instances"));
     let instances: Vec<InstanceView> = all(client, &path).await?;
     let is_one = instances.len() == 1;
     let of = |it: &InstanceView| Source {
-        name: Some(format!("{name}/{}", it.index)),
+        index: (!is_one).then_some(it.index),
         worker: it.worker.clone(),
-        ..source((!is_one).then_some(it.index), format!("{path}/{}/logs", it.index))
+        ..Source::instance(&args.remote, name, it.index)
     };
     Ok(instances.iter().map(of).collect())
 }
@@ -270,32 +301,185 @@ async fn last(
     Ok(())
 }
 
-/// Shows lines of all logs as they come, until no more will.
-async fn follow(args: &Args, sources: Vec<Source>, missing: &mut Missing) -> anyhow::Result<()> {
-    let query = args.query();
-    let (sender, mut told) = mpsc::channel(1_024);
-    for source in sources.into_iter().filter(|source| !source.is_read) {
-        let client = args.remote.client()?;
-        let path = format!("{}?follow=true{query}", source.path);
-        tokio::spawn(follow_one(client, source, path, sender.clone()));
-    }
-    drop(sender);
-    while let Some(told) = told.recv().await {
-        match told {
-            Told::Line(index, line) => print(args, index, &line)?,
-            Told::Missing(source, error) => missing.heard(&source, &error),
-            Told::Failed(error) => return Err(error),
-        }
-    }
-    Ok(())
+/// Logs that are followed.
+struct Following<'a> {
+    args: &'a Args,
+    /// The service whose instances they are of, where one is meant.
+    service: Option<Name>,
+    /// The instances that are followed now.
+    now: BTreeSet<u32>,
+    /// How far those were read that are not: one that comes again goes on there.
+    before: BTreeMap<u32, String>,
+    is_several: bool,
+    sender: mpsc::Sender<Told>,
+    told: mpsc::Receiver<Told>,
 }
 
-/// What is heard of a log that is followed.
+impl<'a> Following<'a> {
+    fn new(args: &'a Args, target: &Target) -> anyhow::Result<Self> {
+        let (sender, told) = mpsc::channel(1_024);
+        let service = match target {
+            Target::Whole { kind: Kind::Service, name } => Some(name.clone()),
+            Target::Whole { .. } | Target::Part(_) => None,
+        };
+        if let Some(name) = &service {
+            let key = format!("{}/service/{name}", args.remote.namespace()?);
+            tokio::spawn(watch(args.remote.client()?, key, sender.clone()));
+        }
+        let (now, before) = (BTreeSet::new(), BTreeMap::new());
+        Ok(Self { args, service, now, before, is_several: false, sender, told })
+    }
+
+    fn follow(&mut self, mut source: Source) -> anyhow::Result<()> {
+        if let Some(number) = source.number {
+            if !self.now.insert(number) {
+                return Ok(());
+            }
+            if let Some(after) = self.before.remove(&number) {
+                source.after = after;
+            }
+        }
+        self.is_several |= self.now.len() > 1 || source.index.is_some();
+        let path = format!("{}?follow=true{}", source.path, self.args.query());
+        tokio::spawn(follow_one(self.args.remote.client()?, source, path, self.sender.clone()));
+        Ok(())
+    }
+
+    /// Shows lines of all logs as they come, until no more will.
+    async fn go_on(
+        mut self,
+        client: &mut Client,
+        sources: Vec<Source>,
+        missing: &mut Missing,
+    ) -> anyhow::Result<()> {
+        for source in sources {
+            match source.number {
+                Some(number) if source.is_read => drop(self.before.insert(number, source.after)),
+                None if source.is_read => return Ok(()),
+                Some(_) | None => self.follow(source)?,
+            }
+        }
+        while let Some(told) = self.told.recv().await {
+            let is_over = match told {
+                Told::Line(number, line) => {
+                    print(self.args, number.filter(|_| self.is_several), &line)?;
+                    false
+                }
+                Told::Came(index) => {
+                    self.came(client, index).await?;
+                    false
+                }
+                Told::Deleted => self.is_over(client).await?,
+                Told::Ended(source) => self.ended(client, &source).await?,
+                Told::Missing(source, error) => {
+                    missing.heard(&source, &error);
+                    self.ended(client, &source).await?
+                }
+                Told::Failed(error) => return Err(error),
+            };
+            if is_over {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Follows an instance that has come, or all that are new.
+    async fn came(&mut self, client: &mut Client, index: Option<u32>) -> anyhow::Result<()> {
+        let (Some(name), remote) = (self.service.clone(), &self.args.remote) else { return Ok(()) };
+        if let Some(index) = index {
+            return self.follow(Source::instance(remote, &name, index));
+        }
+        let path = remote.path(&format!("services/{name}/instances"));
+        // If it is deleted that is heard, and if the server is away this is asked again.
+        let instances = all::<InstanceView>(client, &path).await.unwrap_or_default();
+        for InstanceView { index, .. } in instances {
+            // Of what cannot be had it was said so; it is followed when it begins anew.
+            if !self.before.contains_key(&index) {
+                self.follow(Source::instance(remote, &name, index))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Nothing more comes of one; gives whether nothing more comes at all.
+    async fn ended(&mut self, client: &mut Client, source: &Source) -> anyhow::Result<bool> {
+        if let Some(number) = source.number {
+            self.now.remove(&number);
+            self.before.insert(number, source.after.clone());
+        }
+        self.is_over(client).await
+    }
+
+    async fn is_over(&self, client: &mut Client) -> anyhow::Result<bool> {
+        let Some(name) = &self.service else { return Ok(true) };
+        if !self.now.is_empty() {
+            return Ok(false);
+        }
+        let path = self.args.remote.path(&format!("services/{name}"));
+        let service = client.get::<ServiceView>(&path).await;
+        Ok(service.is_err_and(|error| error.code() == Some(Code::NotFound)))
+    }
+}
+
+/// What is heard of logs that are followed.
 enum Told {
     Line(Option<u32>, LogLine),
+    /// It has come to its end.
+    Ended(Source),
     /// It cannot be had, and others may be.
     Missing(Source, ClientError),
+    /// An instance was begun; or there may be any others.
+    Came(Option<u32>),
+    /// The service is deleted.
+    Deleted,
     Failed(anyhow::Error),
+}
+
+/// Tells of instances of a service that come, and when it goes.
+async fn watch(mut client: Client, key: String, told: mpsc::Sender<Told>) {
+    let mut patience = Patience::default();
+    let path = format!("/v1/events?key={}&kind=instance-claimed,service-deleted", escaped(&key));
+    loop {
+        let error = match client.lines(&path).await {
+            Ok(mut lines) => {
+                // Some may have come before this was heard.
+                let mut heard = Some(Told::Came(None));
+                loop {
+                    patience.heard();
+                    if let Some(heard) = heard.take()
+                        && told.send(heard).await.is_err()
+                    {
+                        return;
+                    }
+                    match lines.next().await {
+                        Ok(Some(line)) => heard = of_event(&line, &key),
+                        Ok(None) => break None,
+                        Err(error) => break Some(error),
+                    }
+                }
+            }
+            Err(error) => Some(error),
+        };
+        // Who reads too slowly is hung up on, and begins anew.
+        if let Some(error) = error
+            && let Err(error) = patience.bear(error).await
+        {
+            // Whoever listened may have gone.
+            drop(told.send(Told::Failed(error)).await);
+            return;
+        }
+    }
+}
+
+/// What an event of a service, or of another one whose name begins so, tells.
+fn of_event(line: &[u8], key: &str) -> Option<Told> {
+    let event: EventView = serde_json::from_slice(line.strip_prefix(b"data: ")?).ok()?;
+    let rest = event.key.strip_prefix(key)?;
+    if event.kind == EventKind::ServiceDeleted && rest.is_empty() {
+        return Some(Told::Deleted);
+    }
+    rest.strip_prefix('/')?.parse().ok().map(|index| Told::Came(Some(index)))
 }
 
 /// How a server says that it cannot go on with a log.
@@ -320,7 +504,7 @@ async fn follow_one(
                     Ok(Some(line)) => match serde_json::from_slice::<LogLine>(&line) {
                         Ok(line) => {
                             source.after = after(&line);
-                            if told.send(Told::Line(source.index, line)).await.is_err() {
+                            if told.send(Told::Line(source.number, line)).await.is_err() {
                                 return;
                             }
                         }
@@ -329,7 +513,11 @@ async fn follow_one(
                             Err(_) => out::warning(&String::from_utf8_lossy(&line)),
                         },
                     },
-                    Ok(None) => return,
+                    Ok(None) => {
+                        // Whoever listened may have gone.
+                        drop(told.send(Told::Ended(source)).await);
+                        return;
+                    }
                     Err(error) => break error,
                 }
             },

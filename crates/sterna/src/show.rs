@@ -101,7 +101,7 @@ pub(crate) fn ls(args: LsArgs) -> anyhow::Result<()> {
 }
 
 fn instance_table(instances: &[InstanceView]) -> Table {
-    let mut table = Table::new(&["INSTANCE", "PHASE", "SINCE", "CRASHES", "WORKER"]);
+    let mut table = Table::new(&["INSTANCE", "PHASE", "SINCE", "CRASHES", "WORKER", "LAST CRASH"]);
     for it in instances {
         let name = it.key.rsplitn(3, '/').take(2).collect::<Vec<_>>();
         let name = name.into_iter().rev().collect::<Vec<_>>().join("/");
@@ -110,7 +110,10 @@ fn instance_table(instances: &[InstanceView]) -> Table {
         let moved = it.twin.as_ref().filter(|twin| twin.reason == "evacuating");
         let moved = moved.and_then(|twin| Some(format!("{} (moves)", twin.worker.as_ref()?)));
         let worker = it.worker.clone().or(moved).unwrap_or_default();
-        table.row([name, it.phase.clone(), since, it.crashes.to_string(), worker]);
+        let crash = it.last_crash.as_ref();
+        let crash = crash.map(|crash| format!("{}, {} ago", crash.end.text, age(&crash.at)));
+        let (phase, crashes) = (it.phase.clone(), it.crashes.to_string());
+        table.row([name, phase, since, crashes, worker, crash.unwrap_or_default()]);
     }
     table
 }

@@ -31,8 +31,8 @@ pub use self::{
         WorkerView,
     },
     work::{
-        CreateTask, EndView, EndpointView, InstanceView, LogLine, LogPage, PutService, ResultView,
-        ServiceView, TaskView, TwinView,
+        CrashView, CreateTask, EndView, EndpointView, InstanceView, LogLine, LogPage, PutService,
+        ResultView, ServiceView, TaskView, TwinView,
     },
 };
 

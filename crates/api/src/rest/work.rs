@@ -151,9 +151,29 @@ pub struct InstanceView {
     pub stopping: Option<String>,
     /// Crashes in a row.
     pub crashes: u32,
+    /// How the last crash was; it stays when the instance runs again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_crash: Option<CrashView>,
+    /// Its last run that is over: what it wrote is asked for with `previous`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub previous_run_id: Option<String>,
     /// A second copy beside it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub twin: Option<TwinView>,
+}
+
+/// A run of an instance that ended though nobody had asked for that.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct CrashView {
+    /// When.
+    pub at: String,
+    /// Which start.
+    pub run_id: String,
+    /// Where; not said of a worker that is no longer known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub worker: Option<String>,
+    /// How.
+    pub end: EndView,
 }
 
 /// A second copy of an instance.
@@ -208,7 +228,7 @@ pub struct LogLine {
 }
 
 /// One page of a log.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct LogPage {
     /// In order.
     pub lines: Vec<LogLine>,
@@ -216,4 +236,7 @@ pub struct LogPage {
     pub next: String,
     /// `now`, `later` or `never`: whether there is more.
     pub more: String,
+    /// Whose lines these are, if not those of the run that it has now; or why there are none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
 }

@@ -82,7 +82,7 @@ pub use self::{
     outbox::{ParcelId, Write},
     payload::{Ended, ended, offer, progress},
     plan::{Change, Planned},
-    why::{Next, Rule, Unplaced, Why},
+    why::{Crashed, Next, Rule, Unplaced, Why},
 };
 use self::{
     instances::Instances,

@@ -3,10 +3,11 @@
 //! Fields are added to these, never changed; what is not there is not said. What cannot be read at
 //! all is taken for as little as possible: an end is an end, whatever it says.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use sterna_model::{
     Amounts, Bytes, Millicores, Name,
     planted::{Mistake, is_planted},
+    record::TaskEnd,
 };
 
 use crate::{
@@ -77,6 +78,43 @@ pub fn ended(said: &[u8]) -> Ended {
     Ended { was_stopped, is_success, report: text.into() }
 }
 
+/// So many bytes of a text are kept of a crash at most.
+const CRASH_TEXT_MAX: usize = 300;
+
+/// How a run of a service crashed, in so much of its worker's words as says why: what was used of what,
+/// and what it left, stays out of a record that there may be many of.
+pub(super) fn crash(said: &[u8]) -> TaskEnd {
+    let ran = |report: &str| TaskEnd::Ran { is_success: false, report: report.into() };
+    let Ok(Value::Object(said)) = serde_json::from_slice(said) else {
+        return ran(brief(&String::from_utf8_lossy(said)));
+    };
+    let part = |field: &str| said.get(field).cloned().map(kept).unwrap_or_default();
+    ran(&json!({ "cause": part("cause"), "exit": part("exit") }).to_string())
+}
+
+/// A part of a report: a word, or one by its name.
+fn kept(part: Value) -> Value {
+    let word = |word: Value| match word {
+        Value::String(text) => brief(&text).into(),
+        Value::Null | Value::Bool(_) | Value::Number(_) => word,
+        Value::Array(_) | Value::Object(_) => Value::Null,
+    };
+    let Value::Object(words) = part else { return word(part) };
+    let first = words.into_iter().take(1);
+    Value::Object(first.map(|(name, it)| (brief(&name).to_owned(), word(it))).collect())
+}
+
+/// The beginning of a text.
+fn brief(text: &str) -> &str {
+    text.get(..text.floor_char_boundary(CRASH_TEXT_MAX)).unwrap_or(text)
+}
+
+/// Whether work counts as running only once a monitor has found it up.
+pub(super) fn is_monitored(work: &[u8]) -> bool {
+    let work: Value = serde_json::from_slice(work).unwrap_or_default();
+    work["monitor"].is_object()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -94,6 +132,27 @@ mod tests {
         assert_eq!(read(r#"{"cause":"deadline"}"#), (true, false));
         assert_eq!(read(r#"{"cause":{"failed_to_start":"no such file"}}"#), (false, false));
         assert_eq!(read("not json"), (false, false));
+    }
+
+    #[test]
+    fn a_crash_keeps_why_and_little_else() {
+        let report = |said: &str| crash(said.as_bytes()).to_string();
+        let said = r#"{"cause":"exited","exit":{"code":3},"usage":{"cpu_ms":7},"result":"long"}"#;
+        assert_eq!(report(said), r#"{"cause":"exited","exit":{"code":3}}"#);
+        let said = r#"{"cause":{"failed_to_start":"no such file"}}"#;
+        assert_eq!(report(said), r#"{"cause":{"failed_to_start":"no such file"},"exit":null}"#);
+        let long = "ä".repeat(9_999);
+        let kept = report(&format!(r#"{{"cause":{{"failed_to_start":"{long}"}}}}"#));
+        assert!(serde_json::from_str::<Value>(&kept).is_ok() && kept.len() < 400, "{kept}");
+        assert!(report(&long).len() <= CRASH_TEXT_MAX);
+        assert_eq!(report(r#"{"cause":[1],"exit":{"a":{"b":1},"c":2}}"#).len(), 32);
+        assert_eq!(report("not json"), "not json");
+    }
+
+    #[test]
+    fn work_is_monitored_if_it_says_so() {
+        assert!(is_monitored(br#"{"run":["a"],"monitor":{"http":"/"}}"#));
+        assert!(!is_monitored(br#"{"run":["a"]}"#) && !is_monitored(b"{}") && !is_monitored(b"?"));
     }
 
     #[test]

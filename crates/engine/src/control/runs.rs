@@ -11,7 +11,10 @@ use sterna_protocol::{
     scheduler::{self, GoneBy, NotSent, Report, Settlement},
 };
 
-use super::{Alarm, Control, Effect, Now, payload, services};
+use super::{
+    Alarm, Control, Effect, Now, payload,
+    services::{self, Gone},
+};
 use crate::tables::{self, Container};
 
 impl Control {
@@ -59,9 +62,14 @@ impl Control {
         let is_instance = services::service_of(&key).is_some();
         match settlement {
             Settlement::NotSent(_) | Settlement::Refused(_) if is_instance => {
-                self.copy_is_gone(now, &key, run, false);
+                self.copy_is_gone(now, &key, run, Gone::TurnedDown);
             }
-            Settlement::Gone(_) if is_instance => self.copy_is_gone(now, &key, run, true),
+            Settlement::Gone(GoneBy::NeverCame) if is_instance => {
+                self.copy_is_gone(now, &key, run, Gone::NotSent);
+            }
+            Settlement::Gone(
+                GoneBy::Deadline | GoneBy::Absence | GoneBy::Reboot | GoneBy::Declaration,
+            ) if is_instance => self.copy_is_gone(now, &key, run, Gone::Over),
             // The worker has not been asked: it has turned nothing down.
             Settlement::NotSent(why) => {
                 self.task_returned(now, &key, run, (!is_hasty(why), not_sent(why)));

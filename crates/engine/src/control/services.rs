@@ -23,6 +23,17 @@ use super::{
 };
 use crate::tables::{self, Container, instance as table};
 
+/// How a copy came to be certainly gone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Gone {
+    /// It may have run, and left output.
+    Over,
+    /// It was not sent after all.
+    NotSent,
+    /// Its worker has not begun it: the next try waits a little.
+    TurnedDown,
+}
+
 /// How long an instance waits that a worker turned down.
 const TURNED_DOWN: Span = Span::from_secs(1);
 
@@ -435,13 +446,17 @@ impl Control {
     }
 
     /// A run is certainly gone, and that was no crash.
-    pub(super) fn copy_is_gone(&mut self, now: Now, key: &WorkKey, run: RunId, is_prompt: bool) {
+    pub(super) fn copy_is_gone(&mut self, now: Now, key: &WorkKey, run: RunId, how: Gone) {
         self.silent.remove(&run);
         let Some(instance) = self.instances.get_mut(key) else { return };
         let version = instance.copy().map(|copy| copy.version);
+        match how {
+            Gone::Over => instance.remember(run),
+            Gone::NotSent | Gone::TurnedDown => {}
+        }
         if instance.is_its(run) && instance.vacate(now.wall).is_ok() {
             version.into_iter().for_each(|it| self.forgive_outdated(now, key, it));
-            if !is_prompt {
+            if how == Gone::TurnedDown {
                 self.rest(now, key);
             }
         } else if instance.is_twins(run) {
@@ -465,7 +480,7 @@ impl Control {
         });
         if is_stopping {
             self.leave_seat(*run);
-            self.copy_is_gone(now, key, *run, true);
+            self.copy_is_gone(now, key, *run, Gone::NotSent);
         }
         is_stopping
     }
@@ -499,11 +514,11 @@ impl Control {
             }
             News::WasNotRunning => {
                 self.leave_seat(run);
-                self.copy_is_gone(now, key, run, false);
+                self.copy_is_gone(now, key, run, Gone::TurnedDown);
             }
             News::Ended(said) => {
                 self.leave_seat(run);
-                self.copy_ended(now, key, run, payload::ended(said).was_stopped);
+                self.copy_ended(now, key, run, said);
             }
         }
     }
@@ -525,17 +540,17 @@ impl Control {
         self.converge_index(now, key);
     }
 
-    fn copy_ended(&mut self, now: Now, key: &WorkKey, run: RunId, was_stopped: bool) {
+    fn copy_ended(&mut self, now: Now, key: &WorkKey, run: RunId, said: &[u8]) {
         let Some(instance) = self.instances.get_mut(key) else { return };
         let copy = instance.copy().filter(|copy| copy.placed.run == run).cloned();
-        let Some(copy) = copy else { return self.copy_is_gone(now, key, run, true) };
+        let Some(copy) = copy else { return self.copy_is_gone(now, key, run, Gone::Over) };
         let service = service_of(key).and_then(|service| self.services.get(&service));
         let policy = service.map(|service| service.record.spec.crash).unwrap_or_default();
-        if was_stopped || copy.stopping.is_some() {
-            return self.copy_is_gone(now, key, run, true);
+        if payload::ended(said).was_stopped || copy.stopping.is_some() {
+            return self.copy_is_gone(now, key, run, Gone::Over);
         }
         self.silent.remove(&run);
-        if instance.crash(&policy, now.wall).is_err() {
+        if instance.crash(&policy, payload::crash(said), now.wall).is_err() {
             return;
         }
         self.write_instance(key);

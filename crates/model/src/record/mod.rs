@@ -14,6 +14,7 @@
 //! | [`Task`], [`TaskPhase`], [`TaskEvent`] | the record of a task, and its table |
 //! | [`Instance`], [`InstancePhase`], [`InstanceEvent`] | the record of one index of a service, and its table |
 //! | [`CrashPolicy`], [`Crashes`] | when an instance that crashed begins again |
+//! | [`Past`], [`PastCrash`] | what is kept of its runs that are over |
 //!
 //! Invariant: a phase changes along its table and in no other way: the fields are private, and each
 //! event has one door.
@@ -25,6 +26,7 @@
 
 mod crash;
 mod instance;
+mod past;
 mod task;
 
 use crate::{Contract, Incarnation, RunId};
@@ -34,6 +36,7 @@ pub use instance::{
     Instance, InstanceAfter, InstanceCopy, InstanceEvent, InstancePhase, InstanceState, StopReason,
     Twin, TwinReason, instance_after,
 };
+pub use past::{Past, PastCrash};
 pub use task::{Task, TaskAfter, TaskEnd, TaskEvent, TaskParts, TaskPhase, TaskState, task_after};
 
 /// A run, and who has it: what a claim commits before the run is sent (safety rule 6).

@@ -6,7 +6,7 @@ use sterna_api::rest::EventKind as Kind;
 use sterna_engine::control::{Record, RecordKey};
 use sterna_model::{
     RunId,
-    record::{Instance, InstanceState, Task, TaskState, TwinReason},
+    record::{Instance, InstanceState, PastCrash, Task, TaskState, TwinReason},
 };
 use sterna_protocol::roster::Enrolled;
 
@@ -69,17 +69,13 @@ fn between(before: &Mirror, (key, record): &Write) -> Option<Told> {
             (!is_told).then(|| Told::new(Kind::TaskCreated, key.to_string()))
         }
         (RecordKey::Instance(key), Some(Record::Instance(instance))) => {
-            let was = before.instances.get(key)?;
-            let crashes = instance.crashes().count;
-            let is_told = match instance.state() {
-                InstanceState::Unclaimed { .. } | InstanceState::Crashed { .. } => true,
+            let crash = new_crash(before.instances.get(key), instance)?;
+            match instance.state() {
+                InstanceState::Unclaimed { .. } | InstanceState::Crashed { .. } => None,
                 InstanceState::Claimed { .. } | InstanceState::Running { .. } => {
-                    was.crashes().count >= crashes
+                    Some(crash_told(before, key.to_string(), instance, crash))
                 }
-            };
-            let told = Told::new(Kind::InstanceCrashed, key.to_string());
-            let run = was.copy().map(|copy| copy.placed.run);
-            (!is_told).then(|| Told { run, ..told.with("crashes", json!(crashes)) })
+            }
         }
         _ => None,
     }
@@ -214,6 +210,30 @@ fn task_told(before: &Mirror, name: String, was: Option<&Task>, task: &Task) -> 
     }
 }
 
+/// The crash that a record tells of and the one before did not.
+fn new_crash<'a>(was: Option<&Instance>, instance: &'a Instance) -> Option<&'a PastCrash> {
+    let known = was?.last_crash().map(|crash| crash.run);
+    instance.last_crash().filter(|crash| Some(crash.run) != known)
+}
+
+fn crash_told(before: &Mirror, name: String, instance: &Instance, crash: &PastCrash) -> Told {
+    let end = crate::views::end_text(&crash.end);
+    let told = Told::new(Kind::InstanceCrashed, name).of_run(crash.run);
+    let told = told.with("crashes", json!(instance.crashes().count));
+    let told = told.with("worker", json!(before.worker(crash.on.lock).map(ToString::to_string)));
+    match instance.state() {
+        InstanceState::Crashed { until: Some(until) } => {
+            told.because(end).with("again_at", json!(until.to_string()))
+        }
+        InstanceState::Crashed { until: None } => {
+            told.because(format!("{end}; it crashed too often, and was given up"))
+        }
+        InstanceState::Unclaimed { .. }
+        | InstanceState::Claimed { .. }
+        | InstanceState::Running { .. } => told.because(end),
+    }
+}
+
 fn instance_told(
     before: &Mirror,
     name: String,
@@ -234,30 +254,16 @@ fn instance_told(
         let told = Told::new(kind, name).of_run(placed.run);
         return Some(told.with("worker", on(placed.on.lock)));
     }
+    if instance.copy().is_none()
+        && let Some(crash) = new_crash(was, instance)
+    {
+        return Some(crash_told(before, name, instance, crash));
+    }
     let is_as_before = was.is_some_and(|was| {
         was.phase() == instance.phase()
             && was.copy().map(|copy| copy.placed.run) == instance.copy().map(|copy| copy.placed.run)
     });
     match instance.state() {
-        InstanceState::Unclaimed { .. } | InstanceState::Crashed { .. }
-            if was.is_some_and(|was| was.crashes() != instance.crashes()) =>
-        {
-            let crashes = instance.crashes();
-            let told = Told::new(Kind::InstanceCrashed, name).with("crashes", json!(crashes.count));
-            let run = was.and_then(Instance::copy).map(|copy| copy.placed.run);
-            let told = Told { run, ..told };
-            Some(match instance.state() {
-                InstanceState::Crashed { until: Some(until) } => {
-                    told.with("again_at", json!(until.to_string()))
-                }
-                InstanceState::Crashed { until: None } => {
-                    told.because("it crashed too often, and was given up")
-                }
-                InstanceState::Unclaimed { .. }
-                | InstanceState::Claimed { .. }
-                | InstanceState::Running { .. } => told,
-            })
-        }
         _ if is_as_before => None,
         InstanceState::Unclaimed { .. } => Some(Told::new(Kind::InstanceUnclaimed, name)),
         InstanceState::Crashed { .. } => None,
@@ -274,9 +280,12 @@ fn instance_told(
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use sterna_model::{
-        Contract, DirectoryId, Epoch, Incarnation, Lock, MachineId, Revision, TaskIncarnation,
-        WallTime, record::Placed,
+        Bytes, Constraints, Contract, Countables, Demand, DirectoryId, Epoch, Incarnation, Lock,
+        MachineId, Millicores, Revision, Span, TaskIncarnation, WallTime, Wants, WorkKey,
+        record::{CrashPolicy, InstanceCopy, Placed, TaskEnd},
     };
 
     use super::*;
@@ -286,10 +295,8 @@ mod tests {
     #[test]
     fn a_task_that_waits_again_says_whether_its_worker_turned_it_down() {
         let mut given = Task::new(TaskIncarnation::from_parts(NOW, [1; 10]), Epoch::new(1), NOW);
-        let directory = DirectoryId::from_parts(NOW, [1; 10]);
-        let machine = MachineId::from_bytes(*directory.as_bytes()).unwrap();
-        let on = Incarnation { lock: Lock { directory, machine }, life: 1 };
-        let placed = Placed { run: RunId::from_parts(NOW, [1; 10]), on, contract: Contract::Keep };
+        let placed =
+            Placed { run: RunId::from_parts(NOW, [1; 10]), on: on(), contract: Contract::Keep };
         given.claim(placed, NOW).unwrap();
         for (counts, why) in [(true, TURNED_DOWN), (false, NEVER_CAME)] {
             let mut back = given.clone();
@@ -298,5 +305,78 @@ mod tests {
             let told = task_told(&mirror, "a".to_owned(), Some(&given), &back).unwrap();
             assert_eq!(told.reason.as_deref(), Some(why));
         }
+    }
+
+    fn on() -> Incarnation {
+        let directory = DirectoryId::from_parts(NOW, [1; 10]);
+        let machine = MachineId::from_bytes(*directory.as_bytes()).unwrap();
+        Incarnation { lock: Lock { directory, machine }, life: 1 }
+    }
+
+    fn claim(instance: &mut Instance, number: u8, at: WallTime) {
+        let placed = Placed {
+            run: RunId::from_parts(NOW, [number; 10]),
+            on: on(),
+            contract: Contract::Keep,
+        };
+        let demand =
+            Demand::new(Millicores::new(0), Bytes::new(1), Bytes::new(0), Countables::default());
+        let wants = Arc::new(Wants { demand, constraints: Constraints::default() });
+        instance.claim(placed, 1, wants, at).unwrap();
+        instance.start(at).unwrap();
+    }
+
+    fn exited(code: u8) -> TaskEnd {
+        let report = format!(r#"{{"cause":"exited","exit":{{"code":{code}}}}}"#).into();
+        TaskEnd::Ran { is_success: false, report }
+    }
+
+    /// What a commit tells that has made one record of another.
+    fn between_these(was: &Instance, instance: &Instance) -> Vec<Told> {
+        let key: WorkKey = "default/service/web/0".parse().unwrap();
+        let mut mirror = Mirror::new(Revision::new(1));
+        mirror.instances.insert(key.clone(), was.clone());
+        told(&mirror, &[(RecordKey::Instance(key), Some(Record::Instance(instance.clone())))])
+    }
+
+    /// It was told by the count alone, which begins anew after five minutes.
+    #[test]
+    fn a_crash_that_was_begun_again_in_the_same_commit_is_told_with_its_end() {
+        let mut was = Instance::new(NOW);
+        for number in 1..=2 {
+            claim(&mut was, number, NOW);
+            was.crash(&CrashPolicy::default(), exited(3), NOW).unwrap();
+        }
+        claim(&mut was, 3, NOW);
+        let mut instance = was.clone();
+        let later = NOW.plus(Span::from_secs(600));
+        instance.crash(&CrashPolicy::default(), exited(4), later).unwrap();
+        claim(&mut instance, 4, later);
+        let told = between_these(&was, &instance);
+        let kinds: Vec<_> = told.iter().map(|told| told.kind).collect();
+        assert_eq!(kinds, [Kind::InstanceCrashed, Kind::InstanceRunning]);
+        assert_eq!(told[0].reason.as_deref(), Some("exited with 4"));
+        assert_eq!((told[0].run, &told[0].data["crashes"]), (was.copy().map(run_of), &json!(1)));
+    }
+
+    fn run_of(copy: &InstanceCopy) -> RunId {
+        copy.placed.run
+    }
+
+    #[test]
+    fn what_was_given_up_says_how_it_ended_and_what_is_forgiven_is_no_crash() {
+        let mut was = Instance::new(NOW);
+        claim(&mut was, 1, NOW);
+        let mut given_up = was.clone();
+        let policy = CrashPolicy { give_up_at: 1, ..CrashPolicy::default() };
+        given_up.crash(&policy, exited(3), NOW).unwrap();
+        let [told] = &between_these(&was, &given_up)[..] else { panic!("one event") };
+        let reason = "exited with 3; it crashed too often, and was given up";
+        assert_eq!((told.kind, told.reason.as_deref()), (Kind::InstanceCrashed, Some(reason)));
+        let mut again = given_up.clone();
+        again.forgive();
+        again.restart(NOW).unwrap();
+        let [told] = &between_these(&given_up, &again)[..] else { panic!("one event") };
+        assert_eq!(told.kind, Kind::InstanceUnclaimed);
     }
 }

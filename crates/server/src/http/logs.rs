@@ -13,7 +13,7 @@ use futures_util::stream;
 use http::header;
 use serde_json::{Value, json};
 use sterna_api::rest::{Code, LogLine, LogPage, Refused};
-use sterna_model::{Lock, RunId, WorkKey};
+use sterna_model::{Lock, Name, RunId, WorkKey, record::TwinReason};
 use tokio::{
     sync::oneshot,
     time::{sleep, timeout},
@@ -42,6 +42,9 @@ const AGAIN: Duration = Duration::from_millis(100);
 /// How often, before whoever follows is told.
 const TRIES: u32 = 100;
 
+/// Stands before a place that is not with the worker that has the work now.
+const OF_PAST: char = '~';
+
 /// Which lines.
 #[derive(Clone, Debug, Default, serde::Deserialize, utoipa::IntoParams)]
 #[serde(default)]
@@ -60,13 +63,58 @@ pub(super) struct Which {
     stream: Option<String>,
     /// Goes on as lines come, until the run is over: then the answer is one line of JSON for each.
     follow: Option<bool>,
+    /// Of an instance, only what its last run wrote that is over.
+    previous: Option<bool>,
 }
 
 /// Where a log is.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 struct Place {
     lock: Lock,
     of: Value,
+}
+
+/// The last run of an instance that is over, and where what it wrote is.
+#[derive(Clone, Debug)]
+struct Over {
+    run: RunId,
+    lock: Lock,
+    /// What its worker is called, if it is still known.
+    worker: Option<Name>,
+}
+
+impl Over {
+    /// Of all runs of the key that its worker has kept something of.
+    fn all(&self, key: &WorkKey) -> Place {
+        Place { lock: self.lock, of: json!({ "key": key.to_string() }) }
+    }
+
+    /// Of this one.
+    fn alone(&self) -> Place {
+        Place { lock: self.lock, of: json!({ "run": self.run.to_string() }) }
+    }
+
+    fn worker(&self) -> String {
+        match &self.worker {
+            Some(name) => name.to_string(),
+            None => format!("a worker that has left, {}", self.lock),
+        }
+    }
+
+    /// Says who has the lines that could not be had.
+    fn kept_by(&self, refused: Refused) -> Refused {
+        if refused.code != Code::WorkerSilent {
+            return refused;
+        }
+        let (run, worker) = (self.run, self.worker());
+        let text = format!("what its last run, {run}, wrote is on {worker}, which does not answer");
+        Refused::new(Code::WorkerSilent, text)
+    }
+
+    /// Whether a place is in what its worker has kept.
+    fn holds(&self, after: &str) -> bool {
+        after.starts_with(OF_PAST) || after.contains(&self.run.to_string())
+    }
 }
 
 impl Which {
@@ -80,11 +128,15 @@ impl Which {
         if self.limit == Some(0) {
             return Err(bad("limit: 0 would be no page; ask for 1 to 1,000"));
         }
+        if (self.previous, self.follow) == (Some(true), Some(true)) {
+            return Err(bad("previous: that run is over, and cannot be followed; leave one out"));
+        }
         is_one("direction", &self.direction, &["forward", "backward"])?;
         is_one("stream", &self.stream, &["stdout", "stderr", "output", "events"])
     }
 
     fn question(&self, place: &Place, after: Option<&str>, wait: Duration) -> Bytes {
+        let after = after.map(|after| after.trim_start_matches(OF_PAST));
         let question = json!({
             "logs": place.of,
             "after": after,
@@ -108,10 +160,14 @@ pub(super) async fn of_task(
     Query(which): Query<Which>,
 ) -> Answer<Response> {
     let key = task_key(&space, &name)?;
+    if which.previous == Some(true) {
+        return Err(bad("previous: a task has one run; leave it out"));
+    }
     answer(shared, key, which, &format!("task {name}")).await
 }
 
-/// What an instance wrote, and those before it on the same worker.
+/// What an instance wrote, and those before it on the same worker. If it has no run, or one that has
+/// nothing to show, then what its last run wrote that is over; `note` says so.
 #[utoipa::path(get, path = "/v1/namespaces/{namespace}/services/{name}/instances/{index}/logs", tag = "services",
     params(("namespace" = String, Path), ("name" = String, Path), ("index" = u32, Path), Which),
     responses((status = 200, content((LogPage = "application/json"), (LogLine = "application/x-ndjson"))), (status = "4XX", body = Refused), (status = "5XX", body = Refused)))]
@@ -127,18 +183,62 @@ pub(super) async fn of_instance(
 async fn answer(shared: Api, key: WorkKey, which: Which, what: &str) -> Answer<Response> {
     which.check()?;
     shared.lead()?;
-    if look(&shared, &key).is_none() {
-        return Err(not_found(what));
+    let Some(look) = look(&shared, &key) else { return Err(not_found(what)) };
+    if which.previous == Some(true) {
+        let over = look.over.ok_or_else(|| not_found(&format!("run of {what} that is over")))?;
+        let question = which.question(&over.alone(), which.after.as_deref(), Duration::ZERO);
+        let page = ask(&shared, over.lock, question, Duration::ZERO).await;
+        let page = page.map_err(|refused| over.kept_by(refused))?;
+        let note = Some(format!("this is of run {}, on {}", over.run, over.worker()));
+        return Ok(Json(LogPage { note, ..page }).into_response());
     }
     if which.follow == Some(true) {
         return Ok(follow(shared, key, which));
     }
-    let Some(Look { place: Some(place), .. }) = look(&shared, &key) else {
-        let page = LogPage { lines: Vec::new(), next: String::new(), more: "later".to_owned() };
-        return Ok(Json(page).into_response());
+    Ok(Json(page(&shared, &key, &look, &which).await?).into_response())
+}
+
+/// A page of what it writes now, or of what its last run wrote if there is nothing of that.
+async fn page(
+    shared: &Shared,
+    key: &WorkKey,
+    look: &Look,
+    which: &Which,
+) -> Result<LogPage, Refused> {
+    let after = which.after.as_deref();
+    // The worker that has it now says all of the runs of the key that it had before.
+    let lock = look.place.as_ref().map(|place| place.lock);
+    let over = look.over.as_ref().filter(|over| Some(over.lock) != lock);
+    let is_past = over.zip(after).is_some_and(|(over, after)| over.holds(after));
+    let mut now = LogPage { more: "later".to_owned(), ..LogPage::default() };
+    if let Some(place) = look.place.as_ref().filter(|_| !is_past) {
+        let question = which.question(place, after, Duration::ZERO);
+        now = ask(shared, place.lock, question, Duration::ZERO).await?;
+    }
+    let Some(over) = over.filter(|_| now.lines.is_empty() && now.more != "now") else {
+        return Ok(now);
     };
-    let question = which.question(&place, which.after.as_deref(), Duration::ZERO);
-    Ok(Json(ask(&shared, place.lock, question, Duration::ZERO).await?).into_response())
+    let question = which.question(&over.all(key), after, Duration::ZERO);
+    let page = ask(shared, over.lock, question, Duration::ZERO).await;
+    let is_running = lock.is_some();
+    match page {
+        Ok(page) if page.lines.is_empty() && page.more != "now" && !is_past => Ok(now),
+        Ok(page) => {
+            let (note, next) = (over_note(over, is_running), format!("{OF_PAST}{}", page.next));
+            Ok(LogPage { note: Some(note), next, ..page })
+        }
+        Err(refused) if is_running || over.worker.is_none() => {
+            let note = Some(over.kept_by(refused).message.into());
+            Ok(LogPage { note, ..now })
+        }
+        Err(refused) => Err(over.kept_by(refused)),
+    }
+}
+
+fn over_note(over: &Over, is_running: bool) -> String {
+    let now = if is_running { "its run of now has nothing to show" } else { "it has no run now" };
+    let (run, worker) = (over.run, over.worker());
+    format!("{now}; its last was {run}, on {worker}, and this is what is kept there")
 }
 
 /// What is known of a key whose log is asked for.
@@ -147,6 +247,19 @@ struct Look {
     place: Option<Place>,
     /// Whether nothing more will be written: a task that is over.
     is_over: bool,
+    /// The last run of an instance that is over.
+    over: Option<Over>,
+    /// Who else has a copy of it that will soon be over.
+    leaving: Option<Lock>,
+}
+
+impl Look {
+    /// What to read on in: a copy that leaves is read to its end, before that which takes its place.
+    fn newest(&self, key: &WorkKey, at: Option<&Place>) -> Option<Place> {
+        let leaving = at.filter(|at| Some(at.lock) == self.leaving).cloned();
+        let over = || self.over.as_ref().map(|over| over.all(key));
+        leaving.or_else(|| self.place.clone()).or_else(over)
+    }
 }
 
 fn look(shared: &Shared, key: &WorkKey) -> Option<Look> {
@@ -154,13 +267,23 @@ fn look(shared: &Shared, key: &WorkKey) -> Option<Look> {
     let of_run = |run: RunId| json!({ "run": run.to_string() });
     if let Some((task, _)) = mirror.tasks.get(key) {
         let place = task.last().map(|(run, on)| Place { lock: on.lock, of: of_run(run) });
-        return Some(Look { place, is_over: task.end().is_some() });
+        return Some(Look { place, is_over: task.end().is_some(), over: None, leaving: None });
     }
     let instance = mirror.instances.get(key)?;
     let copy = instance.copies().next();
     let place =
         copy.map(|copy| Place { lock: copy.placed.on.lock, of: json!({ "key": key.to_string() }) });
-    Some(Look { place, is_over: false })
+    let over = instance.past().map(|past| {
+        let lock = past.on.lock;
+        Over { run: past.run, lock, worker: mirror.worker(lock).cloned() }
+    });
+    let leaving = instance.twin().filter(|twin| match twin.reason {
+        TwinReason::Evacuating | TwinReason::Surplus => true,
+        // Nobody knows how long, nor whether it runs.
+        TwinReason::Silent => false,
+    });
+    let leaving = leaving.map(|twin| twin.copy.placed.on.lock);
+    Some(Look { place, is_over: false, over, leaving })
 }
 
 async fn ask(
@@ -190,8 +313,8 @@ struct Following {
     key: WorkKey,
     which: Which,
     after: Option<String>,
-    /// In which log that place is.
-    of: Value,
+    /// In which log that place is, once one was read.
+    at: Option<Place>,
     /// How often nobody answered, in a row.
     silent: u32,
     is_over: bool,
@@ -199,8 +322,8 @@ struct Following {
 
 /// Lines of JSON as they come. A run that has not begun is waited for.
 fn follow(shared: Api, key: WorkKey, which: Which) -> Response {
-    let (after, of) = (which.after.clone(), Value::Null);
-    let following = Following { shared, key, which, after, of, silent: 0, is_over: false };
+    let after = which.after.clone();
+    let following = Following { shared, key, which, after, at: None, silent: 0, is_over: false };
     let body = Body::from_stream(stream::unfold(following, |mut following| async move {
         let chunk = following.chunk().await?;
         Some((Ok::<_, std::convert::Infallible>(chunk), following))
@@ -217,7 +340,7 @@ impl Following {
             }
             let mut change = self.shared.changed(&self.key);
             let look = look(&self.shared, &self.key)?;
-            let Some(place) = look.place else {
+            let Some(newest) = look.newest(&self.key, self.at.as_ref()) else {
                 if look.is_over {
                     return None;
                 }
@@ -225,38 +348,26 @@ impl Following {
                 change.await.ok()?;
                 continue;
             };
-            if self.of != place.of {
-                if !self.of.is_null() {
-                    self.after = None;
-                }
-                self.of = place.of.clone();
+            if let (None, Some(after), Some(over)) = (&self.at, &self.after, &look.over)
+                && over.holds(after)
+            {
+                // Whoever reads on has come no further than that.
+                self.at = Some(over.all(&self.key));
             }
-            let page = self.next(&place, look.is_over, &mut change).await;
-            let page = match page {
+            if let Some(left) = self.at.clone().filter(|at| *at != newest) {
+                match self.rest(&left, newest).await {
+                    Some(lines) => return Some(lines),
+                    None => continue,
+                }
+            }
+            self.at = Some(newest.clone());
+            let page = match self.next(&newest, look.is_over, &mut change).await {
                 Some(Ok(page)) => page,
-                // Its worker has not begun it, or keeps nothing of it.
-                Some(Err(refused)) if refused.code == Code::NotFound => {
-                    if look.is_over {
-                        return None;
-                    }
-                    // Its end is a change.
-                    drop(timeout(SOON, &mut change).await);
-                    continue;
-                }
-                // A link that is made anew, or a reign that has just begun: the log is where it was.
-                Some(Err(refused))
-                    if self.silent < TRIES
-                        && matches!(refused.code, Code::WorkerSilent | Code::NotReady) =>
-                {
-                    self.silent += 1;
-                    sleep(AGAIN).await;
-                    continue;
-                }
-                Some(Err(refused)) => {
-                    self.is_over = true;
-                    let text = json!({ "error": refused });
-                    return Some(Bytes::from(format!("{text}\n")));
-                }
+                Some(Err(refused)) => match self.refused(refused, &look, change).await {
+                    Next::Again => continue,
+                    Next::Nothing => return None,
+                    Next::Said(text) => return Some(text),
+                },
                 // Something has changed: look again.
                 None => continue,
             };
@@ -264,11 +375,58 @@ impl Following {
             self.after = Some(page.next);
             self.is_over = page.more == "never" || look.is_over && page.more == "later";
             if !page.lines.is_empty() {
-                let lines = page.lines.iter().filter_map(|line| serde_json::to_string(line).ok());
-                let text: String = lines.map(|line| line + "\n").collect();
-                return Some(text.into());
+                return Some(written(&page.lines));
             }
         }
+    }
+
+    /// What was written there before it began elsewhere: the last lines of a run say why it ended. When
+    /// there is no more of it, or it cannot be had, it goes on with the newest.
+    async fn rest(&mut self, left: &Place, newest: Place) -> Option<Bytes> {
+        let question = self.which.question(left, self.after.as_deref(), Duration::ZERO);
+        let page = ask(&self.shared, left.lock, question, Duration::ZERO).await.ok();
+        let has_more = page.as_ref().is_some_and(|page| page.more == "now");
+        if let Some(page) = &page {
+            self.after = Some(page.next.clone());
+        }
+        if !has_more {
+            let after = self.after.take().filter(|_| left.of == newest.of);
+            self.after = after.map(|after| elsewhere(&after));
+            self.at = Some(newest);
+        }
+        page.filter(|page| !page.lines.is_empty()).map(|page| written(&page.lines))
+    }
+
+    /// What follows when there is no page.
+    async fn refused(
+        &mut self,
+        refused: Refused,
+        look: &Look,
+        mut change: oneshot::Receiver<()>,
+    ) -> Next {
+        // Its worker has not begun it, or keeps nothing of it.
+        if refused.code == Code::NotFound {
+            if look.is_over {
+                return Next::Nothing;
+            }
+            // Its end is a change.
+            drop(timeout(SOON, &mut change).await);
+            return Next::Again;
+        }
+        // A link that is made anew, or a reign that has just begun: the log is where it was.
+        let is_silent = matches!(refused.code, Code::WorkerSilent | Code::NotReady);
+        if is_silent && self.silent < TRIES {
+            self.silent += 1;
+            sleep(AGAIN).await;
+            return Next::Again;
+        }
+        // Nobody has it now: what its next run writes is waited for.
+        if is_silent && look.place.is_none() {
+            return if change.await.is_ok() { Next::Again } else { Next::Nothing };
+        }
+        self.is_over = true;
+        let text = json!({ "error": refused });
+        Next::Said(Bytes::from(format!("{text}\n")))
     }
 
     /// The next page; `None` if the key became something else first.
@@ -291,8 +449,44 @@ impl Following {
     }
 }
 
+/// What whoever follows does next.
+enum Next {
+    Again,
+    Nothing,
+    Said(Bytes),
+}
+
+/// A place for another worker, which has none of these runs: after all of them. It would say that their
+/// lines are missing.
+fn elsewhere(after: &str) -> String {
+    let (places, time) = after.split_once('@').unwrap_or((after, ""));
+    let runs = places.split(',').filter_map(|place| place.split_once(':'));
+    let places: Vec<_> = runs.map(|(run, _)| format!("{run}:{}", u64::MAX)).collect();
+    let time = if time.is_empty() { String::new() } else { format!("@{time}") };
+    places.join(",") + &time
+}
+
+/// One line of JSON for each.
+fn written(lines: &[LogLine]) -> Bytes {
+    let lines = lines.iter().filter_map(|line| serde_json::to_string(line).ok());
+    lines.map(|line| line + "\n").collect::<String>().into()
+}
+
 impl From<Refusal> for Refused {
     fn from(refusal: Refusal) -> Self {
         refusal.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_for_another_worker_is_after_all_runs_that_it_does_not_have() {
+        let last = u64::MAX;
+        assert_eq!(elsewhere("a:7"), format!("a:{last}"));
+        assert_eq!(elsewhere("a:7,b:1@55"), format!("a:{last},b:{last}@55"));
+        assert_eq!(elsewhere(""), "");
     }
 }

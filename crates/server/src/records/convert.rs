@@ -7,8 +7,8 @@ use sterna_model::{
     Bytes, Constraints, Countables, Demand, Epoch, Incarnation, Millicores, Name, RunId, Span,
     TaskIncarnation, WallTime, Wants, Zones,
     record::{
-        CrashPolicy, Crashes, Instance, InstanceCopy, InstanceState, Placed, StopReason, Task,
-        TaskEnd, TaskParts, TaskState, Twin, TwinReason,
+        CrashPolicy, Crashes, Instance, InstanceCopy, InstanceState, Past, PastCrash, Placed,
+        StopReason, Task, TaskEnd, TaskParts, TaskState, Twin, TwinReason,
     },
     spec::{ServiceSpec, TaskSpec, UpdatePolicy, WhenFull},
 };
@@ -282,10 +282,7 @@ impl Word<(Task, Arc<TaskSpec>)> for words::Task {
             returns: parts.returns,
             left: parts.left.as_ref().map(Word::of),
             lost: parts.lost.map(|run| run.as_bytes().to_vec()),
-            last: parts.last.map(|(run, on)| words::LastRun {
-                run: run.as_bytes().to_vec(),
-                on: Some(Word::of(&on)),
-            }),
+            last: parts.last.map(|(run, on)| words::LastRun::of(run, on)),
             is_told: parts.is_told,
             is_given_up: parts.is_given_up,
             spec: Some(Word::of(&**spec)),
@@ -326,6 +323,10 @@ impl Word<(Task, Arc<TaskSpec>)> for words::Task {
 }
 
 impl words::LastRun {
+    fn of(run: RunId, on: Incarnation) -> Self {
+        Self { run: run.as_bytes().to_vec(), on: Some(Word::of(&on)) }
+    }
+
     fn read(self) -> Result<(RunId, Incarnation), FieldError> {
         Ok((id("run", &self.run, RunId::from_bytes)?, part("on", self.on)?))
     }
@@ -374,6 +375,26 @@ impl words::Copy {
     }
 }
 
+impl Word<Past> for words::Past {
+    fn of(past: &Past) -> Self {
+        let crash = past.crash.as_deref().map(|crash| words::PastCrash {
+            run: Some(words::LastRun::of(crash.run, crash.on)),
+            over: Some(words::TaskOver::of(&crash.end, crash.at, None)),
+        });
+        Self { last: Some(words::LastRun::of(past.run, past.on)), crash }
+    }
+
+    fn read(self) -> Result<Past, FieldError> {
+        let (run, on) = given("last", self.last)?.read().at("last")?;
+        let crash = self.crash.map(|crash| {
+            let (run, on) = given("run", crash.run)?.read().at("run")?;
+            let (end, at, _) = given("over", crash.over)?.read().at("over")?;
+            Ok(Box::new(PastCrash { run, on, at, end }))
+        });
+        Ok(Past { run, on, crash: crash.transpose().at("crash")? })
+    }
+}
+
 impl Word<Instance> for words::Instance {
     fn of(instance: &Instance) -> Self {
         let state = match instance.state() {
@@ -400,7 +421,8 @@ impl Word<Instance> for words::Instance {
         });
         let crashes = instance.crashes();
         let last_crash_ms = crashes.last.map(ms);
-        Self { crashes: crashes.count, last_crash_ms, twin, state: Some(state) }
+        let past = instance.past().map(Word::of);
+        Self { crashes: crashes.count, last_crash_ms, twin, state: Some(state), past }
     }
 
     fn read(self) -> Result<Instance, FieldError> {
@@ -434,7 +456,7 @@ impl Word<Instance> for words::Instance {
         let twin = twin.transpose().at("twin")?;
         let crashes =
             Crashes { count: self.crashes, last: self.last_crash_ms.map(at).transpose()? };
-        Ok(Instance::from_parts(state, twin, crashes))
+        Ok(Instance::from_parts(state, twin, crashes, perhaps("past", self.past)?))
     }
 }
 

@@ -5,8 +5,8 @@ use sterna_model::{
     Bytes, ClusterId, Constraints, Contract, Countables, Demand, DirectoryId, Epoch, Incarnation,
     Lock, MachineId, Millicores, RunId, Span, TaskIncarnation, WallTime, Wants, Zones,
     record::{
-        CrashPolicy, Crashes, Instance, InstanceCopy, InstanceState, Placed, StopReason, Task,
-        TaskEnd, TaskParts, TaskState, Twin, TwinReason,
+        CrashPolicy, Crashes, Instance, InstanceCopy, InstanceState, Past, PastCrash, Placed,
+        StopReason, Task, TaskEnd, TaskParts, TaskState, Twin, TwinReason,
     },
     spec::{ServiceSpec, TaskSpec, UpdatePolicy, WhenFull},
 };
@@ -146,10 +146,17 @@ fn instances() -> Vec<Record> {
             for running_since in [None, Some(NOW)] {
                 let twin = Twin { copy: copy(3, None), reason, running_since };
                 let crashes = Crashes { count: 4, last: Some(NOW) };
-                records.push(Instance::from_parts(state.clone(), Some(twin), crashes));
+                let past = Past { run: run(8), on: placed(8, contract).on, crash: None };
+                records.push(Instance::from_parts(state.clone(), Some(twin), crashes, Some(past)));
             }
         }
-        records.push(Instance::from_parts(state, None, Crashes::default()));
+        records.push(Instance::from_parts(state, None, Crashes::default(), None));
+    }
+    for end in ends() {
+        let (state, on) = (InstanceState::Crashed { until: None }, placed(8, contract).on);
+        let crash = Some(Box::new(PastCrash { run: run(8), on, at: NOW, end }));
+        let past = Past { run: run(9), on, crash };
+        records.push(Instance::from_parts(state, None, Crashes::default(), Some(past)));
     }
     records.into_iter().map(Record::Instance).collect()
 }
@@ -231,4 +238,18 @@ fn a_record_stands_in_exactly_these_bytes() {
     let mut expected = vec![0x0a, 16];
     expected.extend_from_slice(id.as_bytes());
     assert_eq!(bytes, expected);
+}
+
+/// Nothing was kept of a crash but its count and its time.
+#[test]
+fn a_record_of_an_instance_that_says_nothing_of_its_past_is_read() {
+    let key = RecordKey::Instance(
+        ServiceKey { namespace: Namespace::default(), name: name("web") }.instance(3),
+    );
+    let bytes = [0x08, 4, 0x10, 0, 0x38, 0];
+    let crashes = Crashes { count: 4, last: Some(NOW) };
+    let state = InstanceState::Crashed { until: Some(NOW) };
+    let record = Record::Instance(Instance::from_parts(state, None, crashes, None));
+    assert_eq!(encode(&record, &cluster()), bytes, "and is written so");
+    assert_eq!(decode(&path(&key), &bytes).unwrap(), Some((key, record)));
 }

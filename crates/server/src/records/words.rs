@@ -147,7 +147,7 @@ pub(super) struct Task {
     pub(super) is_given_up: bool,
 }
 
-/// The last run of a task, and who had it.
+/// A run that is or was the last one, and who had it.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct LastRun {
     #[prost(bytes = "vec", tag = "1")]
@@ -227,6 +227,26 @@ pub(super) struct Instance {
     pub(super) twin: Option<Twin>,
     #[prost(oneof = "InstanceState", tags = "4, 5, 6, 7, 8")]
     pub(super) state: Option<InstanceState>,
+    #[prost(message, optional, tag = "9")]
+    pub(super) past: Option<Past>,
+}
+
+/// What is kept of the runs of an instance that are over.
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct Past {
+    /// The one that was over last.
+    #[prost(message, optional, tag = "1")]
+    pub(super) last: Option<LastRun>,
+    #[prost(message, optional, tag = "2")]
+    pub(super) crash: Option<PastCrash>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct PastCrash {
+    #[prost(message, optional, tag = "1")]
+    pub(super) run: Option<LastRun>,
+    #[prost(message, optional, tag = "2")]
+    pub(super) over: Option<TaskOver>,
 }
 
 #[derive(Clone, PartialEq, Oneof)]

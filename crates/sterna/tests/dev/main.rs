@@ -3,6 +3,7 @@
 
 mod api;
 mod commands;
+mod crashes;
 mod crowd;
 mod deaths;
 mod history;

@@ -86,6 +86,40 @@ fn a_crash_begins_again_at_once_twice_and_then_waits() {
     assert_eq!(play.phases(), running(1));
 }
 
+/// Nothing but its worker's own log said how it ended, and where.
+#[test]
+fn a_crash_is_kept_with_how_it_ended_and_where_its_output_is() {
+    let mut play = Play::with(1);
+    play.ask(put(service_spec(1)));
+    for _ in 0..3 {
+        let run = play.run_of(0);
+        play.end(run, FAILURE);
+        let past = play.instance(0).past().unwrap();
+        let crash = past.crash.as_deref().unwrap();
+        assert_eq!((past.run, past.on), (run, life(1)));
+        assert_eq!((crash.run, crash.on, crash.at), (run, life(1), play.now.wall));
+        assert_eq!(crash.end.to_string().as_bytes(), FAILURE);
+    }
+    assert_eq!(play.phases(), [(0, P::Crashed)]);
+    let kept = play.instance(0).past().cloned();
+    let play = play.change_leader();
+    assert_eq!(play.instance(0).past().cloned(), kept, "the next leader knows, too");
+}
+
+#[test]
+fn what_its_worker_never_began_is_not_where_the_output_is() {
+    let mut play = Play::with(2);
+    play.ask(put(service_spec(1)));
+    let (first, worker) = (play.run_of(0), play.worker_of(play.run_of(0)));
+    play.settle(first, Settlement::Gone(GoneBy::Absence));
+    let kept = |play: &Play| play.instance(0).past().map(|past| past.run);
+    assert_eq!(kept(&play), Some(first), "to be lost is no crash, and has left output");
+    assert_eq!(play.instance(0).last_crash(), None);
+    let second = play.run_of(0);
+    play.settle(second, Settlement::Refused(RunRefusal::NotHealthy));
+    assert_eq!((kept(&play), second == first), (Some(first), false), "w{worker}");
+}
+
 #[test]
 fn a_change_of_notes_does_not_touch_the_count_of_crashes_nor_its_clock() {
     let mut play = Play::with(1);

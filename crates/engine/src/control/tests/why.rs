@@ -151,12 +151,14 @@ fn a_crash_says_when_it_begins_again() {
     spec.crash.give_up_at = 2;
     put(&mut play, spec);
     play.end(play.run_of(0), FAILURE);
-    assert_eq!(why(&mut play, 0), ("it crashed, 1 in a row, and waits".to_owned(), at(30)));
+    let failure = String::from_utf8_lossy(FAILURE).into_owned();
+    assert_eq!(why(&mut play, 0), (format!("it crashed: {failure}; it waits"), at(30)));
     play.pass(30);
     play.end(play.run_of(0), FAILURE);
-    let expected = "it crashed 2 times in a row, and was given up: change its spec, or \
-                    `sterna stop` it to let it begin again"
-        .to_owned();
+    let expected = format!(
+        "it crashed 2 times in a row, last: {failure}; it was given up: change its spec, or \
+         `sterna stop` it to let it begin again"
+    );
     assert_eq!(why(&mut play, 0), (expected, Next::WhenChanged));
 }
 
@@ -168,6 +170,24 @@ fn what_is_on_its_way_says_where() {
     assert_eq!(why(&mut play, 0), ("w1 starts it".to_owned(), Next::WhenTold));
     play.settle(play.run_of(0), Settlement::Refused(RunRefusal::NotHealthy));
     assert_eq!(why(&mut play, 0), ("a worker has just turned it down".to_owned(), at(1)));
+}
+
+#[test]
+fn what_is_on_its_way_says_that_its_monitor_has_not_succeeded_and_that_it_crashed_before() {
+    let mut play = Play::with(1);
+    let monitored = other_work(&service_spec(1), r#"{"monitor":{"http":"/"}}"#);
+    put(&mut play, monitored);
+    play.end(play.run_of(0), br#"{"cause":"never_healthy","usage":{"cpu_ms":7}}"#);
+    play.moods.insert(1, Mood::Dawdles);
+    play.end(play.run_of(0), br#"{"cause":"unhealthy"}"#);
+    let (rule, next) = why(&mut play, 0);
+    let end = r#"{"cause":"unhealthy","exit":null}"#;
+    let expected = format!(
+        "w1 starts it; its monitor has not succeeded yet; before that it crashed 2 times in a row, \
+         last: {end}"
+    );
+    assert_eq!((rule, next), (expected, Next::WhenTold));
+    assert!(since(&mut play, 0).is_some());
 }
 
 #[test]

@@ -8,12 +8,12 @@ use std::fmt;
 
 use sterna_model::{
     Contract, Incarnation, Lock, Name, WallTime, WorkKey,
-    record::{InstanceState, Placed, StopReason, TaskState, TwinReason},
+    record::{Instance, InstanceState, Placed, StopReason, TaskState, TwinReason},
 };
 use sterna_protocol::scheduler::Reach;
 
 pub use self::unplaced::Unplaced;
-use super::{Control, Now, services};
+use super::{Control, Now, ServiceRecord, payload, services};
 use crate::auction::Prospect;
 
 /// Why one key is not where its spec wants it.
@@ -48,6 +48,10 @@ pub enum Rule {
     Starting {
         /// Where.
         worker: Option<Name>,
+        /// Whether it counts as running only once its monitor succeeds.
+        is_monitored: bool,
+        /// That it crashed before, if it did.
+        before: Option<Crashed>,
     },
     /// It is being ended.
     Stopping {
@@ -57,15 +61,9 @@ pub enum Rule {
         reason: StopReason,
     },
     /// It crashed, and waits.
-    Crashed {
-        /// How often, since it last ran long enough.
-        count: u32,
-    },
+    Crashed(Crashed),
     /// It crashed so often that it does not begin again.
-    GivenUp {
-        /// How often.
-        count: u32,
-    },
+    GivenUp(Crashed),
     /// A copy that may still run has the slot that the next one needs.
     SlotTaken {
         /// Where that copy is.
@@ -125,6 +123,26 @@ pub enum Rule {
     },
 }
 
+/// How often an instance crashed, and how the last time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Crashed {
+    /// How often, since it last ran long enough.
+    pub count: u32,
+    /// How it ended the last time, in words; `None` if a record of before says nothing of it.
+    pub end: Option<String>,
+}
+
+impl fmt::Display for Crashed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("it crashed")?;
+        if self.count > 1 {
+            write!(f, " {} times in a row", self.count)?;
+        }
+        let Some(end) = &self.end else { return Ok(()) };
+        if self.count > 1 { write!(f, ", last: {end}") } else { write!(f, ": {end}") }
+    }
+}
+
 /// What happens next.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Next {
@@ -163,24 +181,21 @@ impl fmt::Display for Rule {
             }
             Self::Unplaced(unplaced) => unplaced.fmt(f),
             Self::TurnedDown => f.write_str("a worker has just turned it down"),
-            Self::Starting { worker } => write!(f, "{} starts it", on(worker)),
+            Self::Starting { worker, is_monitored, before } => {
+                write!(f, "{} starts it", on(worker))?;
+                if *is_monitored {
+                    f.write_str("; its monitor has not succeeded yet")?;
+                }
+                before.as_ref().map_or(Ok(()), |crashed| write!(f, "; before that {crashed}"))
+            }
             Self::Stopping { worker, reason } => {
-                let why = match reason {
-                    StopReason::Unwanted => "its spec no longer wants it",
-                    StopReason::Asked => "somebody asked for it",
-                    StopReason::Update => "its spec has a newer version",
-                    StopReason::Elsewhere => "another copy has its place",
-                    StopReason::Drain => "its worker is drained",
-                };
-                write!(f, "{} ends it: {why}", on(worker))
+                write!(f, "{} ends it: {}", on(worker), stops_for(*reason))
             }
-            Self::Crashed { count } => write!(f, "it crashed, {count} in a row, and waits"),
-            Self::GivenUp { count } => {
-                let often = if *count == 1 { "once" } else { "times in a row" };
-                let count = if *count == 1 { String::new() } else { format!("{count} ") };
-                write!(f, "it crashed {count}{often}, and was given up: change its spec, or ")?;
-                f.write_str("`sterna stop` it to let it begin again")
-            }
+            Self::Crashed(crashed) => write!(f, "{crashed}; it waits"),
+            Self::GivenUp(crashed) => write!(
+                f,
+                "{crashed}; it was given up: change its spec, or `sterna stop` it to let it begin again"
+            ),
             Self::SlotTaken { worker, twin } => {
                 let does = twin_does(*twin);
                 write!(f, "a copy on {} {does}, and may still run", on(worker))
@@ -288,12 +303,34 @@ const fn while_silent(contract: Contract, is_task: bool) -> &'static str {
     }
 }
 
+const fn stops_for(reason: StopReason) -> &'static str {
+    match reason {
+        StopReason::Unwanted => "its spec no longer wants it",
+        StopReason::Asked => "somebody asked for it",
+        StopReason::Update => "its spec has a newer version",
+        StopReason::Elsewhere => "another copy has its place",
+        StopReason::Drain => "its worker is drained",
+    }
+}
+
 const fn twin_does(twin: TwinReason) -> &'static str {
     match twin {
         TwinReason::Silent => "is silent",
         TwinReason::Evacuating => "is being moved",
         TwinReason::Surplus => "is being ended",
     }
+}
+
+/// Of an instance that a worker starts, by its service if that is the version that is started.
+fn starting(worker: Option<Name>, record: Option<&ServiceRecord>, instance: &Instance) -> Rule {
+    let is_monitored = record.is_some_and(|record| payload::is_monitored(&record.spec.work));
+    let before = (instance.crashes().count > 0).then(|| crashed(instance));
+    Rule::Starting { worker, is_monitored, before }
+}
+
+fn crashed(instance: &Instance) -> Crashed {
+    let end = instance.last_crash().map(|crash| crash.end.to_string());
+    Crashed { count: instance.crashes().count, end }
 }
 
 impl Control {
@@ -380,7 +417,8 @@ impl Control {
             return Why { rule: Rule::TurnedDown, since, next: Next::At(*until) };
         }
         let Some(reason) = self.left.get(key) else {
-            return Why { rule: Rule::Starting { worker: None }, since, next: Next::WhenTold };
+            let rule = Rule::Starting { worker: None, is_monitored: false, before: None };
+            return Why { rule, since, next: Next::WhenTold };
         };
         let unplaced = self.unplaced(key, reason);
         let next = match unplaced.reason.prospect() {
@@ -428,7 +466,9 @@ impl Control {
                 told(Rule::Stopping { worker, reason }, Some(*since))
             }
             InstanceState::Claimed { copy, since } => {
-                told(Rule::Starting { worker: name(copy.placed.on) }, Some(*since))
+                let record = known.map(|known| &*known.record);
+                let record = record.filter(|record| record.version == copy.version);
+                told(starting(name(copy.placed.on), record, instance), Some(*since))
             }
             InstanceState::Running { since, .. } => {
                 if let Some(twin) = instance.twin() {
@@ -448,13 +488,12 @@ impl Control {
                 })
             }
             InstanceState::Crashed { until } => {
-                let crashes = instance.crashes();
-                let count = crashes.count;
+                let crashed = crashed(instance);
                 let (rule, next) = match until {
-                    Some(until) => (Rule::Crashed { count }, Next::At(*until)),
-                    None => (Rule::GivenUp { count }, Next::WhenChanged),
+                    Some(until) => (Rule::Crashed(crashed), Next::At(*until)),
+                    None => (Rule::GivenUp(crashed), Next::WhenChanged),
                 };
-                Some(Why { rule, since: crashes.last, next })
+                Some(Why { rule, since: instance.crashes().last, next })
             }
         }
     }

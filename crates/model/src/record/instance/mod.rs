@@ -5,7 +5,7 @@
 
 use std::{fmt, sync::Arc};
 
-use super::{Crash, CrashPolicy, Crashes, Illegal, Placed};
+use super::{Crash, CrashPolicy, Crashes, Illegal, Past, PastCrash, Placed, TaskEnd};
 use crate::{
     RunId, WallTime, Wants,
     planted::{Mistake, is_planted},
@@ -248,18 +248,25 @@ pub struct Instance {
     /// Rare, so it does not take the room of one in every record.
     twin: Option<Box<Twin>>,
     crashes: Crashes,
+    /// Rare, too.
+    past: Option<Box<Past>>,
 }
 
 impl Instance {
     /// One that is wanted, and that nobody has.
     pub fn new(now: WallTime) -> Self {
         let state = InstanceState::Unclaimed { since: now };
-        Self { state, twin: None, crashes: Crashes::default() }
+        Self { state, twin: None, crashes: Crashes::default(), past: None }
     }
 
     /// One that was kept, as it was.
-    pub fn from_parts(state: InstanceState, twin: Option<Twin>, crashes: Crashes) -> Self {
-        Self { state, twin: twin.map(Box::new), crashes }
+    pub fn from_parts(
+        state: InstanceState,
+        twin: Option<Twin>,
+        crashes: Crashes,
+        past: Option<Past>,
+    ) -> Self {
+        Self { state, twin: twin.map(Box::new), crashes, past: past.map(Box::new) }
     }
 
     /// What it is doing.
@@ -275,6 +282,16 @@ impl Instance {
     /// How often it crashed.
     pub const fn crashes(&self) -> Crashes {
         self.crashes
+    }
+
+    /// What is kept of its runs that are over.
+    pub fn past(&self) -> Option<&Past> {
+        self.past.as_deref()
+    }
+
+    /// Its last crash; also one that is forgiven.
+    pub fn last_crash(&self) -> Option<&PastCrash> {
+        self.past()?.crash.as_deref()
     }
 
     /// Where it is in its life.
@@ -365,12 +382,22 @@ impl Instance {
         Ok(())
     }
 
-    /// It ended, and nobody had asked for that: what follows is the policy's.
+    /// It ended so, and nobody had asked for that: what follows is the policy's.
     ///
     /// # Errors
     /// When it had no run.
-    pub fn crash(&mut self, policy: &CrashPolicy, now: WallTime) -> Result<Crash, Illegal> {
+    pub fn crash(
+        &mut self,
+        policy: &CrashPolicy,
+        end: TaskEnd,
+        now: WallTime,
+    ) -> Result<Crash, Illegal> {
         self.check(InstanceEvent::Crash)?;
+        if let Some(Placed { run, on, .. }) = self.copy().map(|copy| &copy.placed) {
+            let (run, on) = (*run, *on);
+            let crash = Some(Box::new(PastCrash { run, on, at: now, end }));
+            self.past = Some(Box::new(Past { run, on, crash }));
+        }
         let ran = match &self.state {
             InstanceState::Running { since, .. } => Some(now.since(*since)),
             InstanceState::Unclaimed { .. }
@@ -482,6 +509,15 @@ impl Instance {
     /// The twin's run is certainly gone.
     pub fn lose_twin(&mut self) -> Option<Twin> {
         self.twin.take().map(|twin| *twin)
+    }
+
+    /// This run is over, and may have left output with whoever had it. To be said before it leaves its
+    /// slot.
+    pub fn remember(&mut self, run: RunId) {
+        let on = self.copies().find(|copy| copy.placed.run == run).map(|copy| copy.placed.on);
+        let Some(on) = on else { return };
+        let crash = self.past.take().and_then(|past| past.crash);
+        self.past = Some(Box::new(Past { run, on, crash }));
     }
 
     /// Says why this run is to end; the first reason stays. Whether that is news.

@@ -28,6 +28,10 @@ fn wants() -> Arc<Wants> {
     Arc::new(Wants { demand, constraints: Constraints::default() })
 }
 
+fn ended() -> TaskEnd {
+    TaskEnd::Ran { is_success: false, report: "exit 3".into() }
+}
+
 fn in_phase(phase: InstancePhase) -> Instance {
     let mut instance = Instance::new(NOW);
     match phase {
@@ -40,7 +44,7 @@ fn in_phase(phase: InstancePhase) -> Instance {
         InstancePhase::Crashed => {
             let policy = CrashPolicy { wait_from: 1, ..CrashPolicy::default() };
             instance.claim(placed(1), 1, wants(), NOW).unwrap();
-            instance.crash(&policy, NOW).unwrap();
+            instance.crash(&policy, ended(), NOW).unwrap();
         }
     }
     assert_eq!(instance.phase(), phase);
@@ -61,7 +65,7 @@ fn apply(instance: &mut Instance, event: InstanceEvent) -> Result<(), Illegal> {
     match event {
         InstanceEvent::Claim => instance.claim(placed(2), 1, wants(), NOW),
         InstanceEvent::Start => instance.start(NOW),
-        InstanceEvent::Crash => instance.crash(&CrashPolicy::default(), NOW).map(drop),
+        InstanceEvent::Crash => instance.crash(&CrashPolicy::default(), ended(), NOW).map(drop),
         InstanceEvent::Vacate => instance.vacate(NOW),
         InstanceEvent::Displace => instance.displace(TwinReason::Evacuating, NOW),
         InstanceEvent::Restart => instance.restart(NOW),
@@ -167,7 +171,7 @@ fn a_crash_that_is_to_wait_waits() {
     for phase in [InstancePhase::Claimed, InstancePhase::Running] {
         let mut instance = in_phase(phase);
         let policy = CrashPolicy { wait_from: 1, ..CrashPolicy::default() };
-        instance.crash(&policy, NOW).unwrap();
+        instance.crash(&policy, ended(), NOW).unwrap();
         assert_eq!(instance.phase(), InstancePhase::Crashed);
     }
 }
@@ -205,13 +209,13 @@ fn a_twin_that_runs_takes_the_place_of_a_copy_that_is_starting() {
 fn only_running_moves_the_clock_of_crashes() {
     let mut instance = in_phase(InstancePhase::Claimed);
     let later = NOW.plus(Span::from_secs(400));
-    instance.crash(&CrashPolicy::default(), later).unwrap();
+    instance.crash(&CrashPolicy::default(), ended(), later).unwrap();
     assert_eq!(instance.crashes().count, 1);
     instance.claim(placed(2), 1, wants(), later).unwrap();
     instance.start(later).unwrap();
     let end = later.plus(Span::from_secs(300));
     instance.stop(run(2), StopReason::Asked);
-    instance.crash(&CrashPolicy::default(), end).unwrap();
+    instance.crash(&CrashPolicy::default(), ended(), end).unwrap();
     assert_eq!(instance.crashes().count, 1, "it ran for five minutes");
 }
 
@@ -232,4 +236,39 @@ fn what_a_worker_says_of_a_copy_stays_with_that_copy() {
     assert!(!instance.tell(run(1), b"ports"), "said again it is no news");
     assert!(!instance.tell(run(2), b"ports"), "of another run it is none");
     assert_eq!(instance.copy().unwrap().told.as_deref(), Some(&b"ports"[..]));
+}
+
+#[test]
+fn a_crash_is_remembered_with_its_run_its_worker_and_its_end() {
+    let mut instance = in_phase(InstancePhase::Running);
+    let later = NOW.plus(Span::from_secs(1));
+    instance.crash(&CrashPolicy::default(), ended(), later).unwrap();
+    let on = placed(1).on;
+    let crash = PastCrash { run: run(1), on, at: later, end: ended() };
+    assert_eq!(instance.last_crash(), Some(&crash));
+    assert_eq!(instance.past().map(|past| (past.run, past.on)), Some((run(1), on)));
+    // Another one begins and is stopped: its output is of interest, and so is the crash.
+    instance.claim(placed(2), 1, wants(), NOW).unwrap();
+    assert_eq!(instance.last_crash(), Some(&crash));
+    instance.remember(run(2));
+    instance.vacate(NOW).unwrap();
+    assert_eq!(instance.past().map(|past| past.run), Some(run(2)));
+    assert_eq!(instance.last_crash(), Some(&crash));
+    instance.forgive();
+    assert_eq!(instance.last_crash(), Some(&crash), "it was, though it counts no more");
+}
+
+#[test]
+fn what_it_never_had_is_not_remembered() {
+    let mut instance = in_phase(InstancePhase::Running);
+    instance.remember(run(9));
+    assert_eq!(instance.past(), None);
+    // Nor what was claimed and never began.
+    instance.vacate(NOW).unwrap();
+    assert_eq!(instance.past(), None);
+}
+
+#[test]
+fn what_few_have_takes_the_room_of_a_pointer() {
+    assert!(size_of::<Option<Box<Past>>>() == 8 && size_of::<Past>() <= 64);
 }
