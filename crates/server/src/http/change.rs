@@ -6,10 +6,7 @@ use std::{
     sync::Arc,
 };
 
-use axum::{
-    Json,
-    extract::{State, rejection::JsonRejection},
-};
+use axum::{Json, extract::State};
 use sterna_api::{
     rest::{Applied, AppliedTask, Apply, Explained, Plan, PlannedService, PlannedTask, Refused},
     spec::{Source, Specs, TaskDefinition, read},
@@ -20,7 +17,7 @@ use sterna_store::machine::{random, wall_time};
 
 use super::{
     Answer, Api, bad,
-    given::Path,
+    given::{Body, Path},
     namespace, not_found,
     refusal::{Refusal, changed},
     services::instance_key,
@@ -82,9 +79,8 @@ async fn planned(shared: &Api, space: &Namespace, specs: &Specs) -> Answer<Vec<P
 pub(super) async fn plan(
     State(shared): State<Api>,
     Path(space): Path<String>,
-    asked: Result<Json<Apply>, JsonRejection>,
+    Body(asked): Body<Apply>,
 ) -> Answer<Json<Plan>> {
-    let Json(asked) = asked?;
     let space = namespace(&space)?;
     let specs = specs(&asked)?;
     shared.lead()?;
@@ -107,9 +103,8 @@ pub(super) async fn plan(
 pub(super) async fn apply(
     State(shared): State<Api>,
     Path(space): Path<String>,
-    asked: Result<Json<Apply>, JsonRejection>,
+    Body(asked): Body<Apply>,
 ) -> Answer<Json<Applied>> {
-    let Json(asked) = asked?;
     let space = namespace(&space)?;
     let specs = specs(&asked)?;
     shared.lead()?;
