@@ -12,7 +12,7 @@ use sterna_api::{
     spec::{Source, Specs, TaskDefinition, read},
 };
 use sterna_engine::control::{self, Call, ServiceKey};
-use sterna_model::{Name, Namespace, TaskIncarnation, Work, WorkKey};
+use sterna_model::{Name, Namespace, TaskIncarnation, Work, WorkKey, spec::ServiceSpec};
 use sterna_store::machine::{random, wall_time};
 
 use super::{
@@ -24,7 +24,7 @@ use super::{
     tag::Fnv,
     task_key,
 };
-use crate::views;
+use crate::{desk::OnlyIf, views};
 
 /// The longest name from which the name of a task can be made.
 const NAME_MAX: usize = 63 - 1 - 8;
@@ -59,17 +59,37 @@ async fn planned(shared: &Api, space: &Namespace, specs: &Specs) -> Answer<Vec<P
     let wanted: BTreeMap<_, _> = specs.services.clone();
     let space = space.clone();
     let plans = shared.desk.ask(move |leader, _| {
-        let plan = |(name, spec): (Name, sterna_model::spec::ServiceSpec)| {
+        let plan = |(name, spec): (Name, ServiceSpec)| {
             let key = ServiceKey { namespace: space.clone(), name };
             leader.control().plan(&key, Some(&spec))
         };
         wanted.into_iter().map(plan).collect::<Vec<control::Planned>>()
     });
-    let view = |planned: &control::Planned| PlannedService {
+    Ok(plans.await?.iter().map(view).collect())
+}
+
+fn view(planned: &control::Planned) -> PlannedService {
+    PlannedService {
         name: planned.service.name.to_string(),
         changes: planned.changes.iter().map(views::change).collect(),
-    };
-    Ok(plans.await?.iter().map(view).collect())
+    }
+}
+
+/// Makes a service, or changes it, and gives what that changes: planned in the same step in which it is
+/// done, so that of two who want the same at once only one is told that it has made it.
+async fn put(shared: &Api, key: ServiceKey, spec: ServiceSpec) -> Answer<PlannedService> {
+    let (tell, told) = tokio::sync::oneshot::channel();
+    let (service, wanted) = (key.clone(), spec.clone());
+    let plan: OnlyIf = Box::new(move |leader| {
+        // Who no longer waits needs no answer.
+        drop(tell.send(leader.control().plan(&service, Some(&wanted))));
+        true
+    });
+    let what = format!("service {}", key.name);
+    let unplanned = PlannedService { name: key.name.to_string(), changes: Vec::new() };
+    let answer = shared.desk.call_if(Some(plan), Call::PutService(key, spec)).await?;
+    changed(answer, &what)?;
+    Ok(told.await.map_or(unplanned, |planned| view(&planned)))
 }
 
 /// What applying these files would change. Nothing is done.
@@ -110,11 +130,10 @@ pub(super) async fn apply(
     shared.lead()?;
     let versions: Vec<_> =
         specs.tasks.iter().map(|(name, task)| versioned(name, task)).collect::<Result<_, _>>()?;
-    let services = planned(&shared, &space, &specs).await?;
+    let mut services = Vec::new();
     for (name, spec) in specs.services {
-        let key = ServiceKey { namespace: space.clone(), name: name.clone() };
-        let answer = shared.desk.call(Call::PutService(key, spec)).await?;
-        changed(answer, &format!("service {name}"))?;
+        let key = ServiceKey { namespace: space.clone(), name };
+        services.push(put(&shared, key, spec).await?);
     }
     let mut tasks = Vec::new();
     for ((name, task), version) in specs.tasks.into_iter().zip(versions) {
