@@ -8,7 +8,7 @@ use crate::{
     patience::Patience,
     remote::{Remote, all, failed, wait},
     run::{age, pretty},
-    table::Table,
+    table::{Table, WORKER, folded},
 };
 
 /// List what there is: services and tasks, or one kind of thing
@@ -101,7 +101,8 @@ pub(crate) fn ls(args: LsArgs) -> anyhow::Result<()> {
 }
 
 fn instance_table(instances: &[InstanceView]) -> Table {
-    let mut table = Table::new(&["INSTANCE", "PHASE", "SINCE", "CRASHES", "WORKER"]);
+    let table = Table::new(&["INSTANCE", "PHASE", "SINCE", "CRASHES", WORKER]);
+    let mut table = table.least(&["CRASHES", "SINCE"]);
     for it in instances {
         let name = it.key.rsplitn(3, '/').take(2).collect::<Vec<_>>();
         let name = name.into_iter().rev().collect::<Vec<_>>().join("/");
@@ -116,7 +117,8 @@ fn instance_table(instances: &[InstanceView]) -> Table {
 }
 
 fn task_table(tasks: &[TaskView]) -> Table {
-    let mut table = Table::new(&["TASK", "PHASE", "AGE", "WORKER", "END", "COMMAND"]);
+    let table = Table::new(&["TASK", "PHASE", "AGE", WORKER, "END", "COMMAND"]);
+    let mut table = table.least(&["COMMAND", "AGE", WORKER]);
     for it in tasks {
         let end = it.end.as_ref().map(|end| end.text.clone()).unwrap_or_default();
         let worker = it.worker.clone().unwrap_or_default();
@@ -127,7 +129,7 @@ fn task_table(tasks: &[TaskView]) -> Table {
 }
 
 fn worker_table(workers: &[WorkerView]) -> Table {
-    let mut table = Table::new(&["WORKER", "HEALTH", "WORK", "RUNS", "CORES", "MEMORY", "ZONE"]);
+    let mut table = Table::new(&[WORKER, "HEALTH", "WORK", "RUNS", "CORES", "MEMORY", "ZONE"]);
     for it in workers {
         // tidy: not a table
         let work = match (&it.draining_until, it.is_declared_dead, it.takes_work) {
@@ -169,7 +171,7 @@ pub(crate) fn status(args: StatusArgs) -> anyhow::Result<()> {
         if args.json {
             out::answer(&pretty(&status)?)?;
         } else {
-            out::answer(&status_text(&status))?;
+            out::answer(&folded(&status_text(&status), 10))?;
         }
         if status.takes_work {
             return Ok(());
@@ -327,8 +329,11 @@ fn show_event(args: &EventsArgs, line: &[u8], after: &mut String) -> anyhow::Res
         out::warning(&format!("this reader was too slow; go on from {said}"));
         return Ok(out::Heard::Yes);
     };
-    let text =
-        if args.json { String::from_utf8_lossy(data).into_owned() } else { event_text(&event) };
+    let text = if args.json {
+        String::from_utf8_lossy(data).into_owned()
+    } else {
+        folded(&event_text(&event), 4)
+    };
     *after = event.id;
     out::answer(&text)
 }
