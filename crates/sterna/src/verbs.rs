@@ -256,7 +256,7 @@ const ASK_EVERY: Duration = Duration::from_millis(200);
 
 /// Waits until a worker has nothing, and shows how far it is.
 async fn drained(client: &mut Client, path: &str) -> anyhow::Result<()> {
-    let progress = out::Progress::new();
+    let progress = out::Progress::waiting();
     let mut most = 0;
     loop {
         let worker: WorkerView = client.get(path).await.map_err(failed)?;

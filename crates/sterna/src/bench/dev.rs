@@ -5,7 +5,12 @@ use std::{
     net::SocketAddr,
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
-    thread::sleep,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+        mpsc,
+    },
+    thread,
     time::{Duration, Instant},
 };
 
@@ -17,12 +22,13 @@ use sterna_api::{
     client::Client,
     rest::{CreateTask, Status, TaskView},
 };
+use tokio::signal::unix::{SignalKind, signal};
 
 use super::{
     check::{Bound, Check, judge},
     report::{Report, median, rounded},
 };
-use crate::{clock, out, remote};
+use crate::{clock, exit, out, remote};
 
 /// What must hold.
 const LIMITS: [Bound; 5] = [
@@ -84,20 +90,67 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
     judge(&report, &bounds)
 }
 
+/// Whoever wants this to end wants nothing of it left.
+#[derive(Clone, Debug, Default)]
+struct Ended(Arc<AtomicBool>);
+
+impl Ended {
+    /// Notices TERM and Ctrl-C from now on.
+    fn watch() -> anyhow::Result<Self> {
+        let (ended, told) = (Self::default(), mpsc::channel());
+        let (seen, (ready, is_ready)) = (ended.clone(), told);
+        thread::Builder::new().name("bench-signals".to_owned()).spawn(move || {
+            remote::wait(async {
+                let mut term = signal(SignalKind::terminate())?;
+                let mut interrupt = signal(SignalKind::interrupt())?;
+                let _: Result<(), _> = ready.send(());
+                tokio::select! {
+                    _ = term.recv() => {}
+                    _ = interrupt.recv() => {}
+                }
+                seen.0.store(true, Ordering::Relaxed);
+                Ok(())
+            })
+        })?;
+        is_ready.recv().context("cannot take signals")?;
+        Ok(ended)
+    }
+
+    fn check(&self) -> anyhow::Result<()> {
+        let is_ended = self.0.load(Ordering::Relaxed);
+        if is_ended { Err(exit::silent(exit::INTERRUPTED)) } else { Ok(()) }
+    }
+
+    /// Waits so long, or until somebody wants it to end.
+    fn pause(&self, long: Duration) -> anyhow::Result<()> {
+        let until = clock::instant() + long;
+        loop {
+            self.check()?;
+            let rest = until.saturating_duration_since(clock::instant());
+            if rest.is_zero() {
+                return Ok(());
+            }
+            thread::sleep(rest.min(Duration::from_millis(50)));
+        }
+    }
+}
+
 fn measure(args: &Args, path: &Path) -> anyhow::Result<Report> {
+    let ended = Ended::watch()?;
     let progress = out::Progress::new();
     let mut ready = Vec::new();
     for round in 1..args.rounds {
         progress.say(&format!("start {round} of {}", args.rounds));
         let place = path.join(format!("start-{round}"));
-        ready.push(Dev::start(&place)?.0);
+        ready.push(Dev::start(&place, &ended)?.0);
     }
     progress.say(&format!("start {} of {}", args.rounds, args.rounds));
-    let (took, dev) = Dev::start(&path.join("runs"))?;
+    let (took, dev) = Dev::start(&path.join("runs"), &ended)?;
     ready.push(took);
     let (mut runs, mut bare) = (Vec::new(), Vec::new());
     // What is run first finds nothing warm.
     for run in 0..=args.runs {
+        ended.check()?;
         progress.say(&format!("run {run} of {}", args.runs));
         let floor = timed(Command::new("/bin/true"))?;
         let mut command = dev.command();
@@ -109,14 +162,14 @@ fn measure(args: &Args, path: &Path) -> anyhow::Result<Report> {
         }
     }
     progress.say("lets it be");
-    sleep(SETTLES);
+    ended.pause(SETTLES)?;
     let before = dev.processor_time()?;
-    sleep(Duration::from_secs(u64::from(args.idle)));
+    ended.pause(Duration::from_secs(u64::from(args.idle)))?;
     let busy = dev.processor_time()?.saturating_sub(before).as_secs_f64();
     let fresh = dev.memory()?;
     progress.say(&format!("makes {} tasks", args.tasks));
-    dev.tasks(args.tasks)?;
-    sleep(SETTLES);
+    dev.tasks(args.tasks, &ended)?;
+    ended.pause(SETTLES)?;
     let mut report = Report::default();
     let mut figure = |name: &str, value: f64| {
         report.figures.insert(name.to_owned(), rounded(value));
@@ -165,7 +218,7 @@ struct Dev {
 
 impl Dev {
     /// Starts one; gives after how many milliseconds it takes work.
-    fn start(place: &Path) -> anyhow::Result<(f64, Self)> {
+    fn start(place: &Path, ended: &Ended) -> anyhow::Result<(f64, Self)> {
         fs::create_dir_all(place)?;
         let program = std::env::current_exe().context("this program cannot be found")?;
         let began = clock::instant();
@@ -178,7 +231,7 @@ impl Dev {
         while !runtime.block_on(dev.takes_work()) {
             let is_late = began.elapsed() > Duration::from_secs(30);
             anyhow::ensure!(!is_late, "`sterna dev` was not ready within 30 s");
-            sleep(Duration::from_millis(1));
+            ended.pause(Duration::from_millis(1))?;
         }
         Ok((millis(began), dev))
     }
@@ -196,7 +249,7 @@ impl Dev {
     }
 
     /// Makes so many tasks, a few at a time, and waits until all of them are over.
-    fn tasks(&self, count: u32) -> anyhow::Result<()> {
+    fn tasks(&self, count: u32, ended: &Ended) -> anyhow::Result<()> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let mut client = self.client().context("`sterna dev` is gone")?;
         let until = clock::instant() + TASKS_WITHIN;
@@ -204,6 +257,7 @@ impl Dev {
         runtime.block_on(async {
             let before = completed(&mut client).await?;
             for number in 0..count {
+                ended.check()?;
                 let spec = json!({ "run": ["/bin/true"] });
                 let asked = CreateTask { name: format!("idle-{number}"), spec, incarnation: None };
                 client.call::<TaskView>(Method::POST, path, Some(&asked)).await?;
@@ -213,6 +267,7 @@ impl Dev {
                         clock::instant() < until,
                         "the tasks did not come to their end"
                     );
+                    ended.check()?;
                     tokio::time::sleep(Duration::from_millis(20)).await;
                 }
             }
