@@ -1,4 +1,4 @@
-//! What is planned, applied and explained.
+//! What is planned and applied.
 
 use std::{
     collections::BTreeMap,
@@ -8,7 +8,7 @@ use std::{
 
 use axum::{Json, extract::State};
 use sterna_api::{
-    rest::{Applied, AppliedTask, Apply, Explained, Plan, PlannedService, PlannedTask, Refused},
+    rest::{Applied, AppliedTask, Apply, Plan, PlannedService, PlannedTask, Refused},
     spec::{Source, Specs, TaskDefinition, read},
 };
 use sterna_engine::control::{self, Call, ServiceKey};
@@ -18,11 +18,9 @@ use sterna_store::machine::{random, wall_time};
 use super::{
     Answer, Api, bad,
     given::{Body, Path},
-    namespace, not_found,
+    namespace,
     refusal::{Refusal, changed},
-    services::instance_key,
     tag::Fnv,
-    task_key,
 };
 use crate::{desk::OnlyIf, views};
 
@@ -151,41 +149,4 @@ pub(super) async fn apply(
         tasks.push(AppliedTask { name: name.to_string(), task: version.to_string(), started });
     }
     Ok(Json(Applied { services, tasks }))
-}
-
-async fn why(shared: &Api, key: WorkKey, what: &str) -> Answer<Json<Explained>> {
-    shared.lead()?;
-    let is_there = {
-        let mirror = shared.mirror();
-        mirror.tasks.contains_key(&key) || mirror.instances.contains_key(&key)
-    };
-    if !is_there {
-        return Err(not_found(what));
-    }
-    let asked = key.clone();
-    let why = shared.desk.ask(move |leader, now| leader.why(now, &asked)).await?;
-    Ok(Json(views::explained(&key, why.as_ref())))
-}
-
-/// Why a task is not where it should be.
-#[utoipa::path(get, path = "/v1/namespaces/{namespace}/tasks/{name}/why", tag = "tasks",
-    params(("namespace" = String, Path), ("name" = String, Path)),
-    responses((status = 200, body = Explained), (status = "4XX", body = Refused), (status = "5XX", body = Refused)))]
-pub(super) async fn why_task(
-    State(shared): State<Api>,
-    Path((space, name)): Path<(String, String)>,
-) -> Answer<Json<Explained>> {
-    why(&shared, task_key(&space, &name)?, &format!("task {name}")).await
-}
-
-/// Why an instance is not where it should be.
-#[utoipa::path(get, path = "/v1/namespaces/{namespace}/services/{name}/instances/{index}/why", tag = "services",
-    params(("namespace" = String, Path), ("name" = String, Path), ("index" = u32, Path)),
-    responses((status = 200, body = Explained), (status = "4XX", body = Refused), (status = "5XX", body = Refused)))]
-pub(super) async fn why_instance(
-    State(shared): State<Api>,
-    Path((space, service, index)): Path<(String, String, String)>,
-) -> Answer<Json<Explained>> {
-    let key = instance_key(&space, &service, &index)?;
-    why(&shared, key, &format!("instance {service}/{index}")).await
 }

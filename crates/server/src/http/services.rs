@@ -21,7 +21,7 @@ use super::{
 };
 use crate::{shared::Shared, views};
 
-fn service_key(space: &str, service: &str) -> Answer<ServiceKey> {
+pub(super) fn service_key(space: &str, service: &str) -> Answer<ServiceKey> {
     Ok(ServiceKey { namespace: namespace(space)?, name: name(service)? })
 }
 
