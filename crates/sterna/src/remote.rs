@@ -50,7 +50,7 @@ impl Remote {
         };
         let named = env::var("STERNA_SERVER").ok().filter(|server| !server.is_empty());
         let server = self.server.clone().or(named).or_else(|| of_dev(ADDRESS)).context(
-            "no server is named, and no `sterna dev` has run here: use --server HOST:PORT or \
+            "no server is named, and no `sterna dev` runs here: use --server HOST:PORT or \
              STERNA_SERVER, or start `sterna dev`",
         );
         let server = server.and_then(|server| address(&server));

@@ -19,7 +19,11 @@ pub(super) const DESCRIBED: &str =
 
 /// What the libraries say that read bodies, paths and queries, and the same in words of JSON: nobody who
 /// sends a request knows our types.
-const WORDS: [(&str, &str); 27] = [
+const WORDS: [(&str, &str); 28] = [
+    (
+        "Expected request with `Content-Type: application/json`",
+        "what was sent is not said to be JSON",
+    ),
     ("Failed to deserialize the JSON body into the target type: ", ""),
     ("Failed to parse the request body as JSON: ", "the body is no JSON: "),
     ("Failed to deserialize query string: ", ""),

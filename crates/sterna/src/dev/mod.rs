@@ -111,6 +111,8 @@ struct Dev {
     children: Vec<(Role, Child)>,
     /// Workers that were started again, since when, and are not heard yet.
     returning: Vec<(u32, Instant)>,
+    /// How long the log of each worker was when it was first started.
+    logs: BTreeMap<u32, usize>,
     /// Which life of each worker was there last.
     lives: BTreeMap<u32, u64>,
 }
@@ -123,10 +125,18 @@ impl Dev {
         let data = fs::canonicalize(&args.data).context("the data directory cannot be found")?;
         let _held = holding::take(&data)?;
         let Args { listen: address, keep, workers, json, .. } = args;
-        let (children, returning, lives) = (Vec::new(), Vec::new(), BTreeMap::new());
-        let had_server = false;
-        let mut dev =
-            Self { data, address, had_server, keep, workers, json, children, returning, lives };
+        let mut dev = Self {
+            data,
+            address,
+            had_server: false,
+            keep,
+            workers,
+            json,
+            children: Vec::new(),
+            returning: Vec::new(),
+            logs: BTreeMap::new(),
+            lives: BTreeMap::new(),
+        };
         let work = async {
             dev.start(specs, began).await?;
             dev.watch().await
@@ -149,6 +159,8 @@ impl Dev {
     async fn start(&mut self, specs: Option<Apply>, began: Instant) -> anyhow::Result<()> {
         self.start_server().await?;
         for number in 1..=self.workers {
+            let log = self.data.join(format!("worker-{number}.log"));
+            self.logs.insert(number, child::length(&log));
             let worker = self.start_worker(number)?;
             self.children.push((Role::Worker(number), worker));
         }
@@ -211,10 +223,10 @@ impl Dev {
     /// A worker that ends before it ever worked lacks something, and says what.
     fn worker_that_ended(&mut self) -> Option<String> {
         self.children.iter_mut().find_map(|(role, child)| {
-            let Role::Worker(_) = *role else { return None };
+            let Role::Worker(number) = *role else { return None };
             let how = child.try_wait().ok().flatten()?;
             let log = self.data.join(format!("{role}.log"));
-            let why = child::last_words(&log);
+            let why = child::last_words(&log, self.logs.get(&number).copied().unwrap_or(0));
             Some(format!("{role} ended at once ({how}); {} ends with\n  {why}", log.display()))
         })
     }

@@ -166,12 +166,13 @@ fn work(session: &mut Session) {
     session.cluster.write("bad.toml", BAD);
     session.types("ls");
     session.types_both("plan web.toml");
-    session.types_all(&["plan bad.toml", "plan none.toml"]);
+    session.cluster.write("empty.toml", "version = 1\n");
+    session.types_all(&["plan bad.toml", "plan none.toml", "plan empty.toml"]);
     session.types("apply web.toml");
     session.until("it runs", &["ls", "services"], "1/1");
     session.until("it is over", &["ls", "tasks"], "exited with 3");
     session.types_both("apply web.toml");
-    session.types_all(&["apply bad.toml", "apply"]);
+    session.types_all(&["apply bad.toml", "apply empty.toml", "apply"]);
     session.cluster.write("web.toml", &SPEC.replace("1000", "2000"));
     session.types_both("plan web.toml");
     session.types_both("ls");

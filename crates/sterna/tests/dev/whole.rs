@@ -332,6 +332,9 @@ fn a_script_of_completions_is_a_text_in_json() {
 fn a_worker_that_cannot_begin_ends_dev_with_what_it_lacks() {
     let place = std::env::temp_dir().join(format!("sterna-dev-{}-lacks", std::process::id()));
     std::fs::create_dir_all(place.join(".sterna")).expect("a directory");
+    // What an earlier one said is not why this one ends.
+    let log = place.join(".sterna/worker-1.log");
+    std::fs::write(&log, "error: an earlier mishap\n").expect("a log");
     // Its data directory cannot be made.
     std::fs::write(place.join(".sterna/worker-1"), "").expect("a file in its way");
     let mut dev = program();
@@ -341,6 +344,7 @@ fn a_worker_that_cannot_begin_ends_dev_with_what_it_lacks() {
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(1), "{said}");
     assert!(said.contains("worker-1 ended at once") && said.contains("worker-1.log"), "{said}");
+    assert!(!said.contains("an earlier mishap"), "{said}");
     assert!(began.elapsed().as_secs() < 20, "at once: {said}");
     drop(std::fs::remove_dir_all(&place));
 }
