@@ -261,6 +261,8 @@ pub(crate) fn escaped(text: &str) -> String {
 }
 
 /// Show what happened, in order
+///
+/// In all namespaces, and to workers and the cluster itself; with --namespace only there.
 #[derive(Debug, clap::Args)]
 pub(crate) struct EventsArgs {
     /// Go on as more happens
@@ -282,12 +284,21 @@ pub(crate) struct EventsArgs {
     remote: Remote,
 }
 
+impl EventsArgs {
+    /// How keys begin that are asked for: those of a namespace begin with it.
+    fn keys(&self) -> Option<String> {
+        let Some(space) = self.remote.asked() else { return self.key.clone() };
+        let (space, key) = (format!("{space}/"), self.key.clone().unwrap_or_default());
+        Some(if key.starts_with(&space) { key } else { space + &key })
+    }
+}
+
 pub(crate) fn events(args: EventsArgs) -> anyhow::Result<()> {
     wait(async {
         let mut client = args.remote.client()?;
         let mut after = args.after.clone().unwrap_or_else(|| "0".to_owned());
         let mut query = String::new();
-        for (name, value) in [("key", &args.key), ("kind", &args.kind)] {
+        for (name, value) in [("key", &args.keys()), ("kind", &args.kind)] {
             if let Some(value) = value {
                 query += &format!("&{name}={}", escaped(value));
             }

@@ -180,6 +180,14 @@ fn a_status_of_one_namespace_counts_that_one() {
     assert_eq!(cluster.json(&["status"])["tasks"]["completed"], 1);
     assert_eq!(cluster.json(&["status", "--namespace", "other"])["tasks"]["completed"], 1);
     assert!(cluster.json(&["status", "--namespace", "default"])["tasks"]["completed"].is_null());
+    // So do events; those of the cluster itself are in none.
+    assert!(cluster.answer(&["events"]).contains("worker-joined"));
+    for key in [&[][..], &["--key", "task/"], &["--key", "other/task/"]] {
+        let events = cluster.answer(&[&["events", "--namespace", "other"], key].concat());
+        let is_there = |line: &str| line.contains(" other/task/");
+        assert!(events.lines().count() > 1 && events.lines().all(is_there), "{key:?}: {events}");
+    }
+    assert_eq!(cluster.answer(&["events", "--namespace", "default"]), "");
 }
 
 #[test]
