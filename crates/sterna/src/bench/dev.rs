@@ -5,12 +5,6 @@ use std::{
     net::SocketAddr,
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-        mpsc,
-    },
-    thread,
     time::{Duration, Instant},
 };
 
@@ -22,13 +16,13 @@ use sterna_api::{
     client::Client,
     rest::{CreateTask, Status, TaskView},
 };
-use tokio::signal::unix::{SignalKind, signal};
 
 use super::{
     check::{Bound, Check, judge},
+    ended::Ended,
     report::{Report, median, rounded},
 };
-use crate::{clock, exit, out, remote};
+use crate::{clock, out, remote};
 
 /// What must hold.
 const LIMITS: [Bound; 5] = [
@@ -88,51 +82,6 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
     let text = if args.json { report.json("dev").to_string() } else { report.table() };
     out::answer(&text)?;
     judge(&report, &bounds)
-}
-
-/// Whoever wants this to end wants nothing of it left.
-#[derive(Clone, Debug, Default)]
-struct Ended(Arc<AtomicBool>);
-
-impl Ended {
-    /// Notices TERM and Ctrl-C from now on.
-    fn watch() -> anyhow::Result<Self> {
-        let (ended, told) = (Self::default(), mpsc::channel());
-        let (seen, (ready, is_ready)) = (ended.clone(), told);
-        thread::Builder::new().name("bench-signals".to_owned()).spawn(move || {
-            remote::wait(async {
-                let mut term = signal(SignalKind::terminate())?;
-                let mut interrupt = signal(SignalKind::interrupt())?;
-                let _: Result<(), _> = ready.send(());
-                tokio::select! {
-                    _ = term.recv() => {}
-                    _ = interrupt.recv() => {}
-                }
-                seen.0.store(true, Ordering::Relaxed);
-                Ok(())
-            })
-        })?;
-        is_ready.recv().context("cannot take signals")?;
-        Ok(ended)
-    }
-
-    fn check(&self) -> anyhow::Result<()> {
-        let is_ended = self.0.load(Ordering::Relaxed);
-        if is_ended { Err(exit::silent(exit::INTERRUPTED)) } else { Ok(()) }
-    }
-
-    /// Waits so long, or until somebody wants it to end.
-    fn pause(&self, long: Duration) -> anyhow::Result<()> {
-        let until = clock::instant() + long;
-        loop {
-            self.check()?;
-            let rest = until.saturating_duration_since(clock::instant());
-            if rest.is_zero() {
-                return Ok(());
-            }
-            thread::sleep(rest.min(Duration::from_millis(50)));
-        }
-    }
 }
 
 fn measure(args: &Args, path: &Path) -> anyhow::Result<Report> {
