@@ -69,8 +69,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
         let applied: Applied =
             client.call(http::Method::POST, &path, Some(&asked)).await.map_err(failed)?;
         let text = if args.json { pretty(&applied)? } else { told(&applied) };
-        out::answer(&text)?;
-        Ok(())
+        answer(&text)
     })
 }
 
@@ -78,7 +77,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
 pub(crate) fn told(applied: &Applied) -> String {
     let mut lines = Vec::new();
     for service in &applied.services {
-        lines.extend(changes(&service.name, service));
+        lines.extend(changes(service, "as it was"));
     }
     for task in &applied.tasks {
         let what = if task.started {
@@ -91,9 +90,11 @@ pub(crate) fn told(applied: &Applied) -> String {
     lines.join("\n")
 }
 
-fn changes(name: &str, service: &rest::PlannedService) -> Vec<String> {
+/// Line by line; in these words if there is nothing to change.
+fn changes(service: &rest::PlannedService, unchanged: &str) -> Vec<String> {
+    let name = &service.name;
     if service.changes.is_empty() {
-        return vec![format!("service {name}: as it was")];
+        return vec![format!("service {name}: {unchanged}")];
     }
     service.changes.iter().map(|change| format!("service {name}: {}", change.text)).collect()
 }
@@ -111,7 +112,7 @@ pub(crate) fn plan(PlanArgs { args }: PlanArgs) -> anyhow::Result<()> {
         }
         let mut lines = Vec::new();
         for service in &plan.services {
-            lines.extend(changes(&service.name, service));
+            lines.extend(changes(service, "as it is"));
         }
         for task in &plan.tasks {
             let what = if task.starts {
@@ -121,7 +122,16 @@ pub(crate) fn plan(PlanArgs { args }: PlanArgs) -> anyhow::Result<()> {
             };
             lines.push(format!("task {}: {what}", task.name));
         }
-        out::answer(&lines.join("\n"))?;
-        Ok(())
+        answer(&lines.join("\n"))
     })
+}
+
+/// Files that want nothing are no mistake, but nobody means them.
+fn answer(text: &str) -> anyhow::Result<()> {
+    if text.is_empty() {
+        out::note("these files have no service and no task: there is nothing to do");
+        return Ok(());
+    }
+    out::answer(text)?;
+    Ok(())
 }

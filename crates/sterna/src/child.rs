@@ -29,9 +29,16 @@ pub(crate) fn command(data: &Path, log: &str) -> anyhow::Result<Command> {
     Ok(command)
 }
 
-/// The end of what a child said: it says why it ends, and that is all there is to say.
-pub(crate) fn last_words(log: &Path) -> String {
-    let said = fs::read_to_string(log).unwrap_or_default();
+/// How long a log is: what stands in it already was said by others.
+pub(crate) fn length(log: &Path) -> usize {
+    fs::metadata(log).map_or(0, |log| usize::try_from(log.len()).unwrap_or(usize::MAX))
+}
+
+/// The end of what a child said, which began its log there: it says why it ends, and that is all there is
+/// to say.
+pub(crate) fn last_words(log: &Path, from: usize) -> String {
+    let said = fs::read(log).unwrap_or_default();
+    let said = String::from_utf8_lossy(said.get(from..).unwrap_or_default());
     let lines: Vec<_> = said.lines().collect();
     let last = lines.get(lines.len().saturating_sub(4)..).unwrap_or_default();
     last.join("\n  ")
@@ -43,6 +50,8 @@ pub(crate) async fn server(
     listen: SocketAddr,
     options: &[String],
 ) -> anyhow::Result<(Child, SocketAddr)> {
+    let log = data.join("server.log");
+    let from = length(&log);
     let mut command = command(data, "server.log")?;
     command.arg("server").arg("--make").arg("--data").arg(data);
     command.arg("--listen").arg(listen.to_string()).arg("--until-eof");
@@ -53,8 +62,7 @@ pub(crate) async fn server(
     let mut stdout = BufReader::new(stdout);
     let read = timeout(READY_WITHIN, stdout.read_line(&mut said)).await;
     if !matches!(read, Ok(Ok(1..))) {
-        let log = data.join("server.log");
-        let why = last_words(&log);
+        let why = last_words(&log, from);
         // It has ended by itself, or hangs.
         let ended = timeout(END_WITHIN, server.wait()).await;
         drop(server.kill().await);

@@ -40,7 +40,7 @@ pub(crate) struct Args {
     #[arg(long, short, conflicts_with = "follow")]
     previous: bool,
     /// Only the last so many lines
-    #[arg(long, short = 'n', value_name = "COUNT", visible_alias = "tail")]
+    #[arg(long, short = 'n', value_name = "COUNT", visible_alias = "tail", allow_negative_numbers = true, value_parser = count)]
     last: Option<usize>,
     /// Only lines that match this regular expression
     #[arg(long, value_name = "REGEX")]
@@ -56,6 +56,10 @@ pub(crate) struct Args {
     json: bool,
     #[command(flatten)]
     remote: Remote,
+}
+
+fn count(text: &str) -> Result<usize, String> {
+    text.parse().map_err(|_| "write how many lines: a whole number from 0 on".to_owned())
 }
 
 impl Args {

@@ -9,6 +9,7 @@ mod child;
 mod clock;
 mod cron;
 mod dev;
+mod elsewhere;
 mod exit;
 #[cfg(all(test, feature = "etcd", feature = "postgres"))]
 mod help;
@@ -96,7 +97,7 @@ fn main() -> ExitCode {
     }
     let args = match Args::try_parse() {
         Ok(args) => args,
-        Err(error) => return usage(&error),
+        Err(error) => return usage(error),
     };
     let result = match args.command {
         Command::Dev(args) => dev::run(args),
@@ -149,36 +150,14 @@ fn completions(args: &CompletionsArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What other programs call a command of ours.
-fn elsewhere(word: &str) -> Option<&'static str> {
-    Some(match word {
-        "get" | "list" | "ps" => "ls",
-        "alloc" | "pods" => "ls instances",
-        "node" | "nodes" => "ls workers",
-        "describe" | "inspect" | "eval" => "why",
-        "rm" | "remove" => "delete",
-        "exec" => "run -- COMMAND",
-        "create" | "scale" | "job" => "apply SPEC",
-        "diff" => "plan SPEC",
-        "cordon" => "drain WORKER",
-        "uncordon" => "undrain WORKER",
-        "up" | "agent" => "dev",
-        _ => return None,
-    })
-}
-
 /// Help and version are answers; anything else is a mistake on the command line.
-fn usage(error: &clap::Error) -> ExitCode {
+fn usage(mut error: clap::Error) -> ExitCode {
+    elsewhere::answer(&mut error);
     // Nothing is left to do if even this cannot be written.
-    drop(out::usage(error));
+    drop(out::usage(&error));
     let is_run = std::env::args_os().nth(1).is_some_and(|command| command == "run");
     if error.kind() == ErrorKind::UnknownArgument && is_run {
         out::note("\nThe command comes after two dashes: sterna run -- echo hello");
-    }
-    if error.kind() == ErrorKind::InvalidSubcommand
-        && let Some(ours) = std::env::args().nth(1).as_deref().and_then(elsewhere)
-    {
-        out::note(&format!("\nWhat is called so elsewhere is `sterna {ours}` here."));
     }
     let is_answer = matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
     if is_answer { ExitCode::SUCCESS } else { ExitCode::from(exit::USAGE) }

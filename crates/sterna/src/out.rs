@@ -133,6 +133,8 @@ pub(crate) fn warning(text: &str) {
 
 /// How often a line is written where lines cannot overwrite themselves.
 const LINE_EVERY: Duration = Duration::from_secs(10);
+/// Who waits for others is told of it from then on: silence looks as if nothing were done.
+const FIRST_LINE: Duration = Duration::from_secs(1);
 /// How often a spinner turns.
 pub(crate) const TURN: Duration = Duration::from_millis(100);
 
@@ -142,15 +144,33 @@ pub(crate) const TURN: Duration = Duration::from_millis(100);
 pub(crate) struct Progress {
     is_terminal: bool,
     began: Instant,
-    /// When a plain line was written last, and whether something stands on the terminal.
-    state: Mutex<(Instant, bool)>,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    /// When a plain line was written last, or it began, and after how long the next one is due.
+    line: (Instant, Duration),
+    /// Whether something stands on the terminal.
+    is_drawn: bool,
 }
 
 impl Progress {
+    /// Of work: a plain line now and then is enough.
     pub(crate) fn new() -> Self {
+        Self::with(LINE_EVERY)
+    }
+
+    /// Of waiting: the first plain line comes soon.
+    pub(crate) fn waiting() -> Self {
+        Self::with(FIRST_LINE)
+    }
+
+    fn with(first: Duration) -> Self {
         let began = clock::instant();
         let is_terminal = io::stderr().is_terminal() && !is_dumb();
-        Self { is_terminal, began, state: Mutex::new((began, false)) }
+        let state = State { line: (began, first), is_drawn: false };
+        Self { is_terminal, began, state: Mutex::new(state) }
     }
 
     /// Says how far it has come.
@@ -158,10 +178,10 @@ impl Progress {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         // Progress that cannot be shown is no reason to stop.
         if self.is_terminal {
-            state.1 = true;
+            state.is_drawn = true;
             drop(write!(io::stderr(), "\r\x1b[2K{}", fitting(text)));
-        } else if state.0.elapsed() >= LINE_EVERY {
-            state.0 = clock::instant();
+        } else if state.line.0.elapsed() >= state.line.1 {
+            state.line = (clock::instant(), LINE_EVERY);
             drop(writeln!(io::stderr(), "{text}"));
         }
     }
@@ -183,7 +203,7 @@ impl Progress {
     /// Takes the line off the terminal.
     pub(crate) fn clear(&self) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        if std::mem::take(&mut state.1) {
+        if std::mem::take(&mut state.is_drawn) {
             drop(write!(io::stderr(), "\r\x1b[2K"));
         }
     }

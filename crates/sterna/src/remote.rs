@@ -31,8 +31,9 @@ pub(crate) const NAMED_BY: [&str; 3] = ["STERNA_SERVER", "STERNA_TOKEN", "STERNA
 /// Whom to ask.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Remote {
-    /// The server, as HOST:PORT; the `dev` of this directory if none is named
-    #[arg(long, value_name = "HOST:PORT", env = "STERNA_SERVER", global = true)]
+    /// The server; else STERNA_SERVER names it, or it is the `dev` of this directory
+    // Read by hand: clap shows an option as needed in every usage line if its variable is set.
+    #[arg(long, value_name = "HOST:PORT", global = true)]
     server: Option<String>,
     /// Where names hold; `default` if none is named
     #[arg(long, value_name = "NAME", global = true)]
@@ -47,8 +48,9 @@ impl Remote {
             let text = fs::read_to_string(dev.as_ref()?.join(file)).ok()?;
             Some(text.trim().to_owned())
         };
-        let server = self.server.clone().or_else(|| of_dev(ADDRESS)).context(
-            "no server is named, and no `sterna dev` has run here: use --server HOST:PORT or \
+        let named = env::var("STERNA_SERVER").ok().filter(|server| !server.is_empty());
+        let server = self.server.clone().or(named).or_else(|| of_dev(ADDRESS)).context(
+            "no server is named, and no `sterna dev` runs here: use --server HOST:PORT or \
              STERNA_SERVER, or start `sterna dev`",
         );
         let server = server.and_then(|server| address(&server));

@@ -173,7 +173,7 @@ async fn create(
 
 /// Follows a task to its end, however often the server is away meanwhile.
 async fn watch(client: &mut Client, args: &Args, made: &TaskView) -> anyhow::Result<TaskView> {
-    let (progress, mut patience) = (out::Progress::new(), Patience::default());
+    let (progress, mut patience) = (out::Progress::waiting(), Patience::default());
     let mut output = Output { after: String::new(), stays_quiet: args.json };
     let path = args.remote.path(&format!("tasks/{}", made.name));
     let pending = pending(&args.remote, made, &progress);

@@ -8,7 +8,7 @@ use crate::{
     patience::Patience,
     remote::{Remote, all, failed, wait},
     run::{age, pretty},
-    table::Table,
+    table::{Table, WORKER, folded},
 };
 
 /// List what there is: services and tasks, or one kind of thing
@@ -101,7 +101,8 @@ pub(crate) fn ls(args: LsArgs) -> anyhow::Result<()> {
 }
 
 fn instance_table(instances: &[InstanceView]) -> Table {
-    let mut table = Table::new(&["INSTANCE", "PHASE", "SINCE", "CRASHES", "WORKER", "LAST CRASH"]);
+    let table = Table::new(&["INSTANCE", "PHASE", "SINCE", "CRASHES", WORKER, "LAST CRASH"]);
+    let mut table = table.least(&["CRASHES", "SINCE", "LAST CRASH"]);
     for it in instances {
         let name = it.key.rsplitn(3, '/').take(2).collect::<Vec<_>>();
         let name = name.into_iter().rev().collect::<Vec<_>>().join("/");
@@ -119,7 +120,8 @@ fn instance_table(instances: &[InstanceView]) -> Table {
 }
 
 fn task_table(tasks: &[TaskView]) -> Table {
-    let mut table = Table::new(&["TASK", "PHASE", "AGE", "WORKER", "END", "COMMAND"]);
+    let table = Table::new(&["TASK", "PHASE", "AGE", WORKER, "END", "COMMAND"]);
+    let mut table = table.least(&["COMMAND", "AGE", WORKER]);
     for it in tasks {
         let end = it.end.as_ref().map(|end| end.text.clone()).unwrap_or_default();
         let worker = it.worker.clone().unwrap_or_default();
@@ -130,7 +132,7 @@ fn task_table(tasks: &[TaskView]) -> Table {
 }
 
 fn worker_table(workers: &[WorkerView]) -> Table {
-    let mut table = Table::new(&["WORKER", "HEALTH", "WORK", "RUNS", "CORES", "MEMORY", "ZONE"]);
+    let mut table = Table::new(&[WORKER, "HEALTH", "WORK", "RUNS", "CORES", "MEMORY", "ZONE"]);
     for it in workers {
         // tidy: not a table
         let work = match (&it.draining_until, it.is_declared_dead, it.takes_work) {
@@ -172,7 +174,7 @@ pub(crate) fn status(args: StatusArgs) -> anyhow::Result<()> {
         if args.json {
             out::answer(&pretty(&status)?)?;
         } else {
-            out::answer(&status_text(&status))?;
+            out::answer(&folded(&status_text(&status), 10))?;
         }
         if status.takes_work {
             return Ok(());
@@ -262,6 +264,8 @@ pub(crate) fn escaped(text: &str) -> String {
 }
 
 /// Show what happened, in order
+///
+/// In all namespaces, and to workers and the cluster itself; with --namespace only there.
 #[derive(Debug, clap::Args)]
 pub(crate) struct EventsArgs {
     /// Go on as more happens
@@ -283,12 +287,21 @@ pub(crate) struct EventsArgs {
     remote: Remote,
 }
 
+impl EventsArgs {
+    /// How keys begin that are asked for: those of a namespace begin with it.
+    fn keys(&self) -> Option<String> {
+        let Some(space) = self.remote.asked() else { return self.key.clone() };
+        let (space, key) = (format!("{space}/"), self.key.clone().unwrap_or_default());
+        Some(if key.starts_with(&space) { key } else { space + &key })
+    }
+}
+
 pub(crate) fn events(args: EventsArgs) -> anyhow::Result<()> {
     wait(async {
         let mut client = args.remote.client()?;
         let mut after = args.after.clone().unwrap_or_else(|| "0".to_owned());
         let mut query = String::new();
-        for (name, value) in [("key", &args.key), ("kind", &args.kind)] {
+        for (name, value) in [("key", &args.keys()), ("kind", &args.kind)] {
             if let Some(value) = value {
                 query += &format!("&{name}={}", escaped(value));
             }
@@ -330,8 +343,11 @@ fn show_event(args: &EventsArgs, line: &[u8], after: &mut String) -> anyhow::Res
         out::warning(&format!("this reader was too slow; go on from {said}"));
         return Ok(out::Heard::Yes);
     };
-    let text =
-        if args.json { String::from_utf8_lossy(data).into_owned() } else { event_text(&event) };
+    let text = if args.json {
+        String::from_utf8_lossy(data).into_owned()
+    } else {
+        folded(&event_text(&event), 4)
+    };
     *after = event.id;
     out::answer(&text)
 }

@@ -16,6 +16,7 @@ use crate::{
     remote::{Remote, failed, resolve, wait},
     run::pretty,
     show::path_of,
+    table::folded,
 };
 
 /// What is meant, and how it is told.
@@ -232,7 +233,7 @@ pub(crate) fn drain(args: DrainArgs) -> anyhow::Result<()> {
         if !args.json {
             let said: ForecastView =
                 client.get(&format!("{path}/forecast")).await.map_err(failed)?;
-            out::answer(&forecast(&said))?;
+            out::answer(&folded(&forecast(&said), 4))?;
         }
         let body = json!({ "within_s": within.as_millis().div_ceil(1_000) });
         let done = client.call(Method::POST, &format!("{path}/drain"), Some(&body)).await;
@@ -255,7 +256,7 @@ const ASK_EVERY: Duration = Duration::from_millis(200);
 
 /// Waits until a worker has nothing, and shows how far it is.
 async fn drained(client: &mut Client, path: &str) -> anyhow::Result<()> {
-    let progress = out::Progress::new();
+    let progress = out::Progress::waiting();
     let mut most = 0;
     loop {
         let worker: WorkerView = client.get(path).await.map_err(failed)?;

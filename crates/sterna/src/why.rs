@@ -2,21 +2,21 @@
 
 use sterna_api::{
     client::Client,
-    rest::{Code, Explained, InstanceView, ServiceView, WorkerView},
+    rest::{Explained, ServiceExplained},
 };
 use sterna_model::{Kind, Target};
 
 use crate::{
     out,
-    remote::{Remote, all, failed, resolve, wait},
+    remote::{Remote, failed, resolve, wait},
     run::{age, pretty},
     show::path_of,
+    table::folded,
 };
 
 /// Say why something is not where it should be, and what happens next
 ///
-/// Of a service, each instance that is not where it should be. Of more than 20 those are asked about that
-/// look worst: what does not run, what is on a worker that is ill or drained, what is of another version.
+/// Of a service, each instance that is not where it should be, and how many are.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// [KIND/]NAME[/INDEX], or last
@@ -28,22 +28,21 @@ pub(crate) struct Args {
     remote: Remote,
 }
 
-/// So many instances of a service are asked about at most: each is a question of its own.
-const ASKED_MAX: usize = 20;
-
 pub(crate) fn run(args: Args) -> anyhow::Result<()> {
     wait(async {
         let mut client = args.remote.client()?;
         let kinds = [Kind::Task, Kind::Service];
         let target = resolve(&mut client, &args.remote, &args.selector, &kinds).await?;
         if let Target::Whole { kind: Kind::Service, name } = &target {
-            let whole = Whole::ask(&mut client, &args.remote, name.as_str()).await?;
-            out::answer(&if args.json { pretty(&whole)? } else { whole.text() })?;
+            let path = args.remote.path(&format!("services/{name}/why"));
+            let whole = whole(&mut client, &path).await?;
+            out::answer(&if args.json { pretty(&whole)? } else { folded(&text(&whole), 9) })?;
             return Ok(());
         }
         let path = path_of(&args.remote, &target, "/why")?;
         let why: Explained = client.get(&path).await.map_err(failed)?;
-        out::answer(&if args.json { pretty(&why)? } else { explained(&why.key, &[&why]) })?;
+        let said = || folded(&explained(&why.key, &[&why]), 9);
+        out::answer(&if args.json { pretty(&why)? } else { said() })?;
         Ok(())
     })
 }
@@ -62,102 +61,49 @@ fn explained(key: &str, alike: &[&Explained]) -> String {
     lines.join("\n")
 }
 
-/// What the list of instances shows of one already; what looks worst is asked about first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Looks {
-    NotRunning,
-    /// Its worker is ill, drained or unknown.
-    Stranded,
-    /// Of another version, being ended, or with a copy beside it.
-    Changing,
-    Well,
-}
-
-fn looks(it: &InstanceView, workers: &[WorkerView], version: u64) -> Looks {
-    let is_fit = |worker: &WorkerView| {
-        let WorkerView { health, draining_until, is_declared_dead, .. } = worker;
-        health == "healthy" && draining_until.is_none() && !is_declared_dead
-    };
-    let mut its = workers.iter().filter(|worker| Some(&worker.name) == it.worker.as_ref());
-    if it.phase != "running" {
-        Looks::NotRunning
-    } else if !its.any(is_fit) {
-        Looks::Stranded
-    } else if it.version != Some(version) || it.stopping.is_some() || it.twin.is_some() {
-        Looks::Changing
-    } else {
-        Looks::Well
-    }
-}
-
-/// A service, and each instance that is not where it should be.
-#[derive(Debug, serde::Serialize)]
-struct Whole {
-    key: String,
-    wanted: u32,
-    running: u32,
-    is_updating: bool,
-    /// Whether every instance is where its spec wants it; not if one was not asked about.
-    is_well: bool,
-    /// Those that are not.
-    instances: Vec<Explained>,
-    /// How many were asked about.
-    asked: usize,
-    /// How many were not.
-    unasked: usize,
-}
-
-impl Whole {
-    async fn ask(client: &mut Client, remote: &Remote, name: &str) -> anyhow::Result<Self> {
-        let path = remote.path(&format!("services/{name}"));
-        let service: ServiceView = client.get(&path).await.map_err(failed)?;
-        let mut listed: Vec<InstanceView> = all(client, &format!("{path}/instances")).await?;
-        let unasked = listed.len().saturating_sub(ASKED_MAX);
-        if unasked > 0 {
-            let workers: Vec<WorkerView> = all(client, "/v1/workers").await?;
-            listed.sort_by_key(|it| (looks(it, &workers, service.version), it.index));
-            listed.truncate(ASKED_MAX);
-        }
-        let (asked, mut instances) = (listed.len(), Vec::new());
-        for it in listed {
-            let path = format!("{path}/instances/{}/why", it.index);
-            match client.get::<Explained>(&path).await {
-                Ok(why) if why.is_well => {}
-                Ok(why) => instances.push(why),
-                // It has gone meanwhile.
-                Err(error) if error.code() == Some(Code::NotFound) => {}
-                Err(error) => return Err(failed(error)),
+/// The whole service, page after page, as one answer.
+async fn whole(client: &mut Client, path: &str) -> anyhow::Result<ServiceExplained> {
+    let mut all: Option<ServiceExplained> = None;
+    loop {
+        let after = all.as_ref().and_then(|all| all.next.clone()).unwrap_or_default();
+        let path = format!("{path}?limit=1000&after={after}");
+        let page: ServiceExplained = client.get(&path).await.map_err(failed)?;
+        let all = match &mut all {
+            None => all.insert(page),
+            Some(all) => {
+                all.well += page.well;
+                all.instances.extend(page.instances);
+                all.next = page.next;
+                all
             }
+        };
+        if all.next.is_none() {
+            return Ok(all.clone());
         }
-        let ServiceView { key, instances: wanted, running, is_updating, .. } = service;
-        let is_well = instances.is_empty() && running == wanted && unasked == 0 && !is_updating;
-        Ok(Self { key, wanted, running, is_updating, is_well, instances, asked, unasked })
     }
+}
 
-    fn text(&self) -> String {
-        let Self { key, wanted, running, asked, .. } = self;
-        let update = if self.is_updating { ", and a new version comes about" } else { "" };
-        // tidy: not a table
-        let mut lines = vec![match (self.is_well, wanted) {
-            (true, 0) => format!("{key}: its spec wants no instances, and there are none"),
-            (true, 1) => format!("{key}: its instance is where its spec wants it"),
-            (true, _) => format!("{key}: all {wanted} instances are where its spec wants them"),
-            (false, _) => format!("{key}: {running} of {wanted} instances run{update}"),
-        }];
-        for alike in alike(&self.instances) {
-            lines.push(explained(&format!("{key}/{}", indices(&alike)), &alike));
-        }
-        if self.unasked > 0 && self.instances.is_empty() {
-            lines.push(format!("the {asked} that were asked about are where its spec wants them"));
-        }
-        let see = "not asked about; see `sterna ls instances`";
-        match self.unasked {
-            0 => {}
-            1 => lines.push(format!("1 more was {see}")),
-            count => lines.push(format!("{count} more were {see}")),
-        }
-        lines.join("\n")
+fn text(whole: &ServiceExplained) -> String {
+    let ServiceExplained { key, wanted, running, well, .. } = whole;
+    let update = if whole.is_updating { ", and a new version comes about" } else { "" };
+    // tidy: not a table
+    let mut lines = vec![match (whole.is_well, wanted) {
+        (true, 0) => format!("{key}: its spec wants no instances, and there are none"),
+        (true, 1) => format!("{key}: its instance is where its spec wants it"),
+        (true, _) => format!("{key}: all {wanted} instances are where its spec wants them"),
+        (false, _) => format!("{key}: {running} of {wanted} instances run{update}"),
+    }];
+    for alike in alike(&whole.instances) {
+        lines.push(explained(&format!("{key}/{}", indices(&alike)), &alike));
     }
+    if !whole.instances.is_empty() {
+        match well {
+            0 => {}
+            1 => lines.push("the other one is where its spec wants it".to_owned()),
+            _ => lines.push(format!("the other {well} are where its spec wants them")),
+        }
+    }
+    lines.join("\n")
 }
 
 /// Those of which the same is said, together.
@@ -205,52 +151,23 @@ mod tests {
         let mut instances: Vec<_> = (23..=29).map(|index| why(index, "no room")).collect();
         instances.insert(2, why(40, "crashed"));
         instances.extend([why(11, "no room"), why(12, "no room")]);
-        let whole = Whole {
+        let whole = ServiceExplained {
             key: "default/service/many".into(),
             wanted: 50,
             running: 40,
             is_updating: true,
             is_well: false,
-            asked: 20,
-            unasked: 30,
+            well: 40,
             instances,
+            next: None,
         };
         assert_eq!(
-            whole.text(),
+            text(&whole),
             "default/service/many: 40 of 50 instances run, and a new version comes about\n\
              default/service/many/11,12,23..29: no room\n  \
              next   it is tried again: 2026-01-01T00:00:11Z at the earliest\n\
              default/service/many/40: crashed\n  next   it is tried again: 2026-01-01T00:00:40Z\n\
-             30 more were not asked about; see `sterna ls instances`"
+             the other 40 are where its spec wants them"
         );
-    }
-
-    #[test]
-    fn what_looks_worst_is_asked_about_first() {
-        let worker = |name: &str, health: &str, until: Option<&str>| -> WorkerView {
-            let said = json!({
-                "name": name, "lock": "l", "life": 1, "health": health, "takes_work": true,
-                "draining_until": until, "is_declared_dead": false, "runs": 1,
-            });
-            serde_json::from_value(said).unwrap()
-        };
-        let workers = [
-            worker("fit", "healthy", None),
-            worker("ill", "unhealthy", None),
-            worker("drained", "healthy", Some("2026-01-01T00:00:00Z")),
-        ];
-        let looks = |phase: &str, worker: &str, version: u64| {
-            let said = json!({
-                "key": "k", "index": 0, "phase": phase, "worker": worker, "version": version,
-                "crashes": 0,
-            });
-            looks(&serde_json::from_value(said).unwrap(), &workers, 7)
-        };
-        assert_eq!(looks("crashed", "fit", 7), Looks::NotRunning);
-        for worker in ["ill", "drained", "unknown"] {
-            assert_eq!(looks("running", worker, 7), Looks::Stranded, "{worker}");
-        }
-        assert_eq!(looks("running", "fit", 6), Looks::Changing);
-        assert_eq!(looks("running", "fit", 7), Looks::Well);
     }
 }

@@ -2,7 +2,11 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on says where")]
 
-use std::process::{Command, Output};
+use std::{
+    process::{Command, Output, Stdio},
+    thread::sleep,
+    time::Duration,
+};
 
 use serde_json::Value;
 
@@ -56,4 +60,30 @@ fn too_few_tasks_or_too_long_a_way_fail_the_check_and_are_named() {
     assert!(said.contains("and must be 1000000000 at least"), "{said}");
     assert!(!said.contains("submit_to_started"), "{said}");
     assert!(!output.stdout.is_empty(), "the figures are told all the same");
+}
+
+/// Its directory stayed.
+#[test]
+fn nothing_is_left_when_it_is_told_to_end() {
+    let place = std::env::temp_dir().join(format!("sterna-bench-ended-{}", std::process::id()));
+    let mut command = Command::new(env!("CARGO_BIN_EXE_sterna"));
+    command.args(["bench", "control", "--tasks", "1000", "--seconds", "600", "--data"]);
+    let mut bench = command.arg(&place).stderr(Stdio::null()).spawn().unwrap();
+    // By then it heeds signals: its server was started after that.
+    wait_until("its server is there", || place.join("admin.token").is_file());
+    let told = Command::new("kill").arg("-TERM").arg(bench.id().to_string()).status();
+    assert!(told.unwrap().success());
+    wait_until("it ends", || bench.try_wait().unwrap().is_some());
+    assert_eq!(bench.wait().unwrap().code(), Some(130));
+    assert!(!place.exists(), "its files are gone");
+}
+
+fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
+    for _ in 0..3_000 {
+        if is_so() {
+            return;
+        }
+        sleep(Duration::from_millis(20)); // why: it happens in other processes, and nothing tells of it
+    }
+    panic!("not within a minute: {what}");
 }

@@ -1,6 +1,10 @@
 //! `sterna bench dev`: its answer, and that nothing of its clusters is left.
 
-use std::process::{Command, Output};
+use std::{
+    process::{Command, Output, Stdio},
+    thread::sleep,
+    time::Duration,
+};
 
 use serde_json::Value;
 
@@ -46,6 +50,39 @@ fn the_json_has_the_form_of_every_bench_and_nothing_is_left() {
     let json: Value = serde_json::from_slice(&output.stdout).expect("an answer in JSON");
     assert_eq!(json["bench"], "dev");
     let figures = json["figures"].as_object().expect("figures");
-    assert!(!figures.is_empty() && figures.values().all(|it| it.as_f64() >= Some(0.0)), "{json}");
-    assert!(figures.contains_key("idle_after_tasks_mib"), "{json}");
+    let names: Vec<_> = figures.keys().map(String::as_str).collect();
+    let mut promised =
+        ["ready_ms", "run_ms", "idle_mib", "idle_after_tasks_mib", "idle_cpu_percent"];
+    promised.sort_unstable();
+    assert_eq!(names, promised, "{json}");
+    assert!(figures.values().all(|it| it.as_f64() >= Some(0.0)), "{json}");
+    assert!(json["floor"]["bare_ms"].as_f64() > Some(0.0), "{json}");
+    assert!(json["ratios"]["run_over_bare"].as_f64() > Some(0.0), "{json}");
+}
+
+/// Its directory stayed, with its cluster in it.
+#[test]
+fn nothing_is_left_when_it_is_told_to_end() {
+    let place = format!("sterna-bench-dev-ended-{}", std::process::id());
+    let place = std::env::temp_dir().join(place);
+    let mut command = Command::new(env!("CARGO_BIN_EXE_sterna"));
+    command.args(["bench", "dev", "--idle", "3600", "--rounds", "1", "--runs", "1", "--data"]);
+    let mut bench = command.arg(&place).stderr(Stdio::null()).spawn().expect("it runs");
+    let begun = place.join("runs/.sterna/address");
+    wait_until("its cluster is there", || begun.is_file());
+    let told = Command::new("kill").arg("-TERM").arg(bench.id().to_string()).status();
+    assert!(told.expect("kill is there").success());
+    wait_until("it ends", || bench.try_wait().expect("a child").is_some());
+    assert_eq!(bench.wait().expect("it has ended").code(), Some(130));
+    assert!(!place.exists(), "everything is removed");
+}
+
+fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
+    for _ in 0..3_000 {
+        if is_so() {
+            return;
+        }
+        sleep(Duration::from_millis(20)); // why: it happens in other processes, and nothing tells of it
+    }
+    panic!("not within a minute: {what}");
 }

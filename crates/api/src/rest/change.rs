@@ -99,3 +99,25 @@ pub struct Explained {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at: Option<String>,
 }
+
+/// Why a service is not as its spec wants it: each instance that is not, page by page.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ServiceExplained {
+    /// `NAMESPACE/service/NAME`.
+    pub key: String,
+    /// How many instances are wanted.
+    pub wanted: u32,
+    /// How many run.
+    pub running: u32,
+    /// Whether a new version comes about.
+    pub is_updating: bool,
+    /// Whether the whole service is as it is wanted; of a later page, what that page is about.
+    pub is_well: bool,
+    /// How many instances up to `next` are where the spec wants them.
+    pub well: u32,
+    /// Those that are not, in the order of their indices.
+    pub instances: Vec<Explained>,
+    /// What to give as `after` to get the next page; none if this is the last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next: Option<String>,
+}

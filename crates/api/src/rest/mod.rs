@@ -22,7 +22,8 @@ use utoipa::ToSchema;
 
 pub use self::{
     change::{
-        Applied, AppliedTask, Apply, ChangeView, Explained, File, Plan, PlannedService, PlannedTask,
+        Applied, AppliedTask, Apply, ChangeView, Explained, File, Plan, PlannedService,
+        PlannedTask, ServiceExplained,
     },
     error::{Code, Refused, SpecProblem},
     event::{EventKind, EventView},

@@ -1,4 +1,4 @@
-//! What is planned, applied and explained.
+//! What is planned and applied.
 
 use std::{
     collections::BTreeMap,
@@ -6,28 +6,23 @@ use std::{
     sync::Arc,
 };
 
-use axum::{
-    Json,
-    extract::{State, rejection::JsonRejection},
-};
+use axum::{Json, extract::State};
 use sterna_api::{
-    rest::{Applied, AppliedTask, Apply, Explained, Plan, PlannedService, PlannedTask, Refused},
+    rest::{Applied, AppliedTask, Apply, Plan, PlannedService, PlannedTask, Refused},
     spec::{Source, Specs, TaskDefinition, read},
 };
 use sterna_engine::control::{self, Call, ServiceKey};
-use sterna_model::{Name, Namespace, TaskIncarnation, Work, WorkKey};
+use sterna_model::{Name, Namespace, TaskIncarnation, Work, WorkKey, spec::ServiceSpec};
 use sterna_store::machine::{random, wall_time};
 
 use super::{
     Answer, Api, bad,
-    given::Path,
-    namespace, not_found,
+    given::{Body, Path},
+    namespace,
     refusal::{Refusal, changed},
-    services::instance_key,
     tag::Fnv,
-    task_key,
 };
-use crate::views;
+use crate::{desk::OnlyIf, views};
 
 /// The longest name from which the name of a task can be made.
 const NAME_MAX: usize = 63 - 1 - 8;
@@ -62,17 +57,37 @@ async fn planned(shared: &Api, space: &Namespace, specs: &Specs) -> Answer<Vec<P
     let wanted: BTreeMap<_, _> = specs.services.clone();
     let space = space.clone();
     let plans = shared.desk.ask(move |leader, _| {
-        let plan = |(name, spec): (Name, sterna_model::spec::ServiceSpec)| {
+        let plan = |(name, spec): (Name, ServiceSpec)| {
             let key = ServiceKey { namespace: space.clone(), name };
             leader.control().plan(&key, Some(&spec))
         };
         wanted.into_iter().map(plan).collect::<Vec<control::Planned>>()
     });
-    let view = |planned: &control::Planned| PlannedService {
+    Ok(plans.await?.iter().map(view).collect())
+}
+
+fn view(planned: &control::Planned) -> PlannedService {
+    PlannedService {
         name: planned.service.name.to_string(),
         changes: planned.changes.iter().map(views::change).collect(),
-    };
-    Ok(plans.await?.iter().map(view).collect())
+    }
+}
+
+/// Makes a service, or changes it, and gives what that changes: planned in the same step in which it is
+/// done, so that of two who want the same at once only one is told that it has made it.
+async fn put(shared: &Api, key: ServiceKey, spec: ServiceSpec) -> Answer<PlannedService> {
+    let (tell, told) = tokio::sync::oneshot::channel();
+    let (service, wanted) = (key.clone(), spec.clone());
+    let plan: OnlyIf = Box::new(move |leader| {
+        // Who no longer waits needs no answer.
+        drop(tell.send(leader.control().plan(&service, Some(&wanted))));
+        true
+    });
+    let what = format!("service {}", key.name);
+    let unplanned = PlannedService { name: key.name.to_string(), changes: Vec::new() };
+    let answer = shared.desk.call_if(Some(plan), Call::PutService(key, spec)).await?;
+    changed(answer, &what)?;
+    Ok(told.await.map_or(unplanned, |planned| view(&planned)))
 }
 
 /// What applying these files would change. Nothing is done.
@@ -82,9 +97,8 @@ async fn planned(shared: &Api, space: &Namespace, specs: &Specs) -> Answer<Vec<P
 pub(super) async fn plan(
     State(shared): State<Api>,
     Path(space): Path<String>,
-    asked: Result<Json<Apply>, JsonRejection>,
+    Body(asked): Body<Apply>,
 ) -> Answer<Json<Plan>> {
-    let Json(asked) = asked?;
     let space = namespace(&space)?;
     let specs = specs(&asked)?;
     shared.lead()?;
@@ -107,19 +121,17 @@ pub(super) async fn plan(
 pub(super) async fn apply(
     State(shared): State<Api>,
     Path(space): Path<String>,
-    asked: Result<Json<Apply>, JsonRejection>,
+    Body(asked): Body<Apply>,
 ) -> Answer<Json<Applied>> {
-    let Json(asked) = asked?;
     let space = namespace(&space)?;
     let specs = specs(&asked)?;
     shared.lead()?;
     let versions: Vec<_> =
         specs.tasks.iter().map(|(name, task)| versioned(name, task)).collect::<Result<_, _>>()?;
-    let services = planned(&shared, &space, &specs).await?;
+    let mut services = Vec::new();
     for (name, spec) in specs.services {
-        let key = ServiceKey { namespace: space.clone(), name: name.clone() };
-        let answer = shared.desk.call(Call::PutService(key, spec)).await?;
-        changed(answer, &format!("service {name}"))?;
+        let key = ServiceKey { namespace: space.clone(), name };
+        services.push(put(&shared, key, spec).await?);
     }
     let mut tasks = Vec::new();
     for ((name, task), version) in specs.tasks.into_iter().zip(versions) {
@@ -137,41 +149,4 @@ pub(super) async fn apply(
         tasks.push(AppliedTask { name: name.to_string(), task: version.to_string(), started });
     }
     Ok(Json(Applied { services, tasks }))
-}
-
-async fn why(shared: &Api, key: WorkKey, what: &str) -> Answer<Json<Explained>> {
-    shared.lead()?;
-    let is_there = {
-        let mirror = shared.mirror();
-        mirror.tasks.contains_key(&key) || mirror.instances.contains_key(&key)
-    };
-    if !is_there {
-        return Err(not_found(what));
-    }
-    let asked = key.clone();
-    let why = shared.desk.ask(move |leader, now| leader.why(now, &asked)).await?;
-    Ok(Json(views::explained(&key, why.as_ref())))
-}
-
-/// Why a task is not where it should be.
-#[utoipa::path(get, path = "/v1/namespaces/{namespace}/tasks/{name}/why", tag = "tasks",
-    params(("namespace" = String, Path), ("name" = String, Path)),
-    responses((status = 200, body = Explained), (status = "4XX", body = Refused), (status = "5XX", body = Refused)))]
-pub(super) async fn why_task(
-    State(shared): State<Api>,
-    Path((space, name)): Path<(String, String)>,
-) -> Answer<Json<Explained>> {
-    why(&shared, task_key(&space, &name)?, &format!("task {name}")).await
-}
-
-/// Why an instance is not where it should be.
-#[utoipa::path(get, path = "/v1/namespaces/{namespace}/services/{name}/instances/{index}/why", tag = "services",
-    params(("namespace" = String, Path), ("name" = String, Path), ("index" = u32, Path)),
-    responses((status = 200, body = Explained), (status = "4XX", body = Refused), (status = "5XX", body = Refused)))]
-pub(super) async fn why_instance(
-    State(shared): State<Api>,
-    Path((space, service, index)): Path<(String, String, String)>,
-) -> Answer<Json<Explained>> {
-    let key = instance_key(&space, &service, &index)?;
-    why(&shared, key, &format!("instance {service}/{index}")).await
 }

@@ -1,9 +1,6 @@
 //! Workers and domains.
 
-use axum::{
-    Json,
-    extract::{State, rejection::JsonRejection},
-};
+use axum::{Json, extract::State};
 use sterna_api::rest::{
     Code, DomainView, Done, DrainAsk, ForecastRun, ForecastView, Page, Refused, SetDomain,
     WorkerView,
@@ -15,7 +12,7 @@ use sterna_store::machine::wall_time;
 
 use super::{
     Answer, Api, Listing,
-    given::{Path, Query},
+    given::{Body, Path, Query},
     name, page,
     refusal::{Refusal, done},
 };
@@ -143,9 +140,8 @@ pub(super) async fn forecast(
 pub(super) async fn drain(
     State(shared): State<Api>,
     Path(name): Path<String>,
-    asked: Result<Json<DrainAsk>, JsonRejection>,
+    Body(DrainAsk { within_s }): Body<DrainAsk>,
 ) -> Answer<Json<Done>> {
-    let Json(DrainAsk { within_s }) = asked?;
     let lock = find(&shared, &name).await?.life.lock;
     let deadline = wall_time().plus(Span::from_secs(within_s.unwrap_or(DRAIN).min(30 * 86_400)));
     let answer = shared.desk.call(Call::Drain(lock, Drain { deadline })).await?;
@@ -282,9 +278,8 @@ pub(super) async fn domains(State(shared): State<Api>) -> Answer<Json<Page<Domai
 pub(super) async fn set_domain(
     State(shared): State<Api>,
     Path(domain): Path<String>,
-    asked: Result<Json<SetDomain>, JsonRejection>,
+    Body(SetDomain { for_s }): Body<SetDomain>,
 ) -> Answer<Json<Done>> {
-    let Json(SetDomain { for_s }) = asked?;
     let domain = name(&domain)?;
     if domain.as_str() == DEFAULT_DOMAIN {
         return Err(always_fresh());

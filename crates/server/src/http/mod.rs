@@ -4,13 +4,14 @@
 //! | --- | --- |
 //! | `tasks` | create, get, list, result, cancel, kill, delete |
 //! | `services` | get, list, put, delete; instances; endpoints |
-//! | `change` | plan, apply, why |
+//! | `change` | plan, apply |
+//! | `why` | of tasks, instances and whole services |
 //! | `logs` | what runs wrote, by pages or as it comes |
 //! | `fleet` | workers, domains |
 //! | `status` | the cluster as a whole, health, metrics |
 //! | `stream` | events as they come |
 //! | `tag` | `ETag` and `If-Match` |
-//! | `given` | what paths and queries hold |
+//! | `given` | what paths, queries and bodies hold |
 //! | `understood` | refuses what a call does not describe |
 //!
 //! Invariant: every answer that refuses is of one catalogue, [`Code`], and says what to do.
@@ -28,6 +29,7 @@ mod stream;
 mod tag;
 mod tasks;
 mod understood;
+mod why;
 
 use std::{
     str::FromStr,
@@ -101,7 +103,7 @@ fn calls() -> OpenApiRouter<Api> {
         .routes(routes!(tasks::result))
         .routes(routes!(tasks::cancel))
         .routes(routes!(tasks::kill))
-        .routes(routes!(change::why_task))
+        .routes(routes!(why::why_task))
         .routes(routes!(logs::of_task))
         .routes(routes!(services::list))
         .routes(routes!(services::get, services::put, services::delete))
@@ -110,7 +112,8 @@ fn calls() -> OpenApiRouter<Api> {
         .routes(routes!(services::stop))
         .routes(routes!(services::kill))
         .routes(routes!(services::endpoints))
-        .routes(routes!(change::why_instance))
+        .routes(routes!(why::why_service))
+        .routes(routes!(why::why_instance))
         .routes(routes!(logs::of_instance))
         .routes(routes!(change::plan))
         .routes(routes!(change::apply))
@@ -267,6 +270,16 @@ struct Paging {
     after: Option<String>,
 }
 
+impl Paging {
+    /// So many at most.
+    fn limit(&self) -> Answer<usize> {
+        match self.limit {
+            Some(0) => Err(bad("limit: 0 would be no page; ask for 1 to 1,000")),
+            given => Ok(usize::try_from(given.unwrap_or(100).min(1_000)).unwrap_or(100)),
+        }
+    }
+}
+
 /// How a list is read of what has phases.
 #[derive(Clone, Debug, Default, serde::Deserialize, utoipa::IntoParams)]
 #[serde(default)]
@@ -307,10 +320,7 @@ fn page<K: Ord + FromStr + ToString, T>(
     paging: &Paging,
     all: impl Iterator<Item = (K, T)>,
 ) -> Answer<sterna_api::rest::Page<T>> {
-    let limit = match paging.limit {
-        Some(0) => return Err(bad("limit: 0 would be no page; ask for 1 to 1,000")),
-        given => usize::try_from(given.unwrap_or(100).min(1_000)).unwrap_or(100),
-    };
+    let limit = paging.limit()?;
     let after = paging.after.as_deref().filter(|after| !after.is_empty());
     let after = after.map(K::from_str).transpose();
     let after = after.map_err(|_| bad("after: it is not what a page gave as `next`"))?;

@@ -1,10 +1,6 @@
 //! Services, their instances, and where those take requests.
 
-use axum::{
-    Json,
-    extract::{State, rejection::JsonRejection},
-    response::Response,
-};
+use axum::{Json, extract::State, response::Response};
 use serde_json::json;
 use sterna_api::{
     rest::{Code, Done, EndpointView, InstanceView, Page, PutService, Refused, ServiceView},
@@ -18,14 +14,14 @@ use sterna_model::{
 
 use super::{
     Answer, Api, Listing, Paging, bad,
-    given::{Path, Query},
+    given::{Body, Path, Query},
     name, namespace, not_found, page,
     refusal::{Refusal, changed, done},
     tag::{self, Matching, tagged},
 };
 use crate::{shared::Shared, views};
 
-fn service_key(space: &str, service: &str) -> Answer<ServiceKey> {
+pub(super) fn service_key(space: &str, service: &str) -> Answer<ServiceKey> {
     Ok(ServiceKey { namespace: namespace(space)?, name: name(service)? })
 }
 
@@ -86,9 +82,8 @@ pub(super) async fn put(
     State(shared): State<Api>,
     Path((space, service)): Path<(String, String)>,
     matching: Matching,
-    asked: Result<Json<PutService>, JsonRejection>,
+    Body(PutService { spec }): Body<PutService>,
 ) -> Answer<Response> {
-    let Json(PutService { spec }) = asked?;
     let key = service_key(&space, &service)?;
     let text = json!({ "version": 1, "service": { service.as_str(): spec } }).to_string();
     let specs = read(&[Source { name: "request.json", text: &text }]);

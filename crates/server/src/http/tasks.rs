@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use axum::{
     Json,
-    extract::{State, rejection::JsonRejection},
+    extract::State,
     response::{IntoResponse, Response},
 };
 use http::StatusCode;
@@ -20,7 +20,7 @@ use tokio::time::{Instant, timeout_at};
 
 use super::{
     Answer, Api, Listing, bad,
-    given::{Path, Query},
+    given::{Body, Path, Query},
     namespace, not_found, page,
     refusal::{Refusal, changed, done},
     tag::{self, Matching, tagged},
@@ -61,9 +61,8 @@ pub(super) async fn list(
 pub(super) async fn create(
     State(shared): State<Api>,
     Path(space): Path<String>,
-    asked: Result<Json<CreateTask>, JsonRejection>,
+    Body(CreateTask { name, spec, incarnation }): Body<CreateTask>,
 ) -> Answer<Response> {
-    let Json(CreateTask { name, spec, incarnation }) = asked?;
     let key = task_key(&space, &name)?;
     let incarnation = match incarnation {
         Some(text) => text.parse().map_err(|error| {

@@ -41,6 +41,7 @@ use tokio::{
 
 use super::{
     check::{Bound, Check, judge},
+    ended::{Signals, ended},
     report::{Report, quantile, rounded},
 };
 use crate::{child, clock, out, remote};
@@ -143,10 +144,14 @@ struct Ground {
 }
 
 async fn measure(args: &Args, data: &Path) -> anyhow::Result<Report> {
+    let mut signals = Signals::watch()?;
     let progress = out::Progress::new();
     progress.say("starts a server");
     let mut ground = Ground::new(data, args.workers).await?;
-    let measured = ground.measure(args, data, &progress).await;
+    let measured = tokio::select! {
+        measured = ground.measure(args, data, &progress) => measured,
+        () = signals.next() => Err(ended()),
+    };
     // Nothing of it is needed any more, however it ends.
     drop(ground.server.kill().await);
     measured

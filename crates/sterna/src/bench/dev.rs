@@ -5,7 +5,6 @@ use std::{
     net::SocketAddr,
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
-    thread::sleep,
     time::{Duration, Instant},
 };
 
@@ -20,6 +19,7 @@ use sterna_api::{
 
 use super::{
     check::{Bound, Check, judge},
+    ended::Ended,
     report::{Report, median, rounded},
 };
 use crate::{clock, out, remote};
@@ -85,19 +85,21 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
 }
 
 fn measure(args: &Args, path: &Path) -> anyhow::Result<Report> {
+    let ended = Ended::watch()?;
     let progress = out::Progress::new();
     let mut ready = Vec::new();
     for round in 1..args.rounds {
         progress.say(&format!("start {round} of {}", args.rounds));
         let place = path.join(format!("start-{round}"));
-        ready.push(Dev::start(&place)?.0);
+        ready.push(Dev::start(&place, &ended)?.0);
     }
     progress.say(&format!("start {} of {}", args.rounds, args.rounds));
-    let (took, dev) = Dev::start(&path.join("runs"))?;
+    let (took, dev) = Dev::start(&path.join("runs"), &ended)?;
     ready.push(took);
     let (mut runs, mut bare) = (Vec::new(), Vec::new());
     // What is run first finds nothing warm.
     for run in 0..=args.runs {
+        ended.check()?;
         progress.say(&format!("run {run} of {}", args.runs));
         let floor = timed(Command::new("/bin/true"))?;
         let mut command = dev.command();
@@ -109,14 +111,14 @@ fn measure(args: &Args, path: &Path) -> anyhow::Result<Report> {
         }
     }
     progress.say("lets it be");
-    sleep(SETTLES);
+    ended.pause(SETTLES)?;
     let before = dev.processor_time()?;
-    sleep(Duration::from_secs(u64::from(args.idle)));
+    ended.pause(Duration::from_secs(u64::from(args.idle)))?;
     let busy = dev.processor_time()?.saturating_sub(before).as_secs_f64();
     let fresh = dev.memory()?;
     progress.say(&format!("makes {} tasks", args.tasks));
-    dev.tasks(args.tasks)?;
-    sleep(SETTLES);
+    dev.tasks(args.tasks, &ended)?;
+    ended.pause(SETTLES)?;
     let mut report = Report::default();
     let mut figure = |name: &str, value: f64| {
         report.figures.insert(name.to_owned(), rounded(value));
@@ -165,7 +167,7 @@ struct Dev {
 
 impl Dev {
     /// Starts one; gives after how many milliseconds it takes work.
-    fn start(place: &Path) -> anyhow::Result<(f64, Self)> {
+    fn start(place: &Path, ended: &Ended) -> anyhow::Result<(f64, Self)> {
         fs::create_dir_all(place)?;
         let program = std::env::current_exe().context("this program cannot be found")?;
         let began = clock::instant();
@@ -178,7 +180,7 @@ impl Dev {
         while !runtime.block_on(dev.takes_work()) {
             let is_late = began.elapsed() > Duration::from_secs(30);
             anyhow::ensure!(!is_late, "`sterna dev` was not ready within 30 s");
-            sleep(Duration::from_millis(1));
+            ended.pause(Duration::from_millis(1))?;
         }
         Ok((millis(began), dev))
     }
@@ -196,7 +198,7 @@ impl Dev {
     }
 
     /// Makes so many tasks, a few at a time, and waits until all of them are over.
-    fn tasks(&self, count: u32) -> anyhow::Result<()> {
+    fn tasks(&self, count: u32, ended: &Ended) -> anyhow::Result<()> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let mut client = self.client().context("`sterna dev` is gone")?;
         let until = clock::instant() + TASKS_WITHIN;
@@ -204,6 +206,7 @@ impl Dev {
         runtime.block_on(async {
             let before = completed(&mut client).await?;
             for number in 0..count {
+                ended.check()?;
                 let spec = json!({ "run": ["/bin/true"] });
                 let asked = CreateTask { name: format!("idle-{number}"), spec, incarnation: None };
                 client.call::<TaskView>(Method::POST, path, Some(&asked)).await?;
@@ -213,6 +216,7 @@ impl Dev {
                         clock::instant() < until,
                         "the tasks did not come to their end"
                     );
+                    ended.check()?;
                     tokio::time::sleep(Duration::from_millis(20)).await;
                 }
             }

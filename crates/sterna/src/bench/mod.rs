@@ -11,6 +11,7 @@ mod control;
 mod converge;
 mod cron;
 mod dev;
+mod ended;
 #[cfg(feature = "etcd")]
 mod etcd;
 mod placement;

@@ -6,8 +6,10 @@
 //! ```
 
 mod ending;
+mod holding;
 
 use std::{
+    collections::BTreeMap,
     fs,
     net::SocketAddr,
     path::{Path, PathBuf},
@@ -19,11 +21,11 @@ use anyhow::Context;
 use serde_json::json;
 use sterna_api::{
     client::Client,
-    rest::{Applied, Apply, Status},
+    rest::{Applied, Apply, Status, WorkerView},
 };
 use tokio::{
     process::Child,
-    time::{Instant, sleep},
+    time::{Instant, sleep, timeout},
 };
 
 use self::ending::{Ending, Signals};
@@ -35,6 +37,8 @@ use crate::{
 
 /// It says that it waits from then on.
 const LATE: Duration = Duration::from_secs(1);
+/// How long the server may take to say how a worker is.
+const ASK_WITHIN: Duration = Duration::from_secs(1);
 /// How long everything may take to be there.
 const READY_WITHIN: Duration = Duration::from_secs(30);
 
@@ -105,6 +109,12 @@ struct Dev {
     workers: u32,
     json: bool,
     children: Vec<(Role, Child)>,
+    /// Workers that were started again, since when, and are not heard yet.
+    returning: Vec<(u32, Instant)>,
+    /// How long the log of each worker was when it was first started.
+    logs: BTreeMap<u32, usize>,
+    /// Which life of each worker was there last.
+    lives: BTreeMap<u32, u64>,
 }
 
 impl Dev {
@@ -113,9 +123,20 @@ impl Dev {
         let mut signals = Signals::watch().context("cannot take signals")?;
         remote::directory(&args.data)?;
         let data = fs::canonicalize(&args.data).context("the data directory cannot be found")?;
+        let _held = holding::take(&data)?;
         let Args { listen: address, keep, workers, json, .. } = args;
-        let children = Vec::new();
-        let mut dev = Self { data, address, had_server: false, keep, workers, json, children };
+        let mut dev = Self {
+            data,
+            address,
+            had_server: false,
+            keep,
+            workers,
+            json,
+            children: Vec::new(),
+            returning: Vec::new(),
+            logs: BTreeMap::new(),
+            lives: BTreeMap::new(),
+        };
         let work = async {
             dev.start(specs, began).await?;
             dev.watch().await
@@ -138,12 +159,19 @@ impl Dev {
     async fn start(&mut self, specs: Option<Apply>, began: Instant) -> anyhow::Result<()> {
         self.start_server().await?;
         for number in 1..=self.workers {
+            let log = self.data.join(format!("worker-{number}.log"));
+            self.logs.insert(number, child::length(&log));
             let worker = self.start_worker(number)?;
             self.children.push((Role::Worker(number), worker));
         }
         let mut client = self.client();
         let status = self.ready(&mut client).await?;
         self.welcome(began.elapsed());
+        for number in 1..=self.workers {
+            if let Some(life) = self.life(number).await {
+                self.lives.insert(number, life);
+            }
+        }
         if let Some(why) = status.starts_nothing {
             out::warning(&why);
         }
@@ -195,10 +223,10 @@ impl Dev {
     /// A worker that ends before it ever worked lacks something, and says what.
     fn worker_that_ended(&mut self) -> Option<String> {
         self.children.iter_mut().find_map(|(role, child)| {
-            let Role::Worker(_) = *role else { return None };
+            let Role::Worker(number) = *role else { return None };
             let how = child.try_wait().ok().flatten()?;
             let log = self.data.join(format!("{role}.log"));
-            let why = child::last_words(&log);
+            let why = child::last_words(&log, self.logs.get(&number).copied().unwrap_or(0));
             Some(format!("{role} ended at once ({how}); {} ends with\n  {why}", log.display()))
         })
     }
@@ -270,6 +298,7 @@ impl Dev {
         let mut pause = Duration::from_millis(100);
         loop {
             let (role, how, lived) = self.death().await;
+            self.returning.retain(|(number, _)| Role::Worker(*number) != role);
             out::warning(&format!("{role} {how}; it is started again"));
             let child = role.to_string();
             self.tell(&json!({ "event": "child-died", "child": child, "how": how }));
@@ -279,19 +308,53 @@ impl Dev {
                 (pause * 2).min(Duration::from_secs(5))
             };
             sleep(pause).await;
+            let began = Instant::now();
             match role {
-                Role::Server => {
-                    if let Err(error) = self.start_server().await {
-                        out::error(&error);
-                    }
-                }
+                Role::Server => match self.start_server().await {
+                    Ok(()) => self.is_back(role, began),
+                    Err(error) => out::error(&error),
+                },
                 // The others go on; this one is tried again.
                 Role::Worker(number) => match self.start_worker(number) {
-                    Ok(worker) => self.children.push((role, worker)),
+                    Ok(worker) => {
+                        self.children.push((role, worker));
+                        self.returning.push((number, began));
+                    }
                     Err(error) => out::error(&error),
                 },
             }
         }
+    }
+
+    /// Says that a child does again what it is there for.
+    fn is_back(&self, role: Role, began: Instant) {
+        let (child, took) = (role.to_string(), began.elapsed().as_millis());
+        out::note(&format!("{child} is back after {took} ms"));
+        let took_ms = u64::try_from(took).unwrap_or(u64::MAX);
+        self.tell(&json!({ "event": "child-back", "child": child, "took_ms": took_ms }));
+    }
+
+    /// Looks whether one of those that were started again is heard.
+    async fn look_for_returned(&mut self) {
+        let Some((number, began)) = self.returning.pop() else { return };
+        let (role, before) = (Role::Worker(number), self.lives.get(&number).copied());
+        match self.life(number).await {
+            // Of the life before it may not be known yet that it is over.
+            Some(life) if before != Some(life) => {
+                self.lives.insert(number, life);
+                self.is_back(role, began);
+            }
+            Some(_) | None => self.returning.insert(0, (number, began)),
+        }
+    }
+
+    /// Which life of a worker is heard, if one is.
+    async fn life(&self, number: u32) -> Option<u64> {
+        let (mut client, path) = (self.client(), format!("/v1/workers/worker-{number}"));
+        // A server that hangs must not keep its own death from being noticed.
+        let asked = timeout(ASK_WITHIN, client.get::<WorkerView>(&path)).await;
+        let worker = asked.ok()?.ok()?;
+        (worker.health == "healthy").then_some(worker.life)
     }
 
     /// Waits for the death of a child.
@@ -312,6 +375,7 @@ impl Dev {
             if let Some(role) = all.into_iter().find(is_missing) {
                 return (role, "is not there".to_owned(), began.elapsed());
             }
+            self.look_for_returned().await;
             sleep(Duration::from_millis(50)).await;
         }
     }

@@ -94,6 +94,32 @@ fn a_body_that_is_not_json_is_refused_with_what_to_do() {
     assert!(cut.contains("send whole JSON"), "{cut}");
 }
 
+/// What was expected is said in words of JSON; a list was taken if its values were in the right order.
+#[test]
+fn a_body_of_another_kind_is_refused_in_words_of_json() {
+    let api = Api::start("api-kind");
+    let task = json!(["name", { "run": ["true"] }]);
+    let all = [
+        ("POST", TASKS, json!([]), "the body is an array, and must be an object"),
+        ("POST", TASKS, task, "the body is an array, and must be an object"),
+        ("POST", TASKS, json!(null), "the body is null, and must be an object"),
+        ("POST", TASKS, json!({ "name": 5 }), "name: it is the number `5`, and must be a text"),
+        ("PUT", WEB, json!("spec"), "the body is a text, and must be an object"),
+        (
+            "POST",
+            "/v1/namespaces/default/apply",
+            json!({ "files": [7] }),
+            "files[0]: it is the number `7`, and must be an object",
+        ),
+    ];
+    for (method, path, body, wanted) in all {
+        let said = api.ask(method, path, &[], Some(&body));
+        assert_eq!(said.status, 400, "{body}: {}", said.text);
+        assert!(said.text.contains(wanted), "{body}: {}", said.text);
+        assert!(!said.text.contains("struct"), "{body}: {}", said.text);
+    }
+}
+
 impl Drop for Api {
     fn drop(&mut self) {
         drop(self.server.kill());

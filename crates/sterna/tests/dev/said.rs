@@ -35,7 +35,7 @@ const DIFFERENT: [(&str, &str); 20] = [
     (r"\d+KiB (free|missing)", "1KiB $1"),
     (r"\d+\.\d+ ms", "1.00 ms"),
     (r#"(_ms": ?)\d+(\.\d+)?"#, "${1}1"),
-    (r"in use by process \d+", "in use by process 4711"),
+    (r"\bprocess \d+", "process 4711"),
     (r"in \d+\.\d s", "in 1.0 s"),
 ];
 
@@ -166,12 +166,13 @@ fn work(session: &mut Session) {
     session.cluster.write("bad.toml", BAD);
     session.types("ls");
     session.types_both("plan web.toml");
-    session.types_all(&["plan bad.toml", "plan none.toml"]);
+    session.cluster.write("empty.toml", "version = 1\n");
+    session.types_all(&["plan bad.toml", "plan none.toml", "plan empty.toml"]);
     session.types("apply web.toml");
     session.until("it runs", &["ls", "services"], "1/1");
     session.until("it is over", &["ls", "tasks"], "exited with 3");
     session.types_both("apply web.toml");
-    session.types_all(&["apply bad.toml", "apply"]);
+    session.types_all(&["apply bad.toml", "apply empty.toml", "apply"]);
     session.cluster.write("web.toml", &SPEC.replace("1000", "2000"));
     session.types_both("plan web.toml");
     session.types_both("ls");
@@ -182,10 +183,12 @@ fn work(session: &mut Session) {
     session.types_all(&["status --server 127.0.0.1:9", "status --namespace Bad"]);
     session.types_both("why last");
     session.types_both("why web/0");
+    session.types_both("why web");
     session.types_all(&["why wbe", "why web/7", "why"]);
     session.types_both("logs last");
     session.types_all(&["logs last --times", "logs last --stream stderr", "logs last -n 1"]);
     session.types_all(&["logs last --matching 'o.t'", "logs last --matching '('", "logs web/7"]);
+    session.types_all(&["logs last -n -1", "logs last --last many"]);
     session.types_both("events --kind task-running,task-completed");
     session.types_all(&["events --after x", "events --kind nonsense"]);
 }
@@ -239,7 +242,8 @@ fn fleet(session: &mut Session) {
 fn alone(session: &mut Session) {
     let said = session.steady(&session.cluster.said());
     session.write("sterna dev", "sterna dev", &said);
-    session.types_all(&["dev bad.toml", "dev --workers 0", "dev --listen nowhere"]);
+    session.types_all(&["dev bad.toml", "dev --workers 0", "dev --listen nowhere", "dev"]);
+    session.types_all(&["completions", "completions tcsh", "completions fish"]);
     session.types_all(&["server", "server --data fresh --listen 127.0.0.1:0"]);
     session.types_all(&["server --data fresh --store nonsense:x", "worker"]);
     session.types_all(&["worker --join 127.0.0.1:9 --name 'A b'", "worker --join : --name w"]);

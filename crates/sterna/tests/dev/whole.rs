@@ -2,7 +2,10 @@
 
 use std::process::{Command, Stdio};
 
-use crate::place::{Cluster, LONG, program, wait_until};
+use crate::{
+    place::{Cluster, LONG, program, wait_until},
+    storm::block_on,
+};
 
 const TALKS: &str = "version = 1\n[service.web]\ninstances = 3\n\
     run = [\"sh\", \"-c\", \"echo I am $STERNA_INSTANCE_INDEX; exec sleep 1000\"]\n";
@@ -67,19 +70,68 @@ fn why_of_a_service_tells_of_every_instance_that_is_not_well() {
     assert!(said.contains("all 2 instances are where its spec wants them"), "{said}");
 }
 
-/// It said that all 21 were where they should be.
+/// It asked about 20, and could not say of the others how they are.
 #[test]
-fn why_of_a_large_service_does_not_say_more_than_was_asked() {
+fn why_of_a_large_service_tells_of_all_of_it() {
     let cluster = Cluster::start("whole-many", &[]);
-    let many = "version = 1\n[service.many]\ninstances = 21\nrun = [\"sleep\", \"1000\"]\n";
+    // Those that may run, and those that wait for the only worker to be two.
+    let many = "version = 1\n[service.many]\ninstances = 21\nrun = [\"sleep\", \"1000\"]\n\
+                [service.apart]\ninstances = 25\nrun = [\"sleep\", \"1000\"]\napart_from = [\"apart\"]\n";
     cluster.write("many.toml", many);
     cluster.answer(&["apply", "many.toml"]);
-    wait_until("all run", LONG, || cluster.answer(&["ls", "services"]).contains("21/21"));
+    wait_until("all run that can", LONG, || {
+        let listed = cluster.answer(&["ls", "services"]);
+        listed.contains("21/21") && listed.contains("1/25")
+    });
     let why = cluster.json(&["why", "many"]);
-    assert_eq!((&why["is_well"], &why["unasked"]), (&false.into(), &1.into()), "{why}");
+    assert_eq!((&why["is_well"], &why["well"]), (&true.into(), &21.into()), "{why}");
     let said = cluster.answer(&["why", "many"]);
-    let rest = "the 20 that were asked about are where its spec wants them\n1 more was not asked";
-    assert!(said.contains(&format!("21 of 21 instances run\n{rest}")), "{said}");
+    assert!(said.contains("all 21 instances are where its spec wants them"), "{said}");
+    let why = cluster.json(&["why", "apart"]);
+    assert_eq!((&why["is_well"], &why["well"]), (&false.into(), &1.into()), "{why}");
+    assert_eq!(why["instances"].as_array().map(Vec::len), Some(24), "{why}");
+    let said = cluster.answer(&["why", "apart"]);
+    assert!(said.ends_with("\nthe other one is where its spec wants it\n"), "{said}");
+    // The API says the same, by pages.
+    let (mut paged, mut after) = (Vec::new(), String::new());
+    loop {
+        let path = format!("/v1/namespaces/default/services/apart/why?limit=10&after={after}");
+        let page = block_on(cluster.client().get::<serde_json::Value>(&path)).expect("a page");
+        paged.extend(page["instances"].as_array().expect("a list").clone());
+        let Some(next) = page["next"].as_str() else { break };
+        next.clone_into(&mut after);
+    }
+    assert_eq!(paged, *why["instances"].as_array().expect("a list"));
+    // In the order of their indices, not of their letters.
+    let listed = cluster.json(&["ls", "instances"])["instances"].clone();
+    let listed = listed.as_array().expect("a list").iter();
+    let many = listed.filter(|it| it["key"].as_str().is_some_and(|key| key.contains("/many/")));
+    let indices: Vec<_> = many.map(|it| it["index"].as_u64().expect("an index")).collect();
+    assert_eq!(indices, (0..21).collect::<Vec<_>>());
+}
+
+/// Both were told that they had made it.
+#[test]
+fn of_two_who_apply_the_same_at_once_one_has_made_it() {
+    let cluster = Cluster::start("whole-twice", &[]);
+    let mut spec = "version = 1\n".to_owned();
+    for number in 0..20 {
+        spec += &format!("[service.s{number}]\ninstances = 0\nrun = [\"true\"]\n");
+    }
+    cluster.write("all.toml", &spec);
+    let apply = || {
+        let mut command = program();
+        command.args(["apply", "all.toml"]).current_dir(&cluster.path).stdin(Stdio::null());
+        command.stdout(Stdio::piped()).spawn().expect("sterna runs")
+    };
+    let both = [apply(), apply(), apply()];
+    let said = both.map(|child| {
+        let said = child.wait_with_output().expect("it ends").stdout;
+        String::from_utf8_lossy(&said).into_owned()
+    });
+    let made = said.iter().map(|said| said.matches("is made").count()).sum::<usize>();
+    let was = said.iter().map(|said| said.matches("as it was").count()).sum::<usize>();
+    assert_eq!((made, was), (20, 40), "{said:#?}");
 }
 
 /// A log that cannot be had took all the others away.
@@ -128,6 +180,14 @@ fn a_status_of_one_namespace_counts_that_one() {
     assert_eq!(cluster.json(&["status"])["tasks"]["completed"], 1);
     assert_eq!(cluster.json(&["status", "--namespace", "other"])["tasks"]["completed"], 1);
     assert!(cluster.json(&["status", "--namespace", "default"])["tasks"]["completed"].is_null());
+    // So do events; those of the cluster itself are in none.
+    assert!(cluster.answer(&["events"]).contains("worker-joined"));
+    for key in [&[][..], &["--key", "task/"], &["--key", "other/task/"]] {
+        let events = cluster.answer(&[&["events", "--namespace", "other"], key].concat());
+        let is_there = |line: &str| line.contains(" other/task/");
+        assert!(events.lines().count() > 1 && events.lines().all(is_there), "{key:?}: {events}");
+    }
+    assert_eq!(cluster.answer(&["events", "--namespace", "default"]), "");
 }
 
 #[test]
@@ -151,7 +211,7 @@ fn words_that_people_try_are_understood_or_answered_with_ours() {
     let other = cluster.sterna(&["describe", "short"]);
     let said = String::from_utf8_lossy(&other.stderr).into_owned();
     assert_eq!(other.status.code(), Some(64), "{said}");
-    assert!(said.contains("What is called so elsewhere is `sterna why` here."), "{said}");
+    assert!(said.contains("tip: Sterna calls that `sterna why NAME`"), "{said}");
     let ended = cluster.sterna(&["cancel", "short"]);
     let said = String::from_utf8_lossy(&ended.stderr).into_owned();
     assert!(said.contains("is over") && said.contains("`sterna why task/short`"), "{said}");
@@ -191,6 +251,13 @@ fn dev_tells_in_json_what_happens() {
     wait_until("its death is told", LONG, || told().len() > 1);
     let died = told().remove(1);
     assert_eq!((&died["event"], &died["child"]), (&"child-died".into(), &"worker-1".into()));
+    wait_until("its return is told", LONG, || told().len() > 2);
+    let back = told().remove(2);
+    assert_eq!((&back["event"], &back["child"]), (&"child-back".into(), &"worker-1".into()));
+    let mut listed = program();
+    let listed = listed.args(["ls", "workers"]).current_dir(&place).output().expect("it runs");
+    let listed = String::from_utf8_lossy(&listed.stdout).into_owned();
+    assert!(listed.contains("worker-1  healthy"), "{listed}");
     crate::place::signal(dev.id(), "TERM");
     dev.wait().expect("it ends");
     assert_eq!(told().last().expect("a line")["event"], "stopped");
@@ -203,6 +270,34 @@ fn dev_that_fails_tells_in_json_why() {
     assert_eq!((&told[0]["event"], told.len()), (&"failed".into(), 2), "{told:?}");
     assert!(told[0]["error"].as_str().is_some_and(|why| why.contains("/none/such.toml")));
     assert_eq!(told[1]["event"], "stopped");
+}
+
+/// Its server was started, found the store taken, and said so in the log of the one that runs.
+#[test]
+fn a_second_dev_is_refused_before_it_writes_anything() {
+    let cluster = Cluster::start("whole-second", &[]);
+    let before = cluster.read(".sterna/server.log");
+    let second = cluster.sterna(&["dev", "--listen", "127.0.0.1:0"]);
+    let said = String::from_utf8_lossy(&second.stderr).into_owned();
+    assert_eq!(second.status.code(), Some(75), "{said}");
+    let who = format!("is in use by another `sterna dev`, process {}", cluster.pid());
+    assert!(said.contains(&who) && said.contains("--data"), "{said}");
+    assert_eq!(cluster.read(".sterna/server.log"), before);
+    cluster.answer(&["status"]);
+}
+
+/// A usage line showed --server as needed wherever the environment names one.
+#[test]
+fn what_the_environment_says_is_not_asked_for_on_the_command_line() {
+    let mut command = program();
+    let command = command.args(["why"]).env("STERNA_SERVER", "127.0.0.1:9");
+    let said = command.output().expect("sterna runs").stderr;
+    let said = String::from_utf8_lossy(&said).into_owned();
+    assert!(said.contains("Usage: sterna why <SELECTOR>\n"), "{said}");
+    let mut command = program();
+    let command = command.args(["status"]).env("STERNA_SERVER", "127.0.0.1:9");
+    let asked = command.output().expect("sterna runs");
+    assert_eq!(asked.status.code(), Some(69), "it is heeded all the same");
 }
 
 /// What it said to try found nobody.
@@ -245,6 +340,9 @@ fn a_script_of_completions_is_a_text_in_json() {
 fn a_worker_that_cannot_begin_ends_dev_with_what_it_lacks() {
     let place = std::env::temp_dir().join(format!("sterna-dev-{}-lacks", std::process::id()));
     std::fs::create_dir_all(place.join(".sterna")).expect("a directory");
+    // What an earlier one said is not why this one ends.
+    let log = place.join(".sterna/worker-1.log");
+    std::fs::write(&log, "error: an earlier mishap\n").expect("a log");
     // Its data directory cannot be made.
     std::fs::write(place.join(".sterna/worker-1"), "").expect("a file in its way");
     let mut dev = program();
@@ -254,6 +352,7 @@ fn a_worker_that_cannot_begin_ends_dev_with_what_it_lacks() {
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(1), "{said}");
     assert!(said.contains("worker-1 ended at once") && said.contains("worker-1.log"), "{said}");
+    assert!(!said.contains("an earlier mishap"), "{said}");
     assert!(began.elapsed().as_secs() < 20, "at once: {said}");
     drop(std::fs::remove_dir_all(&place));
 }

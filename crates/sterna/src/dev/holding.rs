@@ -1,0 +1,67 @@
+//! One `dev` for a data directory: looked at before anything is written there.
+
+use std::{
+    fs::{self, File, TryLockError},
+    io::Write,
+    path::Path,
+};
+
+use anyhow::Context;
+
+use crate::exit;
+
+/// Who has a data directory holds a lock on this file, and says in it which process it is.
+const LOCK: &str = "dev.lock";
+
+/// Takes a data directory, for as long as the file is open; the system lets go of it even if this process
+/// is killed.
+///
+/// # Errors
+/// Another `dev` has it, or it cannot be written to.
+pub(super) fn take(data: &Path) -> anyhow::Result<File> {
+    let path = data.join(LOCK);
+    let mut options = fs::OpenOptions::new();
+    let file = options.create(true).truncate(false).write(true).open(&path);
+    let mut file = file.with_context(|| format!("cannot write to {}", path.display()))?;
+    match file.try_lock() {
+        Ok(()) => {}
+        Err(TryLockError::WouldBlock) => {
+            let holder = fs::read_to_string(&path).unwrap_or_default();
+            let holder = match holder.trim() {
+                "" => String::new(),
+                pid => format!(", process {pid}"),
+            };
+            let error = anyhow::anyhow!(
+                "{} is in use by another `sterna dev`{holder}: end that one, or name another place by \
+                 --data, and by --listen another port",
+                data.display()
+            );
+            return Err(exit::coded(exit::TRY_AGAIN)(error));
+        }
+        Err(TryLockError::Error(error)) => {
+            return Err(error).with_context(|| format!("cannot lock {}", path.display()));
+        }
+    }
+    let told = file.set_len(0).and_then(|()| writeln!(file, "{}", std::process::id()));
+    told.with_context(|| format!("cannot write to {}", path.display()))?;
+    Ok(file)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_second_one_is_told_who_has_it_and_gets_it_when_that_has_ended() {
+        let path = std::env::temp_dir().join(format!("sterna-holding-{}", std::process::id()));
+        fs::create_dir_all(&path).unwrap();
+        let first = take(&path).unwrap();
+        let refused = take(&path).unwrap_err();
+        assert_eq!(exit::code(&refused), exit::TRY_AGAIN);
+        let pid = format!("process {}", std::process::id());
+        assert!(refused.to_string().contains(&pid), "{refused}");
+        drop(first);
+        assert!(take(&path).is_ok());
+        fs::remove_dir_all(&path).unwrap();
+    }
+}
