@@ -160,6 +160,12 @@ impl Container {
         self.stopping.as_ref().map(Stopping::cause)
     }
 
+    /// How long until KILL, if its processes were told to end and are not killed yet.
+    pub fn grace_left(&self, now: BootTime) -> Option<Span> {
+        let stopping = self.stopping.as_ref().filter(|_| self.is_up())?;
+        stopping.kill_at().filter(|_| stopping.is_signalled()).map(|at| at.since(now))
+    }
+
     /// When to call [`Container::step`] with [`Input::Tick`]; `None` for never.
     pub fn deadline(&self) -> Option<BootTime> {
         match &self.stage {

@@ -228,7 +228,10 @@ impl Ward {
             }
             Input::Told(fate, kill_wait) => self.told(now, fate, kill_wait, effects),
             Input::Lost => self.lost(now, effects),
-            Input::Held(phase, part) => self.held(now, phase, part, effects),
+            Input::Held(phase, part) => {
+                self.held(now, phase, part, effects);
+                self.ask_again(now, phase, effects);
+            }
             Input::Drained => self.drive(now, container::Input::Empty, effects),
             Input::Probed(question, probe, is_good) => {
                 self.probed(now, question, probe, is_good, effects);
@@ -336,6 +339,25 @@ impl Ward {
             self.over.insert(present);
             let why = "its guardian was killed before it began".to_owned();
             self.drive(now, container::Input::NotStarted(why), effects);
+        }
+    }
+
+    /// What the one before it was asked, and may have been killed before it heard. What this one knows
+    /// to be ending it ends by itself.
+    fn ask_again(&self, now: BootTime, phase: Phase, effects: &mut Vec<Effect>) {
+        match phase {
+            Phase::Cloning | Phase::Live => {}
+            Phase::Stopping | Phase::Empty => return,
+        }
+        let is_asked_now =
+            |effect: &Effect| *effect == Effect::Kill || matches!(effect, Effect::Stop(_));
+        if !self.is_asked() || effects.iter().any(is_asked_now) {
+            return;
+        }
+        if self.is_to_be_gone() {
+            effects.push(Effect::Kill);
+        } else if let Some(left) = self.container.grace_left(now) {
+            effects.push(Effect::Stop(left));
         }
     }
 

@@ -186,3 +186,58 @@ fn a_probe_by_command_answers_its_question_and_ends_nothing() {
     let effects = told(&mut ward, Fate::Exited(part, Exit::Code(0)));
     assert!(effects.contains(&Effect::Became(State::Running)), "{effects:?}");
 }
+
+/// One whose command runs.
+fn running(spec: Spec) -> Ward {
+    let mut ward = Ward::begin(at(1), spec, &mut Vec::new());
+    step(&mut ward, Input::Created);
+    told(&mut ward, Fate::Started(Part::new(0)));
+    ward
+}
+
+/// What it asks of a guardian that has found it so then, after what was due by then.
+fn held_at(ward: &mut Ward, seconds: u64, phase: Phase) -> Vec<Effect> {
+    ward.step(at(seconds), Input::Tick, &mut Vec::new());
+    let mut effects = Vec::new();
+    ward.step(at(seconds), Input::Held(phase, Some(Part::new(0))), &mut effects);
+    effects
+}
+
+#[test]
+fn a_stop_that_a_killed_guardian_never_heard_is_asked_again_with_what_is_left_of_its_grace() {
+    let mut ward = running(Spec { grace: Span::from_secs(10), ..Spec::default() });
+    assert_eq!(held_at(&mut ward, 1, Phase::Live), [], "nobody has asked for its end");
+    let stop = step(&mut ward, Input::Stop(Cause::Request, How::Gracefully));
+    assert!(stop.contains(&Effect::Stop(Span::from_secs(10))), "{stop:?}");
+    for phase in [Phase::Stopping, Phase::Empty] {
+        assert_eq!(held_at(&mut ward, 4, phase), [], "{phase:?}: it has heard");
+    }
+    for phase in [Phase::Live, Phase::Cloning] {
+        let left = Effect::Stop(Span::from_secs(7));
+        assert_eq!(held_at(&mut ward, 4, phase), [left], "{phase:?}");
+    }
+    // When its time is over it is killed, not asked.
+    assert_eq!(held_at(&mut ward, 11, Phase::Live), [Effect::Kill]);
+    assert_eq!(held_at(&mut ward, 12, Phase::Live), [Effect::Kill], "until nothing is left");
+    told(&mut ward, Fate::Empty);
+    assert_eq!(held_at(&mut ward, 13, Phase::Live), [], "nothing is left");
+}
+
+#[test]
+fn a_stop_without_an_end_of_its_grace_is_asked_again_too() {
+    let grace = Span::from_millis(u64::MAX / 4);
+    let mut ward = running(Spec { grace, ..Spec::default() });
+    step(&mut ward, Input::Stop(Cause::Request, How::Gracefully));
+    let effects = held_at(&mut ward, 1, Phase::Live);
+    assert_eq!(effects, [Effect::Stop(grace)]);
+}
+
+#[test]
+fn a_stop_that_is_not_due_yet_is_not_asked_for_by_another_guardian() {
+    let linger = Span::from_secs(5);
+    let mut ward = running(Spec { linger, ..Spec::default() });
+    let stop = step(&mut ward, Input::Stop(Cause::Request, How::Gracefully));
+    assert!(!stop.iter().any(|effect| matches!(effect, Effect::Stop(_))), "{stop:?}");
+    assert_eq!(held_at(&mut ward, 2, Phase::Live), []);
+    assert_eq!(held_at(&mut ward, 7, Phase::Live), [Effect::Stop(Span::from_secs(9))]);
+}
