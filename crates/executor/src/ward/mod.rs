@@ -56,10 +56,14 @@ pub enum Input {
     Lost,
     /// A new guardian has found it so, and this is the newest of its steps that it knows of.
     Held(Phase, Option<Part>),
+    /// The guardian is gone, and with it the answers to the probes that it was asked.
+    Unguarded,
     /// Its pipes are closed and read to their ends.
     Drained,
     /// A probe that is not a command of the run was answered.
     Probed(Question, ProbeId, bool),
+    /// Nobody can be asked this probe now.
+    NotProbed(Question, ProbeId),
     /// Somebody asks for its end.
     Stop(Cause, How),
     /// Its end is recorded where it matters.
@@ -232,10 +236,16 @@ impl Ward {
                 self.held(now, phase, part, effects);
                 self.ask_again(now, phase, effects);
             }
+            Input::Unguarded => {
+                for (question, probe) in std::mem::take(&mut self.probes).into_values() {
+                    self.not_probed(now, question, probe, effects);
+                }
+            }
             Input::Drained => self.drive(now, container::Input::Empty, effects),
             Input::Probed(question, probe, is_good) => {
                 self.probed(now, question, probe, is_good, effects);
             }
+            Input::NotProbed(question, probe) => self.not_probed(now, question, probe, effects),
             Input::Stop(cause, how) => {
                 self.drive(now, container::Input::Stop(cause, how), effects);
             }
@@ -372,6 +382,20 @@ impl Ward {
         let input = match question {
             Question::IsWell => container::Input::Probed(probe, is_good),
             Question::IsReady => container::Input::Ready(probe, is_good),
+        };
+        self.drive(now, input, effects);
+    }
+
+    fn not_probed(
+        &mut self,
+        now: BootTime,
+        question: Question,
+        probe: ProbeId,
+        effects: &mut Vec<Effect>,
+    ) {
+        let input = match question {
+            Question::IsWell => container::Input::NotProbed(probe),
+            Question::IsReady => container::Input::ReadinessNotProbed(probe),
         };
         self.drive(now, input, effects);
     }

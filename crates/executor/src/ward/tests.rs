@@ -241,3 +241,47 @@ fn a_stop_that_is_not_due_yet_is_not_asked_for_by_another_guardian() {
     assert_eq!(held_at(&mut ward, 2, Phase::Live), []);
     assert_eq!(held_at(&mut ward, 7, Phase::Live), [Effect::Stop(Span::from_secs(9))]);
 }
+
+#[test]
+fn what_a_guardian_was_asked_when_it_was_killed_is_no_bad_answer() {
+    let limits = crate::monitor::Limits { failures_max: 1, ..crate::monitor::Limits::default() };
+    let spec = Spec { monitor: Some(limits), readiness: Some(limits), ..Spec::default() };
+    let mut ward = Ward::begin(at(1), spec, &mut Vec::new());
+    step(&mut ward, Input::Created);
+    let asked = told(&mut ward, Fate::Started(Part::new(0)));
+    let probes: Vec<_> = asked.iter().filter_map(probe).collect();
+    assert_eq!(probes.len(), 2, "{asked:?}");
+    for (question, probe) in &probes {
+        step(&mut ward, Input::Probed(*question, *probe, true));
+    }
+    assert_eq!(ward.state(), State::Running);
+    for seconds in (31..400).step_by(30) {
+        // Each is asked of a guardian that is killed, or of none.
+        let (now, mut effects) = (at(seconds), Vec::new());
+        ward.step(now, Input::Tick, &mut effects);
+        let probes: Vec<_> = effects.iter().filter_map(probe).collect();
+        let [(first, one), (second, other)] = probes[..] else { panic!("{effects:?}") };
+        let part = ward.probe_by_command(first, one);
+        ward.step(now, Input::Unguarded, &mut effects);
+        ward.step(now, Input::NotProbed(second, other), &mut effects);
+        let late = Fate::Exited(part, Exit::Code(1));
+        ward.step(now, Input::Told(late, WAIT), &mut effects);
+        assert_eq!(ward.cause(), None, "{effects:?}");
+        assert!(!effects.contains(&Effect::Readiness(false)), "{effects:?}");
+    }
+}
+
+const fn probe(effect: &Effect) -> Option<(Question, ProbeId)> {
+    match effect {
+        Effect::Probe(question, probe) => Some((*question, *probe)),
+        Effect::Create
+        | Effect::Spawn(..)
+        | Effect::Stop(_)
+        | Effect::Kill
+        | Effect::Drain
+        | Effect::Became(_)
+        | Effect::Readiness(_)
+        | Effect::Completed(_)
+        | Effect::Remove => None,
+    }
+}
