@@ -150,7 +150,13 @@ fn kept() -> Vec<Sample> {
         began: Some(4_711),
         is_runtime: false,
     };
-    let state = |confirmed_ms, process| StateLine { boot: "b".to_owned(), confirmed_ms, process };
+    let state = |confirmed_ms, process| StateLine {
+        boot: "b".to_owned(),
+        confirmed_ms,
+        process,
+        kill_wait_ms: None,
+    };
+    let last = StateLine { kill_wait_ms: Some(5_000), ..state(Some(77), Some(5)) };
     vec![
         Sample::Entry("kept-run", first),
         Sample::Entry("kept-part", part),
@@ -161,6 +167,7 @@ fn kept() -> Vec<Sample> {
         Sample::Entry("kept-fate", Entry::Fate(FateWord::Empty)),
         Sample::State("kept-state", state(Some(77), Some(5))),
         Sample::State("kept-state-new", state(None, None)),
+        Sample::State("kept-state-kill-wait", last),
     ]
 }
 

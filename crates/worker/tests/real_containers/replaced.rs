@@ -7,10 +7,11 @@ use std::{
     time::Duration,
 };
 
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
 
 use crate::worker::{
-    LONG, Place, Runtime, Worker, assert_gone, processes, run, signal,
+    LONG, Place, Runtime, Worker, assert_gone, instant, is_alive, processes, run, signal,
     wait_until,
 };
 
@@ -257,6 +258,71 @@ fn what_froze_or_thawed_a_run_is_told_to_the_next_guardian(runtime: Runtime) {
     }
 }
 
+/// Kills the guardian, and stops its worker as soon as that has started the next one: so that it does
+/// not say a word to it.
+fn stop_before_the_next_guardian_is_greeted(place: &Place, worker: &Worker) -> i32 {
+    let tasks = format!("/proc/{}/task", worker.pid());
+    let children = || -> Vec<i32> {
+        let tasks = fs::read_dir(&tasks).unwrap().flatten();
+        let lists = tasks.filter_map(|task| fs::read_to_string(task.path().join("children")).ok());
+        lists
+            .flat_map(|list| list.split(' ').filter_map(|pid| pid.parse().ok()).collect::<Vec<_>>())
+            .collect()
+    };
+    let before = place.guardian().unwrap();
+    signal(before, "KILL");
+    let begun = instant();
+    loop {
+        assert!(begun.elapsed() < LONG, "there is no other guardian");
+        if let Some(next) = children().into_iter().find(|pid| *pid != before) {
+            // At once: a program that sends it would take longer than a guardian takes to begin.
+            let worker = Pid::from_raw(worker.pid()).unwrap();
+            kill_process(worker, Signal::STOP).unwrap();
+            return next;
+        }
+    }
+}
+
+/// Its worker has started it, and is killed before it could say a word to it.
+fn a_guardian_that_is_alone_from_the_first_ends_what_it_finds_within_the_kill_wait(
+    runtime: Runtime,
+) {
+    for isolation in runtime.isolations() {
+        let place = Place::with(runtime);
+        let mut worker = Worker::start_with(&place, isolation);
+        let program = "trap '' TERM; setsid sleep 1000 & while :; do sleep 0.02; done";
+        worker.start_run(&place, 1, &["sh", "-c", program], json!({}));
+        worker.wait_for_state(1, "Running");
+        wait_until("all of it is there", LONG, || place.marked().len() >= 2);
+        let next = stop_before_the_next_guardian_is_greeted(&place, &worker);
+        assert!(place.marked().len() >= 2, "{isolation}: nothing of it has ended by itself");
+        worker.kill();
+        assert_gone(&place, isolation);
+        wait_until("the guardian has gone", LONG, || !is_alive(next));
+        let mut next = Worker::start_with(&place, isolation);
+        assert_eq!(next.end(1)["completed"], "WorkerExit", "{isolation}");
+        next.end_by("TERM");
+    }
+}
+
+/// As by Ctrl-Z: it comes when it goes on.
+#[test]
+fn a_worker_that_stands_still_is_waited_for_by_the_guardian_that_it_has_started() {
+    let place = Place::new();
+    let mut worker = Worker::start(&place);
+    worker.start_run(&place, 1, &["sleep", "1000"], json!({}));
+    worker.wait_for_state(1, "Running");
+    stop_before_the_next_guardian_is_greeted(&place, &worker);
+    wait_until("the next guardian is there", LONG, || place.guardian().is_some());
+    std::thread::sleep(Duration::from_secs(12)); // why: longer than a guardian waits for others
+    assert_eq!(of(&place, 1).len(), 1, "what runs goes on");
+    signal(worker.pid(), "CONT");
+    worker.hear("that there is another guardian", |said| said.get("replaced").is_some());
+    assert_eq!(of(&place, 1).len(), 1, "what runs goes on");
+    worker.end_by("TERM");
+    assert_gone(&place, "after the end");
+}
+
 /// Of such a run no process is left, but a stranger has its output: it is read for a moment.
 #[test]
 fn the_log_of_a_run_that_is_over_does_not_tell_of_another_guardian() {
@@ -285,6 +351,7 @@ for_each_runtime!(
     what_is_due_is_done_while_the_next_guardian_starts,
     what_is_due_is_done_while_the_next_guardian_does_not_answer,
     a_stop_that_its_guardian_never_heard_is_asked_of_the_next,
+    a_guardian_that_is_alone_from_the_first_ends_what_it_finds_within_the_kill_wait,
     nobody_answers_for_a_guardian_that_is_not_there,
     ctrl_z_freezes_what_has_no_guardian_and_the_last_order_holds_under_the_next,
     what_froze_or_thawed_a_run_is_told_to_the_next_guardian,
