@@ -275,7 +275,7 @@ impl Driver {
             Command::Adopt(incarnation) => {
                 self.at.incarnation = incarnation;
                 let process = self.at.process;
-                self.ask(&Ask::Adopt { incarnation, process });
+                self.ask(&Ask::Adopt { incarnation, process, needs: None });
             }
             Command::Freeze(is_frozen, done) => {
                 self.freeze(is_frozen);
@@ -498,6 +498,7 @@ impl Driver {
                 | Ask::Pipes { .. }
                 | Ask::Claims { .. }
                 | Ask::Freeze { .. }
+                | Ask::Unread { .. }
                 | Ask::Signal { .. } => ("what is asked for".to_owned(), LENGTH_MAX),
             };
             let tenths = length * 10 / (1 << 20);

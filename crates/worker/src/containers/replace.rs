@@ -19,7 +19,7 @@ use sterna_model::{BootTime, RunId, Span};
 use super::{Command, Event, adopt::Held, driver::Driver, live::Live};
 use crate::{
     clock::boot_time,
-    guardian::{self, Ask, Channel, FDS_MAX, IsNew, Line, Replaced, Say},
+    guardian::{self, Ask, Channel, FDS_MAX, IsNew, Line, Replaced, Say, UNDERSTOOD},
 };
 
 /// So long it is not tried again after no guardian could be had.
@@ -117,10 +117,14 @@ impl Driver {
         let line = channel.fill().unwrap_or(Line::Closed);
         loop {
             match channel.next::<Say>() {
-                Ok(Some((Say::Adopted { held, has_images }, _))) => {
+                Ok(Some((Say::Adopted { held, has_images, needs }, _)))
+                    if needs.is_none_or(|needs| needs <= UNDERSTOOD) =>
+                {
                     self.has_images = has_images;
                     return self.greeted(&Held::all(&held));
                 }
+                // One of another version, which somebody else has started: it may go.
+                Ok(Some((Say::Adopted { .. } | Say::Refused { .. }, _))) => return self.rest(),
                 Ok(Some((Say::Fate { .. } | Say::Pong { .. }, _))) => {}
                 Ok(None) if line == Line::Open => return,
                 Ok(None) | Err(_) => return self.find_another_guardian(),

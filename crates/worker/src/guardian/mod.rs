@@ -63,8 +63,8 @@ pub(crate) use self::{
     kept::{JOURNAL, RUNS, SPARE_JOURNAL, confirmed},
     launch::{IsNew, Launched, Replaced, connect, kill, replace},
     words::{
-        Ask, ContractWord, ExitWord, FateWord, HeldWord, Plan, RoleWord, RuntimeWord, Say,
-        StreamWord,
+        Ask, ContractWord, ExitWord, FateWord, HeldWord, Plan, REMEDY, RoleWord, RuntimeWord, Say,
+        StreamWord, UNDERSTOOD,
     },
 };
 use self::{
