@@ -58,7 +58,7 @@ fn a_guardian_that_is_killed_is_replaced_and_its_runs_live_on_supervised(runtime
 }
 
 /// How a command finds its guardian: in a tree a process of ours stands between them, and in an image
-/// one of its runtime, which leaves.
+/// one of its runtime, which leaves. Until its journal says so, nobody could take it over (ADR 13).
 fn kills_its_guardian(runtime: Runtime, isolation: &str, then: &str) -> String {
     let parent = "$(cut -d' ' -f4 /proc/$$/stat)";
     let who = match (runtime, isolation) {
@@ -67,8 +67,10 @@ fn kills_its_guardian(runtime: Runtime, isolation: &str, then: &str) -> String {
         (Runtime::Oci, _) => parent,
     };
     let wait = match runtime {
-        Runtime::Process => String::new(),
-        Runtime::Oci => format!("until grep -q guardian /proc/{parent}/comm; do :; done; "),
+        Runtime::Process => "",
+        Runtime::Oci => {
+            "until grep -qs made \"$STERNA_TEST_MARK/runs/$STERNA_RUN/journal\"; do :; done; "
+        }
     };
     format!("{wait}kill -9 {who}; {then}")
 }
