@@ -6,7 +6,7 @@
 //! ```
 //!
 //! A probe that is not answered within its timeout was a bad one; its answer, if it comes, is
-//! dropped.
+//! dropped. One that nobody can answer is neither good nor bad.
 
 use sterna_model::{BootTime, Span};
 
@@ -136,6 +136,18 @@ impl Monitor {
         }
     }
 
+    /// Nobody can answer this probe: it says nothing, and the next one is made as after a bad one. Until
+    /// then the time within which the first good one must come stands still.
+    pub fn unanswerable(&mut self, now: BootTime, probe: ProbeId) {
+        match self.next {
+            Next::GiveUp(_) if probe.0 == self.last => {
+                self.since = self.since.plus(self.pause());
+                self.next = Next::Probe(now.plus(self.pause()));
+            }
+            Next::GiveUp(_) | Next::Probe(_) | Next::Nothing => {}
+        }
+    }
+
     const fn judge(&mut self, now: BootTime, is_good: bool) {
         self.bad_ones = if is_good { 0 } else { self.bad_ones.saturating_add(1) };
         match (self.health, is_good) {
@@ -148,11 +160,15 @@ impl Monitor {
             }
             (Health::Failed(_), true | false) => return,
         }
-        let pause = match self.health {
+        self.next = Next::Probe(now.plus(self.pause()));
+    }
+
+    /// Between two probes.
+    const fn pause(&self) -> Span {
+        match self.health {
             Health::Starting => self.limits.starting_every,
             Health::Healthy | Health::Failed(_) => self.limits.healthy_every,
-        };
-        self.next = Next::Probe(now.plus(pause));
+        }
     }
 
     const fn fail(&mut self, failure: Failure) {
@@ -230,5 +246,41 @@ mod tests {
         assert_eq!(monitor.health(), Health::Starting);
         assert_eq!(monitor.tick(at(20)), None);
         assert_eq!(monitor.health(), Health::Failed(Failure::NeverHealthy));
+    }
+
+    #[test]
+    fn a_probe_that_nobody_can_answer_is_neither_good_nor_bad() {
+        let mut monitor = Monitor::new(at(0), limits());
+        let first = monitor.tick(at(0)).unwrap();
+        monitor.answered(at(0), first, true);
+        let bad = monitor.tick(at(10)).unwrap();
+        monitor.answered(at(10), bad, false);
+        for second in [20, 30, 40, 50] {
+            let probe = monitor.tick(at(second)).unwrap();
+            monitor.unanswerable(at(second), probe);
+            assert_eq!(monitor.health(), Health::Healthy);
+            assert_eq!(monitor.deadline(), Some(at(second + 10)));
+            monitor.answered(at(second), probe, false);
+        }
+        let bad = monitor.tick(at(60)).unwrap();
+        monitor.answered(at(60), bad, false);
+        let failed = Health::Failed(Failure::Unhealthy);
+        assert_eq!(monitor.health(), failed, "bad ones are still counted");
+    }
+
+    #[test]
+    fn the_time_to_be_healthy_stands_still_while_nobody_can_answer() {
+        let mut monitor = Monitor::new(at(0), limits());
+        for second in 0..100 {
+            let probe = monitor.tick(at(second)).unwrap();
+            monitor.unanswerable(at(second), probe);
+        }
+        assert_eq!(monitor.health(), Health::Starting);
+        for second in 100..120 {
+            let probe = monitor.tick(at(second)).unwrap();
+            monitor.answered(at(second), probe, false);
+        }
+        assert_eq!(monitor.tick(at(120)), None);
+        assert_eq!(monitor.health(), Health::Failed(Failure::NeverHealthy), "and not for ever");
     }
 }

@@ -175,7 +175,7 @@ impl Asked {
             spare: Vec::new(),
         };
         let incarnation = directory.incarnation();
-        asked.channel.push(&Ask::Adopt { incarnation, process: 1 }, Vec::new());
+        asked.channel.push(&Ask::Adopt { incarnation, process: 1, needs: None }, Vec::new());
         asked.channel.flush()?;
         Ok(asked)
     }
@@ -269,7 +269,7 @@ impl Asked {
                     | FateWord::Stopping { .. }
                     | FateWord::Exited { .. } => {}
                 },
-                Some((Say::Adopted { .. } | Say::Pong { .. }, _)) => {}
+                Some((Say::Adopted { .. } | Say::Refused { .. } | Say::Pong { .. }, _)) => {}
                 None => break,
             }
         }

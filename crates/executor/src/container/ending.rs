@@ -111,6 +111,11 @@ impl Stopping {
         self.signal_at.take_if(|at| now >= *at).is_some()
     }
 
+    /// Whether no stop signal is to be sent any more.
+    pub(super) const fn is_signalled(&self) -> bool {
+        self.signal_at.is_none()
+    }
+
     /// When to look at it again; `None` for never.
     pub(super) fn deadline(&self) -> Option<BootTime> {
         self.signal_at.into_iter().chain(self.kill_at()).min()

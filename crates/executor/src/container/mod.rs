@@ -55,6 +55,10 @@ pub enum Input {
     Probed(ProbeId, bool),
     /// A probe of readiness was answered.
     Ready(ProbeId, bool),
+    /// Nobody can answer this probe of the monitor.
+    NotProbed(ProbeId),
+    /// Nobody can answer this probe of readiness.
+    ReadinessNotProbed(ProbeId),
     /// Somebody asks for its end.
     Stop(Cause, How),
     /// Its end is recorded where it matters.
@@ -160,6 +164,12 @@ impl Container {
         self.stopping.as_ref().map(Stopping::cause)
     }
 
+    /// How long until KILL, if its processes were told to end and are not killed yet.
+    pub fn grace_left(&self, now: BootTime) -> Option<Span> {
+        let stopping = self.stopping.as_ref().filter(|_| self.is_up())?;
+        stopping.kill_at().filter(|_| stopping.is_signalled()).map(|at| at.since(now))
+    }
+
     /// When to call [`Container::step`] with [`Input::Tick`]; `None` for never.
     pub fn deadline(&self) -> Option<BootTime> {
         match &self.stage {
@@ -192,6 +202,16 @@ impl Container {
             Input::Empty => self.emptied(effects),
             Input::Probed(probe, is_good) => self.probed(now, probe, is_good, effects),
             Input::Ready(probe, is_good) => self.ready(now, probe, is_good, effects),
+            Input::NotProbed(probe) => {
+                if let Some(monitor) = &mut self.monitor {
+                    monitor.unanswerable(now, probe);
+                }
+            }
+            Input::ReadinessNotProbed(probe) => {
+                if let Some(monitor) = &mut self.readiness {
+                    monitor.unanswerable(now, probe);
+                }
+            }
             Input::Stop(cause, how) => self.stop(now, cause, how, effects),
             Input::Acknowledged => self.acknowledged(effects),
         }

@@ -44,7 +44,8 @@ pub use self::{
 };
 use crate::container::Exit;
 
-/// Who does not come within this after the guardian has started does not come.
+/// Who does not come within this after the guardian has started does not come, if it is not known
+/// whether they live.
 const PATIENCE: Span = Span::from_secs(10);
 
 /// One connection of a worker. Later ones are greater.
@@ -84,6 +85,8 @@ pub enum Input {
     Request(SocketId, Request),
     /// A worker's connection is gone.
     Closed(SocketId),
+    /// The worker that has started this guardian has ended.
+    StarterGone,
     /// The part's process is there and waits for the go byte.
     Cloned(RunId, Part),
     /// There is none, for this reason, and there will not be.
@@ -163,13 +166,25 @@ pub struct Kept {
     pub confirmed: Option<BootTime>,
     /// The process of the last worker.
     pub process: Option<Process>,
+    /// The kill wait that a worker has said last.
+    pub kill_wait: Option<Span>,
+}
+
+/// How long a guardian to which nobody has come yet waits for somebody.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Patience {
+    /// Until then: it is not known whether its starter lives.
+    Until(BootTime),
+    /// For as long as its starter lives, which may stand still.
+    WhileStarterLives,
+    /// Somebody came, or nobody did.
+    Over,
 }
 
 /// The guardian of one data directory.
 #[derive(Clone, Debug)]
 pub struct Guardian {
-    /// Until when somebody may come for the first time; `None` once somebody came, or nobody did.
-    patient_until: Option<BootTime>,
+    patience: Patience,
     /// The newest worker that came.
     incarnation: Option<Incarnation>,
     socket: Option<SocketId>,
@@ -188,14 +203,26 @@ impl Guardian {
         found: impl IntoIterator<Item = (RunId, Option<Found>)>,
     ) -> Self {
         let runs = found.into_iter().map(|(run, found)| (run, Held::found(now, found))).collect();
-        let patient_until = Some(now.plus(PATIENCE));
-        Self { patient_until, incarnation: None, socket: None, kept, kill_wait, runs }
+        let patience = Patience::Until(now.plus(PATIENCE));
+        let kill_wait = kept.kill_wait.unwrap_or(kill_wait);
+        Self { patience, incarnation: None, socket: None, kept, kill_wait, runs }
+    }
+
+    /// [`Input::StarterGone`] will be said: until then it waits for whoever has started it.
+    #[must_use]
+    pub const fn that_sees_its_starter(mut self) -> Self {
+        self.patience = Patience::WhileStarterLives;
+        self
     }
 
     /// When to call [`Guardian::step`] with [`Input::Tick`]; `None` for never.
     pub fn deadline(&self) -> Option<BootTime> {
         let runs = self.runs.values().filter_map(|held| held.due(self.kept.confirmed));
-        runs.chain(self.patient_until).min()
+        let patience = match self.patience {
+            Patience::Until(until) => Some(until),
+            Patience::WhileStarterLives | Patience::Over => None,
+        };
+        runs.chain(patience).min()
     }
 
     /// Whether what this connection says is heard.
@@ -235,6 +262,8 @@ impl Guardian {
                     self.be_left(now, effects);
                 }
             }
+            // Who has come since is heard, and told apart by its connection.
+            Input::StarterGone => self.be_patient_no_more(now, effects),
             Input::Cloned(run, part) => {
                 // Between clone and exec the deadline is looked at again (safety rule 3).
                 let confirmed = self.kept.confirmed;
@@ -265,9 +294,17 @@ impl Guardian {
                 held.pass_time(now, run, confirmed, kill_wait, effects);
             });
         }
-        if self.patient_until.is_some_and(|until| now >= until) {
-            self.patient_until = None;
-            self.be_left(now, effects);
+        match self.patience {
+            Patience::Until(until) if now >= until => self.be_patient_no_more(now, effects),
+            Patience::Until(_) | Patience::WhileStarterLives | Patience::Over => {}
+        }
+    }
+
+    /// Nobody comes any more, if nobody came.
+    fn be_patient_no_more(&mut self, now: BootTime, effects: &mut Vec<Effect>) {
+        match std::mem::replace(&mut self.patience, Patience::Over) {
+            Patience::Until(_) | Patience::WhileStarterLives => self.be_left(now, effects),
+            Patience::Over => {}
         }
     }
 
@@ -287,7 +324,7 @@ impl Guardian {
         if let Some(old) = self.socket.replace(socket).filter(|old| *old != socket) {
             effects.push(Effect::Close(old));
         }
-        self.patient_until = None;
+        self.patience = Patience::Over;
         self.incarnation = Some(incarnation);
         if self.kept.process != Some(process) {
             // The worker that asked for what is here is gone, whoever noticed it.
@@ -338,7 +375,13 @@ impl Guardian {
                     effects.push(Effect::Keep(self.kept));
                 }
             }
-            Request::KillWait(kill_wait) => self.kill_wait = kill_wait,
+            Request::KillWait(kill_wait) => {
+                self.kill_wait = kill_wait;
+                if self.kept.kill_wait != Some(kill_wait) {
+                    self.kept.kill_wait = Some(kill_wait);
+                    effects.push(Effect::Keep(self.kept));
+                }
+            }
             Request::Forget(run) => {
                 if self.runs.get(&run).is_some_and(Held::is_over) {
                     self.runs.remove(&run);
@@ -384,7 +427,7 @@ impl Guardian {
     }
 
     fn leave_last(&self, effects: &mut Vec<Effect>) {
-        let is_left = self.socket.is_none() && self.patient_until.is_none();
+        let is_left = self.socket.is_none() && self.patience == Patience::Over;
         if is_left && self.runs.values().all(Held::is_over) {
             effects.push(Effect::Exit);
         }

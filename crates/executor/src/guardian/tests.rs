@@ -112,7 +112,7 @@ fn rule_08_a_long_grace_ends_with_the_kill_wait_after_the_deadline() {
 #[test]
 fn rule_12_a_confirmation_moves_every_deadline() {
     let mut guardian = guarding(STOPS);
-    let kept = Kept { confirmed: Some(at(49)), process: Some(Process::new(1)) };
+    let kept = Kept { confirmed: Some(at(49)), process: Some(Process::new(1)), ..Kept::default() };
     assert_eq!(ask(&mut guardian, 50, 1, Request::Confirmed(at(49))), [Effect::Keep(kept)]);
     assert_eq!(guardian.deadline(), Some(at(109)));
     assert_eq!(ask(&mut guardian, 51, 1, Request::Confirmed(at(40))), [], "never back");
@@ -139,7 +139,7 @@ fn rule_03_a_command_does_not_begin_after_its_deadline() {
 fn rule_13_what_an_old_worker_still_says_is_dropped() {
     let mut guardian = guarding(KEEPS);
     let effects = adopt(&mut guardian, 1, 2, 2);
-    let kept = Kept { confirmed: Some(at(0)), process: Some(Process::new(2)) };
+    let kept = Kept { confirmed: Some(at(0)), process: Some(Process::new(2)), ..Kept::default() };
     assert_eq!(
         effects,
         [
@@ -183,7 +183,7 @@ fn rule_14_what_cannot_be_read_is_ended_at_once() {
         fates: Vec::new(),
     };
     let found = [(run(1), Some(live(false))), (run(2), None), (run(3), Some(live(true)))];
-    let kept = Kept { confirmed: Some(at(8)), process: Some(Process::new(1)) };
+    let kept = Kept { confirmed: Some(at(8)), process: Some(Process::new(1)), ..Kept::default() };
     let mut guardian = Guardian::new(at(10), KILL_WAIT, kept, found);
     let effects = step(&mut guardian, 10, Input::Tick);
     assert!(effects.contains(&Effect::Terminate(run(2))), "{effects:?}");
@@ -205,7 +205,7 @@ fn rule_15_what_a_worker_left_that_died_with_its_guardian_ends_unless_it_is_kept
         fates: Vec::new(),
     };
     let found = [(run(1), Some(live(STOPS))), (run(2), Some(live(KEEPS)))];
-    let kept = Kept { confirmed: Some(at(8)), process: Some(Process::new(1)) };
+    let kept = Kept { confirmed: Some(at(8)), process: Some(Process::new(1)), ..Kept::default() };
     let guardian = Guardian::new(at(10), KILL_WAIT, kept, found);
     // Another process of the worker comes, or none.
     let effects = adopt(&mut guardian.clone(), 11, 1, 2);
@@ -219,7 +219,7 @@ fn rule_15_what_a_worker_left_that_died_with_its_guardian_ends_unless_it_is_kept
 /// Found by the next guardian, which the same worker adopts: what that tells.
 fn tells(is_stopping: bool, part: Option<(Part, Role)>, fates: &[Fate]) -> (Guardian, Vec<Fate>) {
     let live = Found::Live { spawn: KEEPS, is_stopping, part, fates: fates.to_vec() };
-    let kept = Kept { confirmed: Some(at(8)), process: Some(Process::new(1)) };
+    let kept = Kept { confirmed: Some(at(8)), process: Some(Process::new(1)), ..Kept::default() };
     let mut guardian = Guardian::new(at(10), KILL_WAIT, kept, [(run(1), Some(live))]);
     let tells = |effect: Effect| match effect {
         Effect::Tell(_, _, fate) => Some(fate),
@@ -414,4 +414,52 @@ fn a_probe_that_takes_too_long_is_ended_and_nothing_else_of_its_run() {
     step(&mut guardian, 6, Input::Cloned(run(1), Part::new(3)));
     step(&mut guardian, 7, Input::Exited(run(1), Part::new(3), Exit::Code(0)));
     assert_eq!(step(&mut guardian, 20, Input::Tick), []);
+}
+
+/// A guardian that takes the place of one that was killed, and sees whoever has started it.
+fn replacing(spawn: Spawn, kept: Kept) -> Guardian {
+    let part = Some((MAIN, Role::Main));
+    let found = Found::Live { spawn, is_stopping: false, part, fates: Vec::new() };
+    Guardian::new(at(1), KILL_WAIT, kept, [(run(1), Some(found))]).that_sees_its_starter()
+}
+
+const KEPT: Kept = Kept {
+    confirmed: Some(BootTime::from_millis(0)),
+    process: Some(Process::new(1)),
+    kill_wait: Some(Span::from_secs(2)),
+};
+
+#[test]
+fn who_is_started_by_a_worker_that_ends_next_ends_what_that_has_left_at_once() {
+    let mut guardian = replacing(STOPS, KEPT);
+    assert_eq!(step(&mut guardian, 2, Input::StarterGone), [Effect::Terminate(run(1))]);
+    assert_eq!(guardian.deadline(), Some(at(4)), "with the kill wait that was said last");
+    assert_eq!(step(&mut guardian, 3, Input::StarterGone), []);
+    let over = [step(&mut guardian, 4, Input::Tick), step(&mut guardian, 4, Input::Empty(run(1)))];
+    assert_eq!(over.concat(), [Effect::Kill(run(1)), Effect::Exit]);
+    // What outlives its worker is held to its own deadline.
+    let mut guardian = replacing(KEEPS, KEPT);
+    assert_eq!(step(&mut guardian, 2, Input::StarterGone), []);
+    assert_eq!(guardian.deadline(), Some(at(60)));
+}
+
+#[test]
+fn a_worker_that_stands_still_is_waited_for_by_the_guardian_that_it_has_started() {
+    let mut guardian = replacing(STOPS, KEPT);
+    assert_eq!(step(&mut guardian, 50, Input::Tick), []);
+    let adopted = adopt(&mut guardian, 50, 1, 1);
+    assert!(matches!(adopted.first(), Some(Effect::Adopted(..))), "{adopted:?}");
+    // Its end is seen by its connection from now on.
+    assert_eq!(step(&mut guardian, 51, Input::StarterGone), []);
+    assert_eq!(step(&mut guardian, 60, Input::Tick).first(), Some(&Effect::Terminate(run(1))));
+}
+
+#[test]
+fn the_kill_wait_is_kept_for_the_next_guardian() {
+    let mut guardian = new(0);
+    adopt(&mut guardian, 0, 1, 1);
+    let said = ask(&mut guardian, 0, 1, Request::KillWait(Span::from_secs(2)));
+    let kept = Kept { confirmed: None, ..KEPT };
+    assert_eq!(said, [Effect::Keep(kept)]);
+    assert_eq!(ask(&mut guardian, 0, 1, Request::KillWait(Span::from_secs(2))), []);
 }

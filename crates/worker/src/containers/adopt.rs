@@ -21,7 +21,7 @@ use super::{
 };
 use crate::{
     clock::boot_time,
-    guardian::{self, Ask, HeldWord, IsNew, Line, RUNS, Say},
+    guardian::{self, Ask, HeldWord, IsNew, Line, REMEDY, RUNS, Say, UNDERSTOOD},
 };
 
 /// What a guardian says of a run that it holds.
@@ -46,11 +46,22 @@ impl Held {
     }
 }
 
+/// Worker and guardian do not understand each other, and trying again does not help.
+fn misunderstood(why: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::Unsupported, why)
+}
+
+fn is_misunderstood(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::Unsupported
+}
+
 impl Driver {
     /// Takes over what the guardian holds, tells what was not acknowledged, and removes every other
     /// leftover (safety rule 15).
     pub(super) fn adopt_all(&mut self) -> io::Result<()> {
-        let held = self.greet().or_else(|_| self.greet_another())?;
+        let held = self.greet().or_else(|error| {
+            if is_misunderstood(&error) { Err(error) } else { self.greet_another() }
+        })?;
         for run in self.at.layout.runs() {
             let directory = self.at.layout.run(run);
             if let Some(report) = stored::read_end(&directory, run) {
@@ -90,7 +101,8 @@ impl Driver {
         let (incarnation, process) = (self.at.incarnation, self.at.process);
         let kill_wait = Ask::KillWait { ms: self.options.kill_wait.as_millis() };
         let confirmed = self.confirmed.map(|at| Ask::Confirmed { stamp_ms: at.as_millis() });
-        [Ask::Adopt { incarnation, process }, kill_wait].into_iter().chain(confirmed).collect()
+        let adopt = Ask::Adopt { incarnation, process, needs: None };
+        [adopt, kill_wait].into_iter().chain(confirmed).collect()
     }
 
     /// Says who we are, and waits for what is held.
@@ -101,7 +113,14 @@ impl Driver {
         loop {
             if let Some((say, _)) = self.channel.next::<Say>()? {
                 match say {
-                    Say::Adopted { held, has_images } => {
+                    Say::Refused { why } => return Err(misunderstood(&why)),
+                    Say::Adopted { needs: Some(needs), .. } if needs > UNDERSTOOD => {
+                        return Err(misunderstood(&format!(
+                            "the guardian of this directory needs version {needs} of what it says to \
+                             be understood, and this worker understands version {UNDERSTOOD}: {REMEDY}"
+                        )));
+                    }
+                    Say::Adopted { held, has_images, needs: _ } => {
                         self.has_images = has_images;
                         return Ok(Held::all(&held));
                     }
@@ -181,6 +200,7 @@ impl Driver {
             self.watch_guardian(&self.channel)?;
             match self.greet() {
                 Ok(held) => return Ok(held),
+                Err(error) if is_misunderstood(&error) => return Err(error),
                 Err(error) => last = error,
             }
         }

@@ -67,6 +67,8 @@ pub(super) struct Driver {
     pub(super) listener: Listener,
     pub(super) lives: BTreeMap<RunId, Live>,
     pub(super) confirmed: Option<BootTime>,
+    /// Whether containers were last told to stand still, or to go on, if either.
+    pub(super) frozen: Option<bool>,
     /// Whether the guardian knows what to do with images.
     pub(super) has_images: bool,
     /// Ends that were noted, of which the guardian is told with the next thing that it is told, or
@@ -142,6 +144,7 @@ impl Driver {
             listener,
             lives: BTreeMap::new(),
             confirmed: None,
+            frozen: None,
             has_images: false,
             forgotten: Vec::new(),
             forget_by: None,
@@ -272,14 +275,10 @@ impl Driver {
             Command::Adopt(incarnation) => {
                 self.at.incarnation = incarnation;
                 let process = self.at.process;
-                self.ask(&Ask::Adopt { incarnation, process });
+                self.ask(&Ask::Adopt { incarnation, process, needs: None });
             }
             Command::Freeze(is_frozen, done) => {
-                let runs: Vec<RunId> = self.lives.keys().copied().collect();
-                for run in runs {
-                    self.ask(&Ask::Freeze { run, is_frozen });
-                }
-                self.flush();
+                self.freeze(is_frozen);
                 // Who does not wait for it needs no answer.
                 let _ = done.send(());
             }
@@ -499,6 +498,7 @@ impl Driver {
                 | Ask::Pipes { .. }
                 | Ask::Claims { .. }
                 | Ask::Freeze { .. }
+                | Ask::Unread { .. }
                 | Ask::Signal { .. } => ("what is asked for".to_owned(), LENGTH_MAX),
             };
             let tenths = length * 10 / (1 << 20);
@@ -522,8 +522,9 @@ impl Driver {
         let orders = self.orders.clone();
         let answer = move |is_good| orders.send(Command::Probed(run, question, id, is_good));
         match &monitor.probe {
-            // Nobody can be asked, and so it is not answered.
-            Probe::Command(_) if self.search.is_some() => {}
+            Probe::Command(_) if self.search.is_some() => {
+                self.step(run, Input::NotProbed(question, id));
+            }
             Probe::Command(command) => {
                 let part = live.ward.probe_by_command(question, id).get();
                 let plan = live

@@ -36,7 +36,7 @@ impl Driver {
     pub(super) fn heed(&mut self) {
         while let Ok(Some((say, fds))) = self.channel.next::<Say>() {
             match say {
-                Say::Adopted { .. } => {}
+                Say::Adopted { .. } | Say::Refused { .. } => {}
                 Say::Pong { number } => (self.listener)(Event::GuardianAnswered(number)),
                 Say::Fate { run, fate } => {
                     if self.lives.contains_key(&run) {

@@ -107,14 +107,28 @@ impl Live {
     /// Kills all of it, without the guardian, which may be stopped (safety rule 12). Where that is
     /// not one act of the kernel it must be done again until it is over.
     pub(super) fn kill(&self) {
-        let hold = self.prepared.as_ref().map(|prepared| prepared.group.hold());
-        let Some(Ok(mut holding)) = hold.map(Holding::open) else { return };
+        if let Some(holding) = self.holding() {
+            holding.kill();
+        }
+    }
+
+    /// Stops all of it where it is, or lets it go on, without the guardian.
+    pub(super) fn freeze(&self, is_frozen: bool) {
+        if let Some(holding) = self.holding() {
+            holding.freeze(is_frozen);
+        }
+    }
+
+    /// All of its processes.
+    fn holding(&self) -> Option<Holding> {
+        let hold = self.prepared.as_ref().map(|prepared| prepared.group.hold())?;
+        let mut holding = Holding::open(hold).ok()?;
         if let Holding::Tree { roots, .. } = &mut holding {
             // A number whose process was taken may mean another one by now.
             let alive = self.roots.iter().filter(|(_, fd)| !has_ended(fd));
             roots.extend(alive.map(|(pid, _)| *pid));
         }
-        holding.kill();
+        Some(holding)
     }
 
     /// Takes a last look, when nothing of it is left.

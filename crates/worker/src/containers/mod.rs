@@ -287,8 +287,7 @@ impl Containers {
     }
 
     /// Stops every container where it is, or lets it go on. Deadlines run on. When this returns, the
-    /// guardian has the order, even if this process is stopped next; or the next one gets it, if there
-    /// is none.
+    /// guardian has the order, even if this process is stopped next; or it is done, if there is none.
     pub fn freeze(&self, is_frozen: bool) {
         let (done, is_done) = sync_channel(1);
         self.orders.send(Command::Freeze(is_frozen, done));

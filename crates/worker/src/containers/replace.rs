@@ -19,7 +19,7 @@ use sterna_model::{BootTime, RunId, Span};
 use super::{Command, Event, adopt::Held, driver::Driver, live::Live};
 use crate::{
     clock::boot_time,
-    guardian::{self, Ask, Channel, FDS_MAX, IsNew, Line, Replaced, Say},
+    guardian::{self, Ask, Channel, FDS_MAX, IsNew, Line, Replaced, Say, UNDERSTOOD},
 };
 
 /// So long it is not tried again after no guardian could be had.
@@ -86,6 +86,8 @@ impl Driver {
             Err(_) => Step::Resting(boot_time().plus(REST)),
         };
         self.search = Some(Search { step, ..search });
+        let runs: Vec<RunId> = self.lives.keys().copied().collect();
+        runs.into_iter().for_each(|run| self.step(run, Input::Unguarded));
     }
 
     /// Whoever looked for another guardian is back.
@@ -95,8 +97,7 @@ impl Driver {
         search.why.get_or_insert(why);
         self.child = child;
         let Ok((mut channel, is_new)) = channel else {
-            search.step = Step::Resting(boot_time().plus(REST));
-            return;
+            return self.rest();
         };
         self.introduction().iter().for_each(|ask| channel.push(ask, Vec::new()));
         let is_good = channel.flush().and_then(|()| self.watch_guardian(&channel)).is_ok();
@@ -116,14 +117,25 @@ impl Driver {
         let line = channel.fill().unwrap_or(Line::Closed);
         loop {
             match channel.next::<Say>() {
-                Ok(Some((Say::Adopted { held, has_images }, _))) => {
+                Ok(Some((Say::Adopted { held, has_images, needs }, _)))
+                    if needs.is_none_or(|needs| needs <= UNDERSTOOD) =>
+                {
                     self.has_images = has_images;
                     return self.greeted(&Held::all(&held));
                 }
+                // One of another version, which somebody else has started: it may go.
+                Ok(Some((Say::Adopted { .. } | Say::Refused { .. }, _))) => return self.rest(),
                 Ok(Some((Say::Fate { .. } | Say::Pong { .. }, _))) => {}
                 Ok(None) if line == Line::Open => return,
                 Ok(None) | Err(_) => return self.find_another_guardian(),
             }
+        }
+    }
+
+    /// Tries again a little later.
+    fn rest(&mut self) {
+        if let Some(search) = &mut self.search {
+            search.step = Step::Resting(boot_time().plus(REST));
         }
     }
 
@@ -154,6 +166,7 @@ impl Driver {
                 }
                 self.give_pipes(run);
                 self.give_claims(run);
+                self.freeze_again(run);
                 self.step(run, Input::Held(held.phase, held.part));
             } else {
                 self.step(run, Input::Lost);
@@ -163,6 +176,29 @@ impl Driver {
         later.into_iter().for_each(|command| self.obey(command));
         // What came with the answer, or right after it; an end of the line is seen next.
         self.heed();
+    }
+
+    /// Stops every container where it is, or lets it go on. While there is no guardian the worker does
+    /// it: it may be stopped next, and then nobody tells the next one.
+    pub(super) fn freeze(&mut self, is_frozen: bool) {
+        self.frozen = Some(is_frozen);
+        if self.search.is_some() {
+            return self.lives.values().for_each(|live| live.freeze(is_frozen));
+        }
+        let runs: Vec<RunId> = self.lives.keys().copied().collect();
+        for run in runs {
+            self.ask(&Ask::Freeze { run, is_frozen });
+        }
+        self.flush();
+    }
+
+    /// A new guardian lets go on whatever it has found, and may not know what the one before it stopped.
+    /// What is being ended must be able to heed its signal.
+    fn freeze_again(&mut self, run: RunId) {
+        let is_ending = self.lives.get(&run).is_some_and(|live| live.ward.cause().is_some());
+        if let Some(is_frozen) = self.frozen {
+            self.ask(&Ask::Freeze { run, is_frozen: is_frozen && !is_ending });
+        }
     }
 
     /// The new guardian keeps the pipes open from now on.
@@ -204,7 +240,7 @@ impl Driver {
             | Command::KillWait(_)
             | Command::Ping(_)
             | Command::Adopt(_)
-            // Whoever asks for it waits until it is on its way.
+            // Whoever asks for it waits until it is done, or on its way.
             | Command::Freeze(..)
             | Command::Drained(..)
             | Command::Measured(..)

@@ -45,6 +45,14 @@ struct Chunk {
     fds: Vec<Arc<OwnedFd>>,
 }
 
+/// Something that is said over a channel.
+pub(crate) trait Word: DeserializeOwned {
+    /// What a message means of which too little is understood, if it must be answered all the same.
+    fn of_unread(_body: &[u8]) -> Option<Self> {
+        None
+    }
+}
+
 /// A message that the other end would not take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TooLong;
@@ -120,7 +128,7 @@ impl Channel {
     ///
     /// # Errors
     /// What came is no message: whoever sends it is not one of us.
-    pub(crate) fn next<T: DeserializeOwned>(&mut self) -> io::Result<Option<(T, Vec<OwnedFd>)>> {
+    pub(crate) fn next<T: Word>(&mut self) -> io::Result<Option<(T, Vec<OwnedFd>)>> {
         loop {
             let Some((length, fds)) = self.head() else { return Ok(None) };
             if length > LENGTH_MAX || fds > FDS_MAX {
@@ -129,7 +137,7 @@ impl Channel {
             let Some(body) = self.input.get(self.taken + HEAD..self.taken + HEAD + length) else {
                 return Ok(None);
             };
-            let message = serde_json::from_slice(body).ok();
+            let message = serde_json::from_slice(body).ok().or_else(|| T::of_unread(body));
             // They came with this message, or with what stands before it.
             let of_this = fds > 0 && self.fds.front().is_some_and(|(at, _)| *at <= self.taken);
             let came = if of_this { self.fds.pop_front() } else { None };
@@ -250,6 +258,8 @@ mod tests {
     use std::{fs::File, io::Read, io::Write};
 
     use super::*;
+
+    impl Word for String {}
 
     fn pair() -> (Channel, Channel) {
         let (a, b) = UnixStream::pair().unwrap();

@@ -85,7 +85,8 @@ fn asks() -> Vec<Sample> {
     let owned = Plan { owner: Some((33, 34)), ..in_image() };
     let timed = Plan { timeout_ms: Some(500), ..plan() };
     let all = [
-        ("ask-adopt", Ask::Adopt { incarnation: incarnation(), process: 5 }),
+        ("ask-adopt", Ask::Adopt { incarnation: incarnation(), process: 5, needs: None }),
+        ("ask-adopt-needs", Ask::Adopt { incarnation: incarnation(), process: 5, needs: Some(2) }),
         ("ask-spawn", spawn(RoleWord::Main, Box::new(plan()))),
         ("ask-spawn-in-image", spawn(RoleWord::Setup, Box::new(in_image()))),
         ("ask-spawn-in-tree", spawn(RoleWord::Probe, Box::new(tree))),
@@ -129,11 +130,14 @@ fn says() -> Vec<Sample> {
         ("say-empty", FateWord::Empty),
     ];
     let fates = fates.into_iter().map(|(name, fate)| Sample::Say(name, Say::Fate { run, fate }));
-    let adopted = Sample::Say("say-adopted", Say::Adopted { held, has_images: true });
-    let probed = Say::Adopted { held: probed, has_images: true };
+    let adopted = Sample::Say("say-adopted", Say::Adopted { held, has_images: true, needs: None });
+    let probed = Say::Adopted { held: probed, has_images: true, needs: None };
+    let needs = Say::Adopted { held: Vec::new(), has_images: true, needs: Some(2) };
+    let needs = Sample::Say("say-adopted-needs", needs);
+    let refused = Sample::Say("say-refused", Say::Refused { why: "too old".to_owned() });
     let probed = Sample::Say("say-adopted-probed", probed);
     let pong = Sample::Say("say-pong", Say::Pong { number: 6 });
-    [adopted, probed, pong].into_iter().chain(fates).collect()
+    [adopted, probed, needs, refused, pong].into_iter().chain(fates).collect()
 }
 
 fn kept() -> Vec<Sample> {
@@ -150,7 +154,13 @@ fn kept() -> Vec<Sample> {
         began: Some(4_711),
         is_runtime: false,
     };
-    let state = |confirmed_ms, process| StateLine { boot: "b".to_owned(), confirmed_ms, process };
+    let state = |confirmed_ms, process| StateLine {
+        boot: "b".to_owned(),
+        confirmed_ms,
+        process,
+        kill_wait_ms: None,
+    };
+    let last = StateLine { kill_wait_ms: Some(5_000), ..state(Some(77), Some(5)) };
     vec![
         Sample::Entry("kept-run", first),
         Sample::Entry("kept-part", part),
@@ -161,6 +171,7 @@ fn kept() -> Vec<Sample> {
         Sample::Entry("kept-fate", Entry::Fate(FateWord::Empty)),
         Sample::State("kept-state", state(Some(77), Some(5))),
         Sample::State("kept-state-new", state(None, None)),
+        Sample::State("kept-state-kill-wait", last),
     ]
 }
 
@@ -173,7 +184,10 @@ fn earlier() -> Vec<Sample> {
     let part =
         Entry::Part { part: 1, role: RoleWord::Main, pid: 77, began: None, is_runtime: false };
     vec![
-        Sample::Say("say-adopted", Say::Adopted { held: Vec::new(), has_images: false }),
+        Sample::Say(
+            "say-adopted",
+            Say::Adopted { held: Vec::new(), has_images: false, needs: None },
+        ),
         Sample::Entry("kept-part", part),
     ]
 }
@@ -222,9 +236,11 @@ impl Sample {
                 Ask::Claims { .. } => "claims",
                 Ask::Freeze { .. } => "freeze",
                 Ask::Signal { .. } => "signal",
+                Ask::Unread { .. } => "never said",
             },
             Self::Say(_, say) => match say {
                 Say::Adopted { .. } => "adopted",
+                Say::Refused { .. } => "refused",
                 Say::Fate { .. } => "fate",
                 Say::Pong { .. } => "pong",
             },
@@ -290,7 +306,7 @@ fn what_a_later_version_adds_is_passed_over() {
 #[test]
 fn every_word_has_a_sample_and_every_sample_its_word() {
     let words: BTreeSet<&str> = all().iter().map(Sample::word).collect();
-    assert_eq!(words.len(), 11 + 3 + 5 + 1, "a word has no sample: {words:?}");
+    assert_eq!(words.len(), 11 + 4 + 5 + 1, "a word has no sample: {words:?}");
     let files = fs::read_dir(place()).unwrap().map(|entry| entry.unwrap().path());
     let files = files.filter(|path| path.is_file());
     let files: BTreeSet<String> =

@@ -132,7 +132,7 @@ impl Holding {
     }
 
     /// Stops everybody where they are, or lets them go on.
-    pub(super) fn freeze(&self, is_frozen: bool) {
+    pub(crate) fn freeze(&self, is_frozen: bool) {
         match self {
             Self::Cgroup2 { directory, .. } => {
                 drop(write(directory, "cgroup.freeze", if is_frozen { "1" } else { "0" }));

@@ -14,7 +14,7 @@ use std::{
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use serde::{Deserialize, Serialize};
 use sterna_executor::guardian::{self, Fate, Found, Kept, Part};
-use sterna_model::{BootTime, RunId};
+use sterna_model::{BootTime, RunId, Span};
 
 use super::words::{ContractWord, FateWord, RoleWord};
 use crate::{cgroup::Hold, work::StopSignal};
@@ -31,6 +31,8 @@ pub(super) struct StateLine {
     pub(super) boot: String,
     pub(super) confirmed_ms: Option<u64>,
     pub(super) process: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) kill_wait_ms: Option<u64>,
 }
 
 /// The file with the last confirmed stamp.
@@ -59,6 +61,7 @@ impl State {
         let kept = line.map_or(Kept::default(), |line| Kept {
             confirmed: line.confirmed_ms.map(BootTime::from_millis),
             process: line.process.map(guardian::Process::new),
+            kill_wait: line.kill_wait_ms.map(Span::from_millis),
         });
         Ok((Self { file, boot: boot.to_owned() }, kept))
     }
@@ -68,6 +71,7 @@ impl State {
             boot: self.boot.clone(),
             confirmed_ms: kept.confirmed.map(BootTime::as_millis),
             process: kept.process.map(guardian::Process::get),
+            kill_wait_ms: kept.kill_wait.map(Span::as_millis),
         };
         // Always of the same length, so that one write replaces the other.
         let text = format!("{:<160}\n", serde_json::to_string(&line).map_err(io::Error::other)?);

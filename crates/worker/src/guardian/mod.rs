@@ -8,6 +8,7 @@
 //!                         ├── serve, perform   the loop around the pure core
 //!                         ├── runs, hold, tree  processes, and all of them at once
 //!                         ├── started          what the runtime of an image has made
+//!                         ├── taken            what is of an earlier guardian
 //!                         └── kept             what the next guardian must know
 //! ```
 //!
@@ -27,6 +28,7 @@ mod perform;
 mod runs;
 mod serve;
 mod started;
+mod taken;
 mod tree;
 mod words;
 
@@ -44,7 +46,10 @@ use std::{
 use rustix::{
     event::epoll::EventFlags,
     fs::{Mode, OFlags},
-    process::{Resource, Rlimit, getpid, getrlimit, set_child_subreaper, setrlimit, setsid},
+    process::{
+        PidfdFlags, Resource, Rlimit, getpid, getppid, getrlimit, pidfd_open, set_child_subreaper,
+        setrlimit, setsid,
+    },
 };
 use sterna_executor::{
     container::Exit,
@@ -58,8 +63,8 @@ pub(crate) use self::{
     kept::{JOURNAL, RUNS, SPARE_JOURNAL, confirmed},
     launch::{IsNew, Launched, Replaced, connect, kill, replace},
     words::{
-        Ask, ContractWord, ExitWord, FateWord, HeldWord, Plan, RoleWord, RuntimeWord, Say,
-        StreamWord,
+        Ask, ContractWord, ExitWord, FateWord, HeldWord, Plan, REMEDY, RoleWord, RuntimeWord, Say,
+        StreamWord, UNDERSTOOD,
     },
 };
 use self::{
@@ -114,6 +119,8 @@ fn guard() -> io::Result<()> {
     let own = getrlimit(Resource::Nofile);
     // Five descriptors for each run; what commands get is said with each of them.
     let _ = setrlimit(Resource::Nofile, Rlimit { current: own.maximum, maximum: own.maximum });
+    // Before it is told that we are here: who has ended before this cannot be told.
+    let starter = getppid().and_then(|parent| pidfd_open(parent, PidfdFlags::empty()).ok());
     let directory = env::current_dir()?;
     let lock = private(&directory.join(LOCK))?;
     if lock.try_lock().is_err() {
@@ -124,11 +131,21 @@ fn guard() -> io::Result<()> {
     let mut left = kept::left(&directory, &boot)?;
     let found = left.iter_mut().map(|left| (left.run, left.found.take()));
     let found: Vec<(RunId, Option<Found>)> = found.collect();
-    let core = Guardian::new(boot_time(), KILL_WAIT, kept, found);
+    let mut core = Guardian::new(boot_time(), KILL_WAIT, kept, found);
+    if starter.is_some() {
+        core = core.that_sees_its_starter();
+    }
     let listener = listen(&directory)?;
     let mut serving = Serving::new(directory.clone(), boot, core, state, listener)?;
+    if let Some(starter) = starter {
+        serving.watch_starter(starter)?;
+    }
     for left in left {
         serving.take_over(left);
+    }
+    if say_ready().is_err() {
+        // What it runs is ours all the same.
+        serving.inputs.push_back(Input::StarterGone);
     }
     be_quiet(&directory)?;
     sys::keep_heap_to_itself();
@@ -139,10 +156,17 @@ fn guard() -> io::Result<()> {
     worked
 }
 
-/// Says that it is there, and lets go of what it was started with.
-fn be_quiet(directory: &Path) -> io::Result<()> {
+/// Says that it is there.
+///
+/// # Errors
+/// Whoever has started it is gone.
+fn say_ready() -> io::Result<()> {
     writeln!(io::stdout(), "ready")?;
-    io::stdout().flush()?;
+    io::stdout().flush()
+}
+
+/// Lets go of what it was started with.
+fn be_quiet(directory: &Path) -> io::Result<()> {
     let null = rustix::fs::open("/dev/null", OFlags::RDWR, Mode::empty())?;
     // What a panic says may hold words of the work.
     let log = private(&directory.join(LOG))?;

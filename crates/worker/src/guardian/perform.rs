@@ -3,22 +3,30 @@
 use std::os::fd::OwnedFd;
 
 use rustix::event::epoll::EventFlags;
-use sterna_executor::guardian::{Effect, Fate, Input, Part, Process, Request, SocketId};
+use sterna_executor::guardian::{Effect, Fate, Input, Part, Process, Request, Role, SocketId};
 use sterna_model::{BootTime, RunId, Span};
 
 use super::{
     kept::Entry,
     runs::{Driven, Given},
     serve::{Serving, Source, TOGETHER, Wanted, signal},
-    words::{Ask, ExitWord, FateWord, HeldWord, PhaseWord, Say},
+    words::{Ask, ContractWord, ExitWord, FateWord, HeldWord, PhaseWord, REMEDY, Say, UNDERSTOOD},
 };
 use crate::clock::boot_time;
+
+/// What is told of a command that was asked for in words of a later version.
+const NOT_UNDERSTOOD: &str = "its guardian is of an earlier version than its worker, and does not \
+     understand what is asked for: it is replaced when it holds nothing any more and its worker starts \
+     anew";
 
 impl Serving {
     /// Takes what a worker says.
     pub(super) fn ask(&mut self, socket: SocketId, ask: Ask, fds: Vec<OwnedFd>) {
         let request = match ask {
-            Ask::Adopt { incarnation, process } => {
+            Ask::Adopt { needs, .. } if needs.is_some_and(|needs| needs > UNDERSTOOD) => {
+                return self.refuse(socket, needs.unwrap_or_default());
+            }
+            Ask::Adopt { incarnation, process, needs: _ } => {
                 Request::Adopt(incarnation, Process::new(process))
             }
             Ask::Spawn { run, part, role, contract, plan } => {
@@ -30,6 +38,11 @@ impl Serving {
                     self.wanted.entry((run, part)).or_insert(wanted);
                 }
                 Request::Spawn(run, contract.spawn(), part, of)
+            }
+            Ask::Unread { run, part } => {
+                // Nothing is wanted for it, and that is answered.
+                let contract = ContractWord { stop_after_ms: Some(0), is_kept: false };
+                Request::Spawn(run, contract.spawn(), Part::new(part), Role::Setup)
             }
             Ask::Stop { run, grace_ms } => Request::Stop(run, Span::from_millis(grace_ms)),
             Ask::Confirmed { stamp_ms } => Request::Confirmed(BootTime::from_millis(stamp_ms)),
@@ -87,7 +100,7 @@ impl Serving {
                     driven.is_frozen = false;
                     driven.holding.freeze(false);
                 }
-                self.say(socket, &Say::Adopted { held, has_images: true }, None);
+                self.say(socket, &Say::Adopted { held, has_images: true, needs: None }, None);
             }
             Effect::Tell(socket, run, fate) => {
                 self.touched.insert(run);
@@ -107,6 +120,20 @@ impl Serving {
             }
             Effect::Exit => self.is_over = true,
         }
+    }
+
+    /// Says that it cannot be the guardian of a worker that needs more than it understands.
+    fn refuse(&mut self, socket: SocketId, needs: u32) {
+        let why = format!(
+            "this guardian understands version {UNDERSTOOD} of what workers ask, and the worker needs \
+             version {needs}: {REMEDY}"
+        );
+        if let Some(channel) = self.channels.get_mut(&socket) {
+            channel.push(&Say::Refused { why }, Vec::new());
+            // Who does not read it sees that it is over.
+            drop(channel.flush());
+        }
+        self.hang_up(socket);
     }
 
     fn say(&mut self, socket: SocketId, say: &Say, with: Option<(RunId, Part)>) {
@@ -148,7 +175,7 @@ impl Serving {
     fn make(&mut self, run: RunId, part: Part) {
         let made = match self.wanted.remove(&(run, part)) {
             Some(wanted) => self.spawn(run, part, wanted),
-            None => Err("nothing is known of its command".to_owned()),
+            None => Err(NOT_UNDERSTOOD.to_owned()),
         };
         self.inputs.push_back(match made {
             Ok(()) => Input::Cloned(run, part),

@@ -39,14 +39,13 @@ const BEHIND: Span = Span::from_millis(500);
 /// with it.
 pub(super) const TOGETHER: Span = Span::from_millis(3);
 
-/// Within this somebody takes a process of an earlier guardian that has ended, if anybody does.
-const TAKEN_WITHIN: Span = Span::from_secs(5);
-
 /// What an event is of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Source {
     Listener,
     Children,
+    /// The worker that has started us has ended.
+    Starter,
     Socket(SocketId),
     /// The command has begun, or has not.
     Sync(RunId, Part),
@@ -97,9 +96,11 @@ pub(super) struct Serving {
     /// Connections that have no room for what is to be said.
     waiting: BTreeSet<SocketId>,
     listener: UnixListener,
+    /// The worker that has started us, while it lives.
+    starter: Option<OwnedFd>,
     signals: sys::Signals,
     epoll: OwnedFd,
-    sources: BTreeMap<u64, Source>,
+    pub(super) sources: BTreeMap<u64, Source>,
     next_source: u64,
     next_socket: u64,
 }
@@ -134,6 +135,7 @@ impl Serving {
             look_at: None,
             waiting: BTreeSet::new(),
             listener,
+            starter: None,
             signals,
             epoll,
             sources: BTreeMap::new(),
@@ -147,6 +149,14 @@ impl Serving {
         let data = epoll::EventData::new_u64(token);
         epoll::add(&serving.epoll, &serving.signals, data, epoll::EventFlags::IN)?;
         Ok(serving)
+    }
+
+    /// Waits for the end of the worker that has started us.
+    pub(super) fn watch_starter(&mut self, starter: OwnedFd) -> io::Result<()> {
+        let data = epoll::EventData::new_u64(self.token(Source::Starter));
+        epoll::add(&self.epoll, &starter, data, epoll::EventFlags::IN)?;
+        self.starter = Some(starter);
+        Ok(())
     }
 
     fn token(&mut self, source: Source) -> u64 {
@@ -165,7 +175,7 @@ impl Serving {
             Source::Report(run, of) => part(run, of).and_then(|proc| proc.report.as_ref()),
             Source::Foreign(run, of) => part(run, of).map(|proc| &proc.pidfd),
             Source::Events(run) => self.runs.get(&run).and_then(|driven| driven.events.as_ref()),
-            Source::Listener | Source::Children | Source::Socket(_) => None,
+            Source::Listener | Source::Children | Source::Starter | Source::Socket(_) => None,
         };
         if let Some(fd) = fd {
             let _ = epoll::add(&self.epoll, fd, epoll::EventData::new_u64(token), flags);
@@ -177,7 +187,7 @@ impl Serving {
     /// Drops what is watched of a run; its descriptors leave the poll by being closed.
     pub(super) fn unwatch(&mut self, gone: RunId) {
         self.sources.retain(|_, source| match source {
-            Source::Listener | Source::Children | Source::Socket(_) => true,
+            Source::Listener | Source::Children | Source::Starter | Source::Socket(_) => true,
             Source::Sync(run, _)
             | Source::Report(run, _)
             | Source::Foreign(run, _)
@@ -249,6 +259,12 @@ impl Serving {
         match source {
             Source::Listener => self.accept(),
             Source::Children => self.reap(),
+            Source::Starter => {
+                // Whoever has ended stays so, and would wake us again and again.
+                self.sources.remove(&token);
+                self.starter = None;
+                self.inputs.push_back(Input::StarterGone);
+            }
             Source::Socket(socket) => self.hear(socket),
             Source::Sync(run, part) => {
                 self.sources.remove(&token);
@@ -340,7 +356,7 @@ impl Serving {
     }
 
     /// Lets go of everything that was kept for a probe that is over, once that was told.
-    fn drop_probe(&mut self, run: RunId, part: Part, role: RoleWord) {
+    pub(super) fn drop_probe(&mut self, run: RunId, part: Part, role: RoleWord) {
         match role {
             RoleWord::Setup | RoleWord::Main => return,
             RoleWord::Probe => self.drive(),
@@ -349,7 +365,11 @@ impl Serving {
             driven.drop_probe(part);
         }
         self.sources.retain(|_, source| match source {
-            Source::Listener | Source::Children | Source::Socket(_) | Source::Events(_) => true,
+            Source::Listener
+            | Source::Children
+            | Source::Starter
+            | Source::Socket(_)
+            | Source::Events(_) => true,
             Source::Sync(of, known) | Source::Report(of, known) | Source::Foreign(of, known) => {
                 (*of, *known) != (run, part)
             }
@@ -419,54 +439,6 @@ impl Serving {
             proc.ended = Some((exit, 0, 0));
             self.inputs.push_back(Input::Exited(run, part, exit));
         }
-    }
-
-    /// A process of an earlier guardian has ended. How is known once somebody else has taken it, which
-    /// is not waited for for long.
-    fn foreign(&mut self, token: u64, run: RunId, part: Part) {
-        let Some(driven) = self.runs.get_mut(&run) else { return };
-        let Some(proc) = driven.parts.get_mut(&part) else { return };
-        let now = boot_time();
-        let since = *proc.gone_since.get_or_insert(now);
-        let exit = match sys::exit_of(proc.pidfd.as_fd()) {
-            Some(Some(exit)) => exit,
-            Some(None) if now.since(since) < TAKEN_WITHIN => return,
-            Some(None) | None => Exit::Unknown,
-        };
-        let (pid, role) = (proc.pid, proc.role);
-        proc.gone_since = None;
-        proc.ended = Some((exit, 0, 0));
-        driven.let_go(pid);
-        if let Exit::Signal(_) | Exit::Unknown = exit {
-            driven.lose_house(part);
-        }
-        self.sources.remove(&token);
-        self.inputs.push_back(Input::Exited(run, part, exit));
-        self.drive();
-        self.look(run);
-        self.drop_probe(run, part, role);
-    }
-
-    /// Processes of an earlier guardian whose end waits to be known.
-    fn look_at_the_taken(&mut self) {
-        let waiting = self.sources.iter().filter_map(|(token, source)| match source {
-            Source::Foreign(run, part) => Some((*token, *run, *part)),
-            Source::Listener
-            | Source::Children
-            | Source::Socket(_)
-            | Source::Sync(..)
-            | Source::Report(..)
-            | Source::Events(_) => None,
-        });
-        let waiting: Vec<_> = waiting.filter(|(_, run, part)| self.is_taken(*run, *part)).collect();
-        for (token, run, part) in waiting {
-            self.foreign(token, run, part);
-        }
-    }
-
-    fn is_taken(&self, run: RunId, part: Part) -> bool {
-        let proc = self.runs.get(&run).and_then(|driven| driven.parts.get(&part));
-        proc.is_some_and(|proc| proc.gone_since.is_some())
     }
 
     /// Says so if nothing is left of a run that should not go on.
@@ -577,7 +549,7 @@ impl Serving {
 /// Which run an input is about.
 const fn concerned(input: &Input) -> Option<RunId> {
     match input {
-        Input::Tick | Input::Request(..) | Input::Closed(_) => None,
+        Input::Tick | Input::Request(..) | Input::Closed(_) | Input::StarterGone => None,
         Input::Cloned(run, _)
         | Input::NotCloned(run, ..)
         | Input::Execed(run, _)

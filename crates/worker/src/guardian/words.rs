@@ -1,7 +1,9 @@
 //! What a worker and its guardian say to each other, and what a command is to the guardian.
 //!
 //! The two may be of different versions, because a new worker takes over an old guardian: fields are
-//! only added, each with a default, and what is not understood is dropped.
+//! only added, each with a default, and what is not understood is dropped. Where that would not do,
+//! `needs` says with the first word how much the other side must understand; who does not refuses,
+//! and says why.
 
 use std::path::PathBuf;
 
@@ -12,10 +14,19 @@ use sterna_executor::{
 };
 use sterna_model::{Incarnation, RunId, Span};
 
+use super::frames::Word;
 use crate::{
     cgroup::Hold,
     work::{StopSignal, To},
 };
+
+/// How much of these words this version understands: one more whenever somebody may say that it is
+/// needed.
+pub(crate) const UNDERSTOOD: u32 = 1;
+
+/// What to do where the two do not understand each other.
+pub(crate) const REMEDY: &str = "start the worker's earlier program again, or wait until what it keeps \
+     has ended; what runs goes on, each to its own deadline";
 
 /// What a worker asks.
 #[derive(Debug, Serialize, Deserialize)]
@@ -24,6 +35,9 @@ pub(crate) enum Ask {
     Adopt {
         incarnation: Incarnation,
         process: u64,
+        /// How much its guardian must understand, if that is not what every version does.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        needs: Option<u32>,
     },
     /// Of each of the plan's streams the read end and the write end come with it; a worker of an
     /// earlier version sends none.
@@ -71,7 +85,34 @@ pub(crate) enum Ask {
         signal: i32,
         to: To,
     },
+    /// A spawn that is not understood, as of a later version: whoever asks waits for an answer.
+    #[serde(skip)]
+    Unread {
+        run: RunId,
+        part: u32,
+    },
 }
+
+/// As much of a spawn as every version says.
+#[derive(Deserialize)]
+struct Unread {
+    spawn: UnreadSpawn,
+}
+
+#[derive(Deserialize)]
+struct UnreadSpawn {
+    run: RunId,
+    part: u32,
+}
+
+impl Word for Ask {
+    fn of_unread(body: &[u8]) -> Option<Self> {
+        let Unread { spawn: UnreadSpawn { run, part } } = serde_json::from_slice(body).ok()?;
+        Some(Self::Unread { run, part })
+    }
+}
+
+impl Word for Say {}
 
 /// What a guardian says.
 #[derive(Debug, Serialize, Deserialize)]
@@ -82,6 +123,13 @@ pub(crate) enum Say {
         /// Whether it knows what to do with [`Plan::runtime`].
         #[serde(default)]
         has_images: bool,
+        /// How much its worker must understand, if that is not what every version does.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        needs: Option<u32>,
+    },
+    /// It does not understand enough to be this worker's, for this reason. It goes on as before.
+    Refused {
+        why: String,
     },
     /// With `started` come the read ends of the part's pipes, unless this worker has sent them.
     Fate {

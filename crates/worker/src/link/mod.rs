@@ -120,7 +120,7 @@ pub fn run(
     let listener = Box::new(move |event| letters.put(event));
     let opened = Containers::open(&directory, of_containers, sinks, listener);
     let containers = opened.map_err(LinkError::Containers)?;
-    for missing in containers.missing().iter().chain(&options.description.missing) {
+    for missing in payload::lacks(containers.missing(), &options.description.missing) {
         say(wall_time(), missing);
     }
     let mut effects = Vec::new();

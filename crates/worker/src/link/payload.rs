@@ -64,9 +64,15 @@ pub(super) fn facts(
         "isolation": isolation,
         "runtimes": runtimes,
         "gpus": gpus.iter().map(gpu).collect::<Vec<_>>(),
-        "missing": missing.iter().chain(unknown).collect::<Vec<_>>(),
+        "missing": lacks(missing, unknown),
     });
     bytes(&facts)
+}
+
+/// What the machine cannot do, or could not be found out of it: each once.
+pub(super) fn lacks<'a>(missing: &'a [String], unknown: &'a [String]) -> Vec<&'a String> {
+    let others = unknown.iter().filter(|one| !missing.contains(one));
+    missing.iter().chain(others).collect()
 }
 
 /// The work of a run, with what the worker knows of it. Its deadline is counted from the last
@@ -143,7 +149,7 @@ fn bytes(value: &Value) -> Payload {
 
 #[cfg(test)]
 mod tests {
-    use sterna_executor::container::Exit;
+    use sterna_executor::{container::Exit, monitor::Failure};
     use sterna_model::{
         ClusterId, Contract, Epoch, Nonce, NotifySequence, RunId, RunSequence, Span, Term, WallTime,
     };
@@ -222,6 +228,36 @@ mod tests {
         assert_eq!(told(&report), "exited, Code(3)");
     }
 
+    #[test]
+    fn no_two_ends_are_said_alike() {
+        let exits =
+            [Exit::Code(0), Exit::Code(9), Exit::Signal(9), Exit::OutOfMemory, Exit::Unknown];
+        let by_itself = exits.map(|exit| End { cause: Cause::Exited, exit: Some(exit) });
+        let by_others = [
+            Cause::SetupFailed(0),
+            Cause::SetupFailed(1),
+            Cause::FailedToStart("no such file".to_owned()),
+            Cause::FailedToStart("no port is free".to_owned()),
+            Cause::Timeout,
+            Cause::Monitor(Failure::NeverHealthy),
+            Cause::Monitor(Failure::Unhealthy),
+            Cause::DiskLimit,
+            Cause::Request,
+            Cause::Deadline,
+            Cause::WorkerExit,
+        ];
+        let by_others = by_others.map(|cause| End { cause, exit: Some(Exit::Signal(15)) });
+        let ends = by_itself.into_iter().chain(by_others);
+        let mut said = BTreeMap::new();
+        for end in ends {
+            let usage = Usage::default();
+            let report = Report { end: end.clone(), usage, status: None, result: None };
+            let before = said.insert(ended(&report).to_vec(), end.clone());
+            assert_eq!(before, None, "{end:?} is said in the same words");
+        }
+        assert_eq!(said.len(), 16);
+    }
+
     /// What an end was once said in, it is said in for good: it stands in the store as it came.
     #[test]
     fn an_end_with_a_result_is_said_in_these_bytes() {
@@ -247,6 +283,18 @@ mod tests {
         };
         assert_eq!(said(None)["runtimes"], json!(["process"]));
         assert_eq!(said(Some("runc"))["runtimes"], json!(["process", "runc"]));
+    }
+
+    #[test]
+    fn facts_name_what_the_machine_lacks_once_each() {
+        let text = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
+        let missing = text(&["no runtime", "no memory controller"]);
+        let description = Description { missing, ..Description::default() };
+        let lacks = text(&["no memory controller", "no pids controller"]);
+        let said = facts(&description, Isolation::Tree, &lacks);
+        let said: Value = serde_json::from_slice(&said).unwrap();
+        let once = json!(["no memory controller", "no pids controller", "no runtime"]);
+        assert_eq!(said["missing"], once);
     }
 
     #[test]

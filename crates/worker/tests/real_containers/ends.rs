@@ -53,7 +53,7 @@ fn setup_steps_come_first_in_the_same_place(runtime: Runtime) {
 fn scenario_32_a_batch_run_gets_its_arguments_and_reports_its_status(runtime: Runtime) {
     let place = Place::with(runtime);
     let mut worker = Worker::start(&place);
-    let program = "echo \"$1|$3\"; echo incomplete > $2; echo done > $2";
+    let program = "echo \"$1|$3|$STERNA_NODE\"; echo incomplete > $2; echo done > $2";
     worker.start_run(
         &place,
         1,
@@ -64,7 +64,7 @@ fn scenario_32_a_batch_run_gets_its_arguments_and_reports_its_status(runtime: Ru
     );
     let end = worker.end(1);
     assert_eq!((&end["status"], &end["exit"]), (&json!("done"), &json!("Code(0)")));
-    assert_eq!(place.output(&run(1), "stdout"), "db 7|{\"id\":\"reindex\"}\n");
+    assert_eq!(place.output(&run(1), "stdout"), "db 7|{\"id\":\"reindex\"}|db 7\n");
     // Nothing said is nothing known.
     worker.start_run(&place, 2, &["true"], json!({ "node": { "name": "n", "json": "{}" } }));
     assert_eq!(worker.end(2)["status"], json!(null));
@@ -98,6 +98,7 @@ fn a_run_knows_who_it_is_and_inherits_nothing(runtime: Runtime) {
         "STERNA_INSTANCE_INDEX=4",
         "STERNA_PREVIOUS_STATUS=lost",
         &format!("STERNA_RUN={}", run(1)),
+        &format!("STERNA_DIRECTORY={}", place.work(&run(1)).display()),
         "fds\n0\n1\n2\n3\n",
         "NoNewPrivs:\t1",
         "65534",

@@ -57,21 +57,32 @@ fn a_guardian_that_is_killed_is_replaced_and_its_runs_live_on_supervised(runtime
     }
 }
 
-/// How a command finds its guardian: in a tree a process of ours stands between them.
-fn kills_its_guardian(isolation: &str, then: &str) -> String {
-    let who = if isolation == "tree" { "$(cut -d' ' -f4 /proc/$PPID/stat)" } else { "$PPID" };
-    format!("kill -9 {who}; {then}")
+/// How a command finds its guardian: in a tree a process of ours stands between them, and in an image
+/// one of its runtime, which leaves. Until its journal says so, nobody could take it over (ADR 13).
+fn kills_its_guardian(runtime: Runtime, isolation: &str, then: &str) -> String {
+    let parent = "$(cut -d' ' -f4 /proc/$$/stat)";
+    let who = match (runtime, isolation) {
+        (Runtime::Process, "tree") => "$(cut -d' ' -f4 /proc/$PPID/stat)",
+        (Runtime::Process, _) => "$PPID",
+        (Runtime::Oci, _) => parent,
+    };
+    let wait = match runtime {
+        Runtime::Process => "",
+        Runtime::Oci => {
+            "until grep -qs made \"$STERNA_TEST_MARK/runs/$STERNA_RUN/journal\"; do :; done; "
+        }
+    };
+    format!("{wait}kill -9 {who}; {then}")
 }
 
 /// The guardian has not even told that the command has begun.
-#[test]
-fn a_command_loses_nothing_when_its_guardian_is_killed_as_soon_as_it_has_begun() {
-    for isolation in Runtime::Process.isolations() {
-        let place = Place::new();
+fn a_command_loses_nothing_when_its_guardian_is_killed_as_soon_as_it_has_begun(runtime: Runtime) {
+    for isolation in runtime.isolations() {
+        let place = Place::with(runtime);
         let mut worker = Worker::start_with(&place, isolation);
         for number in 1..=2 {
             let then = "echo one; sleep 0.3; echo two >&2; echo three; exit 5";
-            let program = kills_its_guardian(isolation, then);
+            let program = kills_its_guardian(runtime, isolation, then);
             worker.start_run(&place, number, &["sh", "-c", &program], json!({}));
             let end = worker.end(number);
             assert_eq!(end["completed"], "Exited", "{isolation}");
@@ -88,13 +99,12 @@ fn a_command_loses_nothing_when_its_guardian_is_killed_as_soon_as_it_has_begun()
 }
 
 /// Nobody is left to be taken over when the next guardian comes.
-#[test]
-fn a_command_that_ends_while_it_has_no_guardian_is_over_and_loses_nothing() {
-    for isolation in Runtime::Process.isolations() {
-        let place = Place::new();
+fn a_command_that_ends_while_it_has_no_guardian_is_over_and_loses_nothing(runtime: Runtime) {
+    for isolation in runtime.isolations() {
+        let place = Place::with(runtime);
         let mut worker = Worker::start_with(&place, isolation);
         for number in 1..=3 {
-            let program = kills_its_guardian(isolation, "echo hello; exit 0");
+            let program = kills_its_guardian(runtime, isolation, "echo hello; exit 0");
             worker.start_run(&place, number, &["sh", "-c", &program], json!({}));
             assert_eq!(worker.end(number)["completed"], "Exited", "{isolation}");
             assert_eq!(place.output(&run(number), "stdout"), "hello\n", "{isolation}");
@@ -116,8 +126,7 @@ fn assert_is_whole(place: &Place, isolation: &str, number: u32) {
 }
 
 /// Its end had begun when the guardian was killed that knew why; no worker was there.
-#[test]
-fn why_a_run_ends_is_known_after_its_guardian_was_killed_too() {
+fn why_a_run_ends_is_known_after_its_guardian_was_killed_too(runtime: Runtime) {
     let stubborn = "trap 'echo heard >\"$HEARD\"' TERM; echo up; while :; do sleep 0.02; done";
     let cases = [
         (json!({ "when_worker_exits": KEEP, "stop_after": "1500ms" }), "Deadline"),
@@ -125,7 +134,7 @@ fn why_a_run_ends_is_known_after_its_guardian_was_killed_too() {
         (json!({ "when_worker_exits": KEEP }), "Request"),
     ];
     for (more, cause) in cases {
-        let place = Place::new();
+        let place = Place::with(runtime);
         let mut worker = Worker::start(&place);
         let heard = place.path.join("heard");
         let mut more = more;
@@ -148,11 +157,11 @@ fn why_a_run_ends_is_known_after_its_guardian_was_killed_too() {
 
 /// Who ends for memory under the next guardian is told as that, though its end is seen only when
 /// somebody else has taken it.
-#[test]
-fn what_runs_out_of_memory_after_its_guardian_was_killed_is_told_so() {
-    let place = Place::new();
+fn what_runs_out_of_memory_after_its_guardian_was_killed_is_told_so(runtime: Runtime) {
+    let place = Place::with(runtime);
     let mut worker = Worker::start_so(&place, "cgroup2", &["rare-looks"]);
-    let program = kills_its_guardian("cgroup2", "sleep 0.5; x=a; while :; do x=$x$x$x$x; done");
+    let program =
+        kills_its_guardian(runtime, "cgroup2", "sleep 0.5; x=a; while :; do x=$x$x$x$x; done");
     let limits = json!({ "limits": { "memory": "32MiB" } });
     worker.start_run(&place, 1, &["sh", "-c", &program], limits);
     let end = worker.end(1);
@@ -161,10 +170,9 @@ fn what_runs_out_of_memory_after_its_guardian_was_killed_is_told_so() {
 }
 
 /// A journal with its first line alone is of a guardian that was killed before it let anything go.
-#[test]
-fn what_no_guardian_has_let_go_is_told_as_not_started() {
+fn what_no_guardian_has_let_go_is_told_as_not_started(runtime: Runtime) {
     for setup in [json!([]), json!([["true"], ["sleep", "1000"]])] {
-        let place = Place::new();
+        let place = Place::with(runtime);
         let mut worker = Worker::start(&place);
         let work = json!({ "setup": setup, "when_worker_exits": KEEP });
         worker.start_run(&place, 1, &["sleep", "1000"], work);
@@ -459,6 +467,11 @@ fn a_rebirth_keeps_what_runs(runtime: Runtime) {
 }
 
 for_each_runtime!(
+    a_command_loses_nothing_when_its_guardian_is_killed_as_soon_as_it_has_begun,
+    a_command_that_ends_while_it_has_no_guardian_is_over_and_loses_nothing,
+    why_a_run_ends_is_known_after_its_guardian_was_killed_too,
+    what_runs_out_of_memory_after_its_guardian_was_killed_is_told_so,
+    what_no_guardian_has_let_go_is_told_as_not_started,
     a_guardian_that_is_killed_is_replaced_and_its_runs_live_on_supervised,
     what_is_kept_outlives_its_worker_and_is_taken_over_by_the_next,
     the_next_worker_tells_why_an_end_was_asked_for,

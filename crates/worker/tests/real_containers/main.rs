@@ -29,4 +29,5 @@ mod program;
 mod refusals;
 mod replaced;
 mod signals;
+mod versions;
 mod worker;

@@ -11,6 +11,9 @@
 //!
 //! Invariant: it is over only when the guardian has said that nothing is left, or never had it.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use sterna_model::{
@@ -53,10 +56,14 @@ pub enum Input {
     Lost,
     /// A new guardian has found it so, and this is the newest of its steps that it knows of.
     Held(Phase, Option<Part>),
+    /// The guardian is gone, and with it the answers to the probes that it was asked.
+    Unguarded,
     /// Its pipes are closed and read to their ends.
     Drained,
     /// A probe that is not a command of the run was answered.
     Probed(Question, ProbeId, bool),
+    /// Nobody can be asked this probe now.
+    NotProbed(Question, ProbeId),
     /// Somebody asks for its end.
     Stop(Cause, How),
     /// Its end is recorded where it matters.
@@ -225,11 +232,20 @@ impl Ward {
             }
             Input::Told(fate, kill_wait) => self.told(now, fate, kill_wait, effects),
             Input::Lost => self.lost(now, effects),
-            Input::Held(phase, part) => self.held(now, phase, part, effects),
+            Input::Held(phase, part) => {
+                self.held(now, phase, part, effects);
+                self.ask_again(now, phase, effects);
+            }
+            Input::Unguarded => {
+                for (question, probe) in std::mem::take(&mut self.probes).into_values() {
+                    self.not_probed(now, question, probe, effects);
+                }
+            }
             Input::Drained => self.drive(now, container::Input::Empty, effects),
             Input::Probed(question, probe, is_good) => {
                 self.probed(now, question, probe, is_good, effects);
             }
+            Input::NotProbed(question, probe) => self.not_probed(now, question, probe, effects),
             Input::Stop(cause, how) => {
                 self.drive(now, container::Input::Stop(cause, how), effects);
             }
@@ -336,6 +352,25 @@ impl Ward {
         }
     }
 
+    /// What the one before it was asked, and may have been killed before it heard. What this one knows
+    /// to be ending it ends by itself.
+    fn ask_again(&self, now: BootTime, phase: Phase, effects: &mut Vec<Effect>) {
+        match phase {
+            Phase::Cloning | Phase::Live => {}
+            Phase::Stopping | Phase::Empty => return,
+        }
+        let is_asked_now =
+            |effect: &Effect| *effect == Effect::Kill || matches!(effect, Effect::Stop(_));
+        if !self.is_asked() || effects.iter().any(is_asked_now) {
+            return;
+        }
+        if self.is_to_be_gone() {
+            effects.push(Effect::Kill);
+        } else if let Some(left) = self.container.grace_left(now) {
+            effects.push(Effect::Stop(left));
+        }
+    }
+
     fn probed(
         &mut self,
         now: BootTime,
@@ -347,6 +382,20 @@ impl Ward {
         let input = match question {
             Question::IsWell => container::Input::Probed(probe, is_good),
             Question::IsReady => container::Input::Ready(probe, is_good),
+        };
+        self.drive(now, input, effects);
+    }
+
+    fn not_probed(
+        &mut self,
+        now: BootTime,
+        question: Question,
+        probe: ProbeId,
+        effects: &mut Vec<Effect>,
+    ) {
+        let input = match question {
+            Question::IsWell => container::Input::NotProbed(probe),
+            Question::IsReady => container::Input::ReadinessNotProbed(probe),
         };
         self.drive(now, input, effects);
     }
@@ -407,196 +456,5 @@ impl Step {
             Self::Setup(_) => Role::Setup,
             Self::Run => Role::Main,
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const WAIT: Span = Span::from_secs(1);
-
-    fn at(seconds: u64) -> BootTime {
-        BootTime::from_millis(seconds * 1_000)
-    }
-
-    fn step(ward: &mut Ward, input: Input) -> Vec<Effect> {
-        let mut effects = Vec::new();
-        ward.step(at(1), input, &mut effects);
-        effects
-    }
-
-    fn told(ward: &mut Ward, fate: Fate) -> Vec<Effect> {
-        step(ward, Input::Told(fate, WAIT))
-    }
-
-    /// One whose guardian was asked for its first step.
-    fn asked(setup_steps: u32) -> Ward {
-        let spec = Spec { setup_steps, ..Spec::default() };
-        let mut effects = Vec::new();
-        let mut ward = Ward::begin(at(1), spec, &mut effects);
-        effects.extend(step(&mut ward, Input::Created));
-        let first = if setup_steps == 0 { Step::Run } else { Step::Setup(0) };
-        assert_eq!(effects.last(), Some(&Effect::Spawn(Part::new(0), first)));
-        ward
-    }
-
-    fn end(effects: &[Effect]) -> Option<&End> {
-        effects.iter().find_map(|effect| match effect {
-            Effect::Completed(end) => Some(end),
-            Effect::Create
-            | Effect::Spawn(..)
-            | Effect::Stop(_)
-            | Effect::Kill
-            | Effect::Drain
-            | Effect::Probe(..)
-            | Effect::Became(_)
-            | Effect::Readiness(_)
-            | Effect::Remove => None,
-        })
-    }
-
-    #[test]
-    fn steps_follow_each_other_and_the_end_waits_for_the_last_process_and_the_pipes() {
-        let (setup, main) = (Part::new(0), Part::new(1));
-        let mut ward = asked(1);
-        told(&mut ward, Fate::Started(setup));
-        let next = told(&mut ward, Fate::Exited(setup, Exit::Code(0)));
-        assert_eq!(next, [Effect::Spawn(main, Step::Run)]);
-        assert!(told(&mut ward, Fate::Started(main)).contains(&Effect::Became(State::Running)));
-        told(&mut ward, Fate::Exited(main, Exit::Code(3)));
-        assert!(ward.is_to_be_gone(), "whatever the main command has left");
-        assert_eq!(told(&mut ward, Fate::Empty), [Effect::Drain]);
-        assert!(!ward.is_to_be_gone());
-        let over = step(&mut ward, Input::Drained);
-        let expected = End { cause: Cause::Exited, exit: Some(Exit::Code(3)) };
-        assert_eq!(end(&over), Some(&expected));
-        assert_eq!(step(&mut ward, Input::Acknowledged), [Effect::Remove]);
-    }
-
-    #[test]
-    fn what_is_told_twice_counts_once() {
-        let (setup, main) = (Part::new(0), Part::new(1));
-        let mut ward = asked(1);
-        let fates = [
-            Fate::Started(setup),
-            Fate::Exited(setup, Exit::Code(0)),
-            Fate::Started(main),
-            Fate::Exited(main, Exit::Code(0)),
-            Fate::Empty,
-        ];
-        for (heard, fate) in fates.iter().enumerate() {
-            told(&mut ward, fate.clone());
-            for again in &fates[..=heard] {
-                assert_eq!(told(&mut ward, again.clone()), [], "{again:?} after {fate:?}");
-            }
-        }
-    }
-
-    #[test]
-    fn what_is_told_again_of_a_setup_step_does_not_end_the_run_that_followed_it() {
-        let (setup, main) = (Part::new(0), Part::new(1));
-        let spec = Spec { setup_steps: 1, ..Spec::default() };
-        let mut ward = Ward::adopt(at(1), spec, at(0), Some(main));
-        for fate in [Fate::Started(setup), Fate::Exited(setup, Exit::Code(0)), Fate::Started(main)]
-        {
-            let effects = told(&mut ward, fate.clone());
-            assert!(!effects.contains(&Effect::Kill), "{fate:?}");
-        }
-        assert_eq!(ward.state(), State::Running);
-    }
-
-    #[test]
-    fn what_the_guardian_was_never_asked_for_is_over_without_it() {
-        let mut effects = Vec::new();
-        let mut ward = Ward::begin(at(1), Spec::default(), &mut effects);
-        step(&mut ward, Input::Created);
-        let effects = step(&mut ward, Input::NotAsked("no such command".to_owned()));
-        assert_eq!(effects, [Effect::Drain]);
-        let over = step(&mut ward, Input::Drained);
-        let cause = Cause::FailedToStart("no such command".to_owned());
-        assert_eq!(end(&over), Some(&End { cause, exit: None }));
-    }
-
-    #[test]
-    fn a_later_step_that_is_not_asked_for_ends_what_the_steps_before_have_left() {
-        let setup = Part::new(0);
-        let mut ward = asked(1);
-        told(&mut ward, Fate::Started(setup));
-        told(&mut ward, Fate::Exited(setup, Exit::Code(0)));
-        let effects = step(&mut ward, Input::NotAsked("no such command".to_owned()));
-        assert_eq!(effects, [Effect::Kill]);
-    }
-
-    #[test]
-    fn an_end_that_nobody_saw_is_told_as_unknown() {
-        let mut ward = asked(0);
-        told(&mut ward, Fate::Started(Part::new(0)));
-        assert_eq!(told(&mut ward, Fate::Empty).last(), Some(&Effect::Drain));
-        let over = step(&mut ward, Input::Drained);
-        assert_eq!(end(&over).and_then(|end| end.exit), Some(Exit::Unknown));
-    }
-
-    #[test]
-    fn a_run_that_a_new_guardian_never_found_has_not_started_if_nobody_saw_it() {
-        let mut ward = asked(0);
-        let effects = step(&mut ward, Input::Lost);
-        assert_eq!(effects.last(), Some(&Effect::Drain));
-        let over = step(&mut ward, Input::Drained);
-        assert!(matches!(end(&over), Some(End { cause: Cause::FailedToStart(_), .. })));
-        assert_eq!(step(&mut ward, Input::Lost), [], "it is over");
-    }
-
-    #[test]
-    fn a_step_that_a_killed_guardian_never_began_ends_the_run() {
-        let (setup, main) = (Part::new(0), Part::new(1));
-        let mut ward = asked(1);
-        told(&mut ward, Fate::Started(setup));
-        told(&mut ward, Fate::Exited(setup, Exit::Code(0)));
-        let mut other = ward.clone();
-        // The next guardian tells again what it knows.
-        let effects = step(&mut ward, Input::Held(Phase::Live, Some(setup)));
-        assert_eq!(effects, [Effect::Kill], "whatever the step before has left");
-        assert_eq!(told(&mut ward, Fate::Started(setup)), []);
-        assert_eq!(told(&mut ward, Fate::Empty), [Effect::Drain]);
-        let over = step(&mut ward, Input::Drained);
-        assert!(matches!(end(&over), Some(End { cause: Cause::FailedToStart(_), .. })));
-        // What it may have begun, or what is over, is told.
-        for (phase, part) in
-            [(Phase::Live, Some(main)), (Phase::Live, None), (Phase::Empty, Some(setup))]
-        {
-            assert_eq!(step(&mut other, Input::Held(phase, part)), [], "{phase:?} {part:?}");
-        }
-        assert!(told(&mut other, Fate::Started(main)).contains(&Effect::Became(State::Running)));
-    }
-
-    #[test]
-    fn probes_of_a_later_worker_are_numbered_after_those_of_the_earlier_ones() {
-        let mut ward = Ward::adopt(at(1), Spec::default(), at(0), Some(Part::new(0)));
-        ward.number_probes_after(Part::new(0));
-        ward.number_probes_after(Part::new(7));
-        ward.number_probes_after(Part::new(3));
-        let probe = crate::monitor::Monitor::new(at(1), crate::monitor::Limits::default())
-            .tick(at(1))
-            .expect("the first probe is due at once");
-        assert_eq!(ward.probe_by_command(Question::IsWell, probe), Part::new(8));
-    }
-
-    #[test]
-    fn a_probe_by_command_answers_its_question_and_ends_nothing() {
-        let limits = crate::monitor::Limits::default();
-        let spec = Spec { monitor: Some(limits), ..Spec::default() };
-        let mut effects = Vec::new();
-        let mut ward = Ward::begin(at(1), spec, &mut effects);
-        step(&mut ward, Input::Created);
-        let effects = told(&mut ward, Fate::Started(Part::new(0)));
-        let Some(Effect::Probe(question, probe)) = effects.last() else {
-            panic!("it does not ask: {effects:?}");
-        };
-        let part = ward.probe_by_command(*question, *probe);
-        assert_eq!(part, Part::new(1));
-        assert_eq!(told(&mut ward, Fate::Started(part)), []);
-        let effects = told(&mut ward, Fate::Exited(part, Exit::Code(0)));
-        assert!(effects.contains(&Effect::Became(State::Running)), "{effects:?}");
     }
 }
