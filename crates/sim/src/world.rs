@@ -140,6 +140,8 @@ pub(crate) enum Message {
     Exited(RunId, Part, Exit),
     Empty(RunId),
     StartGuardian,
+    /// The worker that has started this guardian has ended.
+    StarterGone,
     /// For the ward of a run.
     Ward(RunId, ward::Input),
     WardTick(Moment),

@@ -172,7 +172,7 @@ impl Found {
 
 #[cfg(test)]
 mod tests {
-    use sterna_engine::control::{Next, Rule};
+    use sterna_engine::control::{Crashed, Next, Rule};
     use sterna_model::{Name, Namespace};
 
     use super::*;
@@ -181,7 +181,7 @@ mod tests {
         let key = ServiceKey { namespace: Namespace::default(), name: Name::new("web").unwrap() };
         let mut found = Found::new(limit);
         for index in after.map_or(0, |after| after + 1)..of {
-            let rule = Rule::Crashed { count: 1 };
+            let rule = Rule::Crashed(Crashed { count: 1, end: None });
             let why = Why { rule, since: None, next: Next::WhenTold };
             found.take(&key.instance(index), ill.contains(&index).then_some(&why));
         }

@@ -31,9 +31,14 @@ impl World {
         let one = &mut self.machines[machine];
         let now = one.clock.at(self.now);
         let kill_wait = one.disk.limits.kill_wait;
-        let core = Guardian::new(now, kill_wait, one.disk.kept, found);
+        let starter = one.worker.as_ref().map(|worker| worker.pid);
+        let mut core = Guardian::new(now, kill_wait, one.disk.kept, found);
+        if starter.is_some() {
+            core = core.that_sees_its_starter();
+        }
         one.guardian = Some(GuardianProcess {
             pid,
+            starter,
             stopped_until: 0,
             core,
             tick_at: None,
@@ -124,6 +129,7 @@ impl World {
             Message::ToGuardian(socket, ToGuardian::Gone) => {
                 self.step_guardian(machine, Input::Closed(socket));
             }
+            Message::StarterGone => self.step_guardian(machine, Input::StarterGone),
             Message::Cloned(run, part) => self.step_guardian(machine, Input::Cloned(run, part)),
             Message::Exited(run, part, exit) => {
                 self.step_guardian(machine, Input::Exited(run, part, exit));
@@ -419,7 +425,7 @@ impl World {
 /// The run that an input is about, if it says what became of one.
 const fn concerned(input: &Input) -> Option<RunId> {
     match input {
-        Input::Tick | Input::Request(..) | Input::Closed(_) => None,
+        Input::Tick | Input::Request(..) | Input::Closed(_) | Input::StarterGone => None,
         Input::Cloned(run, _)
         | Input::NotCloned(run, ..)
         | Input::Execed(run, _)

@@ -115,6 +115,8 @@ pub(crate) struct WorkerProcess {
 
 pub(crate) struct GuardianProcess {
     pid: Pid,
+    /// The worker that has started it.
+    starter: Option<Pid>,
     pub(crate) stopped_until: Moment,
     core: Guardian,
     tick_at: Option<Moment>,

@@ -61,6 +61,12 @@ impl World {
             let gone = Message::ToGuardian(socket, ToGuardian::Gone);
             self.later(after, Who::Guardian(machine), pid, gone);
         }
+        if let Some(guardian) = &self.machines[machine].guardian
+            && guardian.starter == Some(process.pid)
+        {
+            let pid = guardian.pid;
+            self.later(1, Who::Guardian(machine), pid, Message::StarterGone);
+        }
     }
 
     /// Finds its guardian, or starts one, and adopts what that holds (safety rule 15).
@@ -118,6 +124,7 @@ impl World {
             | Message::ToGuardian(..)
             | Message::Cloned(..)
             | Message::Exited(..)
+            | Message::StarterGone
             | Message::Empty(_) => {}
         }
         self.arm_worker(machine);

@@ -182,6 +182,7 @@ impl World {
             | Message::Exited(..)
             | Message::Empty(_)
             | Message::StartGuardian
+            | Message::StarterGone
             | Message::Ward(..)
             | Message::WardTick(_) => {}
         }
