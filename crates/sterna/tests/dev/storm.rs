@@ -73,6 +73,14 @@ impl Place {
 
 impl Drop for Place {
     fn drop(&mut self) {
+        if thread::panicking() {
+            for log in ["server.log", "worker.log"] {
+                let text = fs::read_to_string(self.path.join(log)).unwrap_or_default();
+                let lines: Vec<_> = text.lines().collect();
+                let from = lines.len().saturating_sub(60);
+                eprintln!("the end of {log}:\n{}", lines[from..].join("\n"));
+            }
+        }
         for pid in of_directory(&self.path) {
             let kill = Command::new("kill")
                 .arg("-KILL")
