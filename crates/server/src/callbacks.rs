@@ -1,6 +1,10 @@
 //! Tells whoever asked for it that a task is over: one POST, taken or not.
 
-use std::{error::Error, sync::Arc, time::Duration};
+use std::{
+    error::Error,
+    sync::{Arc, LazyLock},
+    time::Duration,
+};
 
 use bytes::Bytes;
 use http::{Request, Uri, header};
@@ -13,6 +17,7 @@ use sterna_engine::control::Callback;
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::TcpStream,
+    sync::Semaphore,
     time::timeout,
 };
 use tokio_rustls::TlsConnector;
@@ -20,11 +25,17 @@ use tokio_rustls::TlsConnector;
 /// How long a receiver may take.
 const WITHIN: Duration = Duration::from_secs(10);
 
+/// So many are called at once; the others wait, which counts as no try.
+const AT_ONCE: usize = 64;
+static CALLS: Semaphore = Semaphore::const_new(AT_ONCE);
+
 type BoxError = Box<dyn Error + Send + Sync>;
 
 /// Calls, and says whether it was taken: only by an answer of 200 to 299. One that leads elsewhere is
 /// not followed, and one that refuses may be mended until the next try.
 pub(crate) async fn call(callback: &Callback) -> bool {
+    // It is never closed.
+    let _turn = CALLS.acquire().await;
     matches!(timeout(WITHIN, post(callback, system_roots)).await, Ok(Ok(true)))
 }
 
@@ -53,9 +64,12 @@ async fn post(
 
 /// Whom this system believes. One damaged certificate among many is no reason to trust none.
 fn system_roots() -> RootCertStore {
-    let mut roots = RootCertStore::empty();
-    roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-    roots
+    static ROOTS: LazyLock<RootCertStore> = LazyLock::new(|| {
+        let mut roots = RootCertStore::empty();
+        roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+        roots
+    });
+    ROOTS.clone()
 }
 
 async fn exchange(

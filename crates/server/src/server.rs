@@ -14,6 +14,7 @@ use hyper_util::{
     server::conn::auto::Builder,
     service::TowerToHyperService,
 };
+use rustix::process::{Resource, getrlimit};
 use sterna_engine::control::Retention;
 use sterna_model::{ClusterId, Marks, Position};
 use sterna_store::{
@@ -26,7 +27,7 @@ use tokio::{
     net::TcpListener,
     sync::{mpsc, watch},
     task::{JoinHandle, JoinSet},
-    time::sleep,
+    time::{sleep, timeout},
 };
 
 use crate::{
@@ -204,17 +205,24 @@ fn bind(listen: SocketAddr) -> Result<(TcpListener, SocketAddr), ServerError> {
     bound().map_err(|source| ServerError::Listen { address: listen, source })
 }
 
-/// Takes connections, each of which is answered by a task of its own.
+/// Takes connections, each of which is answered by a task of its own. Some of the files that may be open
+/// are left for the store.
 async fn serve(listener: TcpListener, router: Router) {
     let mut connections = JoinSet::new();
+    let files = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+    let most = usize::try_from(files / 4 * 3).unwrap_or(usize::MAX);
     loop {
         tokio::select! {
-            accepted = listener.accept() => match accepted {
+            accepted = listener.accept(), if connections.len() < most => match accepted {
                 Ok((socket, _)) => {
                     // Without it answers wait for more to come.
                     drop(socket.set_nodelay(true));
                     let service = TowerToHyperService::new(router.clone());
                     connections.spawn(async move {
+                        // Who says nothing at all is not waited for.
+                        if timeout(PING_AFTER, socket.peek(&mut [0])).await.is_err() {
+                            return;
+                        }
                         let mut builder = Builder::new(TokioExecutor::new());
                         builder.http1().timer(TokioTimer::new()).header_read_timeout(PING_AFTER);
                         builder

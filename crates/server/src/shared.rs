@@ -31,9 +31,34 @@ pub(crate) struct Shared {
     pub(crate) name: String,
     pub(crate) counters: Counters,
     mirror: RwLock<Mirror>,
-    /// Who waits for a key to change.
-    waiting: Mutex<BTreeMap<WorkKey, Vec<oneshot::Sender<()>>>>,
+    waiting: Mutex<Waiting>,
     standing: watch::Sender<Standing>,
+}
+
+/// Who waits for a key to change.
+#[derive(Debug, Default)]
+struct Waiting {
+    of: BTreeMap<WorkKey, Vec<oneshot::Sender<()>>>,
+    /// With so many keys those are looked for that nobody waits for any more.
+    look_at: usize,
+}
+
+/// So many keys are not worth a look.
+const FEW: usize = 1_024;
+
+impl Waiting {
+    fn add(&mut self, key: &WorkKey, waiter: oneshot::Sender<()>) {
+        if self.of.len() >= self.look_at.max(FEW) {
+            self.of.retain(|_, waiters| {
+                waiters.retain(|waiter| !waiter.is_closed());
+                !waiters.is_empty()
+            });
+            self.look_at = self.of.len() * 2;
+        }
+        let waiters = self.of.entry(key.clone()).or_default();
+        waiters.retain(|waiter| !waiter.is_closed());
+        waiters.push(waiter);
+    }
 }
 
 /// What this server is to its clients.
@@ -107,11 +132,11 @@ impl Shared {
         let keys: Vec<WorkKey> = writes.iter().filter_map(|(key, _)| work_of(key)).collect();
         self.mirror.write().unwrap_or_else(PoisonError::into_inner).apply(revision, writes);
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
-        if waiting.is_empty() {
+        if waiting.of.is_empty() {
             return;
         }
         for key in keys {
-            for waiter in waiting.remove(&key).into_iter().flatten() {
+            for waiter in waiting.of.remove(&key).into_iter().flatten() {
                 // Who no longer waits needs not be woken.
                 let _: Result<(), ()> = waiter.send(());
             }
@@ -122,10 +147,15 @@ impl Shared {
     pub(crate) fn changed(&self, key: &WorkKey) -> oneshot::Receiver<()> {
         let (waiter, woken) = oneshot::channel();
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
-        let waiters = waiting.entry(key.clone()).or_default();
-        waiters.retain(|waiter| !waiter.is_closed());
-        waiters.push(waiter);
+        waiting.add(key, waiter);
         woken
+    }
+
+    /// Waits until a reign is over: what was asked of it is not told by the next one.
+    pub(crate) async fn is_over(&self, reign: &Lead) {
+        let leads = |standing: &Standing| *standing == Standing::Leads(reign.clone());
+        // Without a server there is no reign.
+        drop(self.standings().wait_for(|standing| !leads(standing)).await);
     }
 
     pub(crate) fn stand(&self, standing: Standing) {

@@ -1,5 +1,7 @@
 //! `sterna ls`, `status` and `events`.
 
+use std::time::Duration;
+
 use sterna_api::rest::{EventView, InstanceView, ServiceView, Status, TaskView, WorkerView};
 use sterna_model::{Kind, Target, Work};
 
@@ -321,26 +323,37 @@ pub(crate) fn events(args: EventsArgs) -> anyhow::Result<()> {
                                 return Ok(());
                             }
                         }
-                        Ok(None) => return Ok(()),
-                        Err(error) => break error,
+                        // A server that leads no more, or hangs up on who is slow, says no more.
+                        Ok(None) => break None,
+                        Err(error) => break Some(error),
                     }
                 },
-                Err(error) => error,
+                Err(error) => Some(error),
             };
-            if !args.follow {
-                return Err(failed(error));
+            match (error, args.follow) {
+                (Some(error), true) => patience.bear(error).await?,
+                (Some(error), false) => return Err(failed(error)),
+                (None, true) => tokio::time::sleep(AGAIN).await,
+                (None, false) => return Ok(()),
             }
-            patience.bear(error).await?;
         }
     })
 }
+
+/// How long after a stream has ended it is asked for again.
+const AGAIN: Duration = Duration::from_millis(200);
 
 /// Shows an event, if a line holds one, and keeps its id to go on from.
 fn show_event(args: &EventsArgs, line: &[u8], after: &mut String) -> anyhow::Result<out::Heard> {
     let Some(data) = line.strip_prefix(b"data: ") else { return Ok(out::Heard::Yes) };
     let Ok(event) = serde_json::from_slice::<EventView>(data) else {
-        let said = String::from_utf8_lossy(data);
-        out::warning(&format!("this reader was too slow; go on from {said}"));
+        let said: serde_json::Value = serde_json::from_slice(data).unwrap_or_default();
+        if let Some(resume) = said["resume"].as_str().filter(|resume| !resume.is_empty()) {
+            resume.clone_into(after);
+        }
+        out::warning(&format!(
+            "this reader was too slow, and has missed events; it goes on after {after}"
+        ));
         return Ok(out::Heard::Yes);
     };
     let text = if args.json {

@@ -372,6 +372,11 @@ impl Control {
         self.tasks.get(key).map(|(task, _)| task)
     }
 
+    /// Whether the name of a task belongs to one, which may be deleted.
+    pub fn is_taken(&self, key: &WorkKey) -> bool {
+        self.tasks.contains_key(key) || self.tombstones.contains_key(key)
+    }
+
     /// When to call [`Control::step`] with [`Input::Tick`].
     pub fn deadline(&self, now: Now) -> Option<BootTime> {
         if self.anew.is_some() {

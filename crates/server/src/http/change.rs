@@ -103,14 +103,24 @@ pub(super) async fn plan(
     let specs = specs(&asked)?;
     shared.lead()?;
     let services = planned(&shared, &space, &specs).await?;
-    let mut tasks = Vec::new();
-    for (name, task) in &specs.tasks {
-        let version = versioned(name, task)?;
-        let key = WorkKey { namespace: space.clone(), work: Work::Task(version.clone()) };
-        let starts = task.start && !shared.mirror().tasks.contains_key(&key);
-        tasks.push(PlannedTask { name: name.to_string(), task: version.to_string(), starts });
-    }
-    Ok(Json(Plan { services, tasks }))
+    let versions: Vec<_> =
+        specs.tasks.iter().map(|(name, task)| versioned(name, task)).collect::<Result<_, _>>()?;
+    let key = |version: &Name| {
+        let work = Work::Task(version.clone());
+        WorkKey { namespace: space.clone(), work }
+    };
+    let keys: Vec<_> = versions.iter().map(key).collect();
+    // A version that was started and deleted since was started.
+    let taken = shared.desk.ask(move |leader, _| {
+        keys.iter().map(|key| leader.control().is_taken(key)).collect::<Vec<_>>()
+    });
+    let taken = taken.await?;
+    let tasks =
+        specs.tasks.iter().zip(versions).zip(taken).map(|(((name, task), version), taken)| {
+            let starts = task.start && !taken;
+            PlannedTask { name: name.to_string(), task: version.to_string(), starts }
+        });
+    Ok(Json(Plan { services, tasks: tasks.collect() }))
 }
 
 /// Makes what is like what these files want: services are made or changed, and tasks that are to start

@@ -92,8 +92,8 @@ pub(super) async fn list(
     listing.check_phase(&HEALTHS)?;
     let workers = workers(&shared).await?;
     let is_in = |seen: &&WorkerSeen| listing.is_in(health(seen));
-    let views = workers.iter().filter(is_in).map(|seen| (seen.name.to_string(), view(seen)));
-    page(&listing.paging(), views).map(Json)
+    let all = workers.iter().filter(is_in).map(|seen| (seen.name.to_string(), seen));
+    page(&listing.paging(), all, view).map(Json)
 }
 
 /// A worker.

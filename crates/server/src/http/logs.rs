@@ -345,8 +345,11 @@ impl Following {
                     return None;
                 }
                 // It waits for a worker.
-                change.await.ok()?;
-                continue;
+                match self.waits(change).await {
+                    Ok(true) => continue,
+                    Ok(false) => return None,
+                    Err(refused) => return Some(self.give_up(&refused)),
+                }
             };
             if let (None, Some(after), Some(over)) = (&self.at, &self.after, &look.over)
                 && over.holds(after)
@@ -422,11 +425,31 @@ impl Following {
         }
         // Nobody has it now: what its next run writes is waited for.
         if is_silent && look.place.is_none() {
-            return if change.await.is_ok() { Next::Again } else { Next::Nothing };
+            return match self.waits(change).await {
+                Ok(true) => Next::Again,
+                Ok(false) => Next::Nothing,
+                Err(refused) => Next::Said(self.give_up(&refused)),
+            };
         }
+        Next::Said(self.give_up(&refused))
+    }
+
+    /// Waits until the key is something else, and says whether it is; not longer than this server leads,
+    /// for then it is told of nothing.
+    async fn waits(&self, change: oneshot::Receiver<()>) -> Result<bool, Refused> {
+        let reign = self.shared.lead()?;
+        tokio::select! {
+            changed = change => Ok(changed.is_ok()),
+            () = self.shared.is_over(&reign) => Err(self.shared.lead().err().unwrap_or_else(|| {
+                Refused::new(Code::NotReady, "another reign of this server has begun")
+            })),
+        }
+    }
+
+    fn give_up(&mut self, refused: &Refused) -> Bytes {
         self.is_over = true;
         let text = json!({ "error": refused });
-        Next::Said(Bytes::from(format!("{text}\n")))
+        Bytes::from(format!("{text}\n"))
     }
 
     /// The next page; `None` if the key became something else first.

@@ -316,21 +316,22 @@ impl Listing {
 }
 
 /// One page of what is there, in its order.
-fn page<K: Ord + FromStr + ToString, T>(
+fn page<K: Ord + FromStr + ToString, S, T>(
     paging: &Paging,
-    all: impl Iterator<Item = (K, T)>,
+    all: impl Iterator<Item = (K, S)>,
+    view: impl Fn(S) -> T,
 ) -> Answer<sterna_api::rest::Page<T>> {
     let limit = paging.limit()?;
     let after = paging.after.as_deref().filter(|after| !after.is_empty());
     let after = after.map(K::from_str).transpose();
     let after = after.map_err(|_| bad("after: it is not what a page gave as `next`"))?;
-    let is_left = |(key, _): &(K, T)| after.as_ref().is_none_or(|after| key > after);
+    let is_left = |(key, _): &(K, S)| after.as_ref().is_none_or(|after| key > after);
     let mut rest = all.filter(is_left).peekable();
     let (mut items, mut last) = (Vec::new(), None);
     while items.len() < limit
         && let Some((key, item)) = rest.next()
     {
-        items.push(item);
+        items.push(view(item));
         last = Some(key);
     }
     let next = if rest.peek().is_some() { last.map(|last| last.to_string()) } else { None };

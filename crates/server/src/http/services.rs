@@ -8,7 +8,7 @@ use sterna_api::{
 };
 use sterna_engine::control::{self, Call, ServiceKey};
 use sterna_model::{
-    WorkKey,
+    Work, WorkKey,
     record::{Illegal, Instance, InstancePhase},
 };
 
@@ -47,7 +47,7 @@ pub(super) async fn list(
         let view = views::service(&mirror, key)?;
         Some((view.name.clone(), view))
     });
-    page(&paging, views).map(Json)
+    page(&paging, views, |view| view).map(Json)
 }
 
 /// A service.
@@ -131,11 +131,12 @@ pub(super) async fn instances(
         return Err(not_found(&format!("service {service}")));
     }
     let is_in = |(_, instance): &(_, &Instance)| listing.is_in(instance.phase().as_str());
-    let views = all.filter(is_in).map(|(key, instance)| {
-        let view = views::instance(&mirror, key, instance);
-        (view.index, view)
+    let all = all.filter(is_in).filter_map(|(key, instance)| match &key.work {
+        Work::Instance { index, .. } => Some((*index, (key, instance))),
+        Work::Task(_) | Work::Node { .. } => None,
     });
-    page(&listing.paging(), views).map(Json)
+    let view = |(key, instance): (&WorkKey, &Instance)| views::instance(&mirror, key, instance);
+    page(&listing.paging(), all, view).map(Json)
 }
 
 /// One instance.

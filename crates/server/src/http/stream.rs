@@ -20,7 +20,7 @@ use tokio::{
 use super::{Answer, Api, bad, given::Query, refusal::Refusal};
 use crate::{
     events::{EventId, Read},
-    shared::Shared,
+    shared::{Lead, Shared},
 };
 
 /// So many events are written at once: this is what a reader that stops reading holds.
@@ -47,12 +47,14 @@ struct Reader {
     shared: Arc<Shared>,
     next: u64,
     changes: watch::Receiver<u64>,
+    /// The reign whose events these are.
+    reign: Lead,
     which: Which,
     is_over: bool,
 }
 
 /// Events in their order, as server-sent events. Who reads too slowly is told where to go on, and hung up
-/// on.
+/// on; so is everybody, without a word, when this server leads no more.
 #[utoipa::path(get, path = "/v1/events", tag = "events", params(Which,
     ("Last-Event-ID" = Option<String>, Header, description = "the last event that was seen")),
     responses((status = 200, body = EventView, content_type = "text/event-stream"),
@@ -64,7 +66,7 @@ pub(super) async fn events(
     headers: HeaderMap,
 ) -> Answer<Response> {
     which.check()?;
-    shared.lead()?;
+    let reign = shared.lead()?;
     let changes = shared.log.changes();
     let last = headers.get("last-event-id").and_then(|last| last.to_str().ok());
     let next = match last.or(which.after.as_deref()).filter(|text| !text.is_empty()) {
@@ -82,7 +84,7 @@ pub(super) async fn events(
         }
     };
     shared.counters.readers.fetch_add(1, Ordering::Relaxed);
-    let reader = Reader { shared, next, changes, which, is_over: false };
+    let reader = Reader { shared, next, changes, reign, which, is_over: false };
     let body = Body::from_stream(stream::unfold(reader, |mut reader| async move {
         let chunk = reader.chunk().await?;
         Some((Ok::<_, std::convert::Infallible>(chunk), reader))
@@ -161,9 +163,17 @@ impl Reader {
                     return Some(text.into());
                 }
             }
-            match timeout(BEAT, self.changes.changed()).await {
-                Ok(Ok(())) => {}
-                Ok(Err(_)) => return None,
+            let news = async {
+                tokio::select! {
+                    biased;
+                    change = self.changes.changed() => change.is_ok(),
+                    // Another leader tells what comes next.
+                    () = self.shared.is_over(&self.reign) => false,
+                }
+            };
+            match timeout(BEAT, news).await {
+                Ok(true) => {}
+                Ok(false) => return None,
                 Err(_) => return Some(Bytes::from_static(b": still here\n\n")),
             }
         }
@@ -191,5 +201,35 @@ impl Which {
             .as_ref()
             .is_none_or(|kinds| kinds.split(',').any(|kind| kind.trim() == event.kind.as_str()));
         is_kind && self.key.as_ref().is_none_or(|key| event.key.starts_with(key.as_str()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use sterna_model::{Epoch, Term};
+    use sterna_store::Memory;
+
+    use super::*;
+    use crate::{desk::desk, shared::Standing};
+
+    /// The reader of a deposed leader heard that it was still there, and nothing else, for ever.
+    #[tokio::test]
+    async fn a_stream_ends_with_the_reign_that_it_tells_of() {
+        let (desk, _inbox) = desk();
+        let (store, name) = (Arc::new(Memory::new()), "here".to_owned());
+        let shared = Arc::new(Shared::new(store, desk, String::new(), name));
+        let cluster = String::new();
+        let reign = Lead { cluster, epoch: Epoch::new(1), term: Term::new(1) };
+        shared.stand(Standing::Leads(reign.clone()));
+        let changes = shared.log.changes();
+        let (next, which) = (shared.log.next(), Which::default());
+        let mut reader =
+            Reader { shared: Arc::clone(&shared), next, changes, reign, which, is_over: false };
+        let deposed = async {
+            tokio::time::sleep(Duration::from_millis(10)).await; // why: it waits by then
+            shared.stand(Standing::Follows(None));
+        };
+        let (chunk, ()) = tokio::join!(reader.chunk(), deposed);
+        assert_eq!(chunk, None, "it would say that it is still here");
     }
 }

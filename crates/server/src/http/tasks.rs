@@ -14,7 +14,7 @@ use sterna_api::{
     spec::{Source, read},
 };
 use sterna_engine::control::{self, Call};
-use sterna_model::{TaskIncarnation, WorkKey, record::TaskPhase, spec::TaskSpec};
+use sterna_model::{TaskIncarnation, Work, WorkKey, record::TaskPhase, spec::TaskSpec};
 use sterna_store::machine::{random, wall_time};
 use tokio::time::{Instant, timeout_at};
 
@@ -45,11 +45,12 @@ pub(super) async fn list(
         .tasks
         .iter()
         .filter(|(key, (task, _))| key.namespace == space && listing.is_in(task.phase().as_str()));
-    let views = tasks.map(|(key, (task, spec))| {
-        let view = views::task(&mirror, key, task, spec);
-        (view.name.clone(), view)
+    let all = tasks.filter_map(|(key, (task, spec))| match &key.work {
+        Work::Task(name) => Some((name.clone(), (key, task, spec))),
+        Work::Instance { .. } | Work::Node { .. } => None,
     });
-    page(&listing.paging(), views).map(Json)
+    page(&listing.paging(), all, |(key, task, spec)| views::task(&mirror, key, task, spec))
+        .map(Json)
 }
 
 /// Makes a task. Asked for again with the same name and incarnation it is the same one; with another spec
@@ -84,7 +85,10 @@ pub(super) async fn create(
         return Err(Refusal(Refused { remedy, ..Refused::new(Code::NameTaken, message) }));
     }
     let status = if is_new { StatusCode::CREATED } else { StatusCode::OK };
-    let view = view(&shared, &key).ok_or_else(|| not_found(&format!("task {name}")))?;
+    let view = view(&shared, &key).ok_or_else(|| {
+        let message = format!("task {name} was made with this incarnation, and was deleted since");
+        Refusal(Refused::new(Code::NameTaken, message))
+    })?;
     let tag = tag::named(&view.incarnation);
     Ok((status, tagged(tag, view)).into_response())
 }
@@ -123,9 +127,12 @@ pub(super) async fn get(
     let key = task_key(&space, &name)?;
     shared.lead()?;
     let until = wait_s.map(|seconds| Instant::now() + Duration::from_secs(seconds.min(60)));
+    let seen = || view(&shared, &key).ok_or_else(|| not_found(&format!("task {name}")));
+    // Of a name that there is not nobody keeps that it was asked for.
+    seen()?;
     loop {
         let change = shared.changed(&key);
-        let view = view(&shared, &key).ok_or_else(|| not_found(&format!("task {name}")))?;
+        let view = seen()?;
         let tag = tag::named(&view.incarnation);
         let Some(until) = until.filter(|_| view.end.is_none()) else {
             return Ok(tagged(tag, view));

@@ -12,5 +12,6 @@ mod restored;
 mod said;
 mod services;
 mod storm;
+mod taken;
 mod terminal;
 mod whole;

@@ -4,6 +4,7 @@
 use std::{
     collections::BTreeMap,
     env, fs,
+    io::{self, Write as _},
     net::TcpListener,
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
@@ -78,7 +79,8 @@ impl Drop for Place {
                 let text = fs::read_to_string(self.path.join(log)).unwrap_or_default();
                 let lines: Vec<_> = text.lines().collect();
                 let from = lines.len().saturating_sub(60);
-                eprintln!("the end of {log}:\n{}", lines[from..].join("\n"));
+                let end = lines[from..].join("\n");
+                drop(writeln!(io::stderr(), "the end of {log}:\n{end}"));
             }
         }
         for pid in of_directory(&self.path) {
