@@ -361,8 +361,20 @@ impl Control {
         }
     }
 
-    /// A worker was found to have it. If a copy is starting elsewhere, that one goes.
-    pub(super) fn adopt_instance(&mut self, now: Now, key: &WorkKey, placed: Placed) {
+    /// A worker was found to have it, so far. If a copy is starting elsewhere, that one goes.
+    pub(super) fn adopt_instance(
+        &mut self,
+        now: Now,
+        key: &WorkKey,
+        placed: Placed,
+        container: Container,
+    ) {
+        let is_starting = match container {
+            Container::Reserved | Container::Starting => true,
+            Container::Running | Container::Crashed | Container::Shutdown | Container::Absent => {
+                false
+            }
+        };
         let (run, on) = (placed.run, placed.on);
         let Some((service, _)) = index_of(key) else { return };
         let version = self.services.get(&service).map_or(0, |service| service.record.version);
@@ -373,12 +385,16 @@ impl Control {
         let Some(instance) = self.instances.get_mut(key) else { return };
         let rival = instance.copy().map(|copy| copy.placed.run);
         let has_room = rival.is_none() || instance.displace(TwinReason::Surplus, now.wall).is_ok();
-        if !has_room || instance.adopt(placed, version, wants, now.wall).is_err() {
+        // What is only starting says itself when it runs.
+        let adopt = if is_starting { Instance::claim } else { Instance::adopt };
+        if !has_room || adopt(instance, placed, version, wants, now.wall).is_err() {
             return self.end_stray(run, key, on, Container::Running);
         }
         self.withdraw(key);
         self.seat(run, key.clone(), on);
-        self.seat_started(run);
+        if !is_starting {
+            self.seat_started(run);
+        }
         self.write_instance(key);
         if let Some(rival) = rival {
             self.stop_copy(key, rival, StopReason::Elsewhere);
