@@ -7,10 +7,14 @@ use sterna_model::{
     record::{InstancePhase as P, TaskEnd, TwinReason},
     spec::ServiceSpec,
 };
-use sterna_protocol::{message::Held, roster::Enrolled, scheduler};
+use sterna_protocol::{
+    message::Held,
+    scheduler,
+};
 
 use super::play::{
-    FAILURE, Mood, Play, incarnation, life, lock, name, service_spec, task, task_spec, web,
+    FAILURE, Mood, Play, enrolled, incarnation, life, lock, name, service_spec, task,
+    task_spec, web,
 };
 use crate::control::{Answer, Call, Drain, Fate, Record, RecordKey};
 
@@ -229,18 +233,6 @@ fn the_end_of_a_drain_does_not_end_a_task_that_runs_elsewhere_for_a_stray_run_of
     assert!(!play.running.contains_key(&gone), "it is killed");
     assert!(play.running.contains_key(&run), "and this is another one");
     assert_eq!(play.record(&task("build")).end(), None);
-}
-
-fn enrolled(worker: u8) -> Enrolled {
-    Enrolled {
-        incarnation: life(worker),
-        name: name(&format!("w{worker}")),
-        boot: 1,
-        birth: 1,
-        is_declared_dead: false,
-        is_draining: false,
-        is_forgotten: false,
-    }
 }
 
 /// The fleet had said that it may go before it heard that.
