@@ -124,6 +124,14 @@ impl Control {
         } else {
             self.found_task(now, &held.key, held.task, placed, container);
         }
+        match container {
+            // Where a drain is over nothing stays, though it came to light only now.
+            Container::Reserved | Container::Starting | Container::Running => {
+                self.end_drain(now, from.lock);
+            }
+            // Its end is told next.
+            Container::Crashed | Container::Shutdown | Container::Absent => {}
+        }
     }
 
     fn found_task(

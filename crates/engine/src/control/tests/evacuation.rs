@@ -1,19 +1,19 @@
 //! Drains: what moves, what waits, and that they end.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use sterna_model::{
-    Contract, RunId, Span, WallTime,
+    Contract, RunId, Span, WallTime, Work, WorkKey,
     record::{InstancePhase as P, TaskEnd, TwinReason},
     spec::ServiceSpec,
 };
 use sterna_protocol::{
-    message::Held,
+    message::{Held, News, Status},
     scheduler,
 };
 
 use super::play::{
-    FAILURE, Mood, Play, enrolled, incarnation, life, lock, name, service_spec, task,
+    FAILURE, Mood, Play, SUCCESS, enrolled, incarnation, life, lock, name, service_spec, task,
     task_spec, web,
 };
 use crate::control::{Answer, Call, Drain, Fate, Record, RecordKey};
@@ -63,7 +63,7 @@ fn a_copy_that_evacuates_ends_when_its_replacement_has_crashed() {
     play.ask(Call::PutService(web(), spec));
     let first = play.run_of(0);
     let worker = play.worker_of(first);
-    play.report(first, sterna_protocol::message::News::Progress(Arc::from(super::play::RUNNING)));
+    play.report(first, News::Progress(Arc::from(super::play::RUNNING)));
     drain(&mut play, worker);
     let second = play.run_of(0);
     play.end(second, FAILURE);
@@ -271,4 +271,59 @@ fn the_drain_of_a_machine_that_is_gone_is_forgotten_a_day_after_its_deadline() {
         play.pass(600 + 2 * day);
         assert!(play.store.contains_key(&RecordKey::Drain(lock(1))));
     }
+}
+
+fn held(key: WorkKey, contract: Contract) -> Held {
+    let run = RunId::from_parts(WallTime::EPOCH, [99; 10]);
+    let incarnation = matches!(key.work, Work::Task(_)).then(|| incarnation(1));
+    Held { run, key, task: incarnation, contract, status: None }
+}
+
+/// Drains the only worker, and lets the deadline pass.
+fn drain_whole(play: &mut Play) {
+    drain(play, 1);
+    play.pass(601);
+    play.moods.insert(1, Mood::Ignores);
+}
+
+#[test]
+fn what_is_found_on_a_drained_machine_after_the_deadline_is_ended() {
+    // A task that waits.
+    let mut play = Play::with(1);
+    drain_whole(&mut play);
+    play.ask(Call::CreateTask(task("build"), incarnation(1), Arc::new(task_spec())));
+    play.found(1, held(task("build"), task_spec().contract));
+    assert!(play.running.is_empty(), "it was adopted, and nobody came back to it");
+    assert_eq!(play.record(&task("build")).end(), Some(&TaskEnd::Drained));
+    // One that a restored store does not know.
+    let mut play = Play::begin(BTreeMap::new(), WallTime::EPOCH, 2, true);
+    play.join(1);
+    drain_whole(&mut play);
+    play.found(1, held(task("build"), task_spec().contract));
+    assert!(play.running.is_empty());
+    // A copy that a stale domain does not want.
+    let mut play = Play::with(1);
+    let domain = name("apps");
+    play.ask(Call::PutService(web(), ServiceSpec { domain, ..service_spec(1) }));
+    drain_whole(&mut play);
+    play.found(1, held(web().instance(5), service_spec(1).contract));
+    assert!(play.running.is_empty());
+}
+
+/// It has ended, and says so next: that is how it ended.
+#[test]
+fn what_is_found_over_on_a_drained_machine_is_not_called_drained() {
+    let mut play = Play::with(1);
+    drain_whole(&mut play);
+    play.ask(Call::CreateTask(task("build"), incarnation(1), Arc::new(task_spec())));
+    let mut held = held(task("build"), task_spec().contract);
+    let run = held.run;
+    held.status = Some(Status { number: 1, run, news: News::Ended(Arc::from(SUCCESS)) });
+    // Both come in one message.
+    play.is_storing = false;
+    play.found(1, held);
+    play.end(run, SUCCESS);
+    play.is_storing = true;
+    play.store_all();
+    assert!(play.record(&task("build")).end().is_some_and(TaskEnd::is_success));
 }
