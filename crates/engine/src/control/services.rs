@@ -439,6 +439,9 @@ impl Control {
             if twin.running_since.is_some() { Container::Running } else { Container::Starting };
         let record = self.instance_seen_from(key, run);
         match tables::instance::reconcile(container, record) {
+            table::Action::Claim | table::Action::Run if twin.copy.stopping.is_some() => {
+                self.leave_surplus(key);
+            }
             table::Action::Claim | table::Action::Run => self.promote(now, key),
             table::Action::End => {
                 self.stop_copy(key, run, StopReason::Elsewhere);
@@ -446,6 +449,15 @@ impl Control {
             table::Action::Leave | table::Action::Crash | table::Action::Vacate => {}
         }
         self.converge_index(now, key);
+    }
+
+    /// Its twin was told to end, and takes no place any more. Until it is gone nothing is started beside
+    /// it: neither silence nor a drain excuses that now.
+    fn leave_surplus(&mut self, key: &WorkKey) {
+        let Some(instance) = self.instances.get_mut(key) else { return };
+        instance.turn_twin(TwinReason::Surplus);
+        self.withdraw(key);
+        self.write_instance(key);
     }
 
     fn promote(&mut self, now: Now, key: &WorkKey) {

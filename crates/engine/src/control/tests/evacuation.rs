@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use sterna_model::{
     Contract, RunId, Span, WallTime, Work, WorkKey,
-    record::{InstancePhase as P, TaskEnd, TwinReason},
+    record::{InstancePhase as P, StopReason, TaskEnd, TwinReason},
     spec::ServiceSpec,
 };
 use sterna_protocol::{
@@ -326,4 +326,43 @@ fn what_is_found_over_on_a_drained_machine_is_not_called_drained() {
     play.is_storing = true;
     play.store_all();
     assert!(play.record(&task("build")).end().is_some_and(TaskEnd::is_success));
+}
+
+#[test]
+fn a_twin_that_is_to_end_does_not_take_the_place_of_a_copy_that_starts() {
+    let mut play = Play::with(1);
+    play.ask(Call::PutService(web(), service_spec(1)));
+    let first = play.run_of(0);
+    play.moods.insert(1, Mood::Ignores);
+    play.join(2);
+    drain(&mut play, 1);
+    let second = play.run_of(0);
+    assert_eq!(play.instance(0).twin().unwrap().copy.stopping, Some(StopReason::Elsewhere));
+    play.moods.insert(2, Mood::Dawdles);
+    play.end(second, FAILURE);
+    let third = play.run_of(0);
+    assert_eq!(play.phases(), [(0, P::Claimed)]);
+    play.ask(Call::Undrain(lock(1)));
+    assert_eq!((play.run_of(0), play.phases()), (third, vec![(0, P::Claimed)]));
+    assert!(play.running.contains_key(&third), "the first one was told to end");
+    assert_eq!(play.instance(0).twin().map(|twin| twin.reason), Some(TwinReason::Surplus));
+    play.end(first, super::play::STOPPED);
+    assert_eq!(play.instance(0).twin(), None);
+}
+
+/// Nothing excuses two copies any more: the next one waits until this one is gone.
+#[test]
+fn a_twin_that_is_to_end_and_is_heard_again_has_nothing_started_beside_it() {
+    let mut play = Play::with(1);
+    play.ask(Call::PutService(web(), service_spec(1)));
+    let first = play.run_of(0);
+    play.moods.insert(1, Mood::Ignores);
+    assert_eq!(play.ask(Call::StopInstance(web().instance(0))), Answer::Done);
+    play.fall_silent(1);
+    play.moods.insert(1, Mood::Ignores);
+    play.heard(1);
+    play.join(2);
+    assert_eq!(play.starts.len(), 1, "the first may still be running");
+    play.end(first, super::play::STOPPED);
+    assert_eq!((play.starts.len(), play.phases()), (2, vec![(0, P::Running)]));
 }
