@@ -366,3 +366,34 @@ fn a_twin_that_is_to_end_and_is_heard_again_has_nothing_started_beside_it() {
     play.end(first, super::play::STOPPED);
     assert_eq!((play.starts.len(), play.phases()), (2, vec![(0, P::Running)]));
 }
+
+/// Nobody knew that at the deadline.
+#[test]
+fn a_task_that_had_ended_unheard_when_it_was_called_drained_says_how() {
+    let mut play = Play::with(1);
+    play.ask(Call::CreateTask(task("build"), incarnation(1), Arc::new(task_spec())));
+    let run = play.runs_on(1)[0];
+    play.moods.insert(1, Mood::Silent);
+    drain(&mut play, 1);
+    play.pass(600);
+    assert_eq!(play.record(&task("build")).end(), Some(&TaskEnd::Drained), "a drain ends");
+    let mut play = play.change_leader();
+    play.end(run, SUCCESS);
+    let record = play.record(&task("build"));
+    assert!(record.end().is_some_and(TaskEnd::is_success), "{record:?}");
+    assert!(record.placed().is_none());
+}
+
+#[test]
+fn a_task_that_a_drain_has_stopped_stays_drained() {
+    let mut play = Play::with(1);
+    play.ask(Call::CreateTask(task("build"), incarnation(1), Arc::new(task_spec())));
+    let run = play.runs_on(1)[0];
+    play.moods.insert(1, Mood::Silent);
+    drain(&mut play, 1);
+    play.pass(600);
+    play.end(run, super::play::STOPPED);
+    let record = play.record(&task("build"));
+    assert_eq!(record.end(), Some(&TaskEnd::Drained));
+    assert!(record.placed().is_none());
+}
