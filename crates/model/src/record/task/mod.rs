@@ -310,7 +310,7 @@ impl From<TaskParts> for Task {
 }
 
 impl Task {
-    /// How often a worker may turn a task down before it ends (safety rule 6).
+    /// How many more tries a task has after its first (safety rule 6): it ends with the return after these.
     pub const RETURNS_MAX: u32 = 3;
 
     /// A task that was just made.
@@ -430,7 +430,8 @@ impl Task {
         Ok(())
     }
 
-    /// Its worker has certainly not started it, for this reason. After so many times it is over.
+    /// Its worker has certainly not started it, for this reason. After [`Task::RETURNS_MAX`] more tries it
+    /// is over.
     ///
     /// # Errors
     /// When no worker was given it.
