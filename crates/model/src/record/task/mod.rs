@@ -310,7 +310,7 @@ impl From<TaskParts> for Task {
 }
 
 impl Task {
-    /// How many more tries a task has after its first (safety rule 6): it ends with the return after these.
+    /// How many more tries a task has after its first (safety rule 6); it ends with the next return.
     pub const RETURNS_MAX: u32 = 3;
 
     /// A task that was just made.
