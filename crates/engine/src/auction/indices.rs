@@ -14,6 +14,8 @@ use super::{
 pub(super) struct Zone {
     pub(super) name: Option<Name>,
     pub(super) workers: u32,
+    /// How many machines of it there are, here or not, as far as anybody keeps count of them.
+    pub(super) machines: u32,
     /// How many of its workers take work.
     pub(super) takers: u32,
 }
@@ -136,7 +138,8 @@ impl Registry {
         if let Some(zone) = self.zone_of.get(&name) {
             return *zone;
         }
-        let number = self.zones.add(Zone { name: name.clone(), workers: 0, takers: 0 });
+        let number =
+            self.zones.add(Zone { name: name.clone(), workers: 0, machines: 0, takers: 0 });
         self.zone_of.insert(name, number);
         self.order_zones();
         number
@@ -145,11 +148,26 @@ impl Registry {
     pub(super) fn leave_zone(&mut self, number: u32) {
         let zone = &self.zones[number];
         let is_named = zone.name.as_ref().is_some_and(|name| self.rules.zones.contains(name));
-        if zone.workers == 0 && !is_named {
+        if zone.workers == 0 && zone.machines == 0 && !is_named {
             self.zone_of.remove(&zone.name);
             self.zones.remove(number);
             self.order_zones();
         }
+    }
+
+    /// There is a machine in this zone, whether its worker is here or not: the zone of an index depends
+    /// on how many zones there are, so one that has failed stays one.
+    pub fn keep_zone(&mut self, name: Option<&Name>) {
+        let zone = self.enter_zone(name);
+        self.zones[zone].machines += 1;
+    }
+
+    /// There is one machine less in it.
+    pub fn release_zone(&mut self, name: Option<&Name>) {
+        let Some(zone) = self.zone_of.get(&name.cloned()).copied() else { return };
+        let machines = &mut self.zones[zone].machines;
+        *machines = machines.saturating_sub(1);
+        self.leave_zone(zone);
     }
 
     pub(super) fn order_zones(&mut self) {

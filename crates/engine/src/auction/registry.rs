@@ -16,7 +16,7 @@ use super::{
 
 /// Every worker that may get work, and what is taken of it.
 ///
-/// It is a function of the offers and the occupants alone: in which order they came and what was
+/// It is a function of the offers, the occupants and the zones that are kept alone: in which order they came and what was
 /// there before makes no difference to any auction.
 #[derive(Clone, Debug, Default)]
 pub struct Registry {

@@ -24,8 +24,9 @@ pub struct Rules {
     pub first_fit_weight: f64,
     /// How many containers may be starting in the whole cluster; no limit when there is none.
     pub start_limit: Option<u32>,
-    /// Zones that there are even while no worker is known in them. Who pins work to zones names all
-    /// of them here: the zone of an index depends on how many there are.
+    /// Zones that there are even while no worker is known in them, and nobody keeps them
+    /// ([`Registry::keep_zone`](super::Registry::keep_zone)): the zone of an index depends on how many
+    /// there are.
     pub zones: BTreeSet<Name>,
 }
 

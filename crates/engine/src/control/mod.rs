@@ -13,6 +13,7 @@
 //! | `services` | which indices are to run; crashes; copies |
 //! | `updates` | how a new version of a service comes about, or is taken back |
 //! | `workers` | who is there, and what is on each |
+//! | `roster` | who may come back, and which zones there are by that |
 //! | `domains` | whether what no spec wants may be ended unasked |
 //! | `drains` | what moves from a machine that is drained, and how that ends |
 //! | `runs` | what became of a run; both tables of [`tables`](crate::tables) are applied here |
@@ -45,6 +46,7 @@ mod outbox;
 mod payload;
 mod placing;
 mod plan;
+mod roster;
 mod runs;
 mod services;
 mod sweep;
@@ -252,7 +254,7 @@ impl Control {
                 self.tombstones.insert(key, tombstone);
             }
             (RecordKey::Roster(lock), Record::Roster(entry)) => {
-                self.roster.insert(lock, entry);
+                self.note_entry(lock, Some(entry));
             }
             (RecordKey::Drain(lock), Record::Drain(drain)) => {
                 self.drains.insert(lock, drain);

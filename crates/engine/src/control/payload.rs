@@ -9,6 +9,7 @@ use sterna_model::{
     planted::{Mistake, is_planted},
     record::TaskEnd,
 };
+use sterna_protocol::roster::Zone;
 
 use crate::{
     auction::{Offer, Standing},
@@ -44,6 +45,13 @@ pub fn offer(name: &Name, facts: &[u8], standing: Standing) -> Offer {
         },
         standing,
     }
+}
+
+/// In which zone a worker is.
+pub(super) fn zone(facts: &[u8]) -> Zone {
+    let facts: Value = serde_json::from_slice(facts).unwrap_or_default();
+    let name = facts["zone"].as_str().and_then(|text| Name::new(text).ok());
+    name.map_or(Zone::Nameless, Zone::Named)
 }
 
 /// How far a run is, by its worker's last word on it.

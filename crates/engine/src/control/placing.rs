@@ -117,7 +117,13 @@ impl Control {
     /// A worker gets it: the claim is written, and the run is sent when it stands (safety rule 6).
     fn give(&mut self, now: Now, ask: &Ask, bidder: BidderId) {
         let worker = self.bidders.get(&bidder).and_then(|lock| self.workers.get(lock));
-        let Some(to) = worker.map(|worker| worker.life) else { return };
+        let Some(to) = worker.map(|worker| worker.life) else {
+            // It cannot be: who bids is a worker. If it is, that one bids no more, and nothing is lost.
+            self.registry.remove(bidder);
+            self.bidders.remove(&bidder);
+            self.asks.insert(ask.key.clone(), Arc::clone(&ask.wants));
+            return;
+        };
         let run = self.new_run(now);
         let number = self.runs_made;
         let key = &ask.key;

@@ -124,6 +124,14 @@ impl Control {
         } else {
             self.found_task(now, &held.key, held.task, placed, container);
         }
+        match container {
+            // Where a drain is over nothing stays, though it came to light only now.
+            Container::Reserved | Container::Starting | Container::Running => {
+                self.end_drain(now, from.lock);
+            }
+            // Its end is told next.
+            Container::Crashed | Container::Shutdown | Container::Absent => {}
+        }
     }
 
     fn found_task(
@@ -195,17 +203,19 @@ impl Control {
         let record = self.instance_seen_from(key, run);
         match tables::instance::reconcile(container, record) {
             Action::Leave | Action::Vacate => {}
-            Action::Claim | Action::Run => self.adopt_instance(now, key, placed),
+            Action::Claim | Action::Run => self.adopt_instance(now, key, placed, container),
             // Its record may be one that the restored store has lost (safety rule 25).
             Action::End
                 if self.is_recovered
                     && (container, record)
                         == (Container::Starting, tables::instance::Record::Missing) =>
             {
-                self.adopt_instance(now, key, placed);
+                self.adopt_instance(now, key, placed, container);
             }
             // Its end comes as a status, finds it running, and is counted as its crash.
-            Action::Crash if self.is_wanted(key) => self.adopt_instance(now, key, placed),
+            Action::Crash if self.is_wanted(key) => {
+                self.adopt_instance(now, key, placed, container);
+            }
             // Of what nobody wants no crash is counted.
             Action::Crash | Action::End => self.end_stray(run, key, placed.on, container),
         }

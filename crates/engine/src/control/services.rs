@@ -361,8 +361,20 @@ impl Control {
         }
     }
 
-    /// A worker was found to have it. If a copy is starting elsewhere, that one goes.
-    pub(super) fn adopt_instance(&mut self, now: Now, key: &WorkKey, placed: Placed) {
+    /// A worker was found to have it, so far. If a copy is starting elsewhere, that one goes.
+    pub(super) fn adopt_instance(
+        &mut self,
+        now: Now,
+        key: &WorkKey,
+        placed: Placed,
+        container: Container,
+    ) {
+        let is_starting = match container {
+            Container::Reserved | Container::Starting => true,
+            Container::Running | Container::Crashed | Container::Shutdown | Container::Absent => {
+                false
+            }
+        };
         let (run, on) = (placed.run, placed.on);
         let Some((service, _)) = index_of(key) else { return };
         let version = self.services.get(&service).map_or(0, |service| service.record.version);
@@ -373,12 +385,16 @@ impl Control {
         let Some(instance) = self.instances.get_mut(key) else { return };
         let rival = instance.copy().map(|copy| copy.placed.run);
         let has_room = rival.is_none() || instance.displace(TwinReason::Surplus, now.wall).is_ok();
-        if !has_room || instance.adopt(placed, version, wants, now.wall).is_err() {
+        // What is only starting says itself when it runs.
+        let adopt = if is_starting { Instance::claim } else { Instance::adopt };
+        if !has_room || adopt(instance, placed, version, wants, now.wall).is_err() {
             return self.end_stray(run, key, on, Container::Running);
         }
         self.withdraw(key);
         self.seat(run, key.clone(), on);
-        self.seat_started(run);
+        if !is_starting {
+            self.seat_started(run);
+        }
         self.write_instance(key);
         if let Some(rival) = rival {
             self.stop_copy(key, rival, StopReason::Elsewhere);
@@ -423,6 +439,9 @@ impl Control {
             if twin.running_since.is_some() { Container::Running } else { Container::Starting };
         let record = self.instance_seen_from(key, run);
         match tables::instance::reconcile(container, record) {
+            table::Action::Claim | table::Action::Run if twin.copy.stopping.is_some() => {
+                self.leave_surplus(key);
+            }
             table::Action::Claim | table::Action::Run => self.promote(now, key),
             table::Action::End => {
                 self.stop_copy(key, run, StopReason::Elsewhere);
@@ -430,6 +449,15 @@ impl Control {
             table::Action::Leave | table::Action::Crash | table::Action::Vacate => {}
         }
         self.converge_index(now, key);
+    }
+
+    /// Its twin was told to end, and takes no place any more. Until it is gone nothing is started beside
+    /// it: neither silence nor a drain excuses that now.
+    fn leave_surplus(&mut self, key: &WorkKey) {
+        let Some(instance) = self.instances.get_mut(key) else { return };
+        instance.turn_twin(TwinReason::Surplus);
+        self.withdraw(key);
+        self.write_instance(key);
     }
 
     fn promote(&mut self, now: Now, key: &WorkKey) {

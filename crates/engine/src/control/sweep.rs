@@ -284,6 +284,9 @@ impl Control {
             if deadline > now.wall {
                 self.timers.insert((deadline, Timer::Drain(lock)));
             }
+            if self.seated.contains_key(&lock) {
+                self.end_drain(now, lock);
+            }
             self.evacuate(now, lock);
             self.note_undone(&before, || format!("the drain of {lock}"), found);
         }

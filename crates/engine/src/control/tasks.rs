@@ -290,9 +290,11 @@ impl Control {
             }
             News::Ended(said) => {
                 self.leave_seat(run);
-                let payload::Ended { is_success, report, .. } = payload::ended(said);
+                let payload::Ended { was_stopped, is_success, report } = payload::ended(said);
                 let end = TaskEnd::Ran { is_success, report };
                 let Some((task, _)) = self.tasks.get_mut(key) else { return };
+                // What a drain has stopped says nothing new by that.
+                let is_known = was_stopped && matches!(task.end(), Some(TaskEnd::Drained));
                 match task.state() {
                     TaskState::Running { placed, .. } if placed.run == run => {
                         self.finish_task(now, key, end);
@@ -301,7 +303,8 @@ impl Control {
                     | TaskState::Running { .. }
                     | TaskState::Completed { .. }
                     | TaskState::Resolving { .. } => {
-                        if task.knows(run) && task.amend(run, Some(end)).is_ok() {
+                        let told = Some(end).filter(|_| !is_known);
+                        if task.knows(run) && task.amend(run, told).is_ok() {
                             self.lost.remove(&run);
                             self.write_task(key);
                             self.retain_task(key);
@@ -333,6 +336,9 @@ impl Control {
             return false;
         }
         let run = task.placed().map(|placed| placed.run);
+        if let Some(lost) = task.lost() {
+            self.lost.insert(lost, key.clone());
+        }
         self.withdraw(key);
         self.write_task(key);
         if let Some(run) = run {

@@ -5,19 +5,18 @@ use std::{collections::BTreeSet, slice, sync::Arc};
 use sterna_model::{
     Contract, Incarnation, Lock, Name, RunId, Span, Wants, Work, WorkKey,
     planted::{Mistake, is_planted},
-    record::{Illegal, TaskPhase, TwinReason},
+    record::{TaskPhase, TwinReason},
 };
 use sterna_protocol::{
     health::Health,
     limits::Limits,
     message::{Kill, Payload},
-    roster::Enrolled,
     scheduler,
 };
 
 use super::{
-    Answer, Control, Now, Record, RecordKey, Stage as StoreStage, Timer, WorkerSeen,
-    domains::SHOWN, payload, placing::Helped, services,
+    Control, Now, Record, RecordKey, Stage as StoreStage, WorkerSeen, payload, placing::Helped,
+    services,
 };
 use crate::auction::{Ask, BidderId, Occupant, Offer, Outcome, Stage, Standing};
 
@@ -26,13 +25,13 @@ use crate::auction::{Ask, BidderId, Occupant, Offer, Outcome, Stage, Standing};
 pub(super) struct Worker {
     pub(super) life: Incarnation,
     pub(super) name: Name,
-    facts: Payload,
+    pub(super) facts: Payload,
     pub(super) health: Health,
     /// Whether the fleet would send it a run.
     takes: bool,
     /// Whether it has said in this reign what it runs, under this or an earlier life.
     is_back: bool,
-    bidder: BidderId,
+    pub(super) bidder: BidderId,
 }
 
 /// A run on a worker, and what it takes there.
@@ -63,6 +62,7 @@ impl Control {
             bidder,
         });
         (worker.life, worker.name, worker.facts) = (life, name, facts);
+        self.note_zone(lock);
         self.offer(lock);
         if is_new {
             self.count_seats(lock, bidder);
@@ -388,115 +388,6 @@ impl Control {
         self.tell_fleet(scheduler::Input::Kill(run, how));
     }
 
-    /// An entry of the roster is to stand; marks that stand there stay.
-    pub(super) fn enroll(&mut self, mut entry: Enrolled) {
-        let (lock, life) = (entry.incarnation.lock, entry.incarnation);
-        if let Some(stands) = self.roster.get(&lock) {
-            entry.is_declared_dead =
-                stands.is_declared_dead && !is_planted(Mistake::UnmarksTheDead);
-            entry.is_draining = stands.is_draining;
-        }
-        self.outbox.keep_together(2);
-        if self.stage == StoreStage::Virgin && !is_planted(Mistake::StaysVirgin) {
-            self.set_stage(StoreStage::Used);
-        }
-        self.roster.insert(lock, entry.clone());
-        self.outbox.write(RecordKey::Roster(lock), Some(Record::Roster(entry)));
-        self.tell_fleet(scheduler::Input::Enrolled(life));
-    }
-
-    /// An entry of the roster goes; that of another life stays, and that of a machine which was declared
-    /// dead since the fleet said so.
-    pub(super) fn strike(&mut self, life: Incarnation) {
-        let lock = life.lock;
-        if self.declaring.contains(&lock) {
-            return;
-        }
-        if self.roster.get(&lock).is_some_and(|entry| entry.incarnation == life) {
-            self.roster.remove(&lock);
-            self.outbox.write(RecordKey::Roster(lock), None);
-            if is_planted(Mistake::ForgetsStruckDrains) && self.drains.remove(&lock).is_some() {
-                self.outbox.write(RecordKey::Drain(lock), None);
-            }
-            if let Some(drain) = self.drains.get(&lock) {
-                self.timers.insert((drain.deadline.plus(SHOWN), Timer::Drain(lock)));
-            }
-        }
-        self.tell_fleet(scheduler::Input::Struck(life));
-        if self.workers.get(&lock).is_some_and(|worker| worker.life == life)
-            && let Some(worker) = self.workers.remove(&lock)
-        {
-            self.registry.remove(worker.bidder);
-            self.bidders.remove(&worker.bidder);
-            self.withheld.remove(&lock);
-        }
-    }
-
-    /// Takes a machine off the roster that is away and has nothing. Who may have something stays there
-    /// until that is certainly gone (safety rule 19). Who was declared dead stays, and is not shown any
-    /// more: if it comes back after all, it must end first what it had (safety rule 24).
-    pub(super) fn forget(&mut self, lock: Lock) -> Answer {
-        let Some(entry) = self.roster.get_mut(&lock) else { return Answer::NotFound };
-        if entry.is_forgotten {
-            return Answer::NotFound;
-        }
-        let life = entry.incarnation;
-        let refuse = |phase| Answer::Conflict(Illegal { event: "forget", phase });
-        if self.workers.get(&lock).is_some_and(is_here) {
-            return refuse("a worker that is here");
-        }
-        if entry.is_declared_dead {
-            entry.is_forgotten = true;
-            let entry = entry.clone();
-            if is_planted(Mistake::ForgetsNobody) {
-                return Answer::Done;
-            }
-            self.outbox.write(RecordKey::Roster(lock), Some(Record::Roster(entry)));
-            return Answer::Done;
-        }
-        if !self.runs_on(lock).is_empty() {
-            return refuse("a worker that may still run something");
-        }
-        if self.with_batches.contains(&lock) {
-            return refuse("a worker that may still run a batch");
-        }
-        if self.is_recovered {
-            return refuse("a worker of a store that was restored, and may have lost its claims");
-        }
-        self.outbox.keep_together(2);
-        if self.drains.contains_key(&lock) {
-            self.drains.remove(&lock);
-            self.outbox.write(RecordKey::Drain(lock), None);
-        }
-        self.strike(life);
-        Answer::Done
-    }
-
-    pub(super) fn revive(&mut self, life: Incarnation) {
-        if let Some(entry) = self.roster.get_mut(&life.lock)
-            && entry.incarnation == life
-            && !self.declaring.contains(&life.lock)
-        {
-            entry.is_declared_dead = false;
-            let entry = entry.clone();
-            self.outbox.write(RecordKey::Roster(life.lock), Some(Record::Roster(entry)));
-        }
-        self.tell_fleet(scheduler::Input::Enrolled(life));
-        self.offer(life.lock);
-    }
-
-    /// Somebody who must know says that nothing on this machine runs any more.
-    pub(super) fn declare_dead(&mut self, lock: Lock) -> bool {
-        let Some(entry) = self.roster.get_mut(&lock) else { return false };
-        entry.is_declared_dead = true;
-        let entry = entry.clone();
-        self.declaring.insert(lock);
-        self.outbox.write(RecordKey::Roster(lock), Some(Record::Roster(entry)));
-        self.tell_fleet(scheduler::Input::DeclaredDead(lock));
-        self.offer(lock);
-        true
-    }
-
     pub(super) fn set_stage(&mut self, stage: StoreStage) {
         self.stage = stage;
         self.outbox.write(RecordKey::Stage, Some(Record::Stage(stage)));
@@ -576,7 +467,7 @@ impl Control {
 }
 
 /// Whether it may still be heard under this life.
-const fn is_here(worker: &Worker) -> bool {
+pub(super) const fn is_here(worker: &Worker) -> bool {
     match worker.health {
         Health::New | Health::Healthy | Health::Unhealthy => true,
         Health::MustDie => false,

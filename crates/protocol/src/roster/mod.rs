@@ -39,6 +39,20 @@ pub struct Enrolled {
     pub is_draining: bool,
     /// Whether it is only here for that it was declared dead: nobody is shown it, unless it comes back.
     pub is_forgotten: bool,
+    /// Where it is. Kept by whoever reads what a worker says of itself: this core does not.
+    pub zone: Zone,
+}
+
+/// The zone of a machine, as it was last said.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Zone {
+    /// Nobody has said it.
+    #[default]
+    Unsaid,
+    /// It is in none that has a name.
+    Nameless,
+    /// It is in this one.
+    Named(Name),
 }
 
 /// What the store is to the leader that begins.

@@ -16,7 +16,7 @@ use crate::{
     limits::Terms,
     message::StreamId,
     planted::{Mistake, is_planted},
-    roster::Enrolled,
+    roster::{Enrolled, Zone},
 };
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -163,6 +163,7 @@ impl Peer {
             is_declared_dead: self.is_declared_dead,
             is_draining: self.is_draining,
             is_forgotten: false,
+            zone: Zone::Unsaid,
         }
     }
 

@@ -347,6 +347,7 @@ fn begin(now: u64, words: &[&str]) -> Fleet {
             is_declared_dead,
             is_draining: false,
             is_forgotten: false,
+            zone: sterna_protocol::roster::Zone::Unsaid,
         }
     };
     let roster = after("roster").map(|word| enrolled(word, false));

@@ -12,7 +12,7 @@ use sterna_model::{
     },
     spec::{ServiceSpec, TaskSpec, UpdatePolicy, WhenFull},
 };
-use sterna_protocol::roster::Enrolled;
+use sterna_protocol::roster::{Enrolled, Zone};
 use sterna_wire::{
     convert::{At, FieldError, Word, given, id, known, list, part, perhaps, said, word},
     words::Nothing,
@@ -482,6 +482,11 @@ impl Word<Enrolled> for words::Enrolled {
             is_draining: entry.is_draining,
             is_forgotten: entry.is_forgotten,
             birth: entry.birth,
+            zone: match &entry.zone {
+                Zone::Unsaid => None,
+                Zone::Nameless => Some(String::new()),
+                Zone::Named(name) => Some(name.as_str().to_owned()),
+            },
         }
     }
 
@@ -495,6 +500,11 @@ impl Word<Enrolled> for words::Enrolled {
             is_draining: self.is_draining,
             is_forgotten: self.is_forgotten,
             birth: self.birth,
+            zone: match self.zone.as_deref() {
+                None => Zone::Unsaid,
+                Some("") => Zone::Nameless,
+                Some(name) => Zone::Named(word("zone", name, Name::new)?),
+            },
         })
     }
 }

@@ -10,7 +10,10 @@ use sterna_model::{
     },
     spec::{ServiceSpec, TaskSpec, UpdatePolicy, WhenFull},
 };
-use sterna_protocol::{limits::Limits, roster::Enrolled};
+use sterna_protocol::{
+    limits::Limits,
+    roster::{Enrolled, Zone},
+};
 
 use super::*;
 
@@ -161,6 +164,19 @@ fn instances() -> Vec<Record> {
     records.into_iter().map(Record::Instance).collect()
 }
 
+fn entry(zone: Zone) -> Enrolled {
+    Enrolled {
+        incarnation: Incarnation { lock: lock(), life: 9 },
+        name: name("w1"),
+        boot: 77,
+        birth: 78,
+        is_declared_dead: true,
+        is_draining: true,
+        is_forgotten: true,
+        zone,
+    }
+}
+
 fn all() -> Vec<(RecordKey, Record)> {
     let task: WorkKey = "default/task/build".parse().unwrap();
     let web = ServiceKey { namespace: Namespace::default(), name: name("web") };
@@ -169,20 +185,14 @@ fn all() -> Vec<(RecordKey, Record)> {
     let service =
         |before| ServiceRecord { spec: spec.clone(), version: 5, highest: 6, before, crashes: 2 };
     let tombstone = Tombstone { incarnation: TaskIncarnation::from_parts(NOW, [3; 10]), at: NOW };
-    let entry = Enrolled {
-        incarnation: Incarnation { lock: lock(), life: 9 },
-        name: name("w1"),
-        boot: 77,
-        birth: 78,
-        is_declared_dead: true,
-        is_draining: true,
-        is_forgotten: true,
-    };
+    let entry = entry(Zone::Named(name("east")));
     let mut all = vec![
         (RecordKey::Service(web.clone()), Record::Service(Arc::new(service(before)))),
         (RecordKey::Service(web.clone()), Record::Service(Arc::new(service(None)))),
         (RecordKey::Tombstone(task.clone()), Record::Tombstone(tombstone)),
         (RecordKey::Roster(lock()), Record::Roster(entry)),
+        (RecordKey::Roster(lock()), Record::Roster(self::entry(Zone::Nameless))),
+        (RecordKey::Roster(lock()), Record::Roster(self::entry(Zone::Unsaid))),
         (RecordKey::Drain(lock()), Record::Drain(Drain { deadline: NOW })),
         (RecordKey::Domain(name("cf")), Record::Domain(Some(NOW))),
         (RecordKey::Domain(name("cf")), Record::Domain(None)),
@@ -238,6 +248,18 @@ fn a_record_stands_in_exactly_these_bytes() {
     let mut expected = vec![0x0a, 16];
     expected.extend_from_slice(id.as_bytes());
     assert_eq!(bytes, expected);
+}
+
+/// Where a machine is was not written by other builds; the field of it is the last one.
+#[test]
+fn an_entry_of_the_roster_that_says_nothing_of_its_zone_is_read() {
+    let encode = |zone| encode(&Record::Roster(entry(zone)), &cluster());
+    let before = encode(Zone::Unsaid);
+    let key = RecordKey::Roster(lock());
+    let read = decode(&path(&key), &before).unwrap();
+    assert_eq!(read, Some((key, Record::Roster(entry(Zone::Unsaid)))));
+    assert_eq!(encode(Zone::Nameless), [&before[..], &[0x42, 0]].concat());
+    assert_eq!(encode(Zone::Named(name("east"))), [&before[..], b"\x42\x04east"].concat());
 }
 
 /// Nothing was kept of a crash but its count and its time.

@@ -338,6 +338,9 @@ pub(super) struct Enrolled {
     /// 0 if it is not known.
     #[prost(fixed64, tag = "7")]
     pub(super) birth: u64,
+    /// Empty for none that has a name; not there if nobody has said it.
+    #[prost(string, optional, tag = "8")]
+    pub(super) zone: Option<String>,
 }
 
 #[derive(Clone, core::marker::Copy, PartialEq, Message)]

@@ -95,9 +95,10 @@ impl Kept {
             if before.incarnation() != task.incarnation() {
                 return Some(format!("{key} is another task, and its name was taken"));
             }
-            // Only one that was called lost, or unknown, may yet tell how it ended.
-            let is_unknown =
-                |end: &TaskEnd| matches!(end, TaskEnd::Lost | TaskEnd::UnknownAfterRestore);
+            // Only one that was called lost or unknown, or drained unheard, may yet tell how it ended.
+            let is_unknown = |end: &TaskEnd| {
+                matches!(end, TaskEnd::Lost | TaskEnd::UnknownAfterRestore | TaskEnd::Drained)
+            };
             let is_known = before.end().is_some_and(|end| !is_unknown(end));
             if is_known && before.end() != task.end() {
                 return Some(format!("{key} had ended, and now {:?}", task.end()));

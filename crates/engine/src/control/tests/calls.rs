@@ -28,6 +28,7 @@ fn enrolled() -> Enrolled {
         is_declared_dead: false,
         is_draining: false,
         is_forgotten: false,
+        zone: sterna_protocol::roster::Zone::Unsaid,
     }
 }
 

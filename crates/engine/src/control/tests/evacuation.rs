@@ -1,16 +1,20 @@
 //! Drains: what moves, what waits, and that they end.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use sterna_model::{
-    Contract, RunId, Span, WallTime,
-    record::{InstancePhase as P, TaskEnd, TwinReason},
+    Contract, RunId, Span, WallTime, Work, WorkKey,
+    record::{InstancePhase as P, StopReason, TaskEnd, TwinReason},
     spec::ServiceSpec,
 };
-use sterna_protocol::{message::Held, roster::Enrolled, scheduler};
+use sterna_protocol::{
+    message::{Held, News, Status},
+    scheduler,
+};
 
 use super::play::{
-    FAILURE, Mood, Play, incarnation, life, lock, name, service_spec, task, task_spec, web,
+    FAILURE, Mood, Play, SUCCESS, enrolled, incarnation, life, lock, name, service_spec, task,
+    task_spec, web,
 };
 use crate::control::{Answer, Call, Drain, Fate, Record, RecordKey};
 
@@ -59,7 +63,7 @@ fn a_copy_that_evacuates_ends_when_its_replacement_has_crashed() {
     play.ask(Call::PutService(web(), spec));
     let first = play.run_of(0);
     let worker = play.worker_of(first);
-    play.report(first, sterna_protocol::message::News::Progress(Arc::from(super::play::RUNNING)));
+    play.report(first, News::Progress(Arc::from(super::play::RUNNING)));
     drain(&mut play, worker);
     let second = play.run_of(0);
     play.end(second, FAILURE);
@@ -231,18 +235,6 @@ fn the_end_of_a_drain_does_not_end_a_task_that_runs_elsewhere_for_a_stray_run_of
     assert_eq!(play.record(&task("build")).end(), None);
 }
 
-fn enrolled(worker: u8) -> Enrolled {
-    Enrolled {
-        incarnation: life(worker),
-        name: name(&format!("w{worker}")),
-        boot: 1,
-        birth: 1,
-        is_declared_dead: false,
-        is_draining: false,
-        is_forgotten: false,
-    }
-}
-
 /// The fleet had said that it may go before it heard that.
 #[test]
 fn who_is_declared_dead_while_it_is_struck_stays_on_the_roster() {
@@ -279,4 +271,129 @@ fn the_drain_of_a_machine_that_is_gone_is_forgotten_a_day_after_its_deadline() {
         play.pass(600 + 2 * day);
         assert!(play.store.contains_key(&RecordKey::Drain(lock(1))));
     }
+}
+
+fn held(key: WorkKey, contract: Contract) -> Held {
+    let run = RunId::from_parts(WallTime::EPOCH, [99; 10]);
+    let incarnation = matches!(key.work, Work::Task(_)).then(|| incarnation(1));
+    Held { run, key, task: incarnation, contract, status: None }
+}
+
+/// Drains the only worker, and lets the deadline pass.
+fn drain_whole(play: &mut Play) {
+    drain(play, 1);
+    play.pass(601);
+    play.moods.insert(1, Mood::Ignores);
+}
+
+#[test]
+fn what_is_found_on_a_drained_machine_after_the_deadline_is_ended() {
+    // A task that waits.
+    let mut play = Play::with(1);
+    drain_whole(&mut play);
+    play.ask(Call::CreateTask(task("build"), incarnation(1), Arc::new(task_spec())));
+    play.found(1, held(task("build"), task_spec().contract));
+    assert!(play.running.is_empty(), "it was adopted, and nobody came back to it");
+    assert_eq!(play.record(&task("build")).end(), Some(&TaskEnd::Drained));
+    // One that a restored store does not know.
+    let mut play = Play::begin(BTreeMap::new(), WallTime::EPOCH, 2, true);
+    play.join(1);
+    drain_whole(&mut play);
+    play.found(1, held(task("build"), task_spec().contract));
+    assert!(play.running.is_empty());
+    // A copy that a stale domain does not want.
+    let mut play = Play::with(1);
+    let domain = name("apps");
+    play.ask(Call::PutService(web(), ServiceSpec { domain, ..service_spec(1) }));
+    drain_whole(&mut play);
+    play.found(1, held(web().instance(5), service_spec(1).contract));
+    assert!(play.running.is_empty());
+}
+
+/// It has ended, and says so next: that is how it ended.
+#[test]
+fn what_is_found_over_on_a_drained_machine_is_not_called_drained() {
+    let mut play = Play::with(1);
+    drain_whole(&mut play);
+    play.ask(Call::CreateTask(task("build"), incarnation(1), Arc::new(task_spec())));
+    let mut held = held(task("build"), task_spec().contract);
+    let run = held.run;
+    held.status = Some(Status { number: 1, run, news: News::Ended(Arc::from(SUCCESS)) });
+    // Both come in one message.
+    play.is_storing = false;
+    play.found(1, held);
+    play.end(run, SUCCESS);
+    play.is_storing = true;
+    play.store_all();
+    assert!(play.record(&task("build")).end().is_some_and(TaskEnd::is_success));
+}
+
+#[test]
+fn a_twin_that_is_to_end_does_not_take_the_place_of_a_copy_that_starts() {
+    let mut play = Play::with(1);
+    play.ask(Call::PutService(web(), service_spec(1)));
+    let first = play.run_of(0);
+    play.moods.insert(1, Mood::Ignores);
+    play.join(2);
+    drain(&mut play, 1);
+    let second = play.run_of(0);
+    assert_eq!(play.instance(0).twin().unwrap().copy.stopping, Some(StopReason::Elsewhere));
+    play.moods.insert(2, Mood::Dawdles);
+    play.end(second, FAILURE);
+    let third = play.run_of(0);
+    assert_eq!(play.phases(), [(0, P::Claimed)]);
+    play.ask(Call::Undrain(lock(1)));
+    assert_eq!((play.run_of(0), play.phases()), (third, vec![(0, P::Claimed)]));
+    assert!(play.running.contains_key(&third), "the first one was told to end");
+    assert_eq!(play.instance(0).twin().map(|twin| twin.reason), Some(TwinReason::Surplus));
+    play.end(first, super::play::STOPPED);
+    assert_eq!(play.instance(0).twin(), None);
+}
+
+/// Nothing excuses two copies any more: the next one waits until this one is gone.
+#[test]
+fn a_twin_that_is_to_end_and_is_heard_again_has_nothing_started_beside_it() {
+    let mut play = Play::with(1);
+    play.ask(Call::PutService(web(), service_spec(1)));
+    let first = play.run_of(0);
+    play.moods.insert(1, Mood::Ignores);
+    assert_eq!(play.ask(Call::StopInstance(web().instance(0))), Answer::Done);
+    play.fall_silent(1);
+    play.moods.insert(1, Mood::Ignores);
+    play.heard(1);
+    play.join(2);
+    assert_eq!(play.starts.len(), 1, "the first may still be running");
+    play.end(first, super::play::STOPPED);
+    assert_eq!((play.starts.len(), play.phases()), (2, vec![(0, P::Running)]));
+}
+
+/// Nobody knew that at the deadline.
+#[test]
+fn a_task_that_had_ended_unheard_when_it_was_called_drained_says_how() {
+    let mut play = Play::with(1);
+    play.ask(Call::CreateTask(task("build"), incarnation(1), Arc::new(task_spec())));
+    let run = play.runs_on(1)[0];
+    play.moods.insert(1, Mood::Silent);
+    drain(&mut play, 1);
+    play.pass(600);
+    assert_eq!(play.record(&task("build")).end(), Some(&TaskEnd::Drained), "a drain ends");
+    let mut play = play.change_leader();
+    play.end(run, SUCCESS);
+    let record = play.record(&task("build"));
+    assert!(record.end().is_some_and(TaskEnd::is_success), "{record:?}");
+    assert!(record.placed().is_none());
+}
+
+#[test]
+fn a_task_that_a_drain_has_stopped_stays_drained() {
+    let mut play = Play::with(1);
+    play.ask(Call::CreateTask(task("build"), incarnation(1), Arc::new(task_spec())));
+    let run = play.runs_on(1)[0];
+    play.moods.insert(1, Mood::Silent);
+    drain(&mut play, 1);
+    play.pass(600);
+    play.end(run, super::play::STOPPED);
+    let record = play.record(&task("build"));
+    assert_eq!(record.end(), Some(&TaskEnd::Drained));
+    assert!(record.placed().is_none());
 }

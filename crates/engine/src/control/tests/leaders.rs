@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use sterna_model::{
-    Contract, RunId, Span, WallTime,
+    Contract, RunId, Span, WallTime, Wants, Zones,
     record::{CrashPolicy, InstancePhase as P, TaskEnd, TaskPhase},
     spec::{ServiceSpec, TaskSpec},
 };
@@ -14,7 +14,9 @@ use sterna_protocol::{
     scheduler::{self, GoneBy, Settlement},
 };
 
-use super::play::{FAILURE, Mood, Play, SUCCESS, incarnation, service_spec, task, task_spec, web};
+use super::play::{
+    FAILURE, Mood, Play, SUCCESS, enrolled, incarnation, lock, service_spec, task, task_spec, web,
+};
 use crate::control::{Alarm, Answer, Call};
 
 fn create(name: &str, spec: TaskSpec) -> Call {
@@ -290,4 +292,55 @@ fn what_runs_on_after_a_restore_can_be_killed_by_its_name() {
     play.found(1, held.clone());
     assert_eq!(play.ask(Call::Kill(task("build"))), Answer::Done);
     assert!(!play.running.contains_key(&held.run));
+}
+
+/// Three workers on the roster, each in a zone of its own, and a service of nine that is pinned.
+fn pinned() -> Play {
+    let mut play = Play::empty();
+    for (worker, zone) in [(1, "a"), (2, "b"), (3, "c")] {
+        play.zones.insert(worker, zone);
+        // One is enrolled before it says where it is, the others after that.
+        if worker == 1 {
+            play.news(scheduler::Effect::Enroll(enrolled(worker)));
+        }
+        play.join(worker);
+        play.news(scheduler::Effect::Enroll(enrolled(worker)));
+    }
+    let spec = service_spec(9);
+    let mut wants = Wants::clone(&spec.wants);
+    wants.constraints.zones = Zones::Pinned;
+    play.ask(Call::PutService(web(), ServiceSpec { wants: Arc::new(wants), ..spec }));
+    play
+}
+
+#[test]
+fn what_is_pinned_stays_in_its_zone_when_another_fails_and_the_leader_changes() {
+    let mut play = pinned();
+    let gone = play.runs_on(3);
+    assert_eq!(gone.len(), 3);
+    play.moods.insert(3, Mood::Silent);
+    let mut play = play.change_leader();
+    for run in gone {
+        play.settle(run, Settlement::Gone(GoneBy::Deadline));
+    }
+    let waits = |play: &Play| play.phases().iter().filter(|it| it.1 == P::Unclaimed).count();
+    assert!(waits(&play) >= 2, "indices from 2 on go nowhere else: {:?}", play.phases());
+    // Nobody waits for that zone any more.
+    assert_eq!(play.ask(Call::Forget(lock(3))), Answer::Done);
+    assert_eq!(waits(&play), 0, "{:?}", play.phases());
+}
+
+#[test]
+fn a_zone_goes_with_the_last_machine_that_was_declared_dead_and_forgotten() {
+    let mut play = pinned();
+    let gone = play.runs_on(3);
+    play.moods.insert(3, Mood::Silent);
+    let mut play = play.change_leader();
+    assert_eq!(play.ask(Call::DeclareDead(lock(3))), Answer::Done);
+    for run in gone {
+        play.settle(run, Settlement::Gone(GoneBy::Declaration));
+    }
+    assert!(play.phases().iter().any(|it| it.1 == P::Unclaimed), "it may come back");
+    assert_eq!(play.ask(Call::Forget(lock(3))), Answer::Done);
+    assert!(play.phases().iter().all(|it| it.1 == P::Running), "{:?}", play.phases());
 }

@@ -12,7 +12,7 @@ use sterna_model::{
 use sterna_protocol::{
     health::Health,
     message::{Held, Kill, News, StatusAnswer},
-    roster::Doors,
+    roster::{Doors, Enrolled, Zone},
     scheduler::{self, Dispatch, Reach, Report, Settlement},
 };
 
@@ -44,6 +44,8 @@ pub(super) struct Play {
     pub(super) now: Now,
     pub(super) store: BTreeMap<RecordKey, Record>,
     pub(super) moods: BTreeMap<u8, Mood>,
+    /// In which zone they are; in none that has a name, where nothing stands here.
+    pub(super) zones: BTreeMap<u8, &'static str>,
     /// Who is not near.
     pub(super) reaches: BTreeMap<Lock, Reach>,
     /// What runs, and where.
@@ -70,6 +72,19 @@ pub(super) fn lock(worker: u8) -> Lock {
 
 pub(super) fn life(worker: u8) -> Incarnation {
     Incarnation { lock: lock(worker), life: 1 }
+}
+
+pub(super) fn enrolled(worker: u8) -> Enrolled {
+    Enrolled {
+        incarnation: life(worker),
+        name: name(&format!("w{worker}")),
+        boot: 1,
+        birth: 1,
+        is_declared_dead: false,
+        is_draining: false,
+        is_forgotten: false,
+        zone: Zone::Unsaid,
+    }
 }
 
 pub(super) fn name(text: &str) -> Name {
@@ -162,6 +177,7 @@ impl Play {
             now,
             store,
             moods: BTreeMap::new(),
+            zones: BTreeMap::new(),
             reaches: BTreeMap::new(),
             running: BTreeMap::new(),
             answers: Vec::new(),
@@ -190,6 +206,7 @@ impl Play {
         next.starts = self.starts;
         next.fences = self.fences;
         next.moods.clone_from(&self.moods);
+        next.zones = self.zones;
         for (worker, mood) in self.moods {
             if mood != Mood::Silent {
                 next.facts(worker);
@@ -208,8 +225,9 @@ impl Play {
     }
 
     pub(super) fn facts(&mut self, worker: u8) {
-        let facts = br#"{"memory_bytes":100,"containers":100}"#;
-        let facts = Arc::from(&facts[..]);
+        let zone = self.zones.get(&worker).map_or("null".to_owned(), |zone| format!("{zone:?}"));
+        let facts = format!(r#"{{"memory_bytes":100,"containers":100,"zone":{zone}}}"#);
+        let facts = Arc::from(facts.as_bytes());
         let label = name(&format!("w{worker}"));
         self.news(scheduler::Effect::Facts(life(worker), label, facts));
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use sterna_model::{
     Contract, RunId, Span, WallTime,
-    record::{InstancePhase as P, TwinReason},
+    record::{InstancePhase as P, InstanceState, TwinReason},
     spec::ServiceSpec,
 };
 use sterna_protocol::{
@@ -414,16 +414,40 @@ fn what_runs_without_a_record_is_recorded_and_ended_only_when_that_is_safe() {
     assert!(play.phases().is_empty());
 }
 
-#[test]
-fn rule_25_what_is_starting_without_a_record_is_not_ended_after_a_restore() {
-    let mut starting = held(0);
-    if let Some(status) = &mut starting.status {
+/// The same, of one whose monitor has not succeeded yet.
+fn starting(index: u32) -> Held {
+    let mut held = held(index);
+    if let Some(status) = &mut held.status {
         status.news = News::Progress(Arc::from(&br#"{"state":"created"}"#[..]));
     }
+    held
+}
+
+#[test]
+fn what_is_found_starting_is_claimed_and_runs_when_its_worker_says_so() {
+    let mut play = Play::empty();
+    play.ask(put(service_spec(1)));
+    assert_eq!(play.phases(), [(0, P::Unclaimed)]);
+    play.moods.insert(1, Mood::Obeys);
+    let found = starting(0);
+    let run = found.run;
+    play.found(1, found);
+    assert_eq!((play.phases(), play.run_of(0)), (vec![(0, P::Claimed)], run));
+    play.pass(30);
+    play.report(run, News::Progress(Arc::from(RUNNING)));
+    let since = play.now.wall;
+    let state = play.instance(0).state();
+    assert!(matches!(state, InstanceState::Running { since: at, .. } if *at == since), "{state:?}");
+    assert!(play.starts.is_empty(), "it is not started anew");
+}
+
+#[test]
+fn rule_25_what_is_starting_without_a_record_is_not_ended_after_a_restore() {
+    let starting = starting(0);
     let mut play = Play::begin(Default::default(), WallTime::EPOCH, 2, true);
     play.join(1);
     play.found(1, starting.clone());
-    assert_eq!((play.running.len(), play.phases()), (1, running(1)));
+    assert_eq!((play.running.len(), play.phases()), (1, vec![(0, P::Claimed)]));
     // Where nothing was lost, nobody wants it.
     let mut play = Play::with(1);
     play.found(1, starting);

@@ -111,6 +111,17 @@ fn a_drain_that_was_forgotten_is_found() {
 }
 
 #[test]
+fn what_a_drain_left_at_its_deadline_is_found() {
+    let mut play = Play::with(1);
+    play.ask(Call::CreateTask(task("build"), incarnation(1), Arc::new(task_spec())));
+    let deadline = WallTime::EPOCH.plus(Span::from_secs(60));
+    play.ask(Call::Drain(lock(1), Drain { deadline }));
+    play.control.timers.clear();
+    play.now.wall = deadline;
+    assert_eq!(swept(&mut play), [format!("the drain of {}", lock(1))]);
+}
+
+#[test]
 fn a_domain_whose_end_was_forgotten_is_found() {
     let mut play = Play::with(1);
     play.ask(Call::SetDomain(name("apps"), Some(WallTime::EPOCH.plus(Span::from_secs(60)))));

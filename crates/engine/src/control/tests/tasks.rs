@@ -341,3 +341,14 @@ fn a_task_does_not_start_after_its_latest_start() {
     let answer = play.ask(Call::CreateTask(task("past"), incarnation(3), Arc::new(spec)));
     assert!(matches!(answer, Answer::BadSpec(why) if why.contains("latest start")));
 }
+
+/// It must not happen; if it does, nothing is forgotten.
+#[test]
+fn what_goes_to_a_bidder_that_is_no_worker_waits_for_another() {
+    let mut play = Play::with(1);
+    play.control.workers.clear();
+    play.ask(create("build", 1));
+    assert_eq!(play.record(&task("build")).phase(), TaskPhase::Pending);
+    play.join(2);
+    assert_eq!(play.starts, [task("build")]);
+}

@@ -258,7 +258,7 @@ pub struct Task {
     /// A run that has lost its record, because it was cancelled or called lost, and that is not
     /// certainly gone: it is ended, and its end is still of interest.
     left: Option<Placed>,
-    /// The run that was called lost.
+    /// The run that was called lost, or ended by a drain without being asked: it may say more.
     lost: Option<RunId>,
     /// The last run, and who had it; there its output is.
     last: Option<(RunId, Incarnation)>,
@@ -310,7 +310,7 @@ impl From<TaskParts> for Task {
 }
 
 impl Task {
-    /// How often a worker may turn a task down before it ends (safety rule 6).
+    /// How many more tries a task has after its first (safety rule 6); it ends with the next return.
     pub const RETURNS_MAX: u32 = 3;
 
     /// A task that was just made.
@@ -351,7 +351,7 @@ impl Task {
         self.last
     }
 
-    /// The run that was called lost, as long as it has not said how it ended.
+    /// The run that was called lost or drained, as long as it has not said how it ended.
     pub const fn lost(&self) -> Option<RunId> {
         self.lost
     }
@@ -430,7 +430,8 @@ impl Task {
         Ok(())
     }
 
-    /// Its worker has certainly not started it, for this reason. After so many times it is over.
+    /// Its worker has certainly not started it, for this reason. After [`Task::RETURNS_MAX`] more tries it
+    /// is over.
     ///
     /// # Errors
     /// When no worker was given it.
@@ -458,12 +459,16 @@ impl Task {
         Ok(())
     }
 
-    /// Nobody wants it any more: it is over, and whatever runs of it is to be ended.
+    /// Nobody wants it any more, or its drain is over: it is over, and whatever runs of it is to be
+    /// ended. What a drain ends may have ended by itself, unheard, and may say so later.
     ///
     /// # Errors
     /// When it is over already.
     pub fn cancel(&mut self, end: TaskEnd, now: WallTime) -> Result<(), Illegal> {
         self.check(TaskEvent::Cancel)?;
+        if let (TaskState::Running { placed, .. }, TaskEnd::Drained) = (&self.state, &end) {
+            self.lost = Some(placed.run);
+        }
         let before = std::mem::replace(&mut self.state, TaskState::Completed { end, at: now });
         self.left = match before {
             TaskState::Running { placed, .. } => Some(placed),
@@ -472,8 +477,8 @@ impl Task {
         Ok(())
     }
 
-    /// The run that was left is certainly gone, or the one that was called lost says how it ended
-    /// (safety rule 24). `end` is what it says.
+    /// The run that was left is certainly gone, or the one that was called lost or drained says how it
+    /// ended (safety rule 24). `told` is what it says.
     ///
     /// # Errors
     /// When it is not over.

@@ -1,0 +1,177 @@
+//! Who is on the roster, and which zones there are by it.
+
+use sterna_model::{
+    Incarnation, Lock,
+    planted::{Mistake, is_planted},
+    record::Illegal,
+};
+use sterna_protocol::{
+    roster::{Enrolled, Zone},
+    scheduler,
+};
+
+use super::{
+    Answer, Control, Record, RecordKey, Stage as StoreStage, Timer, domains::SHOWN, payload,
+    placing::Helped, workers::is_here,
+};
+
+impl Control {
+    /// An entry stands from now on in the place of another, or none does.
+    fn set_entry(&mut self, lock: Lock, entry: Option<Enrolled>) {
+        self.outbox.write(RecordKey::Roster(lock), entry.clone().map(Record::Roster));
+        self.note_entry(lock, entry);
+    }
+
+    /// The same, of one that stands in the store already. A zone is one as long as a machine of it is on
+    /// the roster: if it fails, what is pinned to the others stays there, whoever leads.
+    pub(super) fn note_entry(&mut self, lock: Lock, entry: Option<Enrolled>) {
+        let zone = entry.as_ref().map_or(Zone::Unsaid, kept_zone);
+        match &zone {
+            Zone::Unsaid => {}
+            Zone::Nameless => self.registry.keep_zone(None),
+            Zone::Named(name) => self.registry.keep_zone(Some(name)),
+        }
+        let before = match entry {
+            Some(entry) => self.roster.insert(lock, entry),
+            None => self.roster.remove(&lock),
+        };
+        let before = before.as_ref().map_or(Zone::Unsaid, kept_zone);
+        match &before {
+            Zone::Unsaid => {}
+            Zone::Nameless => self.registry.release_zone(None),
+            Zone::Named(name) => self.registry.release_zone(Some(name)),
+        }
+        if before != zone && !matches!(self.helped.last(), Some(Helped::Recalled)) {
+            // What is pinned may have another zone now.
+            self.helped.push(Helped::Recalled);
+        }
+    }
+
+    /// A worker says where it is: its entry does, too, so that the next leader knows it without it.
+    pub(super) fn note_zone(&mut self, lock: Lock) {
+        let (Some(worker), Some(entry)) = (self.workers.get(&lock), self.roster.get(&lock)) else {
+            return;
+        };
+        let zone = payload::zone(&worker.facts);
+        if entry.zone != zone {
+            let entry = Enrolled { zone, ..entry.clone() };
+            self.set_entry(lock, Some(entry));
+        }
+    }
+
+    /// An entry of the roster is to stand; marks that stand there stay.
+    pub(super) fn enroll(&mut self, mut entry: Enrolled) {
+        let (lock, life) = (entry.incarnation.lock, entry.incarnation);
+        if let Some(stands) = self.roster.get(&lock) {
+            entry.is_declared_dead =
+                stands.is_declared_dead && !is_planted(Mistake::UnmarksTheDead);
+            entry.is_draining = stands.is_draining;
+            entry.zone = stands.zone.clone();
+        }
+        if let Some(worker) = self.workers.get(&lock) {
+            entry.zone = payload::zone(&worker.facts);
+        }
+        self.outbox.keep_together(2);
+        if self.stage == StoreStage::Virgin && !is_planted(Mistake::StaysVirgin) {
+            self.set_stage(StoreStage::Used);
+        }
+        self.set_entry(lock, Some(entry));
+        self.tell_fleet(scheduler::Input::Enrolled(life));
+    }
+
+    /// An entry of the roster goes; that of another life stays, and that of a machine which was declared
+    /// dead since the fleet said so.
+    pub(super) fn strike(&mut self, life: Incarnation) {
+        let lock = life.lock;
+        if self.declaring.contains(&lock) {
+            return;
+        }
+        if self.roster.get(&lock).is_some_and(|entry| entry.incarnation == life) {
+            self.set_entry(lock, None);
+            if is_planted(Mistake::ForgetsStruckDrains) && self.drains.remove(&lock).is_some() {
+                self.outbox.write(RecordKey::Drain(lock), None);
+            }
+            if let Some(drain) = self.drains.get(&lock) {
+                self.timers.insert((drain.deadline.plus(SHOWN), Timer::Drain(lock)));
+            }
+        }
+        self.tell_fleet(scheduler::Input::Struck(life));
+        if self.workers.get(&lock).is_some_and(|worker| worker.life == life)
+            && let Some(worker) = self.workers.remove(&lock)
+        {
+            self.registry.remove(worker.bidder);
+            self.bidders.remove(&worker.bidder);
+            self.withheld.remove(&lock);
+        }
+    }
+
+    /// Takes a machine off the roster that is away and has nothing. Who may have something stays there
+    /// until that is certainly gone (safety rule 19). Who was declared dead stays, and is not shown any
+    /// more: if it comes back after all, it must end first what it had (safety rule 24).
+    pub(super) fn forget(&mut self, lock: Lock) -> Answer {
+        let Some(entry) = self.roster.get(&lock) else { return Answer::NotFound };
+        if entry.is_forgotten {
+            return Answer::NotFound;
+        }
+        let life = entry.incarnation;
+        let refuse = |phase| Answer::Conflict(Illegal { event: "forget", phase });
+        if self.workers.get(&lock).is_some_and(is_here) {
+            return refuse("a worker that is here");
+        }
+        if entry.is_declared_dead {
+            let entry = Enrolled { is_forgotten: true, ..entry.clone() };
+            if is_planted(Mistake::ForgetsNobody) {
+                self.note_entry(lock, Some(entry));
+            } else {
+                self.set_entry(lock, Some(entry));
+            }
+            return Answer::Done;
+        }
+        if !self.runs_on(lock).is_empty() {
+            return refuse("a worker that may still run something");
+        }
+        if self.with_batches.contains(&lock) {
+            return refuse("a worker that may still run a batch");
+        }
+        if self.is_recovered {
+            return refuse("a worker of a store that was restored, and may have lost its claims");
+        }
+        self.outbox.keep_together(2);
+        if self.drains.contains_key(&lock) {
+            self.drains.remove(&lock);
+            self.outbox.write(RecordKey::Drain(lock), None);
+        }
+        self.strike(life);
+        Answer::Done
+    }
+
+    pub(super) fn revive(&mut self, life: Incarnation) {
+        if let Some(entry) = self.roster.get_mut(&life.lock)
+            && entry.incarnation == life
+            && !self.declaring.contains(&life.lock)
+        {
+            entry.is_declared_dead = false;
+            let entry = entry.clone();
+            self.outbox.write(RecordKey::Roster(life.lock), Some(Record::Roster(entry)));
+        }
+        self.tell_fleet(scheduler::Input::Enrolled(life));
+        self.offer(life.lock);
+    }
+
+    /// Somebody who must know says that nothing on this machine runs any more.
+    pub(super) fn declare_dead(&mut self, lock: Lock) -> bool {
+        let Some(entry) = self.roster.get_mut(&lock) else { return false };
+        entry.is_declared_dead = true;
+        let entry = entry.clone();
+        self.declaring.insert(lock);
+        self.outbox.write(RecordKey::Roster(lock), Some(Record::Roster(entry)));
+        self.tell_fleet(scheduler::Input::DeclaredDead(lock));
+        self.offer(lock);
+        true
+    }
+}
+
+/// The zone that there is because of this entry.
+fn kept_zone(entry: &Enrolled) -> Zone {
+    if entry.is_forgotten { Zone::Unsaid } else { entry.zone.clone() }
+}
