@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use sterna_model::{
-    WorkKey,
+    Span, WorkKey,
     planted::{Mistake, is_planted},
     record::{InstanceState, StopReason},
 };
@@ -32,7 +32,10 @@ impl Control {
         let Some(known) = self.services.get_mut(service) else { return };
         let record = &known.record;
         let is_wanted = index < record.spec.instances;
-        let healthy_for = record.spec.update.healthy_for;
+        // Without a version before there is nothing to go back to, and nobody to be spared; one that was
+        // taken back comes about as any other.
+        let is_update = record.before.is_some() || record.version != record.highest;
+        let healthy_for = if is_update { record.spec.update.healthy_for } else { Span::ZERO };
         let mut serves = false;
         let mut is_outdated = false;
         let mut settles = None;
