@@ -118,9 +118,9 @@ impl Control {
         match self.services.get_mut(key) {
             Some(known) => {
                 known.record = record;
-                known.since = if is_anew { now.wall } else { known.since };
+                known.since = if is_anew { Some(now.wall) } else { known.since };
             }
-            None => drop(self.services.insert(key.clone(), Service::new(record, now.wall))),
+            None => drop(self.services.insert(key.clone(), Service::new(record, Some(now.wall)))),
         }
         if let Some((_, wants)) = before {
             self.mind_distance(key, &wants);

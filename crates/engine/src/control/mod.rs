@@ -82,7 +82,7 @@ pub use self::{
     outbox::{ParcelId, Write},
     payload::{Ended, ended, offer, progress},
     plan::{Change, Planned},
-    why::{Crashed, Next, Rule, Unplaced, Why},
+    why::{Awaited, Crashed, Next, Rule, Unplaced, Why},
 };
 use self::{
     instances::Instances,
@@ -156,8 +156,6 @@ pub struct Control {
     swept: sweep::Cursor,
     /// After which instance to look anew, while a clock that was set has them looked at.
     anew: Option<Option<WorkKey>>,
-    /// When this reign began.
-    began: WallTime,
     /// What the clocks showed last.
     seen: Now,
     /// Callbacks that are being tried.
@@ -225,7 +223,6 @@ impl Control {
             timers: BTreeSet::new(),
             swept: sweep::Cursor::START,
             anew: None,
-            began: now.wall,
             seen: now,
             callbacks: BTreeMap::new(),
         };
@@ -240,7 +237,7 @@ impl Control {
         // tidy: not a table
         match (key, record) {
             (RecordKey::Service(key), Record::Service(record)) => {
-                self.services.insert(key, Service::new(record, self.began));
+                self.services.insert(key, Service::new(record, None));
             }
             (RecordKey::Instance(key), Record::Instance(instance)) => {
                 self.instances.insert(&key, instance);

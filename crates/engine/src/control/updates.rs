@@ -166,7 +166,7 @@ impl Control {
             record.before = None;
             record.crashes = 0;
         }
-        known.since = now.wall;
+        known.since = Some(now.wall);
         self.mind_distance(&service, &wanted);
         self.tell(Effect::Alarm(Alarm::Reverted(service.clone())));
         self.changed.insert(service);
