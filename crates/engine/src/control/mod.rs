@@ -38,6 +38,7 @@
 mod calls;
 mod domains;
 mod drains;
+mod fields;
 mod forecast;
 mod instances;
 mod interface;
