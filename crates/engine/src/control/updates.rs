@@ -157,6 +157,8 @@ impl Control {
             return self.change_record(&service, |record| record.crashes += 1);
         }
         let Some(known) = self.services.get_mut(&service) else { return };
+        // The crash stands with its count before it is forgiven for this.
+        self.outbox.part();
         {
             let record = Arc::make_mut(&mut known.record);
             // What changes in place is no part of a version.

@@ -168,6 +168,23 @@ fn a_version_that_crashes_is_taken_back() {
 }
 
 #[test]
+fn the_crash_for_which_a_version_is_taken_back_is_told_first_and_with_its_count() {
+    let mut play = Play::with(2);
+    put(&mut play, usual(1));
+    put(&mut play, other_work(&usual(1), "broken"));
+    play.end(play.run_of(0), FAILURE);
+    play.end(play.run_of(0), FAILURE);
+    play.is_storing = false;
+    play.end(play.run_of(0), FAILURE);
+    let mut seen = Vec::new();
+    while play.store_one() {
+        let Record::Service(record) = &play.store[&RecordKey::Service(web())] else { panic!() };
+        seen.push((play.instance(0).crashes().count, record.version));
+    }
+    assert_eq!((seen.first(), seen.last()), (Some(&(3, 1)), Some(&(0, 0))), "{seen:?}");
+}
+
+#[test]
 fn a_change_in_place_restarts_nothing() {
     let mut play = Play::with(2);
     put(&mut play, service_spec(2));
