@@ -144,7 +144,15 @@ impl Control {
         if now.needs_restart(next) {
             let fields = fields::of_version(now, next);
             let mut indices = self.alive(service, 0);
-            indices.retain(|index| *index < next.instances);
+            let known = self.services.get(service);
+            let again = known.and_then(|known| known.record.taken_back_by(next));
+            let is_of = |index: u32| {
+                let copy = self.instances.get(&service.instance(index)).and_then(|it| it.copy());
+                copy.filter(|copy| copy.stopping.is_none()).map(|copy| copy.version)
+            };
+            indices.retain(|index| {
+                *index < next.instances && (again.is_none() || is_of(*index) != again)
+            });
             let at_a_time = next.update.max_unavailable.max(1);
             changes.push(Change::Restart { fields, indices, at_a_time });
         }

@@ -10,7 +10,7 @@ use sterna_model::{
 use sterna_protocol::message::News;
 
 use super::play::{FAILURE, Mood, Play, RUNNING, other_work, service_spec, wants, web};
-use crate::control::{Alarm, Answer, Call, Record, RecordKey};
+use crate::control::{Alarm, Answer, Call, Change, Record, RecordKey};
 
 fn put(play: &mut Play, spec: ServiceSpec) {
     play.ask(Call::PutService(web(), spec));
@@ -182,6 +182,38 @@ fn the_crash_for_which_a_version_is_taken_back_is_told_first_and_with_its_count(
         seen.push((play.instance(0).crashes().count, record.version));
     }
     assert_eq!((seen.first(), seen.last()), (Some(&(3, 1)), Some(&(0, 0))), "{seen:?}");
+}
+
+#[test]
+fn an_update_that_somebody_takes_back_spares_what_never_changed_as_the_plan_says() {
+    let mut play = Play::with(3);
+    let old = usual(3);
+    put(&mut play, old.clone());
+    play.pass(10);
+    put(&mut play, other_work(&old, "v2"));
+    assert_eq!(versions(&play), [1, 0, 0]);
+    let runs: Vec<_> = (0..3).map(|index| play.run_of(index)).collect();
+    let back = ServiceSpec { notes: "mine".into(), ..old.clone() };
+    let planned = play.control.plan(&web(), Some(&back)).changes;
+    let restarts = planned.iter().find_map(|change| match change {
+        Change::Restart { indices, .. } => Some(indices.clone()),
+        Change::Create { .. }
+        | Change::Delete { .. }
+        | Change::InPlace { .. }
+        | Change::Start { .. }
+        | Change::Stop { .. }
+        | Change::BeginAgain { .. } => None,
+    });
+    assert_eq!(restarts, Some(vec![0]));
+    put(&mut play, back.clone());
+    assert_eq!(versions(&play), [0; 3]);
+    let spared: Vec<_> = (0..3).filter(|index| runs.contains(&play.run_of(*index))).collect();
+    assert_eq!((spared, is_updating(&play)), (vec![1, 2], false));
+    let Record::Service(record) = &play.store[&RecordKey::Service(web())] else { panic!() };
+    assert_eq!(record.spec, back);
+    put(&mut play, other_work(&old, "v3"));
+    play.pass(60);
+    assert!(versions(&play).contains(&2), "no version is named twice");
 }
 
 #[test]
