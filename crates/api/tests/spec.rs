@@ -141,11 +141,13 @@ fn to_write_down_a_default_changes_nothing() {
         when_worker_exits = 'stop'
         logs = { when_over = 'wait' }
         crash = { wait_from = 3, first_wait = '30s', longest_wait = '16m', give_up_at = 200, forgiven_after = '5m' }
-        update = { max_unavailable = 1, healthy_for = '0s', revert_after = 3 }
+        update = { max_unavailable = 1, healthy_for = '10s', revert_after = 3 }
         domain = 'default'\n";
     assert_eq!(service(defaults), service(""));
     assert_eq!(service("on_silence = 'replace'\n"), service(""));
     assert_ne!(service("when_worker_exits = 'keep'\n"), service(""));
+    let at_once = "update = { healthy_for = '0s' }\n";
+    assert_ne!(service(at_once), service(""), "no gate is possible, and not the default");
 }
 
 #[test]

@@ -252,6 +252,10 @@ pub(crate) fn explained(key: &WorkKey, why: Option<&Why>) -> Explained {
             ("it has failed at that moment, unless its worker is heard again", Some(time(*at)))
         }
         Next::WhenTold => ("it goes on when its worker says more", None),
+        Next::WhenServing => ("it goes on when more instances of the new version serve", None),
+        Next::WhenCertain => {
+            ("it goes on when what the store has forgotten has certainly ended", None)
+        }
         Next::WhenThereIsRoom => {
             ("it is tried when a worker has more room, or another comes", None)
         }

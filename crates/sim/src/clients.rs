@@ -245,7 +245,7 @@ impl World {
                 give_up_at: 200,
                 forgiven_after: Span::from_secs(60),
             },
-            update: UpdatePolicy::default(),
+            update: UpdatePolicy { healthy_for: Span::ZERO, ..UpdatePolicy::default() },
             domain: words::name(domain),
             notes: "".into(),
         }

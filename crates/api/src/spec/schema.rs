@@ -379,9 +379,9 @@ pub(super) const UPDATE: Form = Form {
         field("max_unavailable", "2", "1", "How many instances may be missing for it at a time."),
         field(
             "healthy_for",
-            "\"10s\"",
-            "0s",
-            "How long an instance must have run before it counts as there.",
+            "\"30s\"",
+            "10s",
+            "How long an instance of a new version must have run before the next is replaced, or the update is over.",
         ),
         field(
             "revert_after",

@@ -103,14 +103,7 @@ impl Control {
                 let has_ended = self.stop_from(key, instances);
                 return self.answer(id, if has_ended { Answer::Done } else { Answer::Already });
             }
-            Some(record) if record.spec.needs_restart(&spec) => {
-                // While one update is under way, the way back leads to what was before it.
-                let before = record.before.clone();
-                let before =
-                    before.or_else(|| Some((record.version, Arc::new(record.spec.clone()))));
-                let highest = record.highest + 1;
-                ServiceRecord { spec, version: highest, highest, before, crashes: 0 }
-            }
+            Some(record) if record.spec.needs_restart(&spec) => other_version(record, spec),
             Some(record) => ServiceRecord { spec, ..(**record).clone() },
         };
         let is_anew = before.as_ref().is_some_and(|(version, _)| *version != record.version);
@@ -118,9 +111,9 @@ impl Control {
         match self.services.get_mut(key) {
             Some(known) => {
                 known.record = record;
-                known.since = if is_anew { now.wall } else { known.since };
+                known.since = if is_anew { Some(now.wall) } else { known.since };
             }
-            None => drop(self.services.insert(key.clone(), Service::new(record, now.wall))),
+            None => drop(self.services.insert(key.clone(), Service::new(record, Some(now.wall)))),
         }
         if let Some((_, wants)) = before {
             self.mind_distance(key, &wants);
@@ -224,4 +217,18 @@ impl Control {
         };
         self.answer(id, answer);
     }
+}
+
+/// A service that is another program from now on.
+fn other_version(record: &ServiceRecord, spec: ServiceSpec) -> ServiceRecord {
+    // What still runs of the version before is as it is wanted again.
+    if let Some(version) = record.taken_back_by(&spec) {
+        let highest = record.highest;
+        return ServiceRecord { spec, version, highest, before: None, crashes: 0 };
+    }
+    // While one update is under way, the way back leads to what was before it.
+    let before = record.before.clone();
+    let before = before.or_else(|| Some((record.version, Arc::new(record.spec.clone()))));
+    let highest = record.highest + 1;
+    ServiceRecord { spec, version: highest, highest, before, crashes: 0 }
 }

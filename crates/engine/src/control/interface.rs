@@ -121,6 +121,16 @@ pub struct ServiceRecord {
     pub crashes: u32,
 }
 
+impl ServiceRecord {
+    /// The version that this spec goes back to, if it is what was wanted before the update that is under
+    /// way.
+    pub(super) fn taken_back_by(&self, next: &ServiceSpec) -> Option<u64> {
+        let (version, before) = self.before.as_ref()?;
+        let is_back = self.spec.needs_restart(next) && !before.needs_restart(next);
+        is_back.then_some(*version)
+    }
+}
+
 /// What stays of a task that was deleted (safety rule 27).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tombstone {

@@ -39,6 +39,7 @@
 mod calls;
 mod domains;
 mod drains;
+mod fields;
 mod forecast;
 mod instances;
 mod interface;
@@ -84,7 +85,7 @@ pub use self::{
     outbox::{ParcelId, Write},
     payload::{Ended, ended, offer, progress},
     plan::{Change, Planned},
-    why::{Crashed, Next, Rule, Unplaced, Why},
+    why::{Awaited, Crashed, Next, Rule, Unplaced, Why},
 };
 use self::{
     instances::Instances,
@@ -158,8 +159,6 @@ pub struct Control {
     swept: sweep::Cursor,
     /// After which instance to look anew, while a clock that was set has them looked at.
     anew: Option<Option<WorkKey>>,
-    /// When this reign began.
-    began: WallTime,
     /// What the clocks showed last.
     seen: Now,
     /// Callbacks that are being tried.
@@ -227,7 +226,6 @@ impl Control {
             timers: BTreeSet::new(),
             swept: sweep::Cursor::START,
             anew: None,
-            began: now.wall,
             seen: now,
             callbacks: BTreeMap::new(),
         };
@@ -242,7 +240,7 @@ impl Control {
         // tidy: not a table
         match (key, record) {
             (RecordKey::Service(key), Record::Service(record)) => {
-                self.services.insert(key, Service::new(record, self.began));
+                self.services.insert(key, Service::new(record, None));
             }
             (RecordKey::Instance(key), Record::Instance(instance)) => {
                 self.instances.insert(&key, instance);

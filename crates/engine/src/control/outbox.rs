@@ -78,6 +78,12 @@ impl<K: Ord + Clone, V: Clone, A> Outbox<K, V, A> {
         }
     }
 
+    /// What is written from now on goes into a later commit than what was written so far: of two words on
+    /// one key both are told. Something must be written after it.
+    pub(super) fn part(&mut self) {
+        self.parcels.push_back(Parcel::default());
+    }
+
     /// Keeps what follows until everything stands that was decided so far. If all does, it is given
     /// back at once.
     pub(super) fn after(&mut self, after: A) -> Option<A> {

@@ -8,7 +8,7 @@ use sterna_model::{
     spec::ServiceSpec,
 };
 
-use super::{Control, ServiceKey};
+use super::{Control, ServiceKey, fields};
 
 /// What would become of one service.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -121,12 +121,12 @@ impl Control {
             let changed = all.iter().filter(|(is_changed, _)| *is_changed);
             changed.map(|(_, name)| *name).collect::<Vec<_>>()
         };
-        let fields = named(&[
+        let mut fields = named(&[
             (now.crash != next.crash, "crash"),
             (now.update != next.update, "update"),
             (now.domain != next.domain, "domain"),
-            (now.notes != next.notes, "notes"),
         ]);
+        fields.extend(fields::of_notes(&now.notes, &next.notes));
         if !fields.is_empty() {
             changes.push(Change::InPlace { fields });
         }
@@ -137,19 +137,24 @@ impl Control {
         if !indices.is_empty() {
             changes.push(Change::BeginAgain { indices });
         }
-        if now.needs_restart(next) {
-            let fields = named(&[
-                (now.work != next.work, "work"),
-                (now.wants != next.wants, "placement"),
-                (now.contract != next.contract, "on_silence"),
-            ]);
-            let mut indices = self.alive(service, 0);
-            indices.retain(|index| *index < next.instances);
-            let at_a_time = next.update.max_unavailable.max(1);
-            changes.push(Change::Restart { fields, indices, at_a_time });
-        }
+        // Every index is looked at before the first one of an older version is ended.
         if next.instances > now.instances {
             changes.push(Change::Start { from: now.instances, to: next.instances });
+        }
+        if now.needs_restart(next) {
+            let fields = fields::of_version(now, next);
+            let mut indices = self.alive(service, 0);
+            let known = self.services.get(service);
+            let again = known.and_then(|known| known.record.taken_back_by(next));
+            let is_of = |index: u32| {
+                let copy = self.instances.get(&service.instance(index)).and_then(|it| it.copy());
+                copy.filter(|copy| copy.stopping.is_none()).map(|copy| copy.version)
+            };
+            indices.retain(|index| {
+                *index < next.instances && (again.is_none() || is_of(*index) != again)
+            });
+            let at_a_time = next.update.max_unavailable.max(1);
+            changes.push(Change::Restart { fields, indices, at_a_time });
         }
         changes
     }

@@ -41,8 +41,8 @@ const TURNED_DOWN: Span = Span::from_secs(1);
 #[derive(Clone, Debug)]
 pub(super) struct Service {
     pub(super) record: Arc<ServiceRecord>,
-    /// Since when it is wanted in this version, as far as this leader knows.
-    pub(super) since: WallTime,
+    /// Since when it is wanted in this version; `None` if that was under an earlier leader.
+    pub(super) since: Option<WallTime>,
     /// Those that do not serve now.
     pub(super) missing: BTreeSet<u32>,
     /// Those with a copy of another version.
@@ -50,7 +50,7 @@ pub(super) struct Service {
 }
 
 impl Service {
-    pub(super) const fn new(record: Arc<ServiceRecord>, since: WallTime) -> Self {
+    pub(super) const fn new(record: Arc<ServiceRecord>, since: Option<WallTime>) -> Self {
         Self { record, since, missing: BTreeSet::new(), outdated: BTreeSet::new() }
     }
 }

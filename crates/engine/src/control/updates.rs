@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use sterna_model::{
-    WorkKey,
+    Span, WorkKey,
     planted::{Mistake, is_planted},
     record::{InstanceState, StopReason},
 };
@@ -32,7 +32,10 @@ impl Control {
         let Some(known) = self.services.get_mut(service) else { return };
         let record = &known.record;
         let is_wanted = index < record.spec.instances;
-        let healthy_for = record.spec.update.healthy_for;
+        // Without a version before there is nothing to go back to, and nobody to be spared; one that was
+        // taken back comes about as any other.
+        let is_update = record.before.is_some() || record.version != record.highest;
+        let healthy_for = if is_update { record.spec.update.healthy_for } else { Span::ZERO };
         let mut serves = false;
         let mut is_outdated = false;
         let mut settles = None;
@@ -154,6 +157,8 @@ impl Control {
             return self.change_record(&service, |record| record.crashes += 1);
         }
         let Some(known) = self.services.get_mut(&service) else { return };
+        // The crash stands with its count before it is forgiven for this.
+        self.outbox.part();
         {
             let record = Arc::make_mut(&mut known.record);
             // What changes in place is no part of a version.
@@ -163,7 +168,7 @@ impl Control {
             record.before = None;
             record.crashes = 0;
         }
-        known.since = now.wall;
+        known.since = Some(now.wall);
         self.mind_distance(&service, &wanted);
         self.tell(Effect::Alarm(Alarm::Reverted(service.clone())));
         self.changed.insert(service);

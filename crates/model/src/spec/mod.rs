@@ -69,7 +69,8 @@ pub struct ServiceSpec {
 pub struct UpdatePolicy {
     /// How many instances may be missing for it at a time; at least one.
     pub max_unavailable: u32,
-    /// How long an instance must have run before it counts as there.
+    /// How long an instance of the new version must have run before it counts as there; the version is
+    /// taken back as long as its last one has not.
     pub healthy_for: Span,
     /// After so many crashes of instances of the new version it is taken back; `None` for never.
     pub revert_after: Option<u32>,
@@ -77,7 +78,7 @@ pub struct UpdatePolicy {
 
 impl Default for UpdatePolicy {
     fn default() -> Self {
-        Self { max_unavailable: 1, healthy_for: Span::from_secs(0), revert_after: Some(3) }
+        Self { max_unavailable: 1, healthy_for: Span::from_secs(10), revert_after: Some(3) }
     }
 }
 

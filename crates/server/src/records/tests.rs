@@ -72,7 +72,7 @@ fn service_spec(instances: u32) -> ServiceSpec {
         contract: Contract::Replace { after: Span::from_secs(15) },
         work: Arc::from(*b"work"),
         crash: CrashPolicy::default(),
-        update: UpdatePolicy::default(),
+        update: UpdatePolicy { healthy_for: Span::ZERO, ..UpdatePolicy::default() },
         domain: name("default"),
         notes: "notes".into(),
     }

@@ -17,7 +17,7 @@ use sterna_protocol::{
 use super::play::{
     FAILURE, Mood, Play, SUCCESS, enrolled, incarnation, lock, service_spec, task, task_spec, web,
 };
-use crate::control::{Alarm, Answer, Call};
+use crate::control::{Alarm, Answer, Call, Next};
 
 fn create(name: &str, spec: TaskSpec) -> Call {
     Call::CreateTask(task(name), incarnation(1), Arc::new(spec))
@@ -157,6 +157,8 @@ fn a_leader_that_is_not_yet_to_start_anything_starts_nothing() {
     play.health(1, Health::Healthy);
     play.heard(1);
     assert!(play.starts.is_empty(), "its doors are shut");
+    let next = play.why(&web().instance(0)).map(|why| why.next);
+    assert_eq!(next, Some(Next::WhenCertain), "no worker has it that could say more");
 }
 
 #[test]

@@ -34,8 +34,8 @@ fn changes_are_told_in_their_order_with_what_restarts() {
         words,
         [
             "changes in place: update",
-            "restarts 3 instances, 2 at a time, for work",
-            "starts 2 more, from 3 on"
+            "starts 2 more, from 3 on",
+            "restarts 3 instances, 2 at a time, for its command or surroundings"
         ]
     );
     let fewer = ServiceSpec { contract: Contract::Keep, wants: wants(20), ..service_spec(1) };
@@ -43,7 +43,30 @@ fn changes_are_told_in_their_order_with_what_restarts() {
     let words: Vec<_> = told.iter().map(ToString::to_string).collect();
     assert_eq!(
         words,
-        ["ends 2 instances", "restarts 1 instance, 1 at a time, for placement, on_silence"]
+        ["ends 2 instances", "restarts 1 instance, 1 at a time, for memory, on_silence"]
+    );
+}
+
+#[test]
+fn what_changes_is_named_as_the_spec_names_it() {
+    let mut play = Play::with(2);
+    let work = r#"{"run":["a"],"env":{"A":"1"},"user":"x","limits":{"memory":1,"pids":3}}"#;
+    let notes = r#"{"annotation":"x","routes":{"http":1}}"#.into();
+    let old = ServiceSpec { notes, ..other_work(&service_spec(1), work) };
+    play.ask(Call::PutService(web(), old.clone()));
+    let work = r#"{"run":["b"],"env":{"A":"1"},"limits":{"memory":2,"pids":4},"rlimits":{}}"#;
+    let notes = r#"{"metadata":{},"routes":{"http":1}}"#.into();
+    let mut wants = (*wants(20)).clone();
+    wants.constraints.tags.insert(super::play::name("ssd"));
+    let next = ServiceSpec { notes, wants: wants.into(), ..other_work(&old, work) };
+    let told = plan(&play, Some(&next));
+    let words: Vec<_> = told.iter().map(ToString::to_string).collect();
+    assert_eq!(
+        words,
+        [
+            "changes in place: annotation, metadata",
+            "restarts 1 instance, 1 at a time, for run, user, limits, memory, tags"
+        ]
     );
 }
 

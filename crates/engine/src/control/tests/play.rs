@@ -123,7 +123,8 @@ pub(super) fn service_spec(instances: u32) -> ServiceSpec {
         contract: Contract::Replace { after: Span::from_secs(15) },
         work: Arc::from(*b"{}"),
         crash: CrashPolicy::default(),
-        update: UpdatePolicy::default(),
+        // Those tests that are about time give their own.
+        update: UpdatePolicy { healthy_for: Span::ZERO, ..UpdatePolicy::default() },
         domain: name(DEFAULT_DOMAIN),
         notes: "".into(),
     }

@@ -10,7 +10,7 @@ use sterna_model::{
 use sterna_protocol::message::News;
 
 use super::play::{FAILURE, Mood, Play, RUNNING, other_work, service_spec, wants, web};
-use crate::control::{Alarm, Answer, Call, Record, RecordKey};
+use crate::control::{Alarm, Answer, Call, Change, Record, RecordKey};
 
 fn put(play: &mut Play, spec: ServiceSpec) {
     play.ask(Call::PutService(web(), spec));
@@ -65,7 +65,7 @@ fn an_update_replaces_one_instance_at_a_time() {
 
 #[test]
 fn as_many_as_may_be_missing_are_replaced_at_a_time() {
-    let update = UpdatePolicy { max_unavailable: 3, ..UpdatePolicy::default() };
+    let update = UpdatePolicy { max_unavailable: 3, ..service_spec(0).update };
     let mut play = dawdling(3);
     let spec = ServiceSpec { update, ..service_spec(5) };
     put(&mut play, spec.clone());
@@ -94,6 +94,55 @@ fn the_next_instance_waits_until_the_last_one_has_been_healthy_for_long_enough()
     assert!(!is_updating(&play));
 }
 
+/// As a spec that says nothing of updates.
+fn usual(instances: u32) -> ServiceSpec {
+    ServiceSpec { update: UpdatePolicy::default(), ..service_spec(instances) }
+}
+
+#[test]
+fn a_version_that_crashes_soon_after_it_runs_is_taken_back_and_replaces_no_more_than_one() {
+    let mut play = Play::with(3);
+    let old = usual(5);
+    put(&mut play, old.clone());
+    let runs: Vec<_> = (0..5).map(|index| play.run_of(index)).collect();
+    put(&mut play, other_work(&old, "broken"));
+    for _ in 0..3 {
+        play.pass(2);
+        let new = (0..5).find(|index| play.instance(*index).copy().is_some_and(|c| c.version == 1));
+        new.into_iter().for_each(|index| play.end(play.run_of(index), FAILURE));
+    }
+    assert_eq!(play.alarms, [Alarm::Reverted(web())]);
+    assert_eq!(versions(&play), [0; 5]);
+    let spared = (0..5).filter(|index| runs.contains(&play.run_of(*index))).count();
+    assert_eq!(spared, 4);
+}
+
+#[test]
+fn a_version_whose_last_copy_crashes_soon_after_it_runs_is_taken_back() {
+    let mut play = Play::with(3);
+    put(&mut play, usual(2));
+    put(&mut play, other_work(&usual(2), "broken"));
+    play.pass(10);
+    assert_eq!(versions(&play), [1; 2]);
+    for _ in 0..3 {
+        play.pass(2);
+        assert!(is_updating(&play), "the last copy has not run for long enough");
+        play.end(play.run_of(1), FAILURE);
+    }
+    assert_eq!(play.alarms, [Alarm::Reverted(web())]);
+    play.pass(20);
+    assert_eq!(versions(&play), [0; 2]);
+}
+
+#[test]
+fn a_first_version_waits_for_nothing() {
+    let mut play = Play::with(3);
+    put(&mut play, usual(3));
+    let known = &play.control.services[&web()];
+    assert!(known.missing.is_empty(), "all serve as soon as they run");
+    assert!(play.control.timers.is_empty(), "and nobody looks at them again");
+}
+
 #[test]
 fn a_version_that_crashes_is_taken_back() {
     let mut play = dawdling(2);
@@ -116,6 +165,55 @@ fn a_version_that_crashes_is_taken_back() {
     put(&mut play, other_work(&old, "mended"));
     while start_all(&mut play) > 0 {}
     assert_eq!(versions(&play), [2; 3], "no version is named twice");
+}
+
+#[test]
+fn the_crash_for_which_a_version_is_taken_back_is_told_first_and_with_its_count() {
+    let mut play = Play::with(2);
+    put(&mut play, usual(1));
+    put(&mut play, other_work(&usual(1), "broken"));
+    play.end(play.run_of(0), FAILURE);
+    play.end(play.run_of(0), FAILURE);
+    play.is_storing = false;
+    play.end(play.run_of(0), FAILURE);
+    let mut seen = Vec::new();
+    while play.store_one() {
+        let Record::Service(record) = &play.store[&RecordKey::Service(web())] else { panic!() };
+        seen.push((play.instance(0).crashes().count, record.version));
+    }
+    assert_eq!((seen.first(), seen.last()), (Some(&(3, 1)), Some(&(0, 0))), "{seen:?}");
+}
+
+#[test]
+fn an_update_that_somebody_takes_back_spares_what_never_changed_as_the_plan_says() {
+    let mut play = Play::with(3);
+    let old = usual(3);
+    put(&mut play, old.clone());
+    play.pass(10);
+    put(&mut play, other_work(&old, "v2"));
+    assert_eq!(versions(&play), [1, 0, 0]);
+    let runs: Vec<_> = (0..3).map(|index| play.run_of(index)).collect();
+    let back = ServiceSpec { notes: "mine".into(), ..old.clone() };
+    let planned = play.control.plan(&web(), Some(&back)).changes;
+    let restarts = planned.iter().find_map(|change| match change {
+        Change::Restart { indices, .. } => Some(indices.clone()),
+        Change::Create { .. }
+        | Change::Delete { .. }
+        | Change::InPlace { .. }
+        | Change::Start { .. }
+        | Change::Stop { .. }
+        | Change::BeginAgain { .. } => None,
+    });
+    assert_eq!(restarts, Some(vec![0]));
+    put(&mut play, back.clone());
+    assert_eq!(versions(&play), [0; 3]);
+    let spared: Vec<_> = (0..3).filter(|index| runs.contains(&play.run_of(*index))).collect();
+    assert_eq!((spared, is_updating(&play)), (vec![1, 2], false));
+    let Record::Service(record) = &play.store[&RecordKey::Service(web())] else { panic!() };
+    assert_eq!(record.spec, back);
+    put(&mut play, other_work(&old, "v3"));
+    play.pass(60);
+    assert!(versions(&play).contains(&2), "no version is named twice");
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use sterna_model::{
     Contract, Span, WallTime,
     record::TaskEnd,
-    spec::{ServiceSpec, TaskSpec},
+    spec::{ServiceSpec, TaskSpec, UpdatePolicy},
 };
 use sterna_protocol::{
     message::RunRefusal,
@@ -197,6 +197,7 @@ fn what_is_being_ended_says_why() {
     play.moods.insert(1, Mood::Silent);
     play.ask(Call::StopInstance(web().instance(0)));
     assert_eq!(why(&mut play, 0), ("w1 ends it: somebody asked for it".to_owned(), Next::WhenTold));
+    assert_eq!(since(&mut play, 0), None, "it runs since then, and is not being ended since then");
 }
 
 #[test]
@@ -205,7 +206,7 @@ fn a_second_copy_is_named() {
     put(&mut play, service_spec(1));
     let worker = play.worker_of(play.run_of(0));
     play.fall_silent(worker);
-    let expected = format!("a second copy on w{worker} is silent");
+    let expected = format!("a second copy on w{worker} is silent{}", gone_for_good(worker));
     assert_eq!(why(&mut play, 0), (expected, Next::WhenGone));
     assert!(since(&mut play, 0).is_some());
 }
@@ -222,7 +223,8 @@ fn a_slot_that_is_taken_is_named() {
     play.fall_silent(worker);
     // The next one must not overlap.
     put(&mut play, ServiceSpec { contract: stop, ..service_spec(1) });
-    let expected = format!("a copy on w{worker} is silent, and may still run");
+    let remedy = gone_for_good(worker);
+    let expected = format!("a copy on w{worker} is silent, and may still run{remedy}");
     assert_eq!(why(&mut play, 0), (expected, Next::WhenGone));
 }
 
@@ -234,9 +236,38 @@ fn an_instance_that_waits_for_its_update_says_so() {
         play.moods.insert(worker, Mood::Dawdles);
     }
     put(&mut play, other_work(&service_spec(3), "v2"));
-    let expected = "it is of an older version, and another one is too".to_owned();
-    assert_eq!(why(&mut play, 2), (expected, Next::WhenTold));
-    assert!(since(&mut play, 2).is_some());
+    let older = "it is of an older version, and another one is too";
+    let expected = format!("{older}; 1 is not there yet, and at most 1 may be missing");
+    assert_eq!(why(&mut play, 2), (expected, Next::WhenServing));
+    assert_eq!(since(&mut play, 2), Some(WallTime::EPOCH));
+    play.pass(5);
+    let mut play = play.change_leader();
+    assert_eq!(since(&mut play, 2), None, "the next leader does not know");
+}
+
+#[test]
+fn an_update_that_waits_until_one_has_run_for_long_enough_says_which_and_when() {
+    let mut play = Play::with(2);
+    let update = UpdatePolicy { max_unavailable: 2, ..UpdatePolicy::default() };
+    let spec = ServiceSpec { update, ..service_spec(4) };
+    put(&mut play, spec.clone());
+    play.pass(3);
+    put(&mut play, other_work(&spec, "v2"));
+    let older = "it is of an older version, and another one is too";
+    let expected = format!("{older}; it waits for web/0 to have run for 10s");
+    assert_eq!(why(&mut play, 3), (expected, at(13)));
+    play.pass(9);
+    assert!(why(&mut play, 3).0.contains("web/0"));
+    play.pass(1);
+    assert_eq!(play.why(&web().instance(3)), None, "and then it does");
+}
+
+/// What helps against a copy that is silent for good.
+fn gone_for_good(worker: u8) -> String {
+    format!(
+        "; if that machine is gone for good: `sterna declare-dead w{worker}`, and `sterna forget \
+         w{worker}` once it has nothing"
+    )
 }
 
 /// Silent from now on.

@@ -2,12 +2,13 @@
 //!
 //! The same value goes into logs, answers and pages; nobody words it again.
 
+mod outdated;
 mod unplaced;
 
 use std::fmt;
 
 use sterna_model::{
-    Contract, Incarnation, Lock, Name, WallTime, WorkKey,
+    Contract, Incarnation, Lock, Name, Span, WallTime, WorkKey,
     record::{Instance, InstanceState, Placed, StopReason, TaskState, TwinReason},
 };
 use sterna_protocol::scheduler::Reach;
@@ -80,6 +81,8 @@ pub enum Rule {
     Outdated {
         /// How many more there are.
         others: usize,
+        /// What the update waits for; `None` if it is about to go on.
+        awaits: Option<Awaited>,
     },
     /// A second copy is there beside it.
     HasTwin {
@@ -123,6 +126,29 @@ pub enum Rule {
     },
 }
 
+/// What an update waits for before it ends another instance.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Awaited {
+    /// That one has run for long enough.
+    Settling {
+        /// Whose.
+        service: Name,
+        /// Which.
+        index: u32,
+        /// How long it must have run.
+        healthy_for: Span,
+        /// When it will have.
+        at: WallTime,
+    },
+    /// That more are there.
+    Missing {
+        /// So many are not.
+        count: usize,
+        /// So many may be missing.
+        at_most: u32,
+    },
+}
+
 /// How often an instance crashed, and how the last time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Crashed {
@@ -152,6 +178,10 @@ pub enum Next {
     OverAt(WallTime),
     /// It goes on when its worker says more.
     WhenTold,
+    /// It goes on when more instances of the new version serve.
+    WhenServing,
+    /// It goes on when what the store has forgotten has certainly ended.
+    WhenCertain,
     /// It is tried when a worker has more room, or another one comes.
     WhenThereIsRoom,
     /// It goes on when these workers are back, or somebody who must know speaks for them.
@@ -198,18 +228,14 @@ impl fmt::Display for Rule {
             ),
             Self::SlotTaken { worker, twin } => {
                 let does = twin_does(*twin);
-                write!(f, "a copy on {} {does}, and may still run", on(worker))
+                write!(f, "a copy on {} {does}, and may still run", on(worker))?;
+                write_twin_remedy(f, worker.as_ref(), *twin)
             }
             Self::Unwanted { stale } => write_unwanted(f, stale.as_ref()),
-            Self::Outdated { others: 0 } => f.write_str("it is the last of an older version"),
-            Self::Outdated { others: 1 } => {
-                f.write_str("it is of an older version, and another one is too")
-            }
-            Self::Outdated { others } => {
-                write!(f, "it is of an older version, and {others} others are too")
-            }
+            Self::Outdated { others, awaits } => write_outdated(f, *others, awaits.as_ref()),
             Self::HasTwin { worker, twin } => {
-                write!(f, "a second copy on {} {}", on(worker), twin_does(*twin))
+                write!(f, "a second copy on {} {}", on(worker), twin_does(*twin))?;
+                write_twin_remedy(f, worker.as_ref(), *twin)
             }
             Self::Sick { worker, is_task } => {
                 write!(f, "{}, which has it, is heard, and its health checks fail: ", on(worker))?;
@@ -284,8 +310,46 @@ fn write_silent(
 ) -> fmt::Result {
     let worker = worker.map_or("WORKER", Name::as_str);
     f.write_str(while_silent(contract, is_task))?;
+    write_gone_for_good(f, worker)
+}
+
+fn write_gone_for_good(f: &mut fmt::Formatter<'_>, worker: &str) -> fmt::Result {
     write!(f, "; if that machine is gone for good: `sterna declare-dead {worker}`")?;
     write!(f, ", and `sterna forget {worker}` once it has nothing")
+}
+
+/// What helps if a second copy stays: only a silent one does not go by itself.
+fn write_twin_remedy(
+    f: &mut fmt::Formatter<'_>,
+    worker: Option<&Name>,
+    twin: TwinReason,
+) -> fmt::Result {
+    match twin {
+        TwinReason::Silent => write_gone_for_good(f, worker.map_or("WORKER", Name::as_str)),
+        TwinReason::Evacuating | TwinReason::Surplus => Ok(()),
+    }
+}
+
+fn write_outdated(
+    f: &mut fmt::Formatter<'_>,
+    others: usize,
+    awaits: Option<&Awaited>,
+) -> fmt::Result {
+    match others {
+        0 => f.write_str("it is the last of an older version")?,
+        1 => f.write_str("it is of an older version, and another one is too")?,
+        _ => write!(f, "it is of an older version, and {others} others are too")?,
+    }
+    match awaits {
+        None => Ok(()),
+        Some(Awaited::Settling { service, index, healthy_for, .. }) => {
+            write!(f, "; it waits for {service}/{index} to have run for {healthy_for}")
+        }
+        Some(Awaited::Missing { count, at_most }) => {
+            let (are, may) = (if *count == 1 { "is" } else { "are" }, at_most);
+            write!(f, "; {count} {are} not there yet, and at most {may} may be missing")
+        }
+    }
 }
 
 const fn while_silent(contract: Contract, is_task: bool) -> &'static str {
@@ -406,7 +470,7 @@ impl Control {
         let since = Some(since);
         // It is shut only after a restore.
         if !self.doors.unclaimed && !self.has_kept_claims() {
-            return Why { rule: Rule::Waiting, since, next: Next::WhenTold };
+            return Why { rule: Rule::Waiting, since, next: Next::WhenCertain };
         }
         if !self.doors.unclaimed || self.kept_back.contains_key(key) {
             let rule =
@@ -459,11 +523,12 @@ impl Control {
                 }
                 Some(self.why_unplaced(now, key, *since))
             }
-            InstanceState::Claimed { copy, since } | InstanceState::Running { copy, since }
+            InstanceState::Claimed { copy, .. } | InstanceState::Running { copy, .. }
                 if copy.stopping.is_some() =>
             {
                 let (worker, reason) = (name(copy.placed.on), copy.stopping?);
-                told(Rule::Stopping { worker, reason }, Some(*since))
+                // The record has the moment at which it began, and not that of its stop.
+                told(Rule::Stopping { worker, reason }, None)
             }
             InstanceState::Claimed { copy, since } => {
                 let record = known.map(|known| &*known.record);
@@ -479,13 +544,9 @@ impl Control {
                         next: Next::WhenGone,
                     });
                 }
-                let known = known?;
-                let others = known.outdated.len().saturating_sub(1);
-                known.outdated.contains(&index).then_some(Why {
-                    rule: Rule::Outdated { others },
-                    since: Some(known.since),
-                    next: Next::WhenTold,
-                })
+                known
+                    .filter(|it| it.outdated.contains(&index))
+                    .map(|it| self.why_outdated(&service, it))
             }
             InstanceState::Crashed { until } => {
                 let crashed = crashed(instance);

@@ -1,0 +1,50 @@
+//! Why an instance is still of an older version.
+
+use sterna_model::record::InstanceState;
+
+use super::{Awaited, Next, Rule, Why};
+use crate::control::{Control, ServiceKey, services::Service};
+
+impl Control {
+    /// An instance that its service's update has not come to yet.
+    pub(super) fn why_outdated(&self, key: &ServiceKey, known: &Service) -> Why {
+        let awaits = self.awaits(key, known);
+        let next = match &awaits {
+            None => Next::WhenTold,
+            Some(Awaited::Settling { at, .. }) => Next::At(*at),
+            Some(Awaited::Missing { .. }) => Next::WhenServing,
+        };
+        let others = known.outdated.len().saturating_sub(1);
+        Why { rule: Rule::Outdated { others, awaits }, since: known.since, next }
+    }
+
+    /// What keeps an update from ending one more: as many as may be missing are. It goes on when so
+    /// many of these have run for long enough that one more may be.
+    fn awaits(&self, key: &ServiceKey, known: &Service) -> Option<Awaited> {
+        let policy = known.record.spec.update;
+        let (at_most, healthy_for) = (policy.max_unavailable.max(1), policy.healthy_for);
+        let count = known.missing.len();
+        let surplus = count.checked_sub(at_most as usize)?;
+        let mut settling: Vec<_> = known
+            .missing
+            .iter()
+            .filter_map(|index| match self.instances.get(&key.instance(*index))?.state() {
+                InstanceState::Running { copy, since } => {
+                    let is_its = copy.stopping.is_none() && copy.version == known.record.version;
+                    is_its.then(|| (since.plus(healthy_for), *index))
+                }
+                InstanceState::Unclaimed { .. }
+                | InstanceState::Claimed { .. }
+                | InstanceState::Crashed { .. } => None,
+            })
+            .collect();
+        settling.sort_unstable();
+        Some(match settling.get(surplus) {
+            Some((at, index)) => {
+                let (service, index, at) = (key.name.clone(), *index, *at);
+                Awaited::Settling { service, index, healthy_for, at }
+            }
+            None => Awaited::Missing { count, at_most },
+        })
+    }
+}
