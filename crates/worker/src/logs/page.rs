@@ -34,7 +34,7 @@ pub(super) enum Stop {
 fn joined(one: &Gap, other: &Gap) -> Option<Gap> {
     let (low, high) = if one.first <= other.first { (one, other) } else { (other, one) };
     let follows = low.run == high.run && low.last.is_some_and(|last| last + 1 == high.first);
-    follows.then(|| Gap { run: low.run, first: low.first, last: high.last })
+    follows.then_some(Gap { run: low.run, first: low.first, last: high.last })
 }
 
 /// What became of one line.
