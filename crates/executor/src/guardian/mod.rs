@@ -40,7 +40,7 @@ use sterna_model::{
 use self::{parts::Parts, runs::Held};
 pub use self::{
     parts::{Part, Role},
-    runs::{Fate, Found, OnWorkerExit, Phase, Why},
+    runs::{Fate, Found, OnWorkerExit, Phase, Stopping, Why},
 };
 use crate::container::Exit;
 
@@ -151,6 +151,8 @@ pub enum Effect {
     Abort(RunId, Part),
     /// Send the stop signal to every process of a run.
     Terminate(RunId),
+    /// A stop that was begun ends sooner: keep when, where the next guardian finds it.
+    Hurry(RunId),
     /// Kill every process of a run.
     Kill(RunId),
     /// Let go of everything that is kept for a run.
@@ -233,6 +235,11 @@ impl Guardian {
     /// What became of a run so far, to be kept for the next guardian before anybody is told.
     pub fn fates(&self, run: RunId) -> &[Fate] {
         self.runs.get(&run).map_or(&[], Held::fates)
+    }
+
+    /// When what is left of a run is killed, if its end has begun.
+    pub fn kill_at(&self, run: RunId) -> Option<BootTime> {
+        self.runs.get(&run).and_then(Held::kill_at)
     }
 
     /// The newest part of a run that is known here, probes included: only greater ones are new.

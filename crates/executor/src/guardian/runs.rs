@@ -57,6 +57,13 @@ pub enum Why {
     WorkerGone,
 }
 
+/// A stop that an earlier guardian has begun.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stopping {
+    /// When what is left is killed, if that was kept; at once if it was not.
+    pub kill_at: Option<BootTime>,
+}
+
 /// What an earlier guardian has left of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Found {
@@ -64,8 +71,8 @@ pub enum Found {
     Live {
         /// What holds for it.
         spawn: Spawn,
-        /// Whether its end had begun; it is then ended at once.
-        is_stopping: bool,
+        /// Its end, if that had begun.
+        stopping: Option<Stopping>,
         /// The newest part that was no probe, if any was let go.
         part: Option<(Part, Role)>,
         /// What had become of it, as far as it was kept: not that a command had begun.
@@ -116,10 +123,12 @@ impl Held {
             Some(Found::Over(fates)) => {
                 Self { phase: Phase::Empty, fates, ..Self::new(unknown, None) }
             }
-            Some(Found::Live { spawn, is_stopping, part, fates }) => {
+            Some(Found::Live { spawn, stopping, part, fates }) => {
                 let mut held = Self { phase: Phase::Live, ..Self::new(spawn, None) };
-                if is_stopping && !is_planted(Mistake::ForgetsStops) {
-                    held.kill_at = Some(now);
+                if let Some(stopping) = stopping.filter(|_| !is_planted(Mistake::ForgetsStops)) {
+                    // It was asked to end, and has what is left of its grace.
+                    held.phase = Phase::Stopping;
+                    held.kill_at = Some(stopping.kill_at.unwrap_or(now));
                 }
                 held.remember(now, part, fates);
                 held
@@ -160,6 +169,11 @@ impl Held {
             (Role::Main, true) => self.kill_at = Some(now),
             (Role::Setup | Role::Probe(_), true) => {}
         }
+    }
+
+    /// When what is left of it is killed, if its end has begun.
+    pub(super) const fn kill_at(&self) -> Option<BootTime> {
+        self.kill_at
     }
 
     pub(super) const fn phase(&self) -> Phase {
@@ -302,7 +316,10 @@ impl Held {
         effects: &mut Vec<Effect>,
     ) {
         let kill_at = now.plus(grace);
-        self.kill_at = Some(self.kill_at.map_or(kill_at, |before| before.min(kill_at)));
+        let is_sooner = self.kill_at.is_none_or(|before| kill_at < before);
+        if is_sooner {
+            self.kill_at = Some(kill_at);
+        }
         match self.phase {
             Phase::Live => {
                 self.phase = Phase::Stopping;
@@ -311,7 +328,12 @@ impl Held {
                 }
                 self.kill_due(now, run, effects);
             }
-            Phase::Stopping => self.kill_due(now, run, effects),
+            Phase::Stopping => {
+                if is_sooner && grace > Span::ZERO && !self.was_killed {
+                    effects.push(Effect::Hurry(run));
+                }
+                self.kill_due(now, run, effects);
+            }
             // It will not be let go when its process is there.
             Phase::Cloning | Phase::Empty => {}
         }

@@ -24,6 +24,7 @@ fn socket(number: u64) -> SocketId {
 
 const STOPS: Spawn =
     Spawn { stop_after: Some(Span::from_secs(60)), on_worker_exit: OnWorkerExit::Stop };
+const AT_ONCE: Option<Stopping> = Some(Stopping { kill_at: None });
 const KEEPS: Spawn = Spawn { on_worker_exit: OnWorkerExit::Keep, ..STOPS };
 
 fn step(guardian: &mut Guardian, now: u64, input: Input) -> Vec<Effect> {
@@ -103,7 +104,7 @@ fn rule_08_a_long_grace_ends_with_the_kill_wait_after_the_deadline() {
     let asked = ask(&mut guardian, 30, 1, Request::Stop(run(1), Span::from_secs(3600)));
     assert_eq!(asked, [Effect::Terminate(run(1))]);
     assert_eq!(guardian.deadline(), Some(at(60)));
-    assert_eq!(step(&mut guardian, 60, Input::Tick), []);
+    assert_eq!(step(&mut guardian, 60, Input::Tick), [Effect::Hurry(run(1))]);
     assert_eq!(guardian.deadline(), Some(at(65)));
     assert_eq!(step(&mut guardian, 65, Input::Tick), [Effect::Kill(run(1))]);
     assert_eq!(guardian.deadline(), None);
@@ -176,13 +177,13 @@ fn rule_13_a_run_is_never_begun_twice() {
 
 #[test]
 fn rule_14_what_cannot_be_read_is_ended_at_once() {
-    let live = |is_stopping| Found::Live {
+    let live = |stopping| Found::Live {
         spawn: STOPS,
-        is_stopping,
+        stopping,
         part: Some((MAIN, Role::Main)),
         fates: Vec::new(),
     };
-    let found = [(run(1), Some(live(false))), (run(2), None), (run(3), Some(live(true)))];
+    let found = [(run(1), Some(live(None))), (run(2), None), (run(3), Some(live(AT_ONCE)))];
     let kept = Kept { confirmed: Some(at(8)), process: Some(Process::new(1)), ..Kept::default() };
     let mut guardian = Guardian::new(at(10), KILL_WAIT, kept, found);
     let effects = step(&mut guardian, 10, Input::Tick);
@@ -196,11 +197,46 @@ fn rule_14_what_cannot_be_read_is_ended_at_once() {
     assert!(effects.contains(&Effect::Terminate(run(1))), "{effects:?}");
 }
 
+/// Whoever was asked to end keeps its grace when its guardian is killed meanwhile, and no more.
+#[test]
+fn a_stop_goes_on_under_the_next_guardian_with_what_is_left_of_its_grace() {
+    let next = |kill_at, spawn| {
+        let stopping = Some(Stopping { kill_at });
+        let part = Some((MAIN, Role::Main));
+        let found = Found::Live { spawn, stopping, part, fates: Vec::new() };
+        let process = Some(Process::new(1));
+        let kept = Kept { confirmed: Some(at(8)), process, ..Kept::default() };
+        let mut guardian = Guardian::new(at(10), KILL_WAIT, kept, [(run(1), Some(found))]);
+        let effects = adopt(&mut guardian, 10, 1, 1);
+        let held = vec![(run(1), Phase::Stopping, Some(MAIN))];
+        assert!(effects.contains(&Effect::Adopted(socket(1), held)), "{effects:?}");
+        (guardian, effects)
+    };
+    let (mut guardian, effects) = next(Some(at(20)), KEEPS);
+    let is_told =
+        |effect: &Effect| [Effect::Terminate(run(1)), Effect::Kill(run(1))].contains(effect);
+    assert!(!effects.iter().any(is_told), "it was told already: {effects:?}");
+    assert_eq!(step(&mut guardian, 19, Input::Tick), []);
+    assert_eq!(step(&mut guardian, 20, Input::Tick), [Effect::Kill(run(1))]);
+    // It is bounded as before: by whoever hurries it, its deadline, and its worker's end.
+    let (mut hurried, _) = next(Some(at(40)), KEEPS);
+    let stop = Request::Stop(run(1), Span::from_secs(3));
+    assert_eq!(ask(&mut hurried, 11, 1, stop), [Effect::Hurry(run(1))]);
+    assert_eq!(hurried.kill_at(run(1)), Some(at(14)));
+    assert_eq!(step(&mut hurried, 14, Input::Tick), [Effect::Kill(run(1))]);
+    let (mut late, _) = next(Some(at(1_000)), KEEPS);
+    assert_eq!(step(&mut late, 68, Input::Tick), [Effect::Hurry(run(1))], "its deadline");
+    assert_eq!(step(&mut late, 73, Input::Tick), [Effect::Kill(run(1))]);
+    let (mut left, _) = next(Some(at(1_000)), STOPS);
+    assert_eq!(step(&mut left, 11, Input::Closed(socket(1))), [Effect::Hurry(run(1))]);
+    assert_eq!(step(&mut left, 16, Input::Tick), [Effect::Kill(run(1))]);
+}
+
 #[test]
 fn rule_15_what_a_worker_left_that_died_with_its_guardian_ends_unless_it_is_kept() {
     let live = |spawn| Found::Live {
         spawn,
-        is_stopping: false,
+        stopping: None,
         part: Some((MAIN, Role::Main)),
         fates: Vec::new(),
     };
@@ -217,8 +253,12 @@ fn rule_15_what_a_worker_left_that_died_with_its_guardian_ends_unless_it_is_kept
 }
 
 /// Found by the next guardian, which the same worker adopts: what that tells.
-fn tells(is_stopping: bool, part: Option<(Part, Role)>, fates: &[Fate]) -> (Guardian, Vec<Fate>) {
-    let live = Found::Live { spawn: KEEPS, is_stopping, part, fates: fates.to_vec() };
+fn tells(
+    stopping: Option<Stopping>,
+    part: Option<(Part, Role)>,
+    fates: &[Fate],
+) -> (Guardian, Vec<Fate>) {
+    let live = Found::Live { spawn: KEEPS, stopping, part, fates: fates.to_vec() };
     let kept = Kept { confirmed: Some(at(8)), process: Some(Process::new(1)), ..Kept::default() };
     let mut guardian = Guardian::new(at(10), KILL_WAIT, kept, [(run(1), Some(live))]);
     let tells = |effect: Effect| match effect {
@@ -231,6 +271,7 @@ fn tells(is_stopping: bool, part: Option<(Part, Role)>, fates: &[Fate]) -> (Guar
         | Effect::Go(..)
         | Effect::Abort(..)
         | Effect::Terminate(_)
+        | Effect::Hurry(_)
         | Effect::Kill(_)
         | Effect::Release(_)
         | Effect::Exit => None,
@@ -241,7 +282,7 @@ fn tells(is_stopping: bool, part: Option<(Part, Role)>, fates: &[Fate]) -> (Guar
 
 #[test]
 fn what_was_never_let_go_has_not_started_whoever_finds_it() {
-    let (mut guardian, told) = tells(false, None, &[]);
+    let (mut guardian, told) = tells(None, None, &[]);
     assert!(matches!(told.as_slice(), [Fate::NotStarted(SETUP, _)]), "{told:?}");
     assert_eq!(guardian.last(run(1)), Some(SETUP));
     // Its process, which waited for its go byte, has gone with the guardian that made it.
@@ -253,14 +294,14 @@ fn what_was_never_let_go_has_not_started_whoever_finds_it() {
 fn what_became_of_a_run_is_told_by_the_next_guardian() {
     let (setup, main) = (Some((SETUP, Role::Setup)), Some((MAIN, Role::Main)));
     let done = Fate::Exited(SETUP, Exit::Code(0));
-    let (guardian, told) = tells(false, setup, std::slice::from_ref(&done));
+    let (guardian, told) = tells(None, setup, std::slice::from_ref(&done));
     assert_eq!(told, [Fate::Started(SETUP), done.clone()], "its worker waits for that");
     assert_eq!(guardian.deadline(), Some(at(68)), "and asks for what follows");
     let over = Fate::Exited(MAIN, Exit::Code(3));
-    let (_, told) = tells(true, main, &[done.clone(), over.clone()]);
+    let (_, told) = tells(AT_ONCE, main, &[done.clone(), over.clone()]);
     assert_eq!(told, [Fate::Started(SETUP), done, Fate::Started(MAIN), over]);
     let why = Fate::Stopping(Why::Deadline);
-    let (_, told) = tells(true, main, std::slice::from_ref(&why));
+    let (_, told) = tells(AT_ONCE, main, std::slice::from_ref(&why));
     assert_eq!(told, [why, Fate::Started(MAIN)]);
 }
 
@@ -419,7 +460,7 @@ fn a_probe_that_takes_too_long_is_ended_and_nothing_else_of_its_run() {
 /// A guardian that takes the place of one that was killed, and sees whoever has started it.
 fn replacing(spawn: Spawn, kept: Kept) -> Guardian {
     let part = Some((MAIN, Role::Main));
-    let found = Found::Live { spawn, is_stopping: false, part, fates: Vec::new() };
+    let found = Found::Live { spawn, stopping: None, part, fates: Vec::new() };
     Guardian::new(at(1), KILL_WAIT, kept, [(run(1), Some(found))]).that_sees_its_starter()
 }
 

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use sterna_executor::{
     container::{Cause, Exit, How, Step},
-    guardian::{Effect, Fate, Found, Guardian, Input, Part, SocketId},
+    guardian::{Effect, Fate, Found, Guardian, Input, Part, SocketId, Stopping},
     ward,
 };
 use sterna_model::{RunId, Work};
@@ -70,12 +70,12 @@ impl World {
             if fates.contains(&Fate::Empty) {
                 return (run, Some(Found::Over(fates)));
             }
-            let is_stopping = disk.stopping.contains(&run);
+            let stopping = disk.stopping.get(&run).copied();
             let order = disk.orders.get(&run);
             let part = disk.parts.get(&run).copied().zip(order);
             let part = part.map(|(part, order)| (part, step_of(&order.key, part).role()));
             let spawn = disk.spawns.get(&run).copied();
-            (run, spawn.map(|spawn| Found::Live { spawn, is_stopping, part, fates }))
+            (run, spawn.map(|spawn| Found::Live { spawn, stopping, part, fates }))
         });
         found.collect()
     }
@@ -233,12 +233,14 @@ impl World {
             }
             Effect::Terminate(run) => {
                 self.coverage.turn("terminated");
-                self.machines[machine].disk.stopping.insert(run);
+                self.keep_stop(machine, run);
                 self.signal(machine, run, Signal::Terminate);
             }
+            Effect::Hurry(run) => self.keep_stop(machine, run),
             Effect::Kill(run) => {
                 self.coverage.turn("killed");
-                self.machines[machine].disk.stopping.insert(run);
+                let disk = &mut self.machines[machine].disk;
+                disk.stopping.insert(run, Stopping { kill_at: None });
                 if self.table.get(run).is_some() {
                     self.signal(machine, run, Signal::Kill);
                 } else {
@@ -255,6 +257,13 @@ impl World {
                 self.kill_guardian(machine);
             }
         }
+    }
+
+    /// When a run is killed stands in its journal before it is told to end.
+    fn keep_stop(&mut self, machine: usize, run: RunId) {
+        let one = &mut self.machines[machine];
+        let kill_at = one.guardian.as_ref().and_then(|process| process.core.kill_at(run));
+        one.disk.stopping.insert(run, Stopping { kill_at });
     }
 
     /// The go byte: whoever waits for it becomes its command.
@@ -438,7 +447,7 @@ const fn concerned(input: &Input) -> Option<RunId> {
 /// The run whose end an effect begins: why stands in its journal before that.
 const fn ended_by(effect: &Effect) -> Option<RunId> {
     match effect {
-        Effect::Terminate(run) | Effect::Kill(run) => Some(*run),
+        Effect::Terminate(run) | Effect::Hurry(run) | Effect::Kill(run) => Some(*run),
         Effect::Close(_)
         | Effect::Adopted(..)
         | Effect::Tell(..)

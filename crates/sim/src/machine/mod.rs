@@ -13,7 +13,7 @@ mod worker;
 use std::collections::{BTreeMap, BTreeSet};
 
 use sterna_executor::{
-    guardian::{Fate, Guardian, Kept, Part, SocketId, Spawn},
+    guardian::{Fate, Guardian, Kept, Part, SocketId, Spawn, Stopping},
     ward::Ward,
 };
 use sterna_model::{BootTime, Epoch, Incarnation, Lock, Name, Revision, RunId, Term};
@@ -82,7 +82,7 @@ pub(crate) struct Disk {
     kept: Kept,
     spawns: BTreeMap<RunId, Spawn>,
     /// Runs whose end was begun.
-    stopping: BTreeSet<RunId>,
+    stopping: BTreeMap<RunId, Stopping>,
     /// What became of each run, as it stands in its journal: not that a command had begun.
     fates: BTreeMap<RunId, Vec<Fate>>,
     /// Made exclusively before each clone (safety rule 13).
@@ -155,7 +155,7 @@ impl Machine {
                 held: BTreeMap::new(),
                 kept: Kept::default(),
                 spawns: BTreeMap::new(),
-                stopping: BTreeSet::new(),
+                stopping: BTreeMap::new(),
                 fates: BTreeMap::new(),
                 markers: BTreeSet::new(),
                 orders: BTreeMap::new(),

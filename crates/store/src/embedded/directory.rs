@@ -1,9 +1,11 @@
 //! A real directory, reached by its handle: what is moved or replaced under its path is not ours.
+//!
+//! Invariant: nobody else can read what is stored. Environments of work stand there as they were given.
 
 use std::{
-    fs::{self, File as OsFile},
+    fs::{DirBuilder, File as OsFile, Permissions},
     io,
-    os::unix::fs::FileExt,
+    os::unix::fs::{DirBuilderExt, FileExt, PermissionsExt},
     path::Path,
     sync::Arc,
 };
@@ -34,7 +36,12 @@ impl Directory {
 
     fn open_with(&self, name: &str, flags: OFlags) -> io::Result<OsFile> {
         let flags = flags | OFlags::RDWR | OFlags::CLOEXEC;
-        Ok(openat(&self.handle, name, flags, Mode::from_raw_mode(0o644))?.into())
+        let file = OsFile::from(openat(&self.handle, name, flags, Mode::from_raw_mode(0o600))?);
+        if file.metadata()?.permissions().mode() & 0o077 != 0 {
+            // Of an earlier version. Whose it is not cannot change it, and uses it as it is.
+            drop(file.set_permissions(Permissions::from_mode(0o600)));
+        }
+        Ok(file)
     }
 }
 
@@ -49,7 +56,7 @@ fn make(path: &Path) -> io::Result<()> {
         None => return Err(io::ErrorKind::NotADirectory.into()),
     };
     make(above)?;
-    match fs::create_dir(path) {
+    match DirBuilder::new().mode(0o700).create(path) {
         Ok(()) => OsFile::open(above)?.sync_all(),
         // Somebody else was quicker.
         Err(_) if path.is_dir() => Ok(()),
@@ -119,5 +126,31 @@ impl File for OsFile {
 
     fn sync(&self) -> io::Result<()> {
         self.sync_data()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{fs, path::PathBuf};
+
+    use super::*;
+
+    #[test]
+    fn only_its_owner_can_read_what_is_stored() {
+        let top = std::env::temp_dir().join(format!("sterna-modes-{}", std::process::id()));
+        drop(fs::remove_dir_all(&top));
+        let path = top.join("data/store");
+        let directory = Directory::open(&path).unwrap();
+        drop(directory.create("new").unwrap());
+        drop(directory.open_or_create("lock").unwrap());
+        // As an earlier version has left it.
+        fs::write(path.join("old"), "x").unwrap();
+        fs::set_permissions(path.join("old"), Permissions::from_mode(0o644)).unwrap();
+        drop(directory.open("old").unwrap().unwrap());
+        let mode = |path: PathBuf| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        let files = ["new", "lock", "old"].map(|name| mode(path.join(name)));
+        let directories = [top.clone(), top.join("data"), path].map(mode);
+        fs::remove_dir_all(top).unwrap();
+        assert_eq!((files, directories), ([0o600; 3], [0o700; 3]));
     }
 }

@@ -247,9 +247,11 @@ impl Driver {
             if live.ward.is_to_be_gone() {
                 live.kill();
             }
-            if live.work.limits.disk.is_some() && self.samples.is_multiple_of(MEASURE_EVERY) {
+            if self.samples.is_multiple_of(MEASURE_EVERY)
+                && let Some(pending) = live.begin_measuring()
+            {
                 let directory = self.at.layout.run(*run).join("work");
-                self.sweeper.tell(Chore::Measure(*run, directory));
+                self.sweeper.tell(Chore::Measure(*run, directory, pending));
             }
         }
     }
@@ -310,9 +312,9 @@ impl Driver {
         self.perform_all(run, effects);
     }
 
-    fn measured(&mut self, run: RunId, bytes: u64) {
+    fn measured(&mut self, run: RunId, bytes: Option<u64>) {
         let limit = self.lives.get(&run).and_then(|live| live.work.limits.disk);
-        if limit.is_some_and(|limit| bytes > limit.get()) {
+        if limit.zip(bytes).is_some_and(|(limit, bytes)| bytes > limit.get()) {
             self.step(run, Input::Stop(Cause::DiskLimit, How::Gracefully));
         }
     }

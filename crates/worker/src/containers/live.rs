@@ -1,6 +1,13 @@
 //! One container, as the driver has it.
 
-use std::{collections::BTreeMap, os::fd::OwnedFd};
+use std::{
+    collections::BTreeMap,
+    os::fd::OwnedFd,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
 
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use sterna_executor::{
@@ -39,6 +46,8 @@ pub(super) struct Live {
     pub(super) is_draining: bool,
     /// Whether its end is told and does not stand on the disk yet.
     pub(super) is_unkept: bool,
+    /// Whether its work directory is being measured, which may take longer than until the next time.
+    is_measured: Arc<AtomicBool>,
     /// How many of its processes had been killed for memory when it was last looked at, and before.
     oom_kills: [u64; 2],
 }
@@ -58,6 +67,7 @@ impl Live {
             is_shown: false,
             is_draining: false,
             is_unkept: false,
+            is_measured: Arc::default(),
             oom_kills: [0; 2],
         }
     }
@@ -97,6 +107,13 @@ impl Live {
         {
             self.roots.insert(pid, fd);
         }
+    }
+
+    /// That its work directory is to be measured, if it has a limit and nobody is at it.
+    pub(super) fn begin_measuring(&self) -> Option<Arc<AtomicBool>> {
+        let is_free =
+            self.work.limits.disk.is_some() && !self.is_measured.swap(true, Ordering::Relaxed);
+        is_free.then(|| Arc::clone(&self.is_measured))
     }
 
     /// Whether its end stands on the disk, so that no guardian need know of it.

@@ -21,6 +21,7 @@ mod driver;
 mod fates;
 mod image;
 mod live;
+mod measure;
 mod output;
 mod pipes;
 mod ports;
@@ -143,7 +144,8 @@ enum Command {
     Freeze(bool, SyncSender<()>),
     ShutDown,
     Drained(RunId, Option<String>),
-    Measured(RunId, u64),
+    /// How much a work directory holds, if that could be found out.
+    Measured(RunId, Option<u64>),
     Probed(RunId, Question, ProbeId, bool),
     /// Another guardian was looked for.
     Replaced(Box<guardian::Replaced>),

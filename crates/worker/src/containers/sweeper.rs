@@ -2,15 +2,19 @@
 
 use std::{
     fs, io,
-    path::{Path, PathBuf},
-    sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel},
+    path::PathBuf,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+        mpsc::{Receiver, RecvTimeoutError, Sender, channel},
+    },
     thread::JoinHandle,
     time::Duration,
 };
 
 use sterna_model::RunId;
 
-use super::{Command, Orders, remove::remove_directory, spare::Spares};
+use super::{Command, Orders, measure::held, remove::remove_directory, spare::Spares};
 use crate::cgroup::Group;
 
 /// What the thread is told. There is at most one for each run at a time, so the channel needs no
@@ -25,8 +29,8 @@ pub(super) enum Chore {
     Directory(PathBuf),
     /// Keep the directory of a run for another, or remove it.
     Keep(PathBuf),
-    /// Say how much a run's work directory holds.
-    Measure(RunId, PathBuf),
+    /// Say how much a run's work directory holds, and that this is done.
+    Measure(RunId, PathBuf, Arc<AtomicBool>),
 }
 
 #[derive(Debug)]
@@ -94,8 +98,9 @@ fn sweep(chores: &Receiver<Chore>, orders: &Orders, spares: &Spares) {
                     drop(remove_directory(&directory));
                 }
             }
-            Ok(Chore::Measure(run, directory)) => {
+            Ok(Chore::Measure(run, directory, pending)) => {
                 orders.offer(Command::Measured(run, held(&directory)));
+                pending.store(false, Ordering::Relaxed);
             }
             // The kernel takes a moment to let go of what has ended.
             Err(RecvTimeoutError::Timeout) => busy.retain(|group| group.remove().is_err()),
@@ -112,16 +117,4 @@ fn sweep(chores: &Receiver<Chore>, orders: &Orders, spares: &Spares) {
             }
         }
     }
-}
-
-/// How many bytes a directory holds; links are not followed, and what goes meanwhile counts nothing.
-fn held(directory: &Path) -> u64 {
-    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
-    let sizes = entries.map(|entry| match entry.metadata() {
-        Ok(found) if found.is_dir() => held(&entry.path()),
-        // What it takes on the disk, which is less than its length where it has holes.
-        Ok(found) => std::os::unix::fs::MetadataExt::blocks(&found) * 512,
-        Err(_) => 0,
-    });
-    sizes.sum()
 }

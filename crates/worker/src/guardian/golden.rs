@@ -168,6 +168,7 @@ fn kept() -> Vec<Sample> {
         Sample::Entry("kept-part-in-tree", in_tree),
         Sample::Entry("kept-made", Entry::Made { part: 1, pid: 78 }),
         Sample::Entry("kept-stopping", Entry::Stopping),
+        Sample::Entry("kept-kill-at", Entry::KillAt { boot_ms: 77_000 }),
         Sample::Entry("kept-fate", Entry::Fate(FateWord::Empty)),
         Sample::State("kept-state", state(Some(77), Some(5))),
         Sample::State("kept-state-new", state(None, None)),
@@ -249,6 +250,7 @@ impl Sample {
                 Entry::Part { .. } => "part",
                 Entry::Made { .. } => "made",
                 Entry::Stopping => "stopping",
+                Entry::KillAt { .. } => "kill at",
                 Entry::Fate(_) => "kept fate",
             },
             Self::State(..) => "state",
@@ -306,7 +308,7 @@ fn what_a_later_version_adds_is_passed_over() {
 #[test]
 fn every_word_has_a_sample_and_every_sample_its_word() {
     let words: BTreeSet<&str> = all().iter().map(Sample::word).collect();
-    assert_eq!(words.len(), 11 + 4 + 5 + 1, "a word has no sample: {words:?}");
+    assert_eq!(words.len(), 11 + 4 + 6 + 1, "a word has no sample: {words:?}");
     let files = fs::read_dir(place()).unwrap().map(|entry| entry.unwrap().path());
     let files = files.filter(|path| path.is_file());
     let files: BTreeSet<String> =

@@ -13,7 +13,7 @@ use std::{
 
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use serde::{Deserialize, Serialize};
-use sterna_executor::guardian::{self, Fate, Found, Kept, Part};
+use sterna_executor::guardian::{self, Fate, Found, Kept, Part, Stopping};
 use sterna_model::{BootTime, RunId, Span};
 
 use super::words::{ContractWord, FateWord, RoleWord};
@@ -99,8 +99,10 @@ pub(super) enum Entry {
     },
     /// The runtime has made the command's process, which has this number.
     Made { part: u32, pid: i32 },
-    /// Its end has begun.
+    /// Its end has begun: who knows no more kills it at once.
     Stopping,
+    /// It is killed then, and not at once: what an earlier version did not keep.
+    KillAt { boot_ms: u64 },
     /// What became of it.
     Fate(FateWord),
 }
@@ -183,7 +185,13 @@ impl Journal {
     fn rewrite(&mut self) -> io::Result<()> {
         let is_gone = |line: &&str| match serde_json::from_str::<Entry>(line) {
             Ok(Entry::Part { part, .. }) => self.gone.contains(&Part::new(part)),
-            Ok(Entry::Run { .. } | Entry::Made { .. } | Entry::Stopping | Entry::Fate(_))
+            Ok(
+                Entry::Run { .. }
+                | Entry::Made { .. }
+                | Entry::Stopping
+                | Entry::KillAt { .. }
+                | Entry::Fate(_),
+            )
             | Err(_) => false,
         };
         let text = fs::read_to_string(&self.path)?;
@@ -269,7 +277,8 @@ fn read(run: RunId, text: &str, boot: &str, journal: Journal) -> Option<Left> {
         return None;
     }
     let (processes, mut fates) = (&mut left.processes, Vec::new());
-    let (mut is_stopping, mut newest, mut starting) = (false, None, None);
+    let (mut stopping, mut newest, mut starting) = (None, None, None);
+    let at_once = Stopping { kill_at: None };
     // A line that is torn is the last one, and was not acted upon.
     for entry in lines.map_while(|entry| entry) {
         match entry {
@@ -291,10 +300,15 @@ fn read(run: RunId, text: &str, boot: &str, journal: Journal) -> Option<Left> {
                 let of_part = processes.iter_mut().filter(|(known, ..)| *known == part);
                 of_part.for_each(|(.., process)| *process = Process { pid, began: None });
             }
-            Entry::Stopping => is_stopping = true,
+            Entry::Stopping => stopping = Some(at_once),
+            Entry::KillAt { boot_ms } => {
+                stopping = Some(Stopping { kill_at: Some(BootTime::from_millis(boot_ms)) });
+            }
             Entry::Fate(word) => {
                 let fate = word.fate();
-                is_stopping |= matches!(fate, Fate::Stopping(_));
+                if matches!(fate, Fate::Stopping(_)) {
+                    stopping.get_or_insert(at_once);
+                }
                 if let Fate::Exited(part, _) | Fate::NotStarted(part, _) = &fate {
                     processes.retain(|(known, ..)| known != part);
                     starting = starting.filter(|known| known != part);
@@ -305,13 +319,13 @@ fn read(run: RunId, text: &str, boot: &str, journal: Journal) -> Option<Left> {
     }
     if let Some(part) = starting {
         // Whose child its command would be, and how it would end, nobody would know.
-        is_stopping = true;
+        stopping = Some(at_once);
         processes.retain(|(known, ..)| *known != part);
     }
     let found = if fates.contains(&Fate::Empty) {
         Found::Over(fates)
     } else {
-        Found::Live { spawn: contract.spawn(), is_stopping, part: newest, fates }
+        Found::Live { spawn: contract.spawn(), stopping, part: newest, fates }
     };
     (left.found, left.known) = (Some(found), Some((hold, stop)));
     Some(left)
@@ -386,9 +400,9 @@ mod tests {
         ];
         journal.add_all(&words.clone().map(Entry::Fate)).unwrap();
         let left = scratch.left();
-        let Some(Found::Live { fates, is_stopping, .. }) = left.found else { panic!("{left:?}") };
+        let Some(Found::Live { fates, stopping, .. }) = left.found else { panic!("{left:?}") };
         assert_eq!(fates, words.map(|word| word.fate()));
-        assert!(is_stopping, "why says that, too");
+        assert_eq!(stopping, Some(Stopping { kill_at: None }), "why says that, too");
         assert_eq!((left.processes.len(), left.numbers[&Part::new(0)]), (0, 7));
     }
 
@@ -426,6 +440,24 @@ mod tests {
             left.processes[0],
             (Part::new(0), RoleWord::Main, Process { pid: 7, began: Some(9) })
         );
-        assert!(matches!(left.found, Some(Found::Live { is_stopping: true, .. })));
+        assert!(matches!(left.found, Some(Found::Live { stopping: Some(_), .. })));
+    }
+
+    /// An earlier version reads as far as it understands, and kills at once.
+    #[test]
+    fn when_a_run_is_killed_is_read() {
+        let (scratch, mut journal) = Scratch::new("kill-at");
+        let stopping = || match scratch.left().found {
+            Some(Found::Live { stopping, .. }) => stopping,
+            Some(Found::Over(_)) | None => panic!("it lives"),
+        };
+        journal.add(&part(0, RoleWord::Main)).unwrap();
+        assert_eq!(stopping(), None);
+        let fate = Entry::Fate(FateWord::Stopping { why: WhyWord::Deadline });
+        journal.add_all(&[fate, Entry::Stopping, Entry::KillAt { boot_ms: 900 }]).unwrap();
+        journal.add(&Entry::KillAt { boot_ms: 700 }).unwrap();
+        assert_eq!(stopping(), Some(Stopping { kill_at: Some(BootTime::from_millis(700)) }));
+        journal.add(&Entry::Stopping).unwrap();
+        assert_eq!(stopping(), Some(Stopping { kill_at: None }), "it was killed");
     }
 }

@@ -209,6 +209,7 @@ impl Serving {
         let is_written = !numbers.is_empty() || fates.contains(&Fate::Empty);
         driven.recorded = if is_written { fates.len() } else { 0 };
         driven.numbers = numbers;
+        driven.is_stopping = self.core.kill_at(run).is_some();
         // Nobody says whether it is; a group that is not frozen is not changed by being thawed.
         driven.is_frozen = !driven.is_tree();
         for (part, role, process) in processes {
@@ -220,6 +221,10 @@ impl Serving {
         }
         let parts: Vec<_> = driven.parts.keys().copied().collect();
         self.runs.insert(run, driven);
+        if parts.is_empty() && self.core.kill_at(run).is_some() {
+            // Whoever was asked to end has done so while nobody looked.
+            self.look(run);
+        }
         for part in parts {
             // First that it has ended wakes us, then that it was taken: how it ended is known then.
             self.watch(Source::Foreign(run, part), EventFlags::IN | EventFlags::ET);

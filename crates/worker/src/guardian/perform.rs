@@ -113,6 +113,7 @@ impl Serving {
             Effect::Go(run, part) => self.let_begin(run, part),
             Effect::Abort(run, part) => self.abort(run, part),
             Effect::Terminate(run) => self.terminate(run),
+            Effect::Hurry(run) => self.keep_stop(run, Vec::new()),
             Effect::Kill(run) => self.kill(run),
             Effect::Release(run) => {
                 self.runs.remove(&run);
@@ -233,10 +234,9 @@ impl Serving {
     fn terminate(&mut self, run: RunId) {
         // Why stands there before that.
         self.record(run);
+        self.keep_stop(run, vec![Entry::Stopping]);
         let Some(driven) = self.runs.get_mut(&run) else { return };
         driven.is_stopping = true;
-        // What is not kept makes the next guardian begin the stop anew.
-        drop(driven.journal.add(&Entry::Stopping));
         let stop = driven.stop;
         if let Some(signal) = signal(stop.signal) {
             driven.signal(signal, stop.to);
@@ -244,6 +244,15 @@ impl Serving {
         // A frozen run could not heed it.
         driven.holding.freeze(false);
         self.look(run);
+    }
+
+    /// Writes to the journal of a run when it is killed. What is not kept makes the next guardian begin
+    /// the stop anew.
+    fn keep_stop(&mut self, run: RunId, mut entries: Vec<Entry>) {
+        let kill_at = self.core.kill_at(run);
+        let Some(driven) = self.runs.get_mut(&run) else { return };
+        entries.extend(kill_at.map(|at| Entry::KillAt { boot_ms: at.as_millis() }));
+        drop(driven.journal.add_all(&entries));
     }
 
     fn kill(&mut self, run: RunId) {

@@ -171,6 +171,7 @@ fn request(question: &Value) -> Result<Request, String> {
     if question["direction"].as_str() == Some("backward") {
         (request.direction, request.from) = (Direction::Backward, From::End);
     }
+    request.from = place(question)?.unwrap_or(request.from);
     if let Some(after) = question["after"].as_str().filter(|after| !after.is_empty()) {
         let cursor =
             read_cursor(after).ok_or_else(|| format!("after: {after:?} names no place"))?;
@@ -188,6 +189,25 @@ fn request(question: &Value) -> Result<Request, String> {
         Some(_) | None => {}
     }
     Ok(request)
+}
+
+/// Where a question begins to read, if it says so: `since` is a time, `line` a number.
+fn place(question: &Value) -> Result<Option<From>, String> {
+    // tidy: not a table
+    match (&question["since"], &question["line"]) {
+        (Value::Null, Value::Null) => Ok(None),
+        (Value::Null, line) => {
+            let number = line.as_u64().filter(|line| *line > 0);
+            let number = number.ok_or_else(|| format!("line: {line} is no number from 1 on"))?;
+            Ok(Some(From::Line(number)))
+        }
+        (since, Value::Null) => {
+            let text = since.as_str().unwrap_or_default();
+            let time = text.parse::<WallTime>().map_err(|error| format!("since: {error}"))?;
+            Ok(Some(From::Time(time)))
+        }
+        (_, _) => Err("since and line: give one of them".to_owned()),
+    }
 }
 
 fn answer(read: Result<Page, ReadError>) -> Bytes {
@@ -288,6 +308,31 @@ mod tests {
         }
         for text in ["x", "run:1", "@", "1@x"] {
             assert_eq!(read_cursor(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_question_may_begin_at_a_time_or_a_line() {
+        let from = |mut question: Value| {
+            question["logs"] = json!({ "key": "default/task/a" });
+            request(&question).map(|request| request.from)
+        };
+        let time = "2026-01-02T03:04:05Z".parse().unwrap();
+        assert_eq!(from(json!({ "since": "2026-01-02T03:04:05Z" })), Ok(From::Time(time)));
+        let backward = json!({ "line": 7, "direction": "backward" });
+        assert_eq!(from(backward), Ok(From::Line(7)));
+        // The next page goes on where the first one ended.
+        let next = from(json!({ "line": 7, "after": "@5" })).unwrap();
+        assert!(matches!(next, From::Cursor(_)), "{next:?}");
+        for (question, field) in [
+            (json!({ "since": "today" }), "since: "),
+            (json!({ "since": 5 }), "since: "),
+            (json!({ "line": 0 }), "line: "),
+            (json!({ "line": "7" }), "line: "),
+            (json!({ "line": 7, "since": "2026-01-02T03:04:05Z" }), "since and line: "),
+        ] {
+            let why = from(question).unwrap_err();
+            assert!(why.starts_with(field), "{why}");
         }
     }
 

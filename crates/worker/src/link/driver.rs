@@ -189,7 +189,9 @@ impl<'a> Driver<'a> {
                 if self.checks.is_empty() {
                     let began = boot_time();
                     let within = within.as_duration();
-                    self.checks.spawn(async move { (began, check(within).await) });
+                    // Who cannot keep a run must not be given any.
+                    let kept = self.table.probe().map_err(|error| unkept(&error));
+                    self.checks.spawn(async move { (began, kept.and(check(within).await)) });
                 }
             }
             Effect::Start(held, work) => match self.table.hold(&held) {
@@ -275,6 +277,11 @@ async fn interrupt(interrupts: &Interrupts, readable: &AsyncFd<OwnedFd>) -> Inte
             Err(_) => return pending().await,
         }
     }
+}
+
+/// For people.
+fn unkept(error: &io::Error) -> String {
+    format!("no run can be kept in the data directory: {error}; make room there")
 }
 
 /// Everything that an error says, cause after cause.

@@ -24,6 +24,8 @@ use sterna_protocol::{
 
 const HELD: &str = "held";
 const SEEN: &str = "seen.json";
+/// So much must have room, or nothing more is taken.
+const PROBE_BYTES: usize = 64 * 1024;
 
 /// What is kept of the leader and the store.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -82,6 +84,15 @@ impl Table {
     pub(super) fn hold(&self, held: &Held) -> io::Result<()> {
         let bytes = serde_json::to_vec(&HeldFile::of(&self.boot, held))?;
         fs::write(self.at(held.run), bytes)
+    }
+
+    /// Whether something can still be kept: some blocks more than the next run needs.
+    pub(super) fn probe(&self) -> io::Result<()> {
+        let at = self.path.join("probe");
+        let written = fs::write(&at, [0; PROBE_BYTES]);
+        // On a full disk what was written of it is given back.
+        drop(fs::remove_file(&at));
+        written
     }
 
     /// Forgets a run.
@@ -297,6 +308,17 @@ mod tests {
         fs::write(&at, &whole[..whole.len() / 2]).unwrap();
         assert_eq!(place.open().2, []);
         assert!(!at.exists());
+    }
+
+    #[test]
+    fn a_table_that_cannot_be_written_to_says_so() {
+        let place = Place::new("probe");
+        let (table, ..) = place.open();
+        table.probe().unwrap();
+        assert!(!place.0.join("probe").exists(), "nothing is left of it");
+        // Nobody can write a file there.
+        fs::create_dir(place.0.join("probe")).unwrap();
+        assert!(table.probe().is_err());
     }
 
     #[test]

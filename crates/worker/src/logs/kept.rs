@@ -86,6 +86,14 @@ impl Shared {
         }
     }
 
+    /// Removes the oldest file of a run that is not written to any more, if there is one.
+    pub(super) fn make_room(&self, run: RunId) -> bool {
+        let oldest = self.shelf().oldest(run);
+        oldest.is_some_and(|(place, segment)| {
+            fs::remove_file(scan::path(&self.place, place, segment.first_at)).is_ok()
+        })
+    }
+
     /// Keeps the whole log of a run that wrote nothing.
     pub(super) fn keep_quiet(
         &self,

@@ -30,6 +30,13 @@ pub(super) enum Stop {
     Full,
 }
 
+/// Both, if one of them begins where the other ends.
+fn joined(one: &Gap, other: &Gap) -> Option<Gap> {
+    let (low, high) = if one.first <= other.first { (one, other) } else { (other, one) };
+    let follows = low.run == high.run && low.last.is_some_and(|last| last + 1 == high.first);
+    follows.then_some(Gap { run: low.run, first: low.first, last: high.last })
+}
+
 /// What became of one line.
 enum Looked {
     Over,
@@ -54,9 +61,17 @@ impl Filling {
         self.entries_left == 0 || self.look_left == 0
     }
 
+    /// Tells of lines that are not there. They are none of those that were asked for, and what is
+    /// missing without a break is told once.
     pub(super) fn gap(&mut self, gap: Gap) {
-        self.entries.push(Entry::Gap(gap));
-        self.entries_left = self.entries_left.saturating_sub(1);
+        self.look_left = self.look_left.saturating_sub(1);
+        if let Some(Entry::Gap(last)) = self.entries.last_mut()
+            && let Some(joined) = joined(last, &gap)
+        {
+            *last = joined;
+        } else {
+            self.entries.push(Entry::Gap(gap));
+        }
     }
 
     /// Counts the work of going on to another run.

@@ -277,6 +277,14 @@ impl Shelf {
         Some((place, self.remove(place)?))
     }
 
+    /// The oldest file of a run, taken off the shelf, unless it is the one that is written to.
+    pub(super) fn oldest(&mut self, run: RunId) -> Option<(Place, Segment)> {
+        let log = self.runs.get(&run)?;
+        let first = log.segments.first().filter(|_| log.segments.len() > 1)?;
+        let place = Place::Own(run, log.key, first.first);
+        Some((place, self.remove(place)?))
+    }
+
     /// The oldest segment of a run that has more than its bound.
     fn surplus(&self, limits: &Limits, run: RunId) -> Option<Place> {
         let log = self.runs.get(&run)?;

@@ -218,7 +218,12 @@ impl Writer {
         if frames.is_empty() {
             return;
         }
-        if let Err(error) = self.append(at, frames, first) {
+        let mut put = self.append(at, frames, first);
+        // On a full disk the newest lines are worth more than the oldest.
+        if put.as_ref().is_err_and(is_full) && self.shared.make_room(self.run) {
+            put = self.append(at, frames, first);
+        }
+        if let Err(error) = put {
             let lines = Frames::of(frames).lines().map(|lines| lines.end() - lines.first).sum();
             self.dropped.add(lines, frames.len() as u64, error.to_string());
         }
@@ -289,6 +294,11 @@ impl Writer {
         self.shared.shelf().over(self.run);
         self.shared.tell();
     }
+}
+
+/// Whether there is no room on the disk, or no more for this user.
+fn is_full(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }
 
 impl Sink for Writer {

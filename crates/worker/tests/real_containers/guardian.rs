@@ -142,7 +142,7 @@ fn why_a_run_ends_is_known_after_its_guardian_was_killed_too(runtime: Runtime) {
         worker.start_run(&place, 1, &["sh", "-c", stubborn], more);
         wait_until("it is up", LONG, || place.output(&run(1), "stdout").contains("up"));
         if cause == "Request" {
-            worker.tell(&json!({ "stop": { "run": run(1), "grace": "1h" } }));
+            worker.tell(&json!({ "stop": { "run": run(1), "grace": "3s" } }));
             wait_until("it was asked to end", LONG, || heard.exists());
         }
         worker.kill();
@@ -152,6 +152,29 @@ fn why_a_run_ends_is_known_after_its_guardian_was_killed_too(runtime: Runtime) {
         assert_eq!(next.end(1)["completed"], cause);
         next.end_by("TERM");
         assert_gone(&place, cause);
+    }
+}
+
+/// Whoever tidies up when it is asked to end has its grace for that, whatever becomes of its guardian.
+fn a_run_keeps_its_grace_when_its_guardian_is_killed_meanwhile(runtime: Runtime) {
+    for isolation in runtime.isolations() {
+        let place = Place::with(runtime);
+        let mut worker = Worker::start_with(&place, isolation);
+        let program = "trap 'echo heard; sleep 3; echo tidy; exit 0' TERM; echo up; \
+                       while :; do sleep 0.02; done";
+        worker.start_run(&place, 1, &["sh", "-c", program], json!({}));
+        wait_until("it is up", LONG, || place.output(&run(1), "stdout").contains("up"));
+        worker.tell(&json!({ "stop": { "run": run(1), "grace": "10s" } }));
+        wait_until("it was asked", LONG, || place.output(&run(1), "stdout").contains("heard"));
+        signal(place.guardian().unwrap(), "KILL");
+        let end = worker.end(1);
+        assert_eq!(place.output(&run(1), "stdout"), "up\nheard\ntidy\n", "{isolation}");
+        assert_eq!(end["completed"], "Request", "{isolation}");
+        if *isolation != "tree" {
+            assert_eq!(end["exit"], "Code(0)", "{isolation}: this kernel does not tell (6.15)");
+        }
+        worker.end_by("TERM");
+        assert_gone(&place, isolation);
     }
 }
 
@@ -469,6 +492,7 @@ fn a_rebirth_keeps_what_runs(runtime: Runtime) {
 for_each_runtime!(
     a_command_loses_nothing_when_its_guardian_is_killed_as_soon_as_it_has_begun,
     a_command_that_ends_while_it_has_no_guardian_is_over_and_loses_nothing,
+    a_run_keeps_its_grace_when_its_guardian_is_killed_meanwhile,
     why_a_run_ends_is_known_after_its_guardian_was_killed_too,
     what_runs_out_of_memory_after_its_guardian_was_killed_is_told_so,
     what_no_guardian_has_let_go_is_told_as_not_started,

@@ -81,6 +81,17 @@ fn a_work_directory_that_grows_too_large_ends_the_run(runtime: Runtime) {
     worker.end_by("TERM");
 }
 
+/// No path leads to what lies so deep.
+fn a_work_directory_cannot_hide_what_it_holds(runtime: Runtime) {
+    let place = Place::with(runtime);
+    let mut worker = Worker::start(&place);
+    let hides = "d=$(printf %0250d 0); i=0; while [ $i -lt 20 ]; do mkdir $d; cd -P $d; i=$((i+1)); \
+                 done; dd if=/dev/zero of=big bs=1M count=20 2>/dev/null; sleep 1000";
+    worker.start_run(&place, 1, &["sh", "-c", hides], json!({ "limits": { "disk": "1MiB" } }));
+    assert_eq!(worker.end(1)["completed"], "DiskLimit");
+    worker.end_by("TERM");
+}
+
 /// The memory of a process that is its own, in KiB.
 pub(crate) fn own_memory(pid: i32) -> u64 {
     let text = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
@@ -119,4 +130,5 @@ for_each_runtime!(
     a_fork_bomb_is_held,
     a_cpu_limit_holds_and_usage_is_told,
     a_work_directory_that_grows_too_large_ends_the_run,
+    a_work_directory_cannot_hide_what_it_holds,
 );

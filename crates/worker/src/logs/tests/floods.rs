@@ -94,3 +94,32 @@ fn a_line_without_its_end_is_seen_after_a_moment() {
     drop(sink);
     assert_eq!(short(&all(&world.reader(), of_run(1))), ["1 Password: +", "2 secret"]);
 }
+
+/// Who looks at a log of a machine that is full wants to know what happened last.
+#[test]
+fn on_a_full_disk_the_oldest_lines_go() {
+    let command = |program: &str, arguments: &[&str], at: &std::path::Path| {
+        let run = std::process::Command::new(program).args(arguments).arg(at).status();
+        run.is_ok_and(|status| status.success())
+    };
+    let mut world = World::new(wide());
+    if !command("mount", &["-t", "tmpfs", "-o", "size=64k", "tmpfs"], &world.path) {
+        // It needs to be root, and a disk that is small.
+        return;
+    }
+    world.reopen(0);
+    let mut sink = world.open(1, "k");
+    for number in 1..=2_000 {
+        out(&mut *sink, number, &format!("{number:0100}\n"));
+    }
+    let entries = all(&world.reader(), of_run(1));
+    let newest = Request { direction: Direction::Backward, from: From::End, ..of_run(1) };
+    let newest = world.reader().read(&Request { entries_max: 1, ..newest }).unwrap().entries;
+    sink.end(at(3_000));
+    assert!(command("umount", &["-l"], &world.path));
+    let [Entry::Gap(gap), Entry::Line(first), .., Entry::Line(last)] = &entries[..] else {
+        panic!("{:?}", short(&entries));
+    };
+    assert_eq!((gap.first, gap.last), (1, Some(first.number - 1)));
+    assert_eq!((last.number, &newest[..]), (2_000, &entries[entries.len() - 1..]));
+}
