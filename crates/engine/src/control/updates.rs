@@ -47,7 +47,7 @@ impl Control {
                 // One that runs since later than now does so by a clock that was wrong.
                 let is_settled = settled <= now.wall || *since > now.wall;
                 serves = copy.stopping.is_none() && (!is_current || is_settled);
-                if is_current && settled > now.wall && copy.stopping.is_none() {
+                if is_update && is_current && settled > now.wall && copy.stopping.is_none() {
                     settles = Some(settled);
                 }
             }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use sterna_model::{
-    Span,
+    Span, WallTime,
     record::{CrashPolicy, InstancePhase as P},
     spec::{ServiceSpec, UpdatePolicy},
 };
@@ -132,6 +132,20 @@ fn a_version_whose_last_copy_crashes_soon_after_it_runs_is_taken_back() {
     assert_eq!(play.alarms, [Alarm::Reverted(web())]);
     play.pass(20);
     assert_eq!(versions(&play), [0; 2]);
+}
+
+#[test]
+fn a_clock_that_is_set_back_after_an_update_leads_to_nothing() {
+    let mut play = Play::with(3);
+    play.pass(100);
+    put(&mut play, usual(1));
+    put(&mut play, other_work(&usual(1), "v2"));
+    play.pass(10);
+    assert!(!is_updating(&play));
+    play.now.wall = WallTime::EPOCH.plus(Span::from_secs(50));
+    // The sweep after each step must find nothing.
+    play.pass(1);
+    assert!(play.control.timers.is_empty());
 }
 
 #[test]
