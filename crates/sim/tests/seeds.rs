@@ -251,7 +251,7 @@ fn the_same_seed_gives_the_same_history() {
 
 /// What a machine that counts, sorts or prints otherwise would tell: the number of a small world's trace.
 /// It is another one whenever the world or a core is; put the new one here then.
-const GOLDEN: u64 = 0x83d0_5afd_d7bf_f41d;
+const GOLDEN: u64 = 0x563c_c4e5_2be1_2639;
 
 #[test]
 fn the_same_seed_gives_the_same_history_on_any_machine() {
