@@ -105,7 +105,7 @@ fn logs_that_are_followed_go_on_with_runs_and_instances_that_come_later() {
     let spec = "version = 1\n[service.web]\ninstances = 1\n\
         run = [\"sh\", \"-c\", \"echo begins $STERNA_INSTANCE_INDEX; sleep 0.3; \
             echo goes $STERNA_INSTANCE_INDEX; exit 3\"]\n\
-        crash = { wait_from = 3, first_wait = \"10m\" }\nupdate = { revert_after = \"never\" }\n";
+        crash = { wait_from = 3, first_wait = \"10m\" }\nupdate = { revert_after = \"never\", max_unavailable = 2 }\n";
     cluster.write("web.toml", &spec.replace("sleep 0.3", "sleep 1000"));
     cluster.answer(&["apply", "web.toml"]);
     wait_until("one runs", LONG, || cluster.answer(&["ls", "services"]).contains("1/1"));
