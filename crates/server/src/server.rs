@@ -37,7 +37,7 @@ use crate::{
     reign::{self, Ended, ReignError},
     seen::{self, SeenError},
     shared::{Shared, Standing},
-    token::{TokenError, token},
+    token::{self, TokenError},
 };
 
 /// How long a quiet connection of HTTP/2 is left alone.
@@ -53,6 +53,9 @@ pub struct Config {
     pub listen: SocketAddr,
     /// Where this server keeps its token, and what it has seen of the store.
     pub data: PathBuf,
+    /// Where the token is that clients must show; in `data`, and made there, if nothing is said. Servers
+    /// of one cluster must have the same.
+    pub token_file: Option<PathBuf>,
     /// Whether a cluster is made if the store is empty and none was seen.
     pub makes_cluster: bool,
     /// How long what is over is kept, while this server leads.
@@ -127,13 +130,13 @@ impl Server {
     /// # Errors
     /// [`ServerError`].
     pub async fn start(config: Config, say: Say) -> Result<Self, ServerError> {
-        let Config { store, listen, data, makes_cluster, retention } = config;
+        let Config { store, listen, data, token_file, makes_cluster, retention } = config;
         if !listen.ip().is_loopback() {
             return Err(ServerError::Remote { address: listen });
         }
         let failed = |source| ServerError::Data { path: data.clone(), source };
         std::fs::create_dir_all(&data).map_err(failed)?;
-        let token = token(&data)?;
+        let token = token_file.map_or_else(|| token::own(&data), |path| token::given(&path))?;
         let before = seen::read(&data)?;
         let (listener, address) = bind(listen)?;
         let (desk, inbox) = desk();
@@ -370,7 +373,14 @@ impl Rule {
                 None => store.get(LEASE_KEY).await.ok().and_then(|reading| reading.item),
             };
             let lease = holder.and_then(|item| Lease::from_bytes(&item.value).ok());
+            let before = self.shared.leader_elsewhere();
             self.shared.stand(Standing::Follows(lease.map(|lease| lease.holder)));
+            match self.shared.leader_elsewhere() {
+                Some(leader) if before.as_ref() != Some(&leader) => {
+                    (self.say)(&format!("follows {leader}, which leads"));
+                }
+                Some(_) | None => {}
+            }
         }
     }
 }

@@ -88,6 +88,7 @@ pub(crate) struct Counters {
     pub(crate) writes: AtomicU64,
     pub(crate) requests: AtomicU64,
     pub(crate) refused: AtomicU64,
+    pub(crate) forwarded: AtomicU64,
     pub(crate) readers: AtomicU64,
     pub(crate) streams: AtomicU64,
     pub(crate) alarms: AtomicU64,
@@ -169,6 +170,15 @@ impl Shared {
     /// Who watches what this server is.
     pub(crate) fn standings(&self) -> watch::Receiver<Standing> {
         self.standing.subscribe()
+    }
+
+    /// Who leads, if it is another server that is known.
+    pub(crate) fn leader_elsewhere(&self) -> Option<String> {
+        match self.standing() {
+            // Its own lease, of an earlier life, leads back to it.
+            Standing::Follows(leader) => leader.filter(|leader| *leader != self.name),
+            Standing::Leads(_) | Standing::NotReady(_) => None,
+        }
     }
 
     /// The reign, if this server leads.

@@ -15,19 +15,48 @@ pub const TOKEN_FILE: &str = "admin.token";
 
 /// Why there is no token.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot read or make the token {}", path.display())]
-pub struct TokenError {
-    /// The file.
-    pub path: PathBuf,
-    /// Why.
-    #[source]
-    pub source: io::Error,
+#[non_exhaustive]
+pub enum TokenError {
+    /// The server's own.
+    #[error("cannot read or make the token {}", path.display())]
+    Own {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// One that was named.
+    #[error("cannot read the token {}: name a file that holds one, as `admin.token` does", path.display())]
+    Given {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// One that was named says nothing.
+    #[error("{} is empty: write the token into it that all servers of this cluster have", path.display())]
+    Empty {
+        /// The file.
+        path: PathBuf,
+    },
+}
+
+/// The token in a file that somebody else has made.
+pub(crate) fn given(path: &Path) -> Result<String, TokenError> {
+    let path = path.to_owned();
+    match fs::read_to_string(&path) {
+        Ok(text) if text.trim().is_empty() => Err(TokenError::Empty { path }),
+        Ok(text) => Ok(text.trim().to_owned()),
+        Err(source) => Err(TokenError::Given { path, source }),
+    }
 }
 
 /// The token in this directory; made if there is none.
-pub(crate) fn token(data: &Path) -> Result<String, TokenError> {
+pub(crate) fn own(data: &Path) -> Result<String, TokenError> {
     let path = data.join(TOKEN_FILE);
-    let failed = |source| TokenError { path: path.clone(), source };
+    let failed = |source| TokenError::Own { path: path.clone(), source };
     match fs::read_to_string(&path) {
         Ok(text) if !text.trim().is_empty() => return Ok(text.trim().to_owned()),
         Ok(_) => {}

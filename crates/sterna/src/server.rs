@@ -26,6 +26,10 @@ pub(crate) struct Args {
     /// Where this server keeps its token and what it has seen of the store
     #[arg(long, value_name = "DIR")]
     data: PathBuf,
+    /// The file with the token that clients must show; DATA/admin.token, made there, if none. All servers
+    /// of one cluster must have the same
+    #[arg(long, value_name = "FILE")]
+    token_file: Option<PathBuf>,
     /// Where everything is kept: file:DIR, postgres://... or etcd://...; file:DATA/store if none
     #[arg(long, value_name = "URL")]
     store: Option<String>,
@@ -86,7 +90,9 @@ async fn serve(args: Args) -> anyhow::Result<()> {
     }
     let data = args.data.clone();
     let retention = Retention { tasks: args.keep.keep_tasks, names: args.keep.caution_keep_names };
-    let config = Config { store, listen: args.listen, data, makes_cluster: args.make, retention };
+    let token_file = args.token_file.clone();
+    let (listen, makes_cluster) = (args.listen, args.make);
+    let config = Config { store, listen, data, token_file, makes_cluster, retention };
     let server = Server::start(config, Arc::new(say)).await;
     let mut server = server.map_err(|error| exit::coded(code(&error))(error.into()))?;
     let address = server.address();
@@ -99,7 +105,8 @@ async fn serve(args: Args) -> anyhow::Result<()> {
             out::event(happened);
         }
     };
-    let (data, token) = (&args.data, args.data.join(sterna_server::TOKEN_FILE));
+    let data = &args.data;
+    let token = args.token_file.unwrap_or_else(|| data.join(sterna_server::TOKEN_FILE));
     tell(&json!({ "event": "listens", "address": address, "data": data, "token_file": token }));
     let mut is_told = false;
     loop {

@@ -13,6 +13,7 @@
 //! | `tag` | `ETag` and `If-Match` |
 //! | `given` | what paths, queries and bodies hold |
 //! | `understood` | refuses what a call does not describe |
+//! | `forward` | asks the server that leads, where this one does not |
 //!
 //! Invariant: every answer that refuses is of one catalogue, [`Code`], and says what to do.
 //!
@@ -20,6 +21,7 @@
 
 mod change;
 mod fleet;
+mod forward;
 mod given;
 mod logs;
 mod refusal;
@@ -181,7 +183,10 @@ async fn admit(State(shared): State<Api>, request: Request, next: Next) -> Respo
         return Refusal(Refused::new(Code::TooMuch, message)).into_response();
     };
     let answer = match whole(request).await {
-        Ok(request) => next.run(request).await,
+        Ok(request) => match forward::whom(&shared, &request) {
+            Some(leader) => forward::ask(&shared, &leader, request).await,
+            None => next.run(request).await,
+        },
         Err(refusal) => refusal.into_response(),
     };
     if answer.status().is_client_error() || answer.status().is_server_error() {

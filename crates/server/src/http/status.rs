@@ -109,8 +109,11 @@ pub(super) async fn healthz() -> &'static str {
     "alive\n"
 }
 
-/// Whether this server leads, and can be asked for anything.
+/// Whether this server can be asked for anything: it leads, or knows who does.
 pub(super) async fn readyz(State(shared): State<Api>) -> impl IntoResponse {
+    if let Some(leader) = shared.leader_elsewhere() {
+        return (StatusCode::OK, format!("ready: {leader} leads\n"));
+    }
     match shared.lead() {
         Ok(_) => (StatusCode::OK, "ready\n".to_owned()),
         Err(refused) => (StatusCode::SERVICE_UNAVAILABLE, format!("{}\n", refused.message)),
@@ -149,6 +152,12 @@ pub(super) async fn metrics(State(shared): State<Api>) -> impl IntoResponse {
     );
     counted("requests", "gauge", "Requests being answered.", read(&counters.requests));
     counted("refused_total", "counter", "Requests refused.", read(&counters.refused));
+    counted(
+        "forwarded_total",
+        "counter",
+        "Requests handed on to the server that leads.",
+        read(&counters.forwarded),
+    );
     counted("event_readers", "gauge", "Readers of events.", read(&counters.readers));
     counted("streams_total", "counter", "Streams opened by workers.", read(&counters.streams));
     counted("alarms_total", "counter", "Alarms.", read(&counters.alarms));

@@ -289,7 +289,7 @@ fn a_run_waits_for_a_named_server_that_is_started_again() {
     });
     signal(cluster.pid(), "CONT");
     let ended = run.wait_with_output().expect("it ends");
-    assert!(ended.status.success(), "{}", cluster.read("run.err"));
+    assert!(ended.status.success(), "{}\n{}", cluster.read("run.err"), cluster.said());
     assert_eq!(ended.stdout, b"hello\n");
 }
 

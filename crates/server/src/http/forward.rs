@@ -1,0 +1,152 @@
+//! What a server that follows is asked: it asks the one that leads, and hands the answer on.
+//!
+//! So a client may ask any server, and what it is shown is what the leader shows: one mirror, read where
+//! it is made ([ADR 18](../../../../adr/0018-who-follows-forwards.md)).
+//!
+//! Invariant: nothing is forwarded twice, neither on to a third server nor a second time to the same one.
+
+use std::{io, time::Duration};
+
+use axum::{
+    body::Body,
+    extract::Request,
+    response::{IntoResponse, Response},
+};
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Uri, header};
+use http_body_util::BodyExt;
+use hyper::client::conn::http1;
+use hyper_util::rt::TokioIo;
+use sterna_api::rest::{Code, Refused};
+use tokio::{net::TcpStream, sync::Semaphore, time::timeout};
+
+use super::refusal::Refusal;
+use crate::shared::{Counters, Shared};
+
+/// Says by whom a call was forwarded, so that it is not forwarded again.
+const FORWARDED_BY: HeaderName = HeaderName::from_static("sterna-forwarded-by");
+/// Of one connection, and not of what is asked or answered over it.
+const OF_A_CONNECTION: [HeaderName; 5] = [
+    header::CONNECTION,
+    HeaderName::from_static("keep-alive"),
+    header::TE,
+    header::TRANSFER_ENCODING,
+    header::UPGRADE,
+];
+
+/// How long a leader may take until it has taken a connection.
+const CONNECT_WITHIN: Duration = Duration::from_secs(2);
+/// How long it may take until it answers; a stream may then go on for ever.
+const ANSWER_WITHIN: Duration = Duration::from_secs(30);
+
+/// So many are under way at a time, streams included: each has two open files here.
+const AT_A_TIME: usize = 1_024;
+static FORWARDS: Semaphore = Semaphore::const_new(AT_A_TIME);
+
+/// Whom to ask in place of this server; `None` if it answers by itself.
+pub(super) fn whom(shared: &Shared, request: &Request) -> Option<String> {
+    // Counts are of each server, and calls are the same everywhere.
+    let is_own = ["/metrics", "/openapi.json"].contains(&request.uri().path());
+    if is_own || request.headers().contains_key(FORWARDED_BY) {
+        return None;
+    }
+    shared.leader_elsewhere()
+}
+
+/// Asks the leader.
+pub(super) async fn ask(shared: &Shared, leader: &str, request: Request) -> Response {
+    let Ok(turn) = FORWARDS.try_acquire() else {
+        let message = format!("{AT_A_TIME} calls are being forwarded to {leader} already");
+        return Refusal(Refused::new(Code::TooMuch, message)).into_response();
+    };
+    Counters::add(&shared.counters.forwarded, 1);
+    let answer = match exchange(&shared.name, leader, request).await {
+        Ok(answer) => answer,
+        Err(trouble) => return Refusal(trouble.refused(leader)).into_response(),
+    };
+    if answer.status() == StatusCode::UNAUTHORIZED {
+        let message = format!(
+            "{leader}, which leads, has another token than {}: start all servers with one --token-file",
+            shared.name
+        );
+        return Refusal(Refused::new(Code::Unauthorized, message)).into_response();
+    }
+    // The turn is over with the last of the answer.
+    answer.map(|body| {
+        Body::new(body.map_frame(move |frame| {
+            let _of_this = &turn;
+            frame
+        }))
+    })
+}
+
+/// Why a leader has not answered.
+#[derive(Debug)]
+enum Trouble {
+    /// Nothing reached it.
+    Unreached(io::Error),
+    /// It may have done what it was asked for.
+    Broken,
+    /// It may still do it.
+    Silent,
+}
+
+impl Trouble {
+    fn refused(&self, leader: &str) -> Refused {
+        let message = match self {
+            Self::Unreached(why) => {
+                format!("{leader}, which leads, is not reached ({why}); nothing was done")
+            }
+            Self::Broken => format!(
+                "the connection to {leader}, which leads, broke before its answer; what was asked for \
+                 may have been done"
+            ),
+            Self::Silent => format!(
+                "{leader}, which leads, has not answered within {ANSWER_WITHIN:?}; what was asked for may \
+                 have been done"
+            ),
+        };
+        Refused::new(Code::NotReady, message)
+    }
+}
+
+async fn exchange(
+    own: &str,
+    leader: &str,
+    request: Request,
+) -> Result<Response<hyper::body::Incoming>, Trouble> {
+    let socket = match timeout(CONNECT_WITHIN, TcpStream::connect(leader)).await {
+        Ok(socket) => socket.map_err(Trouble::Unreached)?,
+        Err(_) => return Err(Trouble::Unreached(io::ErrorKind::TimedOut.into())),
+    };
+    socket.set_nodelay(true).map_err(Trouble::Unreached)?;
+    let handshake = http1::handshake(TokioIo::new(socket)).await;
+    let (mut send, connection) = handshake.map_err(|_| Trouble::Broken)?;
+    // It ends with its one answer, and so with whoever reads that.
+    tokio::spawn(async move { drop(connection.await) });
+    let request = addressed(own, leader, request)?;
+    let answer = timeout(ANSWER_WITHIN, send.send_request(request)).await;
+    let mut answer = answer.map_err(|_| Trouble::Silent)?.map_err(|_| Trouble::Broken)?;
+    let_go_of_connection(answer.headers_mut());
+    Ok(answer)
+}
+
+/// The same call, as the leader is to hear it.
+fn addressed(own: &str, leader: &str, request: Request) -> Result<Request, Trouble> {
+    let unsaid = || Trouble::Unreached(io::ErrorKind::InvalidInput.into());
+    let (mut head, body) = request.into_parts();
+    let path = head.uri.path_and_query().map_or("/", http::uri::PathAndQuery::as_str);
+    // One that came over HTTP/2 names a host, which is this one.
+    head.uri = path.parse::<Uri>().map_err(|_| unsaid())?;
+    head.version = http::Version::HTTP_11;
+    let_go_of_connection(&mut head.headers);
+    let value = |text: &str| HeaderValue::from_str(text).map_err(|_| unsaid());
+    head.headers.insert(header::HOST, value(leader)?);
+    head.headers.insert(FORWARDED_BY, value(own)?);
+    Ok(Request::from_parts(head, body))
+}
+
+fn let_go_of_connection(headers: &mut HeaderMap) {
+    for name in &OF_A_CONNECTION {
+        headers.remove(name);
+    }
+}

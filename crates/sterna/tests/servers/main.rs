@@ -1,0 +1,75 @@
+//! Three real servers on one shared store, with a worker: any of them can be asked, and one of them is
+//! killed again and again.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on says where")]
+
+#[expect(dead_code, reason = "the tests of the store use the rest")]
+#[path = "../../../store/tests/support/etcd.rs"]
+mod etcd;
+#[expect(dead_code, reason = "the tests of `dev` use the rest")]
+#[path = "../dev/place.rs"]
+mod place;
+#[expect(dead_code, reason = "the tests of the store use the rest")]
+#[path = "../../../store/tests/support/postgres.rs"]
+mod postgres;
+
+mod several;
+
+use several::Servers;
+
+#[test]
+fn any_server_answers_for_the_one_that_leads() {
+    let store = postgres::Server::start(&[]);
+    let servers = Servers::start("asked", &store.url("asked"));
+    let (leader, followers) = servers.ranks();
+    assert_eq!(followers.len(), 2);
+    for follower in followers {
+        let ask = |args: &[&str]| servers.answer(follower, args);
+        let status: serde_json::Value =
+            serde_json::from_str(&ask(&["status", "--json"])).expect("JSON");
+        assert_eq!(status["leader"], servers.address(leader), "{status}");
+        // A write, a stream, a page and a refusal.
+        assert_eq!(
+            ask(&["run", "--", "sh", "-c", "echo hello; sleep 0.2; echo again"]),
+            "hello\nagain\n"
+        );
+        assert_eq!(ask(&["logs", "last"]), "hello\nagain\n");
+        assert!(ask(&["events", "--kind", "task-completed"]).contains("exited with 0"));
+        let refused = servers.sterna(follower, &["cancel", "last"]);
+        let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+        assert!(!refused.status.success() && said.contains("there is nothing to cancel"), "{said}");
+        assert!(servers.ask(follower, "/readyz").contains("leads"), "it is ready");
+        assert!(servers.ask(follower, "/metrics").contains("sterna_leading 0"), "its own counts");
+    }
+    let metrics = servers.ask(leader, "/metrics");
+    assert!(metrics.contains("sterna_leading 1"), "{metrics}");
+    assert!(metrics.contains("sterna_forwarded_total 0"), "{metrics}");
+}
+
+#[test]
+fn a_server_with_another_token_says_what_to_do() {
+    let store = postgres::Server::start(&[]);
+    let mut servers = Servers::start("tokens", &store.url("tokens"));
+    let odd = servers.add(&[]);
+    let own = servers.read(&format!("s{odd}/admin.token"));
+    place::wait_until("it follows", place::LONG, || servers.ask(odd, "/readyz").contains("leads"));
+    let refused = servers.sterna_with(odd, own.trim(), &["status"]);
+    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert_eq!(refused.status.code(), Some(77), "{said}");
+    assert!(said.contains("start all servers with one --token-file"), "{said}");
+    let (leader, _) = servers.ranks();
+    let refused = servers.sterna_with(leader, own.trim(), &["status"]);
+    assert_eq!(refused.status.code(), Some(77));
+}
+
+#[test]
+fn killed_leaders_lose_nothing_and_start_nothing_twice_on_postgresql() {
+    let store = postgres::Server::start(&[]);
+    Servers::start("killed", &store.url("killed")).outlive_their_leaders();
+}
+
+#[test]
+fn killed_leaders_lose_nothing_and_start_nothing_twice_on_etcd() {
+    let store = etcd::Cluster::start(3, &[]);
+    Servers::start("killed-etcd", &store.url("killed")).outlive_their_leaders();
+}
