@@ -13,7 +13,7 @@ use std::{
     fs,
     net::SocketAddr,
     path::{Path, PathBuf},
-    process::Stdio,
+    process::{ExitStatus, Stdio},
     time::Duration,
 };
 
@@ -166,12 +166,13 @@ impl Dev {
         }
         let mut client = self.client();
         let status = self.ready(&mut client).await?;
-        self.welcome(began.elapsed());
+        // Before anybody is told that they are there, and may kill one.
         for number in 1..=self.workers {
             if let Some(life) = self.life(number).await {
                 self.lives.insert(number, life);
             }
         }
+        self.welcome(began.elapsed());
         if let Some(why) = status.starts_nothing {
             out::warning(&why);
         }
@@ -209,8 +210,10 @@ impl Dev {
                     return Ok(status);
                 }
             }
-            if let Some(why) = self.worker_that_ended() {
-                anyhow::bail!(why);
+            if let Some((role, how)) = self.dead() {
+                self.check_worker(role, how)?;
+                self.tell_death(role, &format!("died ({how})"));
+                self.start_again(role).await?;
             }
             if Instant::now() > until {
                 let log = self.data.join("worker-1.log");
@@ -220,15 +223,12 @@ impl Dev {
         }
     }
 
-    /// A worker that ends before it ever worked lacks something, and says what.
-    fn worker_that_ended(&mut self) -> Option<String> {
-        self.children.iter_mut().find_map(|(role, child)| {
-            let Role::Worker(number) = *role else { return None };
-            let how = child.try_wait().ok().flatten()?;
-            let log = self.data.join(format!("{role}.log"));
-            let why = child::last_words(&log, self.logs.get(&number).copied().unwrap_or(0));
-            Some(format!("{role} ended at once ({how}); {} ends with\n  {why}", log.display()))
-        })
+    /// A worker that ends by itself before it ever worked lacks something, and says what.
+    fn check_worker(&self, role: Role, how: ExitStatus) -> anyhow::Result<()> {
+        let (Role::Worker(number), Some(_)) = (role, how.code()) else { return Ok(()) };
+        let log = self.data.join(format!("{role}.log"));
+        let why = child::last_words(&log, self.logs.get(&number).copied().unwrap_or(0));
+        anyhow::bail!("{role} ended at once ({how}); {} ends with\n  {why}", log.display())
     }
 
     fn welcome(&self, took: Duration) {
@@ -298,32 +298,41 @@ impl Dev {
         let mut pause = Duration::from_millis(100);
         loop {
             let (role, how, lived) = self.death().await;
-            self.returning.retain(|(number, _)| Role::Worker(*number) != role);
-            out::warning(&format!("{role} {how}; it is started again"));
-            let child = role.to_string();
-            self.tell(&json!({ "event": "child-died", "child": child, "how": how }));
+            self.tell_death(role, &how);
             pause = if lived > Duration::from_secs(30) {
                 Duration::from_millis(100)
             } else {
                 (pause * 2).min(Duration::from_secs(5))
             };
             sleep(pause).await;
-            let began = Instant::now();
-            match role {
-                Role::Server => match self.start_server().await {
-                    Ok(()) => self.is_back(role, began),
-                    Err(error) => out::error(&error),
-                },
-                // The others go on; this one is tried again.
-                Role::Worker(number) => match self.start_worker(number) {
-                    Ok(worker) => {
-                        self.children.push((role, worker));
-                        self.returning.push((number, began));
-                    }
-                    Err(error) => out::error(&error),
-                },
+            // The others go on; this one is tried again.
+            if let Err(error) = self.start_again(role).await {
+                out::error(&error);
             }
         }
+    }
+
+    fn tell_death(&mut self, role: Role, how: &str) {
+        self.returning.retain(|(number, _)| Role::Worker(*number) != role);
+        out::warning(&format!("{role} {how}; it is started again"));
+        let child = role.to_string();
+        self.tell(&json!({ "event": "child-died", "child": child, "how": how }));
+    }
+
+    async fn start_again(&mut self, role: Role) -> anyhow::Result<()> {
+        let began = Instant::now();
+        match role {
+            Role::Server => {
+                self.start_server().await?;
+                self.is_back(role, began);
+            }
+            Role::Worker(number) => {
+                let worker = self.start_worker(number)?;
+                self.children.push((role, worker));
+                self.returning.push((number, began));
+            }
+        }
+        Ok(())
     }
 
     /// Says that a child does again what it is there for.
@@ -357,17 +366,22 @@ impl Dev {
         (worker.health == "healthy").then_some(worker.life)
     }
 
+    /// A child that has died, of which nobody was told.
+    fn dead(&mut self) -> Option<(Role, ExitStatus)> {
+        let (at, how) = self.children.iter_mut().enumerate().find_map(|(at, (_, child))| {
+            let how = child.try_wait().ok().flatten()?;
+            Some((at, how))
+        })?;
+        let (role, _) = self.children.remove(at);
+        Some((role, how))
+    }
+
     /// Waits for the death of a child.
     async fn death(&mut self) -> (Role, String, Duration) {
         let began = Instant::now();
         loop {
-            let dead = self.children.iter_mut().enumerate().find_map(|(at, (_, child))| {
-                let how = child.try_wait().ok().flatten()?;
-                Some((at, format!("died ({how})")))
-            });
-            if let Some((at, how)) = dead {
-                let (role, _) = self.children.remove(at);
-                return (role, how, began.elapsed());
+            if let Some((role, how)) = self.dead() {
+                return (role, format!("died ({how})"), began.elapsed());
             }
             // What could not be started again is tried again.
             let all = (1..=self.workers).map(Role::Worker).chain([Role::Server]);

@@ -270,6 +270,21 @@ fn who_follows_something_waits_for_a_server_that_is_killed() {
     }
 }
 
+/// It was waited for until `dev` gave up: only who had once been ready was started again.
+#[test]
+fn a_server_that_dies_while_dev_starts_is_started_again() {
+    let cluster = Cluster::begin("dies-early", &[]);
+    wait_until("a worker begins", LONG, || !cluster.children("worker").is_empty());
+    // So that it is not ready yet.
+    let worker = cluster.child("worker");
+    signal(worker, "STOP");
+    signal(cluster.child("server"), "KILL");
+    wait_until("its death is told", LONG, || cluster.said().contains("the server died"));
+    signal(worker, "CONT");
+    cluster.ready();
+    assert_eq!(cluster.answer(&["run", "--", "echo", "hello"]), "hello\n");
+}
+
 /// The same is asked for again, and is the same task.
 #[test]
 fn a_run_waits_for_a_named_server_that_is_started_again() {
