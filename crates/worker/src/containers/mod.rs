@@ -34,6 +34,7 @@ mod spare;
 mod stored;
 mod sweeper;
 mod users;
+mod walk;
 
 use std::{
     io,
