@@ -7,6 +7,7 @@ mod commands;
 mod contact;
 mod ends;
 mod leader;
+mod left;
 mod lives;
 mod place;
 mod proxy;

@@ -31,7 +31,7 @@ use super::{
     result,
     spare::Spares,
     stored::{self, Begun},
-    sweeper::{Chore, Sweeper},
+    sweeper::{Chore, Removal, Sweeper},
 };
 use crate::{
     cgroup::Cgroups,
@@ -298,6 +298,7 @@ impl Driver {
                 self.step(run, Input::Drained);
             }
             Command::Measured(run, bytes) => self.measured(run, bytes),
+            Command::NotRemoved(removal, why) => self.not_removed(*removal, why),
             Command::Probed(run, question, probe, is_good) => {
                 self.step(run, Input::Probed(question, probe, is_good));
             }
@@ -323,6 +324,19 @@ impl Driver {
         if limit.zip(bytes).is_some_and(|(limit, bytes)| bytes > limit.get()) {
             self.step(run, Input::Stop(Cause::DiskLimit, How::Gracefully));
         }
+    }
+
+    /// Says that a directory is left, in the log of its run, too, which is over.
+    fn not_removed(&mut self, removal: Removal, why: String) {
+        let Removal { directory, of } = removal;
+        if let Some((run, origin)) = of {
+            let said =
+                serde_json::json!({ "event": "not_removed", "directory": directory, "why": why });
+            self.output.tell(Order::Add(run, origin, Vec::new()));
+            self.output.tell(Order::Say(run, format!("{said}\n")));
+            self.output.tell(Order::Finish(run));
+        }
+        (self.listener)(Event::NotRemoved(directory, why));
     }
 
     fn shut_down(&mut self) {
@@ -594,12 +608,12 @@ impl Driver {
             if live.is_unkept && live.ward.is_asked() {
                 self.forget(run);
             }
-            let directory = self.at.layout.run(run);
-            let is_plain = is_plain(&live.work);
-            self.sweeper.tell(if is_plain {
-                Chore::Keep(directory)
+            let of = Some((run, live.origin()));
+            let removal = Removal { directory: self.at.layout.run(run), of };
+            self.sweeper.tell(if is_plain(&live.work) {
+                Chore::Keep(removal)
             } else {
-                Chore::Directory(directory)
+                Chore::Directory(removal)
             });
         }
     }

@@ -9,7 +9,13 @@ use sterna_executor::{
 };
 use sterna_model::{RunId, Span};
 
-use super::{Event, driver::Driver, output::Order, pipes::Pipes, sweeper::Chore};
+use super::{
+    Event,
+    driver::Driver,
+    output::Order,
+    pipes::Pipes,
+    sweeper::{Chore, Removal},
+};
 use crate::{
     clock::boot_time,
     guardian::{Ask, FateWord, Line, Say, StreamWord},
@@ -92,7 +98,10 @@ impl Driver {
                 self.ask(&Ask::Forget { run });
                 let group = self.cgroups.end(&run.to_string());
                 self.sweeper.tell(Chore::End(group));
-                self.sweeper.tell(Chore::Directory(self.at.layout.run(run)));
+                self.sweeper.tell(Chore::Directory(Removal {
+                    directory: self.at.layout.run(run),
+                    of: None,
+                }));
             }
             FateWord::Started { .. }
             | FateWord::NotStarted { .. }

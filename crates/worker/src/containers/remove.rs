@@ -88,14 +88,16 @@ fn empty(directory: &OwnedFd) -> io::Result<Option<CString>> {
     Ok(None)
 }
 
-/// For people: a mount is told apart.
+/// For people: what is in the way, and what to do about it.
 fn refuse(error: Errno, name: &CStr) -> io::Error {
-    match error {
-        Errno::BUSY | Errno::XDEV => {
-            io::Error::other(format!("something is mounted at {name:?}: unmount it"))
+    let name = name.to_string_lossy();
+    io::Error::other(match error {
+        Errno::BUSY | Errno::XDEV => format!("something is mounted at '{name}': unmount it"),
+        Errno::PERM => {
+            format!("'{name}' may not be removed: take its attributes off (chattr -i -a)")
         }
-        other => io::Error::from(other),
-    }
+        other => format!("'{name}': {other}"),
+    })
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! What a worker tells people about its link and its runs, and how often.
 
-use std::{collections::BTreeMap, fmt};
+use std::{collections::BTreeMap, fmt, path::PathBuf};
 
 use sterna_model::{BootTime, ClusterId, Incarnation, Name, RunId, Span, WorkKey};
 use sterna_protocol::{
@@ -58,6 +58,8 @@ pub enum Remark {
     Unsaid(String),
     /// What must be kept could not be written.
     NotKept(String),
+    /// The directory of a run that is over is left.
+    NotRemoved(PathBuf, String),
     /// This worker ends, and what must end with it.
     Ending,
     /// It was told so again: the guardian ends what is left.
@@ -130,6 +132,12 @@ impl fmt::Display for Remark {
             ),
             Self::Unsaid(why) => write!(f, "cannot be said on a link: {why}"),
             Self::NotKept(why) => write!(f, "cannot be kept: {why}"),
+            Self::NotRemoved(directory, why) => write!(
+                f,
+                "cannot remove {}, of which nothing runs any more: {why}; it is tried again when this \
+                 worker starts",
+                directory.display()
+            ),
             Self::Ending => f.write_str("ending: first what must end with this worker"),
             Self::Leaving => {
                 f.write_str("leaving at once: the guardian ends what must end with this worker")
@@ -185,6 +193,7 @@ impl Remark {
             | Self::Ended(..)
             | Self::Recorded(_)
             | Self::Reborn(_)
+            | Self::NotRemoved(..)
             | Self::Ending
             | Self::Leaving
             | Self::Untold(_)

@@ -64,7 +64,10 @@ impl Keeper {
         tidings: Tidings,
         effects: &mut Vec<Effect>,
     ) {
-        let Tidings { runs, answered, replaced, is_shut_down } = tidings;
+        let Tidings { runs, answered, replaced, unremoved, is_shut_down } = tidings;
+        for (directory, why) in unremoved {
+            self.say(now, Remark::NotRemoved(directory, why), effects);
+        }
         if let Some(why) = replaced {
             self.say(now, Remark::Replaced(why), effects);
         }
