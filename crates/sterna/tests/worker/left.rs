@@ -49,10 +49,7 @@ fn a_directory_that_cannot_be_removed_is_told_and_tried_again_at_the_next_start(
     for round in 1..=2 {
         for (run, why) in &runs {
             let directory = fs::canonicalize(&place.path).unwrap().join(format!("runs/{run}"));
-            let said = format!(
-                "cannot remove {}, of which nothing runs any more: {why}",
-                directory.display()
-            );
+            let said = format!("cannot remove {}: {why}", directory.display());
             worker.wait_to_say(&said);
             let told = || {
                 let events = place.output(*run, Stream::Events);

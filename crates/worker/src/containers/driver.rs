@@ -214,12 +214,8 @@ impl Driver {
         let cores = self.lives.values().filter_map(|live| live.ward.deadline());
         let sample = (!self.lives.is_empty()).then_some(self.next_sample);
         let search = self.search.as_ref().and_then(Search::deadline);
-        let first = cores
-            .chain(sample)
-            .chain(self.forget_by)
-            .chain(search)
-            .chain(self.ports.deadline())
-            .min()?;
+        let others = [sample, self.forget_by, search, self.ports.deadline()];
+        let first = cores.chain(others.into_iter().flatten()).min()?;
         let wait = first.since(boot_time()).plus(Span::from_millis(1));
         Timespec::try_from(wait.as_duration()).ok()
     }
@@ -298,7 +294,7 @@ impl Driver {
                 self.step(run, Input::Drained);
             }
             Command::Measured(run, bytes) => self.measured(run, bytes),
-            Command::NotRemoved(removal, why) => self.not_removed(*removal, why),
+            Command::NotRemoved(removal, why) => self.not_removed(*removal, &why),
             Command::Probed(run, question, probe, is_good) => {
                 self.step(run, Input::Probed(question, probe, is_good));
             }
@@ -324,19 +320,6 @@ impl Driver {
         if limit.zip(bytes).is_some_and(|(limit, bytes)| bytes > limit.get()) {
             self.step(run, Input::Stop(Cause::DiskLimit, How::Gracefully));
         }
-    }
-
-    /// Says that a directory is left, in the log of its run, too, which is over.
-    fn not_removed(&mut self, removal: Removal, why: String) {
-        let Removal { directory, of } = removal;
-        if let Some((run, origin)) = of {
-            let said =
-                serde_json::json!({ "event": "not_removed", "directory": directory, "why": why });
-            self.output.tell(Order::Add(run, origin, Vec::new()));
-            self.output.tell(Order::Say(run, format!("{said}\n")));
-            self.output.tell(Order::Finish(run));
-        }
-        (self.listener)(Event::NotRemoved(directory, why));
     }
 
     fn shut_down(&mut self) {
@@ -610,11 +593,8 @@ impl Driver {
             }
             let of = Some((run, live.origin()));
             let removal = Removal { directory: self.at.layout.run(run), of };
-            self.sweeper.tell(if is_plain(&live.work) {
-                Chore::Keep(removal)
-            } else {
-                Chore::Directory(removal)
-            });
+            let chore = if is_plain(&live.work) { Chore::Keep } else { Chore::Directory };
+            self.sweeper.tell(chore(removal));
         }
     }
 }

@@ -218,6 +218,19 @@ impl Driver {
         self.say(run, serde_json::json!({ "event": "not_started", "why": why }).to_string());
     }
 
+    /// Says that a directory is left, in the log of its run, too, which is over.
+    pub(super) fn not_removed(&mut self, removal: Removal, why: &str) {
+        let Removal { directory, of } = removal;
+        if let Some((run, origin)) = of {
+            let said =
+                serde_json::json!({ "event": "not_removed", "directory": directory, "why": why });
+            self.output.tell(Order::Add(run, origin, Vec::new()));
+            self.output.tell(Order::Say(run, format!("{said}\n")));
+            self.output.tell(Order::Finish(run));
+        }
+        (self.listener)(Event::NotRemoved(directory, why.to_owned()));
+    }
+
     fn say(&mut self, run: RunId, line: String) {
         self.show(run, Order::Say(run, line + "\n"));
     }

@@ -83,12 +83,7 @@ impl fmt::Display for Remark {
                 "confirmed as life {} by the leader of {}, {}",
                 incarnation.life, mandate.term, mandate.epoch
             ),
-            Self::Verdict(Health::New) => f.write_str("the leader does not know us yet"),
-            Self::Verdict(Health::Healthy) => f.write_str("the leader calls us healthy"),
-            Self::Verdict(Health::Unhealthy) => {
-                f.write_str("the leader does not call us healthy yet: no new work comes")
-            }
-            Self::Verdict(Health::MustDie) => f.write_str("the leader has given us up"),
+            Self::Verdict(health) => f.write_str(verdict(*health)),
             Self::Draining(true) => f.write_str("draining: no new work comes"),
             Self::Draining(false) => f.write_str("not draining: new work may come"),
             Self::Accepted(run, key) => write!(f, "{run} of {key} begins"),
@@ -132,12 +127,10 @@ impl fmt::Display for Remark {
             ),
             Self::Unsaid(why) => write!(f, "cannot be said on a link: {why}"),
             Self::NotKept(why) => write!(f, "cannot be kept: {why}"),
-            Self::NotRemoved(directory, why) => write!(
-                f,
-                "cannot remove {}, of which nothing runs any more: {why}; it is tried again when this \
-                 worker starts",
-                directory.display()
-            ),
+            Self::NotRemoved(directory, why) => {
+                let directory = directory.display();
+                write!(f, "cannot remove {directory}: {why}; it is tried again at the next start")
+            }
             Self::Ending => f.write_str("ending: first what must end with this worker"),
             Self::Leaving => {
                 f.write_str("leaving at once: the guardian ends what must end with this worker")
@@ -147,6 +140,16 @@ impl fmt::Display for Remark {
             }
             Self::Done => f.write_str("ended"),
         }
+    }
+}
+
+/// What the leader thinks of us.
+const fn verdict(health: Health) -> &'static str {
+    match health {
+        Health::New => "the leader does not know us yet",
+        Health::Healthy => "the leader calls us healthy",
+        Health::Unhealthy => "the leader does not call us healthy yet: no new work comes",
+        Health::MustDie => "the leader has given us up",
     }
 }
 

@@ -2,7 +2,10 @@
 
 use serde_json::{Value, json};
 
-use crate::worker::{LONG, Place, Worker, run, wait_until};
+use crate::{
+    images::groups_of_runs,
+    worker::{LONG, Place, Worker, run, wait_until},
+};
 
 /// The first of two ports that nobody else has: others may play this on the same machine.
 fn first_port(test: u32) -> u32 {
@@ -68,18 +71,7 @@ fn what_cannot_be_started_says_why_and_leaves_nothing() {
         worker.tell(&json!({ "acknowledge": { "run": run(number) } }));
     }
     wait_until("nothing of them is left", LONG, || {
-        let runs = place.runs();
-        let groups = place.groups().into_iter();
-        let groups: usize = groups
-            .map(|group| {
-                std::fs::read_dir(group)
-                    .unwrap()
-                    .flatten()
-                    .filter(|entry| entry.path().is_dir())
-                    .count()
-            })
-            .sum();
-        runs == 0 && groups == 0
+        place.runs() == 0 && groups_of_runs(&place) == 0
     });
     worker.start_run(&place, 100, &["true"], json!({ "ports": ["a", "b"] }));
     assert_eq!(worker.end(100)["exit"], "Code(0)");
