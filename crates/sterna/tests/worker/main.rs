@@ -5,6 +5,7 @@
 
 mod commands;
 mod contact;
+mod disk;
 mod ends;
 mod leader;
 mod left;

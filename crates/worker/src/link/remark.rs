@@ -56,6 +56,8 @@ pub enum Remark {
     WentBack(u64),
     /// A message could not be said.
     Unsaid(String),
+    /// A run was refused, for it could not be kept.
+    TurnedDown(RunId, String),
     /// What must be kept could not be written.
     NotKept(String),
     /// The directory of a run that is over is left.
@@ -126,6 +128,7 @@ impl fmt::Display for Remark {
                  asking again"
             ),
             Self::Unsaid(why) => write!(f, "cannot be said on a link: {why}"),
+            Self::TurnedDown(run, why) => write!(f, "{run} is refused: {why}"),
             Self::NotKept(why) => write!(f, "cannot be kept: {why}"),
             Self::NotRemoved(directory, why) => {
                 let directory = directory.display();
@@ -167,6 +170,7 @@ enum Topic {
     Directory,
     Size,
     Disk,
+    Table,
 }
 
 impl Remark {
@@ -183,6 +187,7 @@ impl Remark {
             Self::Foreign(_) => Some(Topic::Cluster),
             Self::WentBack(_) => Some(Topic::Directory),
             Self::Unsaid(_) => Some(Topic::Size),
+            Self::TurnedDown(..) => Some(Topic::Table),
             Self::NotKept(_) => Some(Topic::Disk),
             Self::Adopted(..)
             | Self::Stray(_)
@@ -233,6 +238,10 @@ impl Muffle {
         for topic in [Topic::Link, Topic::Name, Topic::Version] {
             self.told.remove(&topic);
         }
+    }
+
+    pub(super) fn calm_disk(&mut self) {
+        self.told.remove(&Topic::Table);
     }
 
     pub(super) fn calm_health(&mut self) {
