@@ -30,6 +30,8 @@ macro_rules! mistakes {
 mistakes! {
     /// A worker decides again about a run that it has decided (safety rule 1).
     DecidesTwice,
+    /// A worker begins what it has refused because it cannot keep it (safety rule 1).
+    BeginsTheRefused,
     /// A worker starts what it has said to be not running.
     IgnoresNotify,
     /// A worker counts deadlines from when it hears (safety rules 3 and 7).

@@ -218,7 +218,8 @@ pub enum RunAnswer {
 /// Why a run was not started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum RunRefusal {
-    /// The worker does not take itself for healthy.
+    /// The worker does not take itself for healthy; or it cannot keep the run on its disk, and does not
+    /// from now on.
     NotHealthy,
     /// It is draining.
     Draining,

@@ -15,6 +15,7 @@ pub const fn breaks(mistake: Mistake) -> &'static [Promise] {
     use Promise::{P1, P2, P3, P5, P6, P7, P8, P9, P10, Swept};
     match mistake {
         M::DecidesTwice          => &[P1],
+        M::BeginsTheRefused      => &[P1, P2, P10],
         M::IgnoresNotify         => &[P1, P2, P10],
         M::CountsFromArrival     => &[P2, P10],
         M::StopsAtTheDeadline    => &[P2, P10],

@@ -139,6 +139,7 @@ const TURNS: &[&str] = &[
     "instance-vacated",
     "killed",
     "machine-struck",
+    "not-kept",
     "not-ready",
     "parcel",
     "progress",

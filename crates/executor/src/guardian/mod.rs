@@ -102,6 +102,21 @@ pub enum Input {
     Empty(RunId),
 }
 
+impl Input {
+    /// The run that it is about, if it says what became of one: that is kept before it is told.
+    pub const fn concerned(&self) -> Option<RunId> {
+        match self {
+            Self::Tick | Self::Request(..) | Self::Closed(_) | Self::StarterGone => None,
+            Self::Cloned(run, _)
+            | Self::NotCloned(run, ..)
+            | Self::Execed(run, _)
+            | Self::NotExeced(run, ..)
+            | Self::Exited(run, ..)
+            | Self::Empty(run) => Some(*run),
+        }
+    }
+}
+
 /// What a worker asks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Request {

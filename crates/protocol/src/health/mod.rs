@@ -124,6 +124,11 @@ impl Vitals {
         self.checked = self.checked.max(Some(at));
     }
 
+    /// Its checks count for nothing any more, until the next good one.
+    pub const fn doubt(&mut self) {
+        self.checked = None;
+    }
+
     /// What it runs is known now.
     pub const fn settle(&mut self) {
         match self.health {

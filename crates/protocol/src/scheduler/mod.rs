@@ -359,7 +359,7 @@ impl Fleet {
         }
         match saying {
             Saying::Running(held) => self.learn_running(incarnation, held, effects),
-            Saying::Answers(answers) => self.learn_answers(incarnation.lock, answers, effects),
+            Saying::Answers(answers) => self.learn_answers(now, incarnation.lock, answers, effects),
             Saying::Noted(number) => self.learn_noted(incarnation.lock, number),
             Saying::Heartbeat(_) | Saying::Statuses(_) => {}
         }

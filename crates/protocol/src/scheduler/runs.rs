@@ -310,6 +310,7 @@ impl Fleet {
 
     pub(super) fn learn_answers(
         &mut self,
+        now: BootTime,
         lock: Lock,
         answers: Vec<(RunId, RunAnswer)>,
         effects: &mut Vec<Effect>,
@@ -332,11 +333,29 @@ impl Fleet {
                 ) => {
                     // Until its next heartbeat says otherwise: who was refused is not to be sent again.
                     peer.thinks_it_drains |= why == RunRefusal::Draining;
+                    self.doubt(now, lock, why, effects);
                     self.settle(lock, run, Settlement::Refused(why), effects);
                 }
                 // Of an association that is over.
                 (Phase::Presumed, RunAnswer::Started | RunAnswer::Refused(_)) => {}
             }
+        }
+    }
+
+    /// A worker that is not well, by its own word, is not sent anything before a heartbeat says that it
+    /// was checked: else what it has refused would come back to it, until it was refused too often.
+    fn doubt(&mut self, now: BootTime, lock: Lock, why: RunRefusal, effects: &mut Vec<Effect>) {
+        let is_unwell = match why {
+            RunRefusal::NotHealthy => true,
+            RunRefusal::Draining
+            | RunRefusal::Overtaken
+            | RunRefusal::KeyIsHere(_)
+            | RunRefusal::TooLate => false,
+        };
+        let Some(peer) = self.peers.get_mut(&lock).filter(|_| is_unwell) else { return };
+        peer.vitals.doubt();
+        if peer.judge(now, &self.terms, &self.consensus) {
+            self.tell_health(lock, effects);
         }
     }
 

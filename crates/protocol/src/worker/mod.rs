@@ -21,7 +21,7 @@ mod heartbeat;
 mod runs;
 mod statuses;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use sterna_model::{
     BootTime, ClusterId, Incarnation, Name, NotifySequence, Revision, RunId, RunSequence, Span,
@@ -106,7 +106,8 @@ pub enum Effect {
     Send(StreamId, FromWorker),
     /// End a stream; nothing more is read from it.
     Close(StreamId),
-    /// Start this run, once. Its end, or that it could not start, is an end.
+    /// Keep this run on the disk, then start it, once. Its end, or that it could not start, is an end.
+    /// What cannot be kept is not started: [`Worker::not_kept`] comes before anything that follows.
     Start(Run),
     /// End a run; may be asked again.
     Stop(RunId, Stop),
@@ -123,6 +124,13 @@ pub enum Effect {
     Rebirth,
     /// Tell people.
     Alarm(Alarm),
+}
+
+impl Effect {
+    /// The run that must be kept before this is done.
+    pub const fn begins(&self) -> Option<&Run> {
+        if let Self::Start(run) = self { Some(run) } else { None }
+    }
 }
 
 /// How a run is ended.
@@ -177,6 +185,8 @@ pub struct Worker {
     is_draining: bool,
     is_leaving: bool,
     vitals: Vitals,
+    /// When a run could not be kept last: what was looked at before says nothing of now.
+    doubted: Option<BootTime>,
     limits: Limits,
     set: consensus::Held,
     pulse: Pulse,
@@ -206,6 +216,7 @@ impl Worker {
             is_draining: false,
             is_leaving: false,
             vitals: Vitals::new(now),
+            doubted: None,
             limits: start.limits,
             set: consensus::Held::default(),
             pulse: Pulse::new(now),
@@ -266,7 +277,11 @@ impl Worker {
             }
             Input::Frame(stream, frame) => self.receive(now, stream, frame, effects),
             Input::GuardianAnswered(number) => self.beat(now, number, effects),
-            Input::Checked(began) => self.vitals.check(began),
+            Input::Checked(began) => {
+                if self.doubted.is_none_or(|doubted| began > doubted) {
+                    self.vitals.check(began);
+                }
+            }
             Input::Progress(run, what) => self.progress(now, run, what, effects),
             Input::Ended(run, how) => self.end(now, run, how, effects),
             Input::Reborn(incarnation) => self.be_reborn(now, incarnation, effects),
@@ -277,6 +292,20 @@ impl Worker {
                 self.pass_time(now, effects);
             }
         }
+    }
+
+    /// These runs of [`Effect::Start`] could not be kept, and nothing of them has begun. `rest` is what
+    /// is not done yet of what the step has asked for, from the first of their starts on: so their answer
+    /// is in it still, and says that they are refused. Nothing is taken any more until a check that
+    /// begins later has ended well.
+    ///
+    /// A run is decided once (safety rule 1), and this is part of that: it is never said of a run whose
+    /// answer has gone out.
+    pub fn not_kept(&mut self, now: BootTime, runs: &BTreeSet<RunId>, rest: &mut Vec<Effect>) {
+        self.turn_down(runs, rest);
+        self.doubted = Some(now);
+        self.vitals.doubt();
+        self.judge(now, rest);
     }
 
     /// Does what is due.

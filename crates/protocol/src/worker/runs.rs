@@ -1,5 +1,7 @@
 //! What this worker runs: each run decided once, and ended by its deadline.
 
+use std::collections::BTreeSet;
+
 use sterna_model::{BootTime, Contract, NotifySequence, RunId, Span, TaskIncarnation, WorkKey};
 
 use super::{Effect, Stop, Worker};
@@ -61,6 +63,31 @@ impl Worker {
         if !answers.is_empty() {
             self.say(Saying::Answers(answers), effects);
         }
+    }
+
+    /// Takes back the starts of these runs, and what was about to be said of them.
+    pub(super) fn turn_down(&mut self, runs: &BTreeSet<RunId>, rest: &mut Vec<Effect>) {
+        self.runs.retain(|run, _| !runs.contains(run));
+        rest.retain_mut(|effect| match effect {
+            Effect::Start(run) => !runs.contains(&run.run) || is_planted(Mistake::BeginsTheRefused),
+            Effect::Send(_, frame) => {
+                if let Saying::Answers(answers) = &mut frame.saying {
+                    let theirs = answers.iter_mut().filter(|(run, _)| runs.contains(run));
+                    theirs.for_each(|(_, it)| *it = RunAnswer::Refused(RunRefusal::NotHealthy));
+                }
+                true
+            }
+            Effect::AskGuardian(_)
+            | Effect::Check
+            | Effect::Close(_)
+            | Effect::Stop(..)
+            | Effect::Forget(_)
+            | Effect::Confirmed(_)
+            | Effect::Remember(..)
+            | Effect::Limits(_)
+            | Effect::Rebirth
+            | Effect::Alarm(_) => true,
+        });
     }
 
     fn objection(&self, now: BootTime, run: &Run) -> Option<RunRefusal> {

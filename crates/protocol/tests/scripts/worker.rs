@@ -3,7 +3,9 @@
 //! lines are counted, not shown. `armed S`: the guardian counts deadlines from that stamp; `remember t1@rev2`: that
 //! mandate and revision go to the disk.
 
-use sterna_model::{Contract, Name, NotifySequence, Revision, RunSequence};
+use std::collections::BTreeSet;
+
+use sterna_model::{Contract, Name, NotifySequence, Revision, RunId, RunSequence};
 use sterna_protocol::{
     consensus::{SetHash, SetId, Version},
     health::Health,
@@ -22,6 +24,8 @@ pub(crate) struct Played {
     now: u64,
     has_guardian: bool,
     has_checks: bool,
+    /// Whether runs can be kept.
+    has_disk: bool,
     stream: u64,
     stamp: u64,
 }
@@ -29,7 +33,15 @@ pub(crate) struct Played {
 impl Played {
     pub(crate) fn new() -> Self {
         let worker = start(0, &[]);
-        Self { worker, now: 0, has_guardian: true, has_checks: true, stream: 0, stamp: 0 }
+        Self {
+            worker,
+            now: 0,
+            has_guardian: true,
+            has_checks: true,
+            has_disk: true,
+            stream: 0,
+            stamp: 0,
+        }
     }
 
     fn pass_time(&mut self, until: u64, shown: &mut Vec<String>) {
@@ -53,6 +65,11 @@ impl Played {
         while let Some(input) = inputs.pop() {
             let mut effects = Vec::new();
             self.worker.step(at(self.now), input, &mut effects);
+            let begins = effects.iter().filter_map(Effect::begins).map(|run| run.run);
+            let unkept: BTreeSet<RunId> = begins.filter(|_| !self.has_disk).collect();
+            if !unkept.is_empty() {
+                self.worker.not_kept(at(self.now), &unkept, &mut effects);
+            }
             for effect in effects {
                 match effect {
                     Effect::AskGuardian(number) if self.has_guardian => {
@@ -96,6 +113,10 @@ impl Played {
             }
             "checks" => {
                 self.has_checks = words[1] == "on";
+                return None;
+            }
+            "disk" => {
+                self.has_disk = words[1] == "on";
                 return None;
             }
             "tick" => return Some(Input::Tick),

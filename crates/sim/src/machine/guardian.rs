@@ -182,7 +182,7 @@ impl World {
         let now = one.clock.at(self.now);
         let Some(process) = &mut one.guardian else { return };
         let mut effects = Vec::new();
-        let mut runs = BTreeSet::from_iter(concerned(&input));
+        let mut runs = BTreeSet::from_iter(input.concerned());
         process.core.step(now, input, &mut effects);
         runs.extend(effects.iter().filter_map(ended_by));
         self.record(machine, &runs);
@@ -428,19 +428,6 @@ impl World {
             self.table.remove(run);
             self.tell(&Fact::Gone { run });
         }
-    }
-}
-
-/// The run that an input is about, if it says what became of one.
-const fn concerned(input: &Input) -> Option<RunId> {
-    match input {
-        Input::Tick | Input::Request(..) | Input::Closed(_) | Input::StarterGone => None,
-        Input::Cloned(run, _)
-        | Input::NotCloned(run, ..)
-        | Input::Execed(run, _)
-        | Input::NotExeced(run, ..)
-        | Input::Exited(run, ..)
-        | Input::Empty(run) => Some(*run),
     }
 }
 

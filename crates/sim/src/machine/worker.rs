@@ -1,5 +1,7 @@
 //! A worker's process: the protocol's core, its link, and its guardian's socket.
 
+use std::collections::BTreeSet;
+
 use sterna_executor::guardian::{Part, Phase, Process, Request, SocketId};
 use sterna_model::{Incarnation, RunId, Span};
 use sterna_protocol::{
@@ -35,7 +37,7 @@ impl World {
             stopped_until: 0,
             core: None,
             socket: None,
-            adopting: std::collections::BTreeSet::new(),
+            adopting: BTreeSet::new(),
             stream: None,
             tick_at: None,
             wants_drain: false,
@@ -241,6 +243,13 @@ impl World {
         core.step(now, Input::Tick, &mut effects);
         let due = effects.len();
         core.step(now, input, &mut effects);
+        let is_full = self.now < one.unwell_until;
+        let starts = effects.iter().filter_map(Effect::begins).filter(|_| is_full);
+        let unkept: BTreeSet<RunId> = starts.map(|run| run.run).collect();
+        if !unkept.is_empty() {
+            core.not_kept(now, &unkept, &mut effects);
+            self.coverage.turn("not-kept");
+        }
         if let Some(mandate) = mandate.filter(|_| effects.iter().skip(due).any(is_obedience)) {
             self.tell(&Fact::Followed { machine, mandate });
         }

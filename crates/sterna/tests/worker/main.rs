@@ -5,8 +5,10 @@
 
 mod commands;
 mod contact;
+mod disk;
 mod ends;
 mod leader;
+mod left;
 mod lives;
 mod place;
 mod proxy;

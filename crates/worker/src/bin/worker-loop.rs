@@ -222,6 +222,7 @@ fn tell(event: &Event) {
         }),
         Event::GuardianAnswered(number) => json!({ "pong": number }),
         Event::GuardianReplaced(why) => json!({ "replaced": why }),
+        Event::NotRemoved(directory, why) => json!({ "not_removed": directory, "why": why }),
         Event::ShutDown => json!({ "shut_down": true }),
     });
 }

@@ -17,7 +17,7 @@ use super::{
     prepare::{Ground, Prepared},
     spare,
     stored::{self, Begun},
-    sweeper::Chore,
+    sweeper::{Chore, Removal},
 };
 use crate::{
     clock::boot_time,
@@ -69,11 +69,13 @@ impl Driver {
             } else if let Some(held) = held.get(&run) {
                 self.adopt(run, *held);
             } else {
-                self.sweeper.tell(Chore::Directory(directory));
+                let begun = Begun::read(&directory, run);
+                let of = begun.map(|begun| (run, Live::origin_of(&begun.work)));
+                self.sweeper.tell(Chore::Directory(Removal { directory, of }));
             }
         }
-        for spare in spare::left(&self.at.layout.path.join(RUNS)) {
-            self.sweeper.tell(Chore::Directory(spare));
+        for directory in spare::left(&self.at.layout.path.join(RUNS)) {
+            self.sweeper.tell(Chore::Directory(Removal { directory, of: None }));
         }
         for run in held.keys().filter(|run| !self.lives.contains_key(run)) {
             self.channel.push(&Ask::Stop { run: *run, grace_ms: 0 }, Vec::new());

@@ -31,7 +31,7 @@ use super::{
     result,
     spare::Spares,
     stored::{self, Begun},
-    sweeper::{Chore, Sweeper},
+    sweeper::{Chore, Removal, Sweeper},
 };
 use crate::{
     cgroup::Cgroups,
@@ -214,7 +214,8 @@ impl Driver {
         let cores = self.lives.values().filter_map(|live| live.ward.deadline());
         let sample = (!self.lives.is_empty()).then_some(self.next_sample);
         let search = self.search.as_ref().and_then(Search::deadline);
-        let first = cores.chain(sample).chain(self.forget_by).chain(search).min()?;
+        let others = [sample, self.forget_by, search, self.ports.deadline()];
+        let first = cores.chain(others.into_iter().flatten()).min()?;
         let wait = first.since(boot_time()).plus(Span::from_millis(1));
         Timespec::try_from(wait.as_duration()).ok()
     }
@@ -222,6 +223,7 @@ impl Driver {
     fn pass_time(&mut self) {
         self.go_on_searching();
         let now = boot_time();
+        self.ports.release(now);
         let is_due = |live: &Live| live.ward.deadline().is_some_and(|at| now >= at);
         let due: Vec<RunId> =
             self.lives.iter().filter(|(_, live)| is_due(live)).map(|(run, _)| *run).collect();
@@ -292,6 +294,7 @@ impl Driver {
                 self.step(run, Input::Drained);
             }
             Command::Measured(run, bytes) => self.measured(run, bytes),
+            Command::NotRemoved(removal, why) => self.not_removed(*removal, &why),
             Command::Probed(run, question, probe, is_good) => {
                 self.step(run, Input::Probed(question, probe, is_good));
             }
@@ -429,7 +432,7 @@ impl Driver {
     fn create(&mut self, run: RunId) -> Result<(), String> {
         let Some(live) = self.lives.get_mut(&run) else { return Ok(()) };
         check(&live.work)?;
-        let ports = self.ports.take(&live.work.ports)?;
+        let ports = self.ports.take(boot_time(), &live.work.ports)?;
         let ground =
             Ground { layout: &self.at.layout, cgroups: &self.cgroups, options: &self.options };
         let made = match (&live.work.image, self.has_images) {
@@ -463,7 +466,7 @@ impl Driver {
                 Ok(())
             }
             Err(why) => {
-                self.ports.give_back(&ports);
+                self.ports.give_back(boot_time(), &ports);
                 Err(why)
             }
         }
@@ -559,7 +562,7 @@ impl Driver {
         let result =
             if live.prepared.is_some() { result::read(&self.at.layout.run(run)) } else { None };
         let report = Report { end, usage, status, result };
-        self.ports.give_back(&std::mem::take(&mut live.ports));
+        self.ports.give_back(boot_time(), &std::mem::take(&mut live.ports));
         live.pipes.clear();
         let group = live.prepared.take().map(|prepared| prepared.group);
         self.sweeper.tell(Chore::Groups(group));
@@ -588,13 +591,10 @@ impl Driver {
             if live.is_unkept && live.ward.is_asked() {
                 self.forget(run);
             }
-            let directory = self.at.layout.run(run);
-            let is_plain = is_plain(&live.work);
-            self.sweeper.tell(if is_plain {
-                Chore::Keep(directory)
-            } else {
-                Chore::Directory(directory)
-            });
+            let of = Some((run, live.origin()));
+            let removal = Removal { directory: self.at.layout.run(run), of };
+            let chore = if is_plain(&live.work) { Chore::Keep } else { Chore::Directory };
+            self.sweeper.tell(chore(removal));
         }
     }
 }

@@ -9,7 +9,13 @@ use sterna_executor::{
 };
 use sterna_model::{RunId, Span};
 
-use super::{Event, driver::Driver, output::Order, pipes::Pipes, sweeper::Chore};
+use super::{
+    Event,
+    driver::Driver,
+    output::Order,
+    pipes::Pipes,
+    sweeper::{Chore, Removal},
+};
 use crate::{
     clock::boot_time,
     guardian::{Ask, FateWord, Line, Say, StreamWord},
@@ -92,7 +98,10 @@ impl Driver {
                 self.ask(&Ask::Forget { run });
                 let group = self.cgroups.end(&run.to_string());
                 self.sweeper.tell(Chore::End(group));
-                self.sweeper.tell(Chore::Directory(self.at.layout.run(run)));
+                self.sweeper.tell(Chore::Directory(Removal {
+                    directory: self.at.layout.run(run),
+                    of: None,
+                }));
             }
             FateWord::Started { .. }
             | FateWord::NotStarted { .. }
@@ -207,6 +216,19 @@ impl Driver {
         let origin = live.origin();
         self.show(run, Order::Add(run, origin, Vec::new()));
         self.say(run, serde_json::json!({ "event": "not_started", "why": why }).to_string());
+    }
+
+    /// Says that a directory is left, in the log of its run, too, which is over.
+    pub(super) fn not_removed(&mut self, removal: Removal, why: &str) {
+        let Removal { directory, of } = removal;
+        if let Some((run, origin)) = of {
+            let said =
+                serde_json::json!({ "event": "not_removed", "directory": directory, "why": why });
+            self.output.tell(Order::Add(run, origin, Vec::new()));
+            self.output.tell(Order::Say(run, format!("{said}\n")));
+            self.output.tell(Order::Finish(run));
+        }
+        (self.listener)(Event::NotRemoved(directory, why.to_owned()));
     }
 
     fn say(&mut self, run: RunId, line: String) {

@@ -85,7 +85,11 @@ impl Live {
 
     /// What must be known of it to keep its output.
     pub(super) fn origin(&self) -> Origin {
-        Origin { key: self.work.about.key.clone(), logs: self.work.logs }
+        Self::origin_of(&self.work)
+    }
+
+    pub(super) fn origin_of(work: &Work) -> Origin {
+        Origin { key: work.about.key.clone(), logs: work.logs }
     }
 
     pub(super) fn contract(&self) -> ContractWord {

@@ -3,12 +3,11 @@
 //! Invariant: what cannot be looked at is not taken for nothing. Work may nest directories deeper than
 //! any path, any stack, or any table of open files.
 
-use std::{ffi::CStr, os::fd::AsFd, path::Path};
+use std::{ffi::CStr, os::fd::OwnedFd, path::Path};
 
-use rustix::{
-    fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, ResolveFlags, openat2, statat},
-    io::Errno,
-};
+use rustix::{fs::Dir, io::Errno};
+
+use super::walk;
 
 /// So many directories are open at once. What lies deeper counts as more than any limit.
 const DEPTH_MAX: usize = 256;
@@ -27,18 +26,13 @@ pub(super) fn held(directory: &Path) -> Option<u64> {
 
 fn measure(directory: &Path) -> Result<u64, Errno> {
     let mut bytes: u64 = 0;
-    let mut way: Vec<Dir> = open(CWD, directory, ResolveFlags::empty())?.into_iter().collect();
+    let mut way: Vec<Dir> = opened(walk::enter(directory))?.into_iter().collect();
     while let Some(current) = way.last_mut() {
-        let Some(entry) = current.next() else {
+        let Some(entry) = walk::next(current) else {
             way.pop();
             continue;
         };
-        let entry = entry?;
-        let name = entry.file_name();
-        if name == c"." || name == c".." {
-            continue;
-        }
-        match found(current, name)? {
+        match found(current, entry?.file_name())? {
             Found::Nothing => {}
             Found::File(blocks) => bytes = bytes.saturating_add(blocks.saturating_mul(512)),
             Found::Directory(_) if way.len() >= DEPTH_MAX => return Err(Errno::NAMETOOLONG),
@@ -59,25 +53,16 @@ enum Found {
 
 fn found(current: &Dir, name: &CStr) -> Result<Found, Errno> {
     let at = current.fd()?;
-    let found = match statat(at, name, AtFlags::SYMLINK_NOFOLLOW) {
-        Err(Errno::NOENT) => return Ok(Found::Nothing),
-        found => found?,
-    };
-    if !FileType::from_raw_mode(found.st_mode).is_dir() {
+    let Some(found) = walk::look(at, name)? else { return Ok(Found::Nothing) };
+    if !walk::is_directory(&found) {
         return Ok(Found::File(u64::try_from(found.st_blocks).unwrap_or(0)));
     }
-    let resolve = ResolveFlags::NO_XDEV | ResolveFlags::NO_SYMLINKS;
-    Ok(open(at, name, resolve)?.map_or(Found::Nothing, Found::Directory))
+    Ok(opened(walk::below(at, name))?.map_or(Found::Nothing, Found::Directory))
 }
 
-/// Opens a directory, if it is there and of the same mount.
-fn open<P: rustix::path::Arg>(
-    at: impl AsFd,
-    name: P,
-    resolve: ResolveFlags,
-) -> Result<Option<Dir>, Errno> {
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    match openat2(at, name, flags, Mode::empty(), resolve) {
+/// A directory, if it is there and of the same mount.
+fn opened(opened: Result<OwnedFd, Errno>) -> Result<Option<Dir>, Errno> {
+    match opened {
         Ok(opened) => Ok(Some(Dir::new(opened)?)),
         // It is something else by now, or somebody else's.
         Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::XDEV) => Ok(None),
@@ -87,9 +72,9 @@ fn open<P: rustix::path::Arg>(
 
 #[cfg(test)]
 mod tests {
-    use std::{ffi::CString, fs, io::Write, os::fd::OwnedFd, path::PathBuf};
+    use std::{ffi::CString, fs, io::Write, path::PathBuf};
 
-    use rustix::fs::{mkdirat, openat};
+    use rustix::fs::{CWD, Mode, OFlags, mkdirat, openat};
 
     use super::*;
     use crate::containers::remove::remove_directory;

@@ -34,11 +34,13 @@ mod spare;
 mod stored;
 mod sweeper;
 mod users;
+mod walk;
 
 use std::{
     io,
     ops::RangeInclusive,
     os::fd::OwnedFd,
+    path::PathBuf,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering, fence},
@@ -55,8 +57,11 @@ use sterna_executor::{
 };
 use sterna_model::{BootTime, Incarnation, RunId, Span};
 
-use self::driver::{Driver, Ends, Place};
 pub use self::result::{RESULT_MAX, RunResult};
+use self::{
+    driver::{Driver, Ends, Place},
+    sweeper::Removal,
+};
 pub(crate) use self::{spare::spare_journal, stored::report_json};
 use crate::{
     cgroup::{Cgroups, Isolation, Usage},
@@ -113,6 +118,8 @@ pub enum Event {
     GuardianAnswered(u64),
     /// The guardian is gone, for this reason, and another one has taken over.
     GuardianReplaced(String),
+    /// The directory of a run that is over is left, for this reason; the next worker tries again.
+    NotRemoved(PathBuf, String),
     /// What must end with this worker has ended.
     ShutDown,
 }
@@ -146,6 +153,8 @@ enum Command {
     Drained(RunId, Option<String>),
     /// How much a work directory holds, if that could be found out.
     Measured(RunId, Option<u64>),
+    /// A directory could not be removed, for this reason.
+    NotRemoved(Box<Removal>, String),
     Probed(RunId, Question, ProbeId, bool),
     /// Another guardian was looked for.
     Replaced(Box<guardian::Replaced>),

@@ -13,6 +13,7 @@ use std::{
 };
 
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, socket_with};
+use sterna_model::{BootTime, Span};
 
 /// Which ports are given, and which are tried next.
 #[derive(Debug)]
@@ -21,11 +22,17 @@ pub(super) struct Ports {
     next: u16,
     /// With their names, unless the guardian alone has them.
     given: BTreeMap<u16, Option<Arc<OwnedFd>>>,
+    /// The names of those given back, and until when they are kept: for so long the guardian may have
+    /// them still, of a run that is over, and nobody could take them anew.
+    returned: BTreeMap<u16, (Arc<OwnedFd>, BootTime)>,
 }
+
+/// The guardian lets go of a run that is over long before.
+const KEEP_RETURNED: Span = Span::from_secs(1);
 
 impl Ports {
     pub(super) fn new(range: RangeInclusive<u16>) -> Self {
-        Self { next: *range.start(), range, given: BTreeMap::new() }
+        Self { next: *range.start(), range, given: BTreeMap::new(), returned: BTreeMap::new() }
     }
 
     /// As many ports as there are names, or none. A port that somebody else listens on is passed
@@ -33,35 +40,45 @@ impl Ports {
     ///
     /// # Errors
     /// There are not enough.
-    pub(super) fn take(&mut self, names: &[String]) -> Result<Vec<(String, u16)>, String> {
+    pub(super) fn take(
+        &mut self,
+        now: BootTime,
+        names: &[String],
+    ) -> Result<Vec<(String, u16)>, String> {
         let mut taken = Vec::new();
         for name in names {
             let Some((port, claim)) = self.free() else {
-                self.give_back(&taken);
+                self.give_back(now, &taken);
                 return Err(format!(
                     "no port is free for '{name}': all of {}-{} are in use; end something that has one",
                     self.range.start(),
                     self.range.end()
                 ));
             };
-            self.given.insert(port, Some(Arc::new(claim)));
+            self.given.insert(port, Some(claim));
             taken.push((name.clone(), port));
         }
         Ok(taken)
     }
 
-    fn free(&mut self) -> Option<(u16, OwnedFd)> {
+    fn free(&mut self) -> Option<(u16, Arc<OwnedFd>)> {
         for _ in self.range.clone() {
             let port = self.next;
             self.next = if port >= *self.range.end() { *self.range.start() } else { port + 1 };
             if !self.given.contains_key(&port)
-                && let Some(claim) = claim(port)
                 && is_unused(port)
+                && let Some(claim) = self.claimed(port)
             {
                 return Some((port, claim));
             }
         }
         None
+    }
+
+    /// The name of a port, if we have it still or nobody has it.
+    fn claimed(&mut self, port: u16) -> Option<Arc<OwnedFd>> {
+        let returned = self.returned.remove(&port).map(|(claim, _)| claim);
+        returned.or_else(|| claim(port).map(Arc::new))
     }
 
     /// Those that an earlier worker gave.
@@ -76,10 +93,22 @@ impl Ports {
         taken.iter().filter_map(|(_, port)| self.given.get(port)?.clone()).collect()
     }
 
-    pub(super) fn give_back(&mut self, taken: &[(String, u16)]) {
+    pub(super) fn give_back(&mut self, now: BootTime, taken: &[(String, u16)]) {
         for (_, port) in taken {
-            self.given.remove(port);
+            if let Some(Some(claim)) = self.given.remove(port) {
+                self.returned.insert(*port, (claim, now.plus(KEEP_RETURNED)));
+            }
         }
+    }
+
+    /// When [`Ports::release`] has something to do.
+    pub(super) fn deadline(&self) -> Option<BootTime> {
+        self.returned.values().map(|(_, until)| *until).min()
+    }
+
+    /// Lets others have what was given back a while ago.
+    pub(super) fn release(&mut self, now: BootTime) {
+        self.returned.retain(|_, (_, until)| now < *until);
     }
 }
 
@@ -107,6 +136,8 @@ pub(super) fn variable(name: &str) -> String {
 mod tests {
     use super::*;
 
+    const NOW: BootTime = BootTime::from_millis(0);
+
     fn names(count: usize) -> Vec<String> {
         (0..count).map(|number| format!("p{number}")).collect()
     }
@@ -114,37 +145,55 @@ mod tests {
     #[test]
     fn no_port_is_given_twice_and_a_failure_takes_none() {
         let mut ports = Ports::new(28_100..=28_103);
-        let first = ports.take(&names(3)).unwrap();
-        assert!(ports.take(&names(2)).unwrap_err().contains("28100-28103"));
-        let second = ports.take(&names(1)).unwrap();
+        let first = ports.take(NOW, &names(3)).unwrap();
+        assert!(ports.take(NOW, &names(2)).unwrap_err().contains("28100-28103"));
+        let second = ports.take(NOW, &names(1)).unwrap();
         let all: std::collections::BTreeSet<u16> =
             first.iter().chain(&second).map(|(_, port)| *port).collect();
         assert_eq!(all.len(), 4);
-        ports.give_back(&first);
-        assert_eq!(ports.take(&names(3)).unwrap().len(), 3);
+        ports.give_back(NOW, &first);
+        assert_eq!(ports.take(NOW, &names(3)).unwrap().len(), 3);
     }
 
     #[test]
     fn a_port_that_somebody_listens_on_is_passed_over() {
         let taken = TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0)).unwrap();
         let port = taken.local_addr().unwrap().port();
-        assert!(Ports::new(port..=port).take(&names(1)).is_err());
+        assert!(Ports::new(port..=port).take(NOW, &names(1)).is_err());
     }
 
     #[test]
     fn two_that_give_ports_on_one_machine_give_none_twice() {
         let (mut one, mut other) = (Ports::new(28_110..=28_113), Ports::new(28_110..=28_113));
-        let first = one.take(&names(2)).unwrap();
-        let second = other.take(&names(2)).unwrap();
+        let first = one.take(NOW, &names(2)).unwrap();
+        let second = other.take(NOW, &names(2)).unwrap();
         let all = first.iter().chain(&second).map(|(_, port)| *port);
         assert_eq!(all.collect::<std::collections::BTreeSet<u16>>().len(), 4);
         // Whoever has a copy of the name keeps the port, whether or not the one that gave it lives.
         let kept = one.claims(&first);
         assert_eq!(kept.len(), 2);
         drop(one);
-        assert!(other.take(&names(1)).is_err());
+        assert!(other.take(NOW, &names(1)).is_err());
         drop(kept);
-        assert_eq!(other.take(&names(2)).unwrap().len(), 2);
+        assert_eq!(other.take(NOW, &names(2)).unwrap().len(), 2);
+    }
+
+    #[test]
+    fn what_is_given_back_can_be_given_at_once_and_by_others_a_moment_later() {
+        let (mut one, mut other) = (Ports::new(28_120..=28_120), Ports::new(28_120..=28_120));
+        let first = one.take(NOW, &names(1)).unwrap();
+        // The guardian keeps its name until it has heard that the run is over.
+        let kept = one.claims(&first);
+        one.give_back(NOW, &first);
+        let again = one.take(NOW, &names(1)).unwrap();
+        drop(kept);
+        assert!(other.take(NOW, &names(1)).is_err());
+        one.give_back(NOW, &again);
+        one.release(NOW);
+        assert!(other.take(NOW, &names(1)).is_err());
+        one.release(one.deadline().unwrap());
+        assert_eq!(one.deadline(), None);
+        assert_eq!(other.take(NOW, &names(1)).unwrap().len(), 1);
     }
 
     #[test]

@@ -9,21 +9,23 @@
 use std::{
     ffi::{CStr, CString},
     io,
-    os::fd::{AsFd, OwnedFd},
+    os::fd::OwnedFd,
     path::Path,
 };
 
 use rustix::{
-    fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, ResolveFlags, fstat, openat2, unlinkat},
+    fs::{AtFlags, CWD, Dir, FileType, fstat, unlinkat},
     io::Errno,
 };
+
+use super::walk::{self, below};
 
 /// Removes it. One that is not there is no error.
 ///
 /// # Errors
 /// Something in it cannot be removed, or is mounted there; what came before it is gone.
 pub(super) fn remove_directory(path: &Path) -> io::Result<()> {
-    let mut current = match open(CWD, path, ResolveFlags::empty()) {
+    let mut current = match walk::enter(path) {
         Err(Errno::NOENT) => return Ok(()),
         opened => opened?,
     };
@@ -56,31 +58,17 @@ fn place(directory: &OwnedFd) -> io::Result<Place> {
     Ok((found.st_dev, found.st_ino))
 }
 
-fn open<P: rustix::path::Arg>(
-    at: impl AsFd,
-    name: P,
-    resolve: ResolveFlags,
-) -> rustix::io::Result<OwnedFd> {
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    openat2(at, name, flags, Mode::empty(), resolve)
-}
-
-/// Opens the directory of that name, which must be of the same mount.
-fn below(at: &OwnedFd, name: &CStr) -> rustix::io::Result<OwnedFd> {
-    open(at, name, ResolveFlags::NO_XDEV | ResolveFlags::NO_SYMLINKS)
-}
-
 /// Removes everything in it but directories that are not empty, and gives the first of those.
 fn empty(directory: &OwnedFd) -> io::Result<Option<CString>> {
-    for entry in Dir::read_from(directory)? {
+    let mut entries = Dir::read_from(directory)?;
+    while let Some(entry) = walk::next(&mut entries) {
         let entry = entry?;
         let name = entry.file_name();
-        if name == c"." || name == c".." {
-            continue;
-        }
         let is_directory = match entry.file_type() {
             FileType::Directory => true,
-            FileType::Unknown => is_directory(directory, name)?,
+            FileType::Unknown => {
+                walk::look(directory, name)?.is_some_and(|found| walk::is_directory(&found))
+            }
             FileType::RegularFile
             | FileType::Symlink
             | FileType::Fifo
@@ -100,19 +88,16 @@ fn empty(directory: &OwnedFd) -> io::Result<Option<CString>> {
     Ok(None)
 }
 
-fn is_directory(directory: &OwnedFd, name: &CStr) -> io::Result<bool> {
-    let found = rustix::fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW)?;
-    Ok(FileType::from_raw_mode(found.st_mode).is_dir())
-}
-
-/// For people: a mount is told apart.
+/// For people: what is in the way, and what to do about it.
 fn refuse(error: Errno, name: &CStr) -> io::Error {
-    match error {
-        Errno::BUSY | Errno::XDEV => {
-            io::Error::other(format!("something is mounted at {name:?}: unmount it"))
+    let name = name.to_string_lossy();
+    io::Error::other(match error {
+        Errno::BUSY | Errno::XDEV => format!("something is mounted at '{name}': unmount it"),
+        Errno::PERM => {
+            format!("'{name}' may not be removed: take its attributes off (chattr -i -a)")
         }
-        other => io::Error::from(other),
-    }
+        other => format!("'{name}': {other}"),
+    })
 }
 
 #[cfg(test)]
@@ -162,9 +147,10 @@ mod tests {
         let scratch = Scratch::new("deep");
         let top = scratch.0.join("top");
         fs::create_dir(&top).unwrap();
-        let mut current = open(CWD, &top, ResolveFlags::empty()).unwrap();
+        let mut current = walk::enter(&top).unwrap();
         for _ in 0..30_000 {
-            rustix::fs::mkdirat(&current, c"d", Mode::from_raw_mode(0o755)).unwrap();
+            let mode = rustix::fs::Mode::from_raw_mode(0o755);
+            rustix::fs::mkdirat(&current, c"d", mode).unwrap();
             current = below(&current, c"d").unwrap();
         }
         drop(current);

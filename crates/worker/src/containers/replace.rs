@@ -244,6 +244,7 @@ impl Driver {
             | Command::Freeze(..)
             | Command::Drained(..)
             | Command::Measured(..)
+            | Command::NotRemoved(..)
             | Command::Probed(..)
             | Command::Replaced(_)
             | Command::End => false,

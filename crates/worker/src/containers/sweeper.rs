@@ -15,7 +15,7 @@ use std::{
 use sterna_model::RunId;
 
 use super::{Command, Orders, measure::held, remove::remove_directory, spare::Spares};
-use crate::cgroup::Group;
+use crate::{cgroup::Group, sink::Origin};
 
 /// What the thread is told. There is at most one for each run at a time, so the channel needs no
 /// bound.
@@ -25,12 +25,28 @@ pub(super) enum Chore {
     Groups(Option<Group>),
     /// End whoever is in the groups of a run that nobody knows, and remove them.
     End(Group),
-    /// Remove the directory of a run.
-    Directory(PathBuf),
+    /// Remove a directory.
+    Directory(Removal),
     /// Keep the directory of a run for another, or remove it.
-    Keep(PathBuf),
+    Keep(Removal),
     /// Say how much a run's work directory holds, and that this is done.
     Measure(RunId, PathBuf, Arc<AtomicBool>),
+}
+
+/// A directory that is to go, and in whose log it stands if it does not.
+#[derive(Clone, Debug)]
+pub(super) struct Removal {
+    pub(super) directory: PathBuf,
+    pub(super) of: Option<(RunId, Origin)>,
+}
+
+impl Removal {
+    /// What is left cannot go on for ever unnoticed: it is told, and the next worker tries again.
+    fn make(self, orders: &Orders) {
+        if let Err(error) = remove_directory(&self.directory) {
+            orders.offer(Command::NotRemoved(Box::new(self), error.to_string()));
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -91,11 +107,10 @@ fn sweep(chores: &Receiver<Chore>, orders: &Orders, spares: &Spares) {
                 busy.extend(group.filter(|group| group.remove().is_err()));
             }
             Ok(Chore::End(group)) => ending.push(group),
-            // One that cannot be removed is found again by the next worker.
-            Ok(Chore::Directory(directory)) => drop(remove_directory(&directory)),
-            Ok(Chore::Keep(directory)) => {
-                if !spares.keep(&directory).unwrap_or(false) {
-                    drop(remove_directory(&directory));
+            Ok(Chore::Directory(removal)) => removal.make(orders),
+            Ok(Chore::Keep(removal)) => {
+                if !spares.keep(&removal.directory).unwrap_or(false) {
+                    removal.make(orders);
                 }
             }
             Ok(Chore::Measure(run, directory, pending)) => {

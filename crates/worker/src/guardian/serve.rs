@@ -480,7 +480,7 @@ impl Serving {
     pub(super) fn drive(&mut self) {
         let mut effects = Vec::new();
         while let Some(input) = self.inputs.pop_front() {
-            self.touched.extend(concerned(&input));
+            self.touched.extend(input.concerned());
             self.core.step(boot_time(), input, &mut effects);
             for effect in effects.drain(..) {
                 self.perform(effect);
@@ -543,19 +543,6 @@ impl Serving {
                 }
             }
         }
-    }
-}
-
-/// Which run an input is about.
-const fn concerned(input: &Input) -> Option<RunId> {
-    match input {
-        Input::Tick | Input::Request(..) | Input::Closed(_) | Input::StarterGone => None,
-        Input::Cloned(run, _)
-        | Input::NotCloned(run, ..)
-        | Input::Execed(run, _)
-        | Input::NotExeced(run, ..)
-        | Input::Exited(run, ..)
-        | Input::Empty(run) => Some(*run),
     }
 }
 

@@ -194,15 +194,13 @@ impl<'a> Driver<'a> {
                     self.checks.spawn(async move { (began, kept.and(check(within).await)) });
                 }
             }
-            Effect::Start(held, work) => match self.table.hold(&held) {
-                Ok(()) => self.containers.start(held.run, *work),
-                Err(error) => self.inputs.push_back(Input::NotHeld(held.run, error.to_string())),
-            },
-            Effect::Hold(held) => {
-                if let Err(error) = self.table.hold(&held) {
-                    self.inputs.push_back(Input::NotHeld(held.run, error.to_string()));
-                }
+            Effect::Keep(runs) => {
+                let failed = self.table.hold_all(&runs).into_iter();
+                let failed = failed.map(|(run, error)| (run, unkept(&error))).collect();
+                // Before anything else that has happened: an answer waits for it.
+                self.inputs.push_front(Input::Kept(failed));
             }
+            Effect::Start(held, work) => self.containers.start(held.run, *work),
             Effect::Stop(run, cause, how) => self.containers.stop(run, cause, how),
             Effect::Forget(run) => {
                 if let Err(error) = self.table.forget(run) {
@@ -281,7 +279,15 @@ async fn interrupt(interrupts: &Interrupts, readable: &AsyncFd<OwnedFd>) -> Inte
 
 /// For people.
 fn unkept(error: &io::Error) -> String {
-    format!("no run can be kept in the data directory: {error}; make room there")
+    let kind = error.kind();
+    let remedy = if [io::ErrorKind::StorageFull, io::ErrorKind::QuotaExceeded].contains(&kind) {
+        "make room there"
+    } else if kind == io::ErrorKind::ReadOnlyFilesystem {
+        "make its file system writable"
+    } else {
+        "look at its disk"
+    };
+    format!("no run can be kept in the data directory: {error}; {remedy}")
 }
 
 /// Everything that an error says, cause after cause.

@@ -3,6 +3,7 @@
 
 use std::{
     collections::BTreeMap,
+    path::PathBuf,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
@@ -34,6 +35,8 @@ pub struct Tidings {
     pub answered: Option<u64>,
     /// Why there is another guardian, if there is.
     pub replaced: Option<String>,
+    /// Directories of runs that are over and are left, with the reason; each is told once.
+    pub unremoved: Vec<(PathBuf, String)>,
     /// Whether everything that must end with this worker has.
     pub is_shut_down: bool,
 }
@@ -53,6 +56,10 @@ impl Tidings {
                 self.replaced = Some(why.clone());
                 return;
             }
+            Event::NotRemoved(directory, why) => {
+                self.unremoved.push((directory.clone(), why.clone()));
+                return;
+            }
             Event::ShutDown => {
                 self.is_shut_down = true;
                 return;
@@ -65,7 +72,10 @@ impl Tidings {
             Event::Readiness(_, is_ready) => news.is_ready = Some(is_ready),
             Event::Ports(_, ports) => news.ports = Some(ports),
             Event::Completed(_, report) => news.report = Some(report),
-            Event::GuardianAnswered(_) | Event::GuardianReplaced(_) | Event::ShutDown => {}
+            Event::GuardianAnswered(_)
+            | Event::GuardianReplaced(_)
+            | Event::NotRemoved(..)
+            | Event::ShutDown => {}
         }
     }
 }

@@ -90,6 +90,8 @@ impl Stage<'_> {
                 Effect::Close(stream) => drop(self.open.take_if(|(at, ..)| *at == stream)),
                 Effect::AskGuardian(number) => runs.begun.answered = Some(number),
                 Effect::Check(_) => self.inputs.push_back(Input::Checked(boot_time(), Ok(()))),
+                // What it was told to keep comes before anything else that it hears.
+                Effect::Keep(_) => self.inputs.push_front(Input::Kept(Vec::new())),
                 Effect::Start(held, _) => {
                     self.audience.begins(&held.key);
                     runs.play(held.run);
@@ -102,8 +104,7 @@ impl Stage<'_> {
                 }
                 Effect::Leave => return false,
                 // What begins has ended before anybody could end it, and nothing outlives it.
-                Effect::Hold(_)
-                | Effect::Stop(..)
+                Effect::Stop(..)
                 | Effect::Confirmed(_)
                 | Effect::KillWait(_)
                 | Effect::Remember(_)

@@ -1,6 +1,6 @@
 //! What a worker tells people about its link and its runs, and how often.
 
-use std::{collections::BTreeMap, fmt};
+use std::{collections::BTreeMap, fmt, path::PathBuf};
 
 use sterna_model::{BootTime, ClusterId, Incarnation, Name, RunId, Span, WorkKey};
 use sterna_protocol::{
@@ -56,8 +56,12 @@ pub enum Remark {
     WentBack(u64),
     /// A message could not be said.
     Unsaid(String),
+    /// A run was refused, for it could not be kept.
+    TurnedDown(RunId, String),
     /// What must be kept could not be written.
     NotKept(String),
+    /// The directory of a run that is over is left.
+    NotRemoved(PathBuf, String),
     /// This worker ends, and what must end with it.
     Ending,
     /// It was told so again: the guardian ends what is left.
@@ -81,12 +85,7 @@ impl fmt::Display for Remark {
                 "confirmed as life {} by the leader of {}, {}",
                 incarnation.life, mandate.term, mandate.epoch
             ),
-            Self::Verdict(Health::New) => f.write_str("the leader does not know us yet"),
-            Self::Verdict(Health::Healthy) => f.write_str("the leader calls us healthy"),
-            Self::Verdict(Health::Unhealthy) => {
-                f.write_str("the leader does not call us healthy yet: no new work comes")
-            }
-            Self::Verdict(Health::MustDie) => f.write_str("the leader has given us up"),
+            Self::Verdict(health) => f.write_str(verdict(*health)),
             Self::Draining(true) => f.write_str("draining: no new work comes"),
             Self::Draining(false) => f.write_str("not draining: new work may come"),
             Self::Accepted(run, key) => write!(f, "{run} of {key} begins"),
@@ -129,7 +128,12 @@ impl fmt::Display for Remark {
                  asking again"
             ),
             Self::Unsaid(why) => write!(f, "cannot be said on a link: {why}"),
+            Self::TurnedDown(run, why) => write!(f, "{run} is refused: {why}"),
             Self::NotKept(why) => write!(f, "cannot be kept: {why}"),
+            Self::NotRemoved(directory, why) => {
+                let directory = directory.display();
+                write!(f, "cannot remove {directory}: {why}; it is tried again at the next start")
+            }
             Self::Ending => f.write_str("ending: first what must end with this worker"),
             Self::Leaving => {
                 f.write_str("leaving at once: the guardian ends what must end with this worker")
@@ -139,6 +143,16 @@ impl fmt::Display for Remark {
             }
             Self::Done => f.write_str("ended"),
         }
+    }
+}
+
+/// What the leader thinks of us.
+const fn verdict(health: Health) -> &'static str {
+    match health {
+        Health::New => "the leader does not know us yet",
+        Health::Healthy => "the leader calls us healthy",
+        Health::Unhealthy => "the leader does not call us healthy yet: no new work comes",
+        Health::MustDie => "the leader has given us up",
     }
 }
 
@@ -156,6 +170,7 @@ enum Topic {
     Directory,
     Size,
     Disk,
+    Table,
 }
 
 impl Remark {
@@ -172,6 +187,7 @@ impl Remark {
             Self::Foreign(_) => Some(Topic::Cluster),
             Self::WentBack(_) => Some(Topic::Directory),
             Self::Unsaid(_) => Some(Topic::Size),
+            Self::TurnedDown(..) => Some(Topic::Table),
             Self::NotKept(_) => Some(Topic::Disk),
             Self::Adopted(..)
             | Self::Stray(_)
@@ -185,6 +201,7 @@ impl Remark {
             | Self::Ended(..)
             | Self::Recorded(_)
             | Self::Reborn(_)
+            | Self::NotRemoved(..)
             | Self::Ending
             | Self::Leaving
             | Self::Untold(_)
@@ -221,6 +238,10 @@ impl Muffle {
         for topic in [Topic::Link, Topic::Name, Topic::Version] {
             self.told.remove(&topic);
         }
+    }
+
+    pub(super) fn calm_disk(&mut self) {
+        self.told.remove(&Topic::Table);
     }
 
     pub(super) fn calm_health(&mut self) {

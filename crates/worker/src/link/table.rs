@@ -26,6 +26,10 @@ const HELD: &str = "held";
 const SEEN: &str = "seen.json";
 /// So much must have room, or nothing more is taken.
 const PROBE_BYTES: usize = 64 * 1024;
+/// The same, as the file system counts it.
+const ROOM_BYTES: u64 = 64 * 1024;
+/// A run makes so many files and directories before it begins.
+const FILES: u64 = 16;
 
 /// What is kept of the leader and the store.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -80,15 +84,43 @@ impl Table {
         self.path.join(HELD).join(format!("{run}.json"))
     }
 
+    /// Keeps runs; gives those that could not be kept, of which nothing is left.
+    pub(super) fn hold_all(&self, runs: &[Held]) -> Vec<(RunId, io::Error)> {
+        let mut failed = Vec::new();
+        for held in runs {
+            if let Err(error) = self.has_room().and_then(|()| self.hold(held)) {
+                // What is left of it says nothing: the next life takes it for torn.
+                drop(fs::remove_file(self.at(held.run)));
+                failed.push((held.run, error));
+            }
+        }
+        failed
+    }
+
     /// Keeps a run. It outlives this process; after the end of the machine nothing of it would.
-    pub(super) fn hold(&self, held: &Held) -> io::Result<()> {
+    fn hold(&self, held: &Held) -> io::Result<()> {
         let bytes = serde_json::to_vec(&HeldFile::of(&self.boot, held))?;
         fs::write(self.at(held.run), bytes)
     }
 
+    /// Whether there is room for a run: its place in the table, and the directories that it begins in.
+    fn has_room(&self) -> io::Result<()> {
+        let disk = rustix::fs::statvfs(&self.path)?;
+        // A file system without bounds tells none of both.
+        let is_short = |all: u64, left: u64, least: u64| all > 0 && left < least;
+        let left = disk.f_bfree.saturating_mul(disk.f_frsize);
+        if is_short(disk.f_blocks, left, ROOM_BYTES) || is_short(disk.f_files, disk.f_ffree, FILES)
+        {
+            return Err(rustix::io::Errno::NOSPC.into());
+        }
+        Ok(())
+    }
+
     /// Whether something can still be kept: some blocks more than the next run needs.
     pub(super) fn probe(&self) -> io::Result<()> {
-        let at = self.path.join("probe");
+        self.has_room()?;
+        // Where runs are kept: who can write elsewhere only must not be given any.
+        let at = self.path.join(HELD).join("probe");
         let written = fs::write(&at, [0; PROBE_BYTES]);
         // On a full disk what was written of it is given back.
         drop(fs::remove_file(&at));
@@ -315,10 +347,26 @@ mod tests {
         let place = Place::new("probe");
         let (table, ..) = place.open();
         table.probe().unwrap();
-        assert!(!place.0.join("probe").exists(), "nothing is left of it");
+        let at = place.0.join(HELD).join("probe");
+        assert!(!at.exists(), "nothing is left of it");
         // Nobody can write a file there.
-        fs::create_dir(place.0.join("probe")).unwrap();
+        fs::create_dir(at).unwrap();
         assert!(table.probe().is_err());
+    }
+
+    #[test]
+    fn what_cannot_be_kept_is_told_and_leaves_nothing() {
+        let place = Place::new("unkept");
+        let (table, ..) = place.open();
+        let all = [1, 2].map(|number| held(number, "default/task/a", Contract::Keep));
+        // Nobody can write a file there.
+        fs::create_dir(table.at(all[0].run)).unwrap();
+        let failed = table.hold_all(&all);
+        let failed: Vec<RunId> = failed.into_iter().map(|(run, _)| run).collect();
+        assert_eq!(failed, [all[0].run]);
+        fs::remove_dir(table.at(all[0].run)).unwrap();
+        let kept: Vec<RunId> = place.open().2.into_iter().map(|kept| kept.held.run).collect();
+        assert_eq!(kept, [all[1].run]);
     }
 
     #[test]

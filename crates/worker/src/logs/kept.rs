@@ -15,7 +15,7 @@ use sterna_model::{RunId, WallTime};
 
 use super::{
     Limits, Reader,
-    frame::put_quiet,
+    frame::{Frame, Frames, put_quiet},
     names::{KeyHash, LOGS, QUIET},
     scan::{self, scan},
     shelf::{Place, Segment, Shelf, Spot, must_rotate},
@@ -92,6 +92,20 @@ impl Shared {
         oldest.is_some_and(|(place, segment)| {
             fs::remove_file(scan::path(&self.place, place, segment.first_at)).is_ok()
         })
+    }
+
+    /// The whole log of a run that wrote nothing: its key, its frames, and the next number.
+    pub(super) fn quiet_log(&self, run: RunId) -> Option<(String, Vec<u8>, u64)> {
+        let (segment, spot) = self.shelf().spot(run)?;
+        let path = scan::path(&self.place, Place::Quiet(segment.first), segment.first_at);
+        let found = scan::read(&path, spot.offset, spot.bytes).ok()??;
+        match Frames::of(&found).next()? {
+            (Frame::Quiet { key, frames, .. }, _) => {
+                let key = String::from_utf8_lossy(key).into_owned();
+                Some((key, frames.to_vec(), u64::from(spot.count) + 1))
+            }
+            (Frame::Begin { .. } | Frame::Lines(_), _) => None,
+        }
     }
 
     /// Keeps the whole log of a run that wrote nothing.

@@ -255,7 +255,8 @@ impl Shelf {
         self.quiet.last_key_value().map_or(1, |(number, _)| number + 1)
     }
 
-    fn spot(&self, run: RunId) -> Option<(Segment, Spot)> {
+    /// Where the log of a run stands that wrote nothing and is over.
+    pub(super) fn spot(&self, run: RunId) -> Option<(Segment, Spot)> {
         let found = |quiet: &Quiet| Some((quiet.segment, *quiet.runs.get(&run)?));
         self.quiet.values().rev().find_map(found)
     }

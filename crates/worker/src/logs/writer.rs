@@ -65,7 +65,8 @@ struct Dropped {
 
 impl Writer {
     pub(super) fn open(shared: &Arc<Shared>, run: RunId, origin: &Origin) -> Self {
-        let key = origin.key.clone();
+        let quiet = shared.quiet_log(run);
+        let key = quiet.as_ref().map_or(&origin.key, |(key, ..)| key).clone();
         let last = shared.shelf().open(run, KeyHash::of(&key), &key);
         let hash = shared.shelf().hash(run).unwrap_or_else(|| KeyHash::of(&key));
         let rate = origin.logs.rate.map(|rate| (Bucket::new(rate), origin.logs.when_over));
@@ -88,6 +89,10 @@ impl Writer {
             writer.next = last.first + last.bytes;
             // What cannot be gone on with is left as it is, and another file follows.
             drop(writer.go_on(last));
+        } else if let Some((_, frames, next)) = quiet {
+            // The whole is kept again, with what is said now.
+            writer.next = next;
+            shared.shelf().pend(run, &frames, next);
         }
         writer
     }

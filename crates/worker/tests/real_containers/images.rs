@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::worker::{LONG, Place, Runtime, Worker, run, signal, wait_until};
 
 /// How many groups there are below ours, in any hierarchy.
-fn groups_of_runs(place: &Place) -> usize {
+pub(crate) fn groups_of_runs(place: &Place) -> usize {
     let below = |group| std::fs::read_dir(group).unwrap().flatten();
     let groups = place.groups().into_iter().flat_map(below);
     groups.filter(|entry| entry.path().is_dir()).count()

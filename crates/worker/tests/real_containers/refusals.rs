@@ -2,12 +2,22 @@
 
 use serde_json::{Value, json};
 
-use crate::worker::{LONG, Place, Worker, run, wait_until};
+use crate::{
+    images::groups_of_runs,
+    worker::{LONG, Place, Worker, run, wait_until},
+};
+
+/// The first of two ports that nobody else has: others may play this on the same machine.
+fn first_port(test: u32) -> u32 {
+    29_000 + std::process::id() % 250 * 4 + test * 2
+}
 
 #[test]
 fn what_cannot_be_started_says_why_and_leaves_nothing() {
     let place = Place::new();
-    let mut worker = Worker::start(&place);
+    // Two ports are all that there are, and each of them wants both: who kept one would be seen.
+    let first = first_port(0);
+    let mut worker = Worker::start_so(&place, "cgroup2", &[&first.to_string()]);
     let not_executable = place.path.join("plain-file");
     std::fs::write(&not_executable, "echo no").unwrap();
     let no_interpreter = place.path.join("script");
@@ -48,10 +58,12 @@ fn what_cannot_be_started_says_why_and_leaves_nothing() {
         (&["true"], json!({ "user": "nobody", "directory": "/root" }), "let its user enter it"),
         (&["true"], json!({ "setup": [["no-such-setup"]] }), "no 'no-such-setup'"),
     ];
-    for (number, (command, more, _)) in (1..).zip(&cases) {
-        worker.start_run(&place, number, command, more.clone());
-    }
     for (number, (command, more, reason)) in (1..).zip(&cases) {
+        let mut more = more.clone();
+        if more["ports"].is_null() {
+            more["ports"] = json!(["a", "b"]);
+        }
+        worker.start_run(&place, number, command, more.clone());
         let end = worker.end(number);
         let cause = end["completed"].as_str().unwrap();
         let is_named = cause.starts_with("FailedToStart") && cause.contains(reason);
@@ -59,19 +71,10 @@ fn what_cannot_be_started_says_why_and_leaves_nothing() {
         worker.tell(&json!({ "acknowledge": { "run": run(number) } }));
     }
     wait_until("nothing of them is left", LONG, || {
-        let runs = place.runs();
-        let groups = place.groups().into_iter();
-        let groups: usize = groups
-            .map(|group| {
-                std::fs::read_dir(group)
-                    .unwrap()
-                    .flatten()
-                    .filter(|entry| entry.path().is_dir())
-                    .count()
-            })
-            .sum();
-        runs == 0 && groups == 0
+        place.runs() == 0 && groups_of_runs(&place) == 0
     });
+    worker.start_run(&place, 100, &["true"], json!({ "ports": ["a", "b"] }));
+    assert_eq!(worker.end(100)["exit"], "Code(0)");
     worker.end_by("TERM");
 }
 
@@ -115,8 +118,7 @@ fn what_is_too_long_for_a_command_is_refused_by_name_and_nothing_hangs() {
 #[test]
 fn a_run_for_which_no_port_is_free_says_so_and_takes_none() {
     let place = Place::new();
-    // Others may play this on the same machine.
-    let first = 29_000 + std::process::id() % 500 * 2;
+    let first = first_port(1);
     let two = |place: &Place| Worker::start_so(place, "cgroup2", &[&first.to_string()]);
     let mut worker = two(&place);
     let ports = |names: &[&str]| json!({ "ports": names, "when_worker_exits": "keep" });

@@ -138,6 +138,7 @@ impl Keeper {
             lives,
             ends,
             inputs: VecDeque::from_iter(wish),
+            taken: Vec::new(),
             rebirth_at: None,
             told: Told::default(),
             muffle: Muffle::default(),

@@ -39,7 +39,10 @@ use sterna_protocol::{
 use sterna_wire::{Address, Aside};
 
 pub use self::begin::Begin;
-use self::ending::{Farewell, Phase};
+use self::{
+    ending::{Farewell, Phase},
+    runs::held,
+};
 use super::{
     dial::Dialer,
     mailbox::Tidings,
@@ -72,8 +75,8 @@ pub enum Input {
     Checked(BootTime, Result<(), String>),
     /// The answer to [`Effect::Rebirth`].
     Reborn(Result<Incarnation, String>),
-    /// The run of [`Effect::Start`] could not be written into the table, and was not begun.
-    NotHeld(RunId, String),
+    /// The runs of [`Effect::Keep`] stand in the table, all but these, for these reasons.
+    Kept(Vec<(RunId, String)>),
     /// What [`Effect::Remember`] asks for could not be written.
     NotRemembered(String),
     /// The operator of this machine wants it drained, or no longer.
@@ -106,10 +109,10 @@ pub enum Effect {
     AskGuardian(u64),
     /// Run a subprocess, within so long.
     Check(Span),
-    /// Write the run into the table, then begin it.
+    /// Write these runs into the table, and answer with [`Input::Kept`]. Nothing is said of them before.
+    Keep(Vec<Held>),
+    /// Begin this run, which stands in the table.
     Start(Held, Box<Work>),
-    /// Write the run into the table; it does not begin.
-    Hold(Held),
     /// End a run.
     Stop(RunId, Cause, How),
     /// Take a run out of the table, then let its end be forgotten.
@@ -147,6 +150,9 @@ pub struct Keeper {
     ends: BTreeSet<RunId>,
     /// What the core is to hear next.
     inputs: VecDeque<worker::Input>,
+    /// What the core has asked for when it took runs, until they stand in the table. It hears nothing
+    /// meanwhile: no other word comes between its decision and its answer.
+    taken: Vec<worker::Effect>,
     rebirth_at: Option<BootTime>,
     told: Told,
     muffle: Muffle,
@@ -266,10 +272,7 @@ impl Keeper {
                 self.rebirth_at = Some(now.plus(REBIRTH_AGAIN));
                 self.say(now, Remark::NotReborn(why), effects);
             }
-            Input::NotHeld(run, why) => {
-                self.say(now, Remark::NotKept(why.clone()), effects);
-                self.never_began(now, run, format!("it cannot be kept: {why}"), effects);
-            }
+            Input::Kept(failed) => self.kept(now, failed, effects),
             Input::NotRemembered(why) => self.say(now, Remark::NotKept(why), effects),
             Input::WantsDrain(wants) => self.inputs.push_back(worker::Input::WantsDrain(wants)),
             Input::End => self.end(now, effects),
@@ -279,8 +282,16 @@ impl Keeper {
     /// Lets the core hear what there is, and what follows from it.
     fn drive(&mut self, now: BootTime, effects: &mut Vec<Effect>) {
         let mut asked = Vec::new();
-        while let Some(input) = self.inputs.pop_front() {
+        while self.taken.is_empty()
+            && let Some(input) = self.inputs.pop_front()
+        {
             self.core.step(now, input, &mut asked);
+            let held: Vec<Held> =
+                asked.iter().filter_map(worker::Effect::begins).map(held).collect();
+            if !held.is_empty() {
+                self.taken.append(&mut asked);
+                effects.push(Effect::Keep(held));
+            }
             for effect in asked.drain(..) {
                 self.perform(now, effect, effects);
             }

@@ -1,5 +1,7 @@
 //! What the leader tells containers, and what they tell the leader.
 
+use std::collections::BTreeSet;
+
 use sterna_executor::container::{Cause, How, State};
 use sterna_model::{BootTime, RunId};
 use sterna_protocol::{
@@ -18,20 +20,38 @@ use crate::{
 };
 
 impl Keeper {
-    /// A run was accepted: into the table, and then to the containers.
+    /// What was taken stands in the table, but for these: now it is done and said, of them otherwise.
+    pub(super) fn kept(
+        &mut self,
+        now: BootTime,
+        failed: Vec<(RunId, String)>,
+        effects: &mut Vec<Effect>,
+    ) {
+        let mut rest = std::mem::take(&mut self.taken);
+        let runs: BTreeSet<RunId> = failed.iter().map(|(run, _)| *run).collect();
+        for (run, why) in failed {
+            self.say(now, Remark::TurnedDown(run, why), effects);
+        }
+        if runs.is_empty() {
+            self.muffle.calm_disk();
+        } else {
+            self.core.not_kept(now, &runs, &mut rest);
+        }
+        for effect in rest {
+            self.perform(now, effect, effects);
+        }
+    }
+
+    /// A run was accepted, and stands in the table: to the containers.
     pub(super) fn start(&mut self, now: BootTime, run: &Run, effects: &mut Vec<Effect>) {
-        let Run { run: id, key, task, contract, .. } = run.clone();
-        let held = Held { run: id, key: key.clone(), task, contract, status: None };
-        self.say(now, Remark::Accepted(id, key), effects);
+        let id = run.run;
+        self.say(now, Remark::Accepted(id, run.key.clone()), effects);
         match work(run, self.core.mandate().as_ref(), &self.name, &self.limits()) {
             Ok(work) => {
                 self.lives.insert(id, Life::new(State::Reserved));
-                effects.push(Effect::Start(held, Box::new(work)));
+                effects.push(Effect::Start(held(run), Box::new(work)));
             }
-            Err(why) => {
-                effects.push(Effect::Hold(held));
-                self.never_began(now, id, why, effects);
-            }
+            Err(why) => self.over(now, id, &never_began(why), effects),
         }
     }
 
@@ -64,7 +84,10 @@ impl Keeper {
         tidings: Tidings,
         effects: &mut Vec<Effect>,
     ) {
-        let Tidings { runs, answered, replaced, is_shut_down } = tidings;
+        let Tidings { runs, answered, replaced, unremoved, is_shut_down } = tidings;
+        for (directory, why) in unremoved {
+            self.say(now, Remark::NotRemoved(directory, why), effects);
+        }
         if let Some(why) = replaced {
             self.say(now, Remark::Replaced(why), effects);
         }
@@ -102,16 +125,6 @@ impl Keeper {
         }
     }
 
-    pub(super) fn never_began(
-        &mut self,
-        now: BootTime,
-        run: RunId,
-        why: String,
-        effects: &mut Vec<Effect>,
-    ) {
-        self.over(now, run, &never_began(why), effects);
-    }
-
     /// Nothing is left of a run.
     fn over(&mut self, now: BootTime, run: RunId, report: &Report, effects: &mut Vec<Effect>) {
         self.lives.remove(&run);
@@ -120,6 +133,12 @@ impl Keeper {
             self.inputs.push_back(Input::Ended(run, ended(report)));
         }
     }
+}
+
+/// A run as it stands in the table, from its acceptance on.
+pub(super) fn held(run: &Run) -> Held {
+    let Run { run, key, task, contract, .. } = run.clone();
+    Held { run, key, task, contract, status: None }
 }
 
 /// Whether whoever placed a run wants to know that it has come so far.

@@ -165,7 +165,11 @@ impl Play {
     }
 
     fn run(&mut self, stream: StreamId, number: u8, work: &str) {
-        let run = Run {
+        self.runs(stream, &[number], work);
+    }
+
+    fn runs(&mut self, stream: StreamId, numbers: &[u8], work: &str) {
+        let run = |number: u8| Run {
             sequence: RunSequence::new(number.into()),
             notify: NotifySequence::ZERO,
             run: run_id(number),
@@ -175,7 +179,25 @@ impl Play {
             ordinal: Ordinal { number: number.into(), attempt: 1 },
             work: work.as_bytes().into(),
         };
-        self.order(stream, Order::Run(vec![run]));
+        self.order(stream, Order::Run(numbers.iter().copied().map(run).collect()));
+    }
+
+    /// Sends a run, and the table takes it.
+    fn run_kept(&mut self, stream: StreamId, number: u8, work: &str) {
+        self.run(stream, number, work);
+        self.give(Input::Kept(Vec::new()));
+    }
+
+    fn has_begun(&self) -> bool {
+        self.effects.iter().any(|effect| matches!(effect, Effect::Start(..)))
+    }
+
+    /// The answers to runs.
+    fn answers(&self) -> Vec<(RunId, RunAnswer)> {
+        let answers = self.said().into_iter().filter_map(|saying| {
+            if let Saying::Answers(answers) = saying { Some(answers) } else { None }
+        });
+        answers.flatten().collect()
     }
 }
 
@@ -250,13 +272,12 @@ fn a_run_is_in_the_table_before_it_is_answered_and_leaves_it_when_its_end_is_rec
     let mut play = Play::new(Vec::new(), Vec::new());
     let stream = play.join();
     play.run(stream, 1, r#"{"run":["true"]}"#);
-    let at = |wanted: fn(&Effect) -> bool| play.effects.iter().position(wanted).unwrap();
-    let started = at(|effect| matches!(effect, Effect::Start(..)));
-    let answered = at(|effect| {
-        let Effect::Send(_, frame) = effect else { return false };
-        frame.saying == Saying::Answers(vec![(run_id(1), RunAnswer::Started)])
-    });
-    assert!(started < answered);
+    let contract = Contract::Stop { after: Span::from_secs(120) };
+    assert!(play.effects.contains(&Effect::Keep(vec![held(1, contract)])));
+    assert!(!play.has_begun() && play.answers().is_empty(), "it may not be kept");
+    play.give(Input::Kept(Vec::new()));
+    assert!(play.has_begun());
+    assert_eq!(play.answers(), [(run_id(1), RunAnswer::Started)]);
     play.take();
     play.events(vec![Event::Became(run_id(1), State::Running)]);
     play.events(vec![Event::Became(run_id(1), State::Running)]);
@@ -279,27 +300,61 @@ fn a_run_is_in_the_table_before_it_is_answered_and_leaves_it_when_its_end_is_rec
 }
 
 #[test]
-fn work_that_cannot_be_read_or_kept_ends_with_the_reason_and_never_begins() {
+fn work_that_cannot_be_read_ends_with_the_reason_and_never_begins() {
     let mut play = Play::new(Vec::new(), Vec::new());
     let stream = play.join();
-    play.run(stream, 1, "{");
-    assert!(!play.effects.iter().any(|effect| matches!(effect, Effect::Start(..))));
-    assert!(play.effects.contains(&Effect::Hold(Held {
-        contract: Contract::Stop { after: Span::from_secs(120) },
-        ..held(1, Contract::Keep)
-    })));
+    play.run_kept(stream, 1, "{");
+    assert!(!play.has_begun());
+    assert_eq!(play.answers(), [(run_id(1), RunAnswer::Started)]);
     assert!(play.remarks().iter().any(|said| said.contains("its work cannot be read")));
+    assert!(play.said().iter().any(|saying| matches!(saying, Saying::Statuses(_))));
+}
+
+#[test]
+fn what_cannot_be_kept_is_refused_and_nothing_is_taken_until_a_later_check() {
+    let mut play = Play::new(Vec::new(), Vec::new());
+    let stream = play.join();
+    let checked = play.now;
+    play.wait(1);
+    let refused = |number| (run_id(number), RunAnswer::Refused(RunRefusal::NotHealthy));
+    play.run(stream, 1, "{}");
     play.take();
+    // Whatever comes meanwhile waits for the answer.
+    play.order(stream, Order::GetRunning);
+    assert!(play.said().is_empty());
+    play.give(Input::Kept(vec![(run_id(1), "no space left".to_owned())]));
+    assert!(!play.has_begun());
+    assert_eq!(play.answers(), [refused(1)]);
+    assert_eq!(running(&play.said()), []);
+    assert!(play.remarks().contains(&format!("{} is refused: no space left", run_id(1))));
+    // What was looked at before says nothing of now.
+    play.take();
+    play.give(Input::Checked(checked, Ok(())));
+    play.confirm(stream);
     play.run(stream, 2, "{}");
-    play.give(Input::NotHeld(run_id(2), "no space left".to_owned()));
-    let ended = |saying: &Saying| match saying {
-        Saying::Statuses(statuses) => statuses.iter().any(|status| match &status.news {
-            News::Ended(how) => String::from_utf8_lossy(how).contains("no space left"),
-            News::Progress(_) | News::WasNotRunning => false,
-        }),
-        Saying::Heartbeat(_) | Saying::Running(_) | Saying::Answers(_) | Saying::Noted(_) => false,
+    assert_eq!(play.answers(), [refused(2)]);
+    play.wait(1);
+    play.give(Input::Checked(play.now, Ok(())));
+    play.confirm(stream);
+    play.take();
+    play.run_kept(stream, 3, "{}");
+    assert!(play.has_begun());
+    assert_eq!(play.answers(), [(run_id(3), RunAnswer::Started)]);
+}
+
+#[test]
+fn of_runs_that_come_together_only_what_cannot_be_kept_is_refused() {
+    let mut play = Play::new(Vec::new(), Vec::new());
+    let stream = play.join();
+    play.runs(stream, &[1, 2], "{}");
+    play.give(Input::Kept(vec![(run_id(2), "no space left".to_owned())]));
+    let refused = RunAnswer::Refused(RunRefusal::NotHealthy);
+    assert_eq!(play.answers(), [(run_id(1), RunAnswer::Started), (run_id(2), refused)]);
+    let begun = |number| {
+        let is_it = |effect: &Effect| matches!(effect, Effect::Start(held, _) if held.run == run_id(number));
+        play.effects.iter().any(is_it)
     };
-    assert!(play.said().iter().any(ended));
+    assert!(begun(1) && !begun(2));
 }
 
 #[test]
@@ -307,7 +362,7 @@ fn a_kill_and_a_deadline_reach_the_containers() {
     let mut play = Play::new(Vec::new(), Vec::new());
     let stream = play.join();
     for number in 1..=3 {
-        play.run(stream, number, "{}");
+        play.run_kept(stream, number, "{}");
     }
     play.take();
     play.order(stream, Order::Kill(run_id(1), Kill::Gracefully));
@@ -384,7 +439,7 @@ fn that_there_is_another_guardian_is_told_and_not_too_often() {
 fn while_it_ends_nothing_begins_and_it_goes_when_all_ends_are_recorded() {
     let mut play = Play::new(Vec::new(), Vec::new());
     let stream = play.join();
-    play.run(stream, 1, "{}");
+    play.run_kept(stream, 1, "{}");
     play.take();
     play.give(Input::End);
     assert!(play.effects.contains(&Effect::ShutDown));
@@ -435,7 +490,7 @@ fn it_does_not_wait_for_ever_to_be_heard() {
     // Somebody listens, and records nothing.
     let mut play = Play::new(Vec::new(), Vec::new());
     let stream = play.join();
-    play.run(stream, 1, "{}");
+    play.run_kept(stream, 1, "{}");
     play.give(Input::End);
     play.events(vec![Event::Completed(run_id(1), report()), Event::ShutDown]);
     play.wait(1_999);

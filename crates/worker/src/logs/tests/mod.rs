@@ -197,6 +197,31 @@ fn a_run_that_writes_nothing_has_no_file_and_is_read_all_the_same() {
 }
 
 #[test]
+fn what_is_said_of_a_run_after_its_end_follows_what_was_said_before() {
+    let mut world = World::new(Limits::default());
+    for (number, text) in [(1, ""), (2, "hello\n")] {
+        let mut sink = world.open(number, "k");
+        assert_eq!(sink.write(at(1), Stream::Events, b"started\n"), Flow::More);
+        out(&mut *sink, 2, text);
+        sink.end(at(3));
+    }
+    // At once, and by the next worker; of one of them nobody knows the key any more.
+    for (round, key) in [(4, "k"), (5, "")] {
+        for number in [1, 2] {
+            let mut sink = world.open(number, key);
+            let said = format!("said {round}\n");
+            assert_eq!(sink.write(at(round), Stream::Events, said.as_bytes()), Flow::More);
+            sink.end(at(round));
+        }
+        world.reopen(6);
+    }
+    let said = |number| short(&all(&world.reader(), of_run(number)));
+    assert_eq!(said(1), ["1 started", "2 said 4", "3 said 5"]);
+    assert_eq!(said(2), ["1 started", "2 hello", "3 said 4", "4 said 5"]);
+    assert_eq!(all(&world.reader(), of_key("k")).len(), 7);
+}
+
+#[test]
 fn a_run_that_never_was_is_told() {
     let world = World::new(Limits::default());
     let error = world.reader().read(&of_run(1)).unwrap_err();
