@@ -182,6 +182,7 @@ const TURNS: &[&str] = &[
     "twin-promoted",
     "was-not-running",
     "went-back",
+    "why-logged",
 ];
 
 /// What comes to pass too seldom to be asked for, with the reason.

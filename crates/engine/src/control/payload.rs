@@ -5,7 +5,7 @@
 
 use serde_json::{Value, json};
 use sterna_model::{
-    Amounts, Bytes, Millicores, Name,
+    Amounts, Bytes, Millicores, Name, Span,
     planted::{Mistake, is_planted},
     record::TaskEnd,
 };
@@ -86,6 +86,11 @@ pub fn ended(said: &[u8]) -> Ended {
     Ended { was_stopped, is_success, report: text.into() }
 }
 
+/// What a worker takes for granted about signals: between the request and KILL, and how long what has
+/// ports still answers before.
+const GRACE: Span = Span::from_secs(10);
+const LINGER: Span = Span::from_secs(1);
+
 /// So many bytes of a text are kept of a crash at most.
 const CRASH_TEXT_MAX: usize = 300;
 
@@ -115,6 +120,19 @@ fn kept(part: Value) -> Value {
 /// The beginning of a text.
 fn brief(text: &str) -> &str {
     text.get(..text.floor_char_boundary(CRASH_TEXT_MAX)).unwrap_or(text)
+}
+
+/// For how long work runs on at most that is asked to end: what its signals say, and what the worker takes
+/// for granted. `None` if it is waited for.
+pub(super) fn ends_within(work: &[u8], is_running: bool) -> Option<Span> {
+    let work: Value = serde_json::from_slice(work).unwrap_or_default();
+    let said = |field: &str| work["signals"].get(field);
+    let span = |value: &Value| value.as_str().and_then(|text| text.parse::<Span>().ok());
+    let grace = said("grace").map_or(Some(GRACE), span)?;
+    let has_ports = work["ports"].as_array().is_some_and(|ports| !ports.is_empty());
+    let usual = if has_ports { LINGER } else { Span::ZERO };
+    let linger = said("linger").and_then(span).unwrap_or(usual);
+    Some(grace.plus(if is_running { linger } else { Span::ZERO }))
 }
 
 /// Whether work counts as running only once a monitor has found it up.
@@ -155,6 +173,18 @@ mod tests {
         assert!(report(&long).len() <= CRASH_TEXT_MAX);
         assert_eq!(report(r#"{"cause":[1],"exit":{"a":{"b":1},"c":2}}"#).len(), 32);
         assert_eq!(report("not json"), "not json");
+    }
+
+    #[test]
+    fn work_ends_within_its_grace_and_what_it_answers_before() {
+        let within = |work: &str| ends_within(work.as_bytes(), true).map(|span| span.to_string());
+        let some = |text: &str| Some(text.to_owned());
+        assert_eq!(within("{}"), some("10s"));
+        assert_eq!(within(r#"{"ports":["http"]}"#), some("11s"));
+        assert_eq!(within(r#"{"signals":{"grace":"30s","linger":"2s"}}"#), some("32s"));
+        assert_eq!(within(r#"{"signals":{"grace":null},"ports":["http"]}"#), None);
+        let starting = ends_within(br#"{"ports":["http"]}"#, false);
+        assert_eq!(starting, Some(GRACE), "nobody asks it for anything yet");
     }
 
     #[test]

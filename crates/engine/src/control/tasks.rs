@@ -32,6 +32,7 @@ pub(super) struct Telling {
 
 impl Control {
     pub(super) fn write_task(&mut self, key: &WorkKey) {
+        self.touch(key);
         let record = self.tasks.get(key).map(|(task, spec)| {
             let (task, spec) = (task.clone(), Arc::clone(spec));
             Record::Task(task, spec)
@@ -389,6 +390,7 @@ impl Control {
         incarnation: TaskIncarnation,
         called: Called,
     ) {
+        self.touch(key);
         let Some((task, _)) = self.tasks.get_mut(key) else { return };
         if task.incarnation() != incarnation || task.phase() != TaskPhase::Resolving {
             return;

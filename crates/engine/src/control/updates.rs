@@ -56,8 +56,11 @@ impl Control {
             }
             Some(InstanceState::Unclaimed { .. } | InstanceState::Crashed { .. }) | None => {}
         }
-        set(&mut known.missing, index, is_wanted && !serves);
-        set(&mut known.outdated, index, is_wanted && is_outdated);
+        let is_news = set(&mut known.missing, index, is_wanted && !serves)
+            | set(&mut known.outdated, index, is_wanted && is_outdated);
+        if is_news {
+            self.touch(key);
+        }
         if let Some(at) = settles {
             self.timers.insert((at, Timer::Settled(key.clone())));
         }
@@ -118,7 +121,7 @@ impl Control {
     }
 
     /// Whether nobody has room for an index.
-    fn is_unplaced(&self, service: &ServiceKey, index: u32) -> bool {
+    pub(super) fn is_unplaced(&self, service: &ServiceKey, index: u32) -> bool {
         self.left.contains_key(&service.instance(index))
     }
 
@@ -175,10 +178,7 @@ impl Control {
     }
 }
 
-fn set(all: &mut std::collections::BTreeSet<u32>, index: u32, is_in: bool) {
-    if is_in {
-        all.insert(index);
-    } else {
-        all.remove(&index);
-    }
+/// Gives whether that is news.
+fn set(all: &mut std::collections::BTreeSet<u32>, index: u32, is_in: bool) -> bool {
+    if is_in { all.insert(index) } else { all.remove(&index) }
 }

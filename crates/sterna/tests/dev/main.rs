@@ -15,3 +15,4 @@ mod storm;
 mod taken;
 mod terminal;
 mod whole;
+mod why;

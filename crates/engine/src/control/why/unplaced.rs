@@ -23,6 +23,13 @@ pub struct Unplaced {
     pub copy: Option<(Name, Option<WallTime>)>,
 }
 
+impl Unplaced {
+    /// By its rule alone.
+    pub(super) fn plain(reason: &Arc<Reason>) -> Self {
+        Self { reason: Arc::clone(reason), withheld: None, apart: Vec::new(), copy: None }
+    }
+}
+
 /// A worker that is given no work.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Withheld {
