@@ -328,6 +328,10 @@ impl Control {
         if is_news {
             self.write_instance(key);
             self.kill(run, Kill::Gracefully);
+            // What ends does not serve any more, whoever asked for that: an update counts it as missing.
+            if let Some((service, index)) = index_of(key) {
+                self.note_index(self.seen, &service, key, index);
+            }
         }
         is_news
     }
