@@ -310,7 +310,13 @@ impl World {
             5..8 => {
                 let version = self.rng.between(2, 9);
                 spec.work = Arc::from(format!("v{version}").into_bytes());
-                spec.update.healthy_for = Span::from_secs(self.rng.below(4));
+                // Sometimes as long as by default: ten seconds for each instance.
+                let seconds = match self.rng.below(10) {
+                    0 => 10,
+                    short => short % 4,
+                };
+                spec.update.healthy_for = Span::from_secs(seconds);
+                spec.update.max_unavailable = if self.rng.chance(300) { 2 } else { 1 };
             }
             8..10 => spec.notes = format!("note {}", self.rng.below(1_000)).into(),
             10..12 => spec.contract = self.other_contract(spec.contract),

@@ -35,7 +35,8 @@ impl Control {
         // Without a version before there is nothing to go back to, and nobody to be spared; one that was
         // taken back comes about as any other.
         let is_update = record.before.is_some() || record.version != record.highest;
-        let healthy_for = if is_update { record.spec.update.healthy_for } else { Span::ZERO };
+        let is_awaited = is_update && !is_planted(Mistake::TrustsTheYoung);
+        let healthy_for = if is_awaited { record.spec.update.healthy_for } else { Span::ZERO };
         let mut serves = false;
         let mut is_outdated = false;
         let mut settles = None;
@@ -83,7 +84,10 @@ impl Control {
             }
             return;
         }
-        let allowed = known.record.spec.update.max_unavailable.max(1) as usize;
+        let allowed = match is_planted(Mistake::EndsAllAtOnce) {
+            true => known.record.spec.instances,
+            false => known.record.spec.update.max_unavailable.max(1),
+        } as usize;
         let budget = allowed.saturating_sub(known.missing.len());
         let idle = known.outdated.iter().filter(|index| known.missing.contains(index));
         let serving = known.outdated.iter().filter(|index| !known.missing.contains(index));
@@ -153,6 +157,10 @@ impl Control {
         let Some((before, spec)) = record.before.clone() else { return };
         let wanted = Arc::clone(&record.spec.wants);
         let Some(limit) = record.spec.update.revert_after else { return };
+        if is_planted(Mistake::TakesNothingBack) {
+            return;
+        }
+        let limit = if is_planted(Mistake::TakesBackTooEarly) { 1 } else { limit };
         if version != record.version {
             return;
         }
