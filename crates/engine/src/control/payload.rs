@@ -3,9 +3,11 @@
 //! Fields are added to these, never changed; what is not there is not said. What cannot be read at
 //! all is taken for as little as possible: an end is an end, whatever it says.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Value, json};
 use sterna_model::{
-    Amounts, Bytes, Millicores, Name, Span,
+    Amounts, Bytes, IMAGES_TAG, Millicores, Name, Span,
     planted::{Mistake, is_planted},
     record::TaskEnd,
 };
@@ -24,8 +26,13 @@ pub fn offer(name: &Name, facts: &[u8], standing: Standing) -> Offer {
     let word = |value: &Value| value.as_str().and_then(|text| Name::new(text).ok());
     let words = |field: &str| {
         let all = facts[field].as_array().into_iter().flatten();
-        all.filter_map(word).collect()
+        all.filter_map(word).collect::<BTreeSet<_>>()
     };
+    // Who can make processes and nothing else runs no images.
+    let mut runtimes = facts["runtimes"].as_array().into_iter().flatten();
+    let has_images = runtimes.any(|one| one.as_str().is_some_and(|one| one != "process"));
+    let images = Name::new(IMAGES_TAG).ok().filter(|_| has_images);
+    let optional = words("tags").into_iter().chain(images).collect();
     let countables = facts["countables"].as_object().into_iter().flatten();
     let countables = countables
         .filter_map(|(name, count)| Some((Name::new(name).ok()?, count.as_u64()?)))
@@ -35,7 +42,7 @@ pub fn offer(name: &Name, facts: &[u8], standing: Standing) -> Offer {
         zone: word(&facts["zone"]),
         stack: word(&facts["stack"]),
         required: words("required_tags"),
-        optional: words("tags"),
+        optional,
         total: Amounts {
             cpu: Millicores::new(number("cpu_millicores")),
             memory: Bytes::new(number("memory_bytes") * scale),
@@ -191,6 +198,20 @@ mod tests {
     fn work_is_monitored_if_it_says_so() {
         assert!(is_monitored(br#"{"run":["a"],"monitor":{"http":"/"}}"#));
         assert!(!is_monitored(br#"{"run":["a"]}"#) && !is_monitored(b"{}") && !is_monitored(b"?"));
+    }
+
+    #[test]
+    fn a_worker_with_a_runtime_for_images_has_a_tag_that_says_so() {
+        let tags = |facts: &str| {
+            let offer = offer(&Name::new("w1").unwrap(), facts.as_bytes(), Standing::Taking);
+            offer.optional.iter().map(ToString::to_string).collect::<Vec<_>>()
+        };
+        assert_eq!(tags(r#"{"tags":["ssd"],"runtimes":["process"]}"#), ["ssd"]);
+        let both = [IMAGES_TAG, "ssd"].map(str::to_owned);
+        let mut has = tags(r#"{"tags":["ssd"],"runtimes":["process","runc"]}"#);
+        has.sort_unstable_by_key(|tag| !tag.starts_with("sterna"));
+        assert_eq!(has, both);
+        assert!(tags("{}").is_empty());
     }
 
     #[test]

@@ -7,6 +7,7 @@ mod crashes;
 mod crowd;
 mod deaths;
 mod history;
+mod images;
 mod place;
 mod restored;
 mod said;

@@ -3,17 +3,17 @@
 use std::sync::Arc;
 
 use sterna_model::{
-    Contract, Span, WallTime,
+    Contract, IMAGES_TAG, Span, WallTime,
     record::TaskEnd,
     spec::{ServiceSpec, TaskSpec, UpdatePolicy},
 };
 use sterna_protocol::{
     message::{News, RunRefusal},
-    scheduler::{Reach, Settlement},
+    scheduler::{self, Reach, Settlement},
 };
 
 use super::play::{
-    FAILURE, Mood, Play, RUNNING, SUCCESS, incarnation, lock, name, other_work, service_spec,
+    FAILURE, Mood, Play, RUNNING, SUCCESS, incarnation, life, lock, name, other_work, service_spec,
     task, task_spec, wants, web,
 };
 use crate::control::{Alarm, Call, Called, Drain, Input, Next, Record, RecordKey, ServiceKey, Why};
@@ -61,6 +61,26 @@ fn work_without_room_names_the_nearest_miss() {
     assert_eq!(next, Next::WhenThereIsRoom);
     put(&mut play, ServiceSpec { wants: wants(160), ..service_spec(2) });
     assert_eq!(why(&mut play, 1).1, Next::WhenChanged, "no worker could ever hold it");
+}
+
+#[test]
+fn work_in_an_image_says_that_no_worker_can_run_images_and_goes_where_one_can() {
+    let mut wants = (*wants(10)).clone();
+    wants.constraints.tags.insert(name(IMAGES_TAG));
+    let spec = TaskSpec { wants: Arc::new(wants), ..task_spec() };
+    let mut play = Play::with(1);
+    play.ask(Call::CreateTask(task("build"), incarnation(1), Arc::new(spec)));
+    let told = play.why(&task("build")).unwrap();
+    assert_eq!(
+        told.rule.to_string(),
+        "no worker that may have it can run images; w1 comes nearest; install runc there, start its \
+         worker as root and anew, or run it without image"
+    );
+    assert_eq!(told.next, Next::WhenChanged);
+    let facts = br#"{"memory_bytes":100,"containers":100,"runtimes":["process","runc"]}"#;
+    play.news(scheduler::Effect::Facts(life(1), name("w1"), Arc::from(&facts[..])));
+    assert_eq!(play.why(&task("build")), None);
+    assert_eq!(play.starts, [task("build")]);
 }
 
 /// A spec that must be apart from a service.
