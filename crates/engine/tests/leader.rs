@@ -79,6 +79,7 @@ fn create(text: &str) -> Call {
         when_full: WhenFull::Wait,
         latest_start: None,
         callback: None,
+        keeps_name: false,
     };
     let incarnation = TaskIncarnation::from_parts(WallTime::EPOCH, [1; 10]);
     Call::CreateTask(task(text), incarnation, Arc::new(spec))

@@ -184,6 +184,7 @@ impl World {
             when_full: if self.rng.chance(100) { WhenFull::Fail } else { WhenFull::Wait },
             latest_start: self.rng.chance(250).then(|| wall.plus(Span::from_millis(latest))),
             callback: self.rng.chance(400).then(|| "https://receiver".into()),
+            keeps_name: false,
         };
         self.clients.incarnations.insert(key.clone(), incarnation);
         Call::CreateTask(key, incarnation, Arc::new(spec))

@@ -323,7 +323,8 @@ impl Control {
         let names = self.retention.names;
         let timer =
             |(key, stone): (&WorkKey, &Tombstone)| (stone.at.plus(names), Timer::Task(key.clone()));
-        self.timers.extend(self.tombstones.iter().map(timer));
+        let counted = self.tombstones.iter().filter(|(_, stone)| !stone.is_kept);
+        self.timers.extend(counted.map(timer));
     }
 
     /// How long what is over is kept, from now on.

@@ -8,6 +8,7 @@ mod crowd;
 mod deaths;
 mod history;
 mod images;
+mod once;
 mod place;
 mod restored;
 mod said;
