@@ -177,8 +177,8 @@ impl Updates {
         let (one, other) = (&stood.spec, &after.spec);
         let allowed = one.update.max_unavailable.max(other.update.max_unavailable).max(1) as usize;
         let healthy_for = one.update.healthy_for.min(other.update.healthy_for);
-        let is_missing = |instance: Option<&Instance>| {
-            instance.is_some_and(|it| self.is_missing(sight, it, after, healthy_for))
+        let is_missing = |instance: Option<&Instance>, was_ending: bool| {
+            instance.is_some_and(|it| self.is_missing(sight, it, after, (healthy_for, was_ending)))
         };
         let others = (0..one.instances.min(other.instances)).filter(|index| {
             let instance = key.instance(*index);
@@ -190,7 +190,10 @@ impl Updates {
             };
             // With another copy it waited for a worker in between.
             let is_same = before.and_then(own_run) == now.and_then(own_run);
-            !ended.contains(index) && is_same && is_missing(before) && is_missing(now)
+            // One that is told to end by this commit may have served until then.
+            let was_ending = before.is_some_and(is_ending);
+            let was_missing = is_missing(before, was_ending) && is_missing(now, was_ending);
+            !ended.contains(index) && is_same && was_missing
         });
         let missing: Vec<u32> = others.collect();
         (ended.len() + missing.len() > allowed).then(|| {
@@ -205,7 +208,7 @@ impl Updates {
         sight: &Sight<'_>,
         instance: &Instance,
         service: &ServiceRecord,
-        healthy_for: Span,
+        (healthy_for, was_ending): (Span, bool),
     ) -> bool {
         let is_update = service.before.is_some() || service.version != service.highest;
         match instance.state() {
@@ -215,7 +218,7 @@ impl Updates {
                 let settles = since.plus(healthy_for);
                 let is_young =
                     self.latest.is_some_and(|latest| settles > latest) && *since <= sight.wall;
-                copy.stopping.is_some() || is_update && copy.version == service.version && is_young
+                was_ending || is_update && copy.version == service.version && is_young
             }
         }
     }
@@ -254,6 +257,11 @@ fn is_same(one: &ServiceRecord, other: &ServiceRecord) -> bool {
 fn instance_in(record: Option<&Record>) -> Option<&Instance> {
     let Some(Record::Instance(instance)) = record else { return None };
     Some(instance)
+}
+
+/// Whether the run in its place is told to end.
+fn is_ending(instance: &Instance) -> bool {
+    instance.copy().is_some_and(|copy| copy.stopping.is_some())
 }
 
 /// The run in its place.
