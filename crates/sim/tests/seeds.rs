@@ -273,7 +273,7 @@ fn what_was_found_stays_mended() {
     // leader that goes on by what the store has lost. 815: a worker with a batch that is forgotten. 26:
     // one that was declared dead. 1152: a restored store that does not know what runs. 798284352: a copy
     // that is called off before it is sent. 1651: a stream that closes as the limits change. 25: an
-    // instance that somebody asks to stop in the middle of an update.
+    // instance that somebody asks to stop in the middle of an update. 603: two that make room for it.
     const SEEDS: &[u64] = &[
         2,
         23,
@@ -282,6 +282,7 @@ fn what_was_found_stays_mended() {
         108,
         230,
         261,
+        603,
         758,
         792,
         815,

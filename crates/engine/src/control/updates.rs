@@ -91,18 +91,16 @@ impl Control {
         let budget = allowed.saturating_sub(known.missing.len());
         let idle = known.outdated.iter().filter(|index| known.missing.contains(index));
         let serving = known.outdated.iter().filter(|index| !known.missing.contains(index));
+        let taken = serving.clone().take(budget).count();
         let mut next: Vec<u32> = idle.chain(serving.clone().take(budget)).copied().collect();
-        if budget == 0 && !self.left.is_empty() {
+        if taken == budget && !self.left.is_empty() {
             let unplaced = known.missing.iter().filter(|index| self.is_unplaced(service, **index));
             let unplaced: Vec<u32> = unplaced.copied().collect();
-            let budget = allowed.saturating_sub(known.missing.len() - unplaced.len());
-            let serving: Vec<u32> = serving.take(LOOKED_AT).copied().collect();
-            if let Some(waits) = unplaced.first().filter(|_| budget > 0) {
-                let found = serving.into_iter().find(|it| self.makes_room(service, *it, *waits));
-                next.extend(found);
-                if found.is_none() {
-                    self.held_up.insert(service.clone());
-                }
+            let budget = allowed.saturating_sub(known.missing.len() + taken - unplaced.len());
+            let rest = serving.skip(taken).take(LOOKED_AT.saturating_add(budget));
+            let rest: Vec<u32> = rest.copied().collect();
+            if let Some(waits) = unplaced.first() {
+                next.extend(self.those_that_make_room(service, *waits, rest, budget));
             }
         }
         for index in next {
@@ -113,6 +111,27 @@ impl Control {
             }
             self.note_index(now, service, &key, index);
         }
+    }
+
+    /// So many of these, at most, that make room for an index that waits if they end. One more would be
+    /// found only when something else has changed.
+    fn those_that_make_room(
+        &mut self,
+        service: &ServiceKey,
+        waits: u32,
+        mut serving: Vec<u32>,
+        budget: usize,
+    ) -> Vec<u32> {
+        let mut chosen = Vec::new();
+        while chosen.len() < budget {
+            let mut near = serving.iter().take(LOOKED_AT);
+            let Some(at) = near.position(|it| self.makes_room(service, *it, waits)) else {
+                self.held_up.insert(service.clone());
+                break;
+            };
+            chosen.push(serving.remove(at));
+        }
+        chosen
     }
 
     /// Whether a new version is there, as far as there is room for it: at least one serves, and those

@@ -122,7 +122,26 @@ fn ending(play: &Play) -> Vec<u32> {
         let copy = play.instance(*index).copy();
         copy.is_some_and(|copy| copy.stopping.is_some())
     };
-    (0..3).filter(ends).collect()
+    let count = u32::try_from(play.phases().len()).unwrap();
+    (0..count).filter(ends).collect()
+}
+
+/// One was ended at each event, and a sweep found the next.
+#[test]
+fn where_some_wait_for_room_as_many_are_ended_at_once_as_may_be_missing() {
+    // How many there are, how many more come that have no room, how many may be missing, and which end.
+    for (more, at_most, ended) in [(1, 1, 1), (1, 2, 2), (2, 2, 2), (2, 3, 3), (3, 2, 2)] {
+        let update = UpdatePolicy { max_unavailable: at_most, ..service_spec(0).update };
+        let spec = ServiceSpec { update, wants: wants(50), ..service_spec(4) };
+        let mut play = Play::with(2);
+        put(&mut play, spec.clone());
+        for worker in 1..=2 {
+            play.moods.insert(worker, Mood::Ignores);
+        }
+        // Every step is followed by a sweep, which must find nothing.
+        put(&mut play, other_work(&ServiceSpec { instances: 4 + more, ..spec }, "v2"));
+        assert_eq!(ending(&play).len(), ended, "{more} more, {at_most} at most");
+    }
 }
 
 /// As a spec that says nothing of updates.
