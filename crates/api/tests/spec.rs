@@ -99,6 +99,10 @@ fn every_field_of_the_reference_is_read() {
             "`monitor` and `readiness`" if field == "port" => {
                 ("[service.x]", "readiness = { http = \"/\", port = 1979-05-27 }".to_owned())
             }
+            "`image.mounts`: each" => {
+                let mount = format!("mounts = [{{ {field} = 1979-05-27 }}]");
+                ("[service.x]", format!("image = {{ rootfs = \"/i\", {mount} }}"))
+            }
             inner => {
                 let name = inner.split('`').nth(1).unwrap();
                 ("[service.x]", format!("{name} = {{ {field} = 1979-05-27 }}"))

@@ -23,8 +23,11 @@ use sterna_protocol::{
     scheduler::{self, Fleet},
 };
 
-use crate::control::{
-    self, Alarm, Answer, Call, CallId, Control, Now, ParcelId, Record, RecordKey, Write,
+use crate::{
+    control::{
+        self, Alarm, Answer, Call, CallId, Control, Now, ParcelId, Record, RecordKey, Write,
+    },
+    diary::{Diary, Line},
 };
 
 /// A leader, from its election until its reign is over.
@@ -34,6 +37,8 @@ pub struct Leader {
     control: Control,
     /// The runs of batches that it has sent or found.
     batches: BTreeSet<RunId>,
+    /// What was told of keys that are not where they should be.
+    diary: Diary,
 }
 
 /// Something that happened.
@@ -68,6 +73,8 @@ pub enum Effect {
     Callback(control::Callback),
     /// Tell people.
     Alarm(Alarm),
+    /// Write into the log what keeps something from being where its spec wants it.
+    Why(Box<Line>),
     /// What the fleet says of a run of a batch.
     Batch(scheduler::Effect),
     /// This reign is over, and the next one must open a recovered epoch (safety rule 25).
@@ -87,7 +94,9 @@ impl Leader {
         fleet.claims = control.claims().collect();
         let draining = control.draining();
         let fleet = Fleet::new(now.boot, fleet);
-        let mut leader = Self { fleet, control, batches: BTreeSet::new() };
+        control.follow();
+        let diary = Diary::new(now.boot, control.take_touched());
+        let mut leader = Self { fleet, control, batches: BTreeSet::new(), diary };
         // What the store says of drains counts from the first moment, and so do doors that are open.
         let mut ignored = Vec::new();
         for lock in draining {
@@ -125,8 +134,8 @@ impl Leader {
 
     /// When to call [`Leader::step`] with [`Input::Tick`].
     pub fn deadline(&self, now: Now) -> BootTime {
-        let fleet = self.fleet.deadline();
-        self.control.deadline(now).map_or(fleet, |control| control.min(fleet))
+        let others = [self.control.deadline(now), self.diary.deadline()];
+        others.into_iter().flatten().fold(self.fleet.deadline(), BootTime::min)
     }
 
     /// What is to be committed next, if nothing is on its way.
@@ -205,6 +214,24 @@ impl Leader {
                 Turn::Fleet(input) => self.step_fleet(now, input, &mut queue, effects),
                 Turn::Control(input) => self.step_control(now, input, &mut queue, effects),
             }
+        }
+        self.write_diary(now, effects);
+    }
+
+    /// Says of what is not where it should be why, as far as that is news.
+    fn write_diary(&mut self, now: Now, effects: &mut Vec<Effect>) {
+        self.diary.note(now.boot, self.control.take_touched());
+        let due = self.diary.due(now.boot);
+        if due.is_empty() {
+            return;
+        }
+        for key in due {
+            let rule = self.control.rule(now, &key, |lock| self.fleet.reach(now.boot, lock));
+            self.diary.found(now.boot, key, rule.as_ref());
+        }
+        for (key, others) in self.diary.lines(now.boot) {
+            let why = self.why(now, &key);
+            effects.extend(why.map(|why| Effect::Why(Box::new(Line { key, others, why }))));
         }
     }
 

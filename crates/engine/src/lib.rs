@@ -4,6 +4,7 @@
 //! | --- | --- |
 //! | [`auction`] | which worker gets what, or why none |
 //! | [`control`] | what is to run, what became of it, and what must stand in the store before it is said |
+//! | `diary` | what the log says of `why` |
 //! | [`Leader`] | one reign: the fleet of the protocol and the control core together |
 //! | [`tables`] | what is done about a container, given what the record says |
 //!
@@ -12,7 +13,9 @@
 
 pub mod auction;
 pub mod control;
+mod diary;
 mod leader;
 pub mod tables;
 
+pub use diary::Line;
 pub use leader::{Effect, Input, Leader};

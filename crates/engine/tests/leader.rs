@@ -9,7 +9,7 @@ use std::{
 };
 
 use sterna_engine::{
-    Effect, Input, Leader,
+    Effect, Input, Leader, Line,
     control::{self, Answer, Call, CallId, Drain, Next, Now, Record, RecordKey, ServiceKey, Stage},
 };
 use sterna_model::{
@@ -47,6 +47,8 @@ struct World {
     up: VecDeque<(StreamId, FromWorker)>,
     answers: Vec<(u64, Answer)>,
     starts: Vec<WorkKey>,
+    /// What stands in its log.
+    lines: Vec<Line>,
     calls: u64,
     term: u64,
 }
@@ -77,6 +79,7 @@ fn create(text: &str) -> Call {
         when_full: WhenFull::Wait,
         latest_start: None,
         callback: None,
+        keeps_name: false,
     };
     let incarnation = TaskIncarnation::from_parts(WallTime::EPOCH, [1; 10]);
     Call::CreateTask(task(text), incarnation, Arc::new(spec))
@@ -163,6 +166,7 @@ impl World {
             up: VecDeque::new(),
             answers: Vec::new(),
             starts: Vec::new(),
+            lines: Vec::new(),
             calls: 0,
             term: 1,
         };
@@ -245,6 +249,11 @@ impl World {
                 }
             }
             Effect::Answer(id, answer) => self.answers.push((id.0, answer)),
+            Effect::Why(line) => {
+                // The same value for everybody who asks.
+                assert_eq!(self.leader.why(self.now, &line.key).as_ref(), Some(&line.why));
+                self.lines.push(*line);
+            }
             Effect::Close(_) | Effect::Callback(_) | Effect::Alarm(_) | Effect::Batch(_) => {}
             Effect::StoreLags(..) => panic!("the store never went back"),
         }
@@ -588,4 +597,46 @@ fn what_is_on_a_worker_whose_checks_fail_runs_on_as_why_says() {
         world.run(60);
         assert_eq!((world.why(&keys[0]), world.why(&keys[1])), (None, None));
     }
+}
+
+/// The rules in its log, of which key, and of how many others.
+fn logged(world: &World) -> Vec<(&'static str, String, usize)> {
+    let line = |line: &Line| (line.why.rule.name(), line.key.to_string(), line.others);
+    world.lines.iter().map(line).collect()
+}
+
+#[test]
+fn the_log_has_why_once_for_all_that_a_silent_worker_has_and_again_under_the_next_leader() {
+    let mut world = World::new(1);
+    world.ask(service_under(Contract::Keep, 8));
+    world.run(120);
+    assert_eq!(logged(&world), [], "all is well");
+    world.machines[0].is_up = false;
+    world.run(300);
+    let expected = [("out-of-reach", "default/service/web/0".to_owned(), 7)];
+    assert_eq!(logged(&world), expected);
+    world.lines.clear();
+    world.change_leader();
+    world.run(300);
+    assert_eq!(logged(&world), expected);
+}
+
+#[test]
+fn the_log_has_why_when_the_rule_changes_and_nothing_when_all_is_well() {
+    let mut world = World::new(1);
+    // The worker has room for ten.
+    world.ask(service(12));
+    world.run(30);
+    let expected = [("unplaced", "default/service/web/10".to_owned(), 1)];
+    assert_eq!(logged(&world), expected);
+    world.lines.clear();
+    world.ask(service(10));
+    world.run(300);
+    assert_eq!(logged(&world), []);
+    for _ in 0..3 {
+        world.end(&web().instance(4), br#"{"cause":"exited","exit":{"code":1}}"#);
+        world.run(1);
+    }
+    world.run(20);
+    assert_eq!(logged(&world), [("crashed", "default/service/web/4".to_owned(), 0)]);
 }

@@ -50,7 +50,7 @@ pub use name::{
     FiredError, KeyError, Kind, Name, NameError, Namespace, Near, NodeError, NodeName, Work,
     WorkKey, record_path, record_prefix,
 };
-pub use placement::{Constraints, Demand, Wants, Zones, ZonesError};
+pub use placement::{Constraints, Demand, IMAGES_TAG, Wants, Zones, ZonesError};
 pub use resources::{
     AmountError, Amounts, Bytes, Countables, Lack, Millicores, Pool, Resource, Shortage, Surplus,
 };

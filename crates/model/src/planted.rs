@@ -179,6 +179,14 @@ mistakes! {
     LetsGoTwice,
     /// A new leader reads anew how long a run may last (safety rule 7).
     RereadsStopAfter,
+    /// An update ends all instances at once.
+    EndsAllAtOnce,
+    /// An update does not wait until an instance has run for long enough.
+    TrustsTheYoung,
+    /// A version is taken back by its first crash.
+    TakesBackTooEarly,
+    /// A version that crashes again and again is not taken back.
+    TakesNothingBack,
 }
 
 thread_local! {

@@ -34,7 +34,7 @@ use crate::{
     because,
     desk::{Inbox, desk},
     http, links,
-    reign::{self, Ended, ReignError},
+    reign::{self, Ended, Outlets, ReignError},
     seen::{self, SeenError},
     shared::{Shared, Standing},
     token::{self, TokenError},
@@ -335,7 +335,7 @@ impl Rule {
                 &mut self.inbox,
                 begun,
                 &mut self.stopped,
-                &mut note,
+                Outlets { seen: &mut note, say: &self.say },
             )
             .await;
             candidate.resign().await;

@@ -227,29 +227,16 @@ pub(crate) fn explained(key: &WorkKey, why: Option<&Why>) -> Explained {
         let (since, at) = (None, None);
         return Explained { key, is_well: true, rule: "well".to_owned(), text, since, next, at };
     };
-    let rule = match &why.rule {
-        Rule::Waiting => "waiting",
-        Rule::MayBeKept { .. } => "may-be-kept",
-        Rule::Unplaced(_) => "unplaced",
-        Rule::TurnedDown => "turned-down",
-        Rule::Starting { .. } => "starting",
-        Rule::Stopping { .. } => "stopping",
-        Rule::Crashed(_) => "crashed",
-        Rule::GivenUp(_) => "given-up",
-        Rule::SlotTaken { .. } => "slot-taken",
-        Rule::Unwanted { .. } => "unwanted",
-        Rule::Outdated { .. } => "outdated",
-        Rule::HasTwin { .. } => "has-twin",
-        Rule::Sick { .. } => "sick",
-        Rule::OutOfReach { .. } => "out-of-reach",
-        Rule::Telling { .. } => "telling",
-        Rule::Untold { .. } => "untold",
-        Rule::Over { .. } => "over",
-    };
     let (next, at) = match &why.next {
         Next::At(at) => ("it is tried at that moment", Some(time(*at))),
         Next::OverAt(at) => {
             ("it has failed at that moment, unless its worker is heard again", Some(time(*at)))
+        }
+        Next::KilledAt(at) => {
+            ("what is being ended is killed at that moment, if it is still there", Some(time(*at)))
+        }
+        Next::ServesAt(at) => {
+            ("it counts as there at that moment, if it runs until then", Some(time(*at)))
         }
         Next::WhenTold => ("it goes on when its worker says more", None),
         Next::WhenServing => ("it goes on when more instances of the new version serve", None),
@@ -278,7 +265,7 @@ pub(crate) fn explained(key: &WorkKey, why: Option<&Why>) -> Explained {
     Explained {
         key,
         is_well: false,
-        rule: rule.to_owned(),
+        rule: why.rule.name().to_owned(),
         text,
         since: why.since.map(time),
         next: next.to_owned(),

@@ -184,6 +184,7 @@ impl World {
             when_full: if self.rng.chance(100) { WhenFull::Fail } else { WhenFull::Wait },
             latest_start: self.rng.chance(250).then(|| wall.plus(Span::from_millis(latest))),
             callback: self.rng.chance(400).then(|| "https://receiver".into()),
+            keeps_name: false,
         };
         self.clients.incarnations.insert(key.clone(), incarnation);
         Call::CreateTask(key, incarnation, Arc::new(spec))
@@ -310,7 +311,13 @@ impl World {
             5..8 => {
                 let version = self.rng.between(2, 9);
                 spec.work = Arc::from(format!("v{version}").into_bytes());
-                spec.update.healthy_for = Span::from_secs(self.rng.below(4));
+                // Sometimes as long as by default: ten seconds for each instance.
+                let seconds = match self.rng.below(10) {
+                    0 => 10,
+                    short => short % 4,
+                };
+                spec.update.healthy_for = Span::from_secs(seconds);
+                spec.update.max_unavailable = if self.rng.chance(300) { 2 } else { 1 };
             }
             8..10 => spec.notes = format!("note {}", self.rng.below(1_000)).into(),
             10..12 => spec.contract = self.other_contract(spec.contract),

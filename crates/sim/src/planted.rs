@@ -80,6 +80,7 @@ pub const fn breaks(mistake: Mistake) -> &'static [Promise] {
         | M::ForgetsNobody | M::DeniesTasks => &[P5],
         M::LetsGoTwice           => &[P1],
         M::RereadsStopAfter      => &[P2, P10],
+        M::EndsAllAtOnce | M::TrustsTheYoung | M::TakesBackTooEarly | M::TakesNothingBack => &[P5],
     }
 }
 

@@ -395,9 +395,15 @@ impl World {
     }
 
     pub(crate) fn tell(&mut self, fact: &Fact<'_>) {
-        let walls = self.servers.iter().map(|server| server.clock.wall(self.now));
-        let wall = walls.min().unwrap_or(sterna_model::WallTime::EPOCH);
-        self.checks.see(&Sight { now: self.now, stored: &self.stored, wall }, fact);
+        let mut walls: Vec<_> =
+            self.servers.iter().map(|server| server.clock.wall(self.now)).collect();
+        walls.sort_unstable();
+        let (wall, latest) = match &walls[..] {
+            [] => (sterna_model::WallTime::EPOCH, sterna_model::WallTime::EPOCH),
+            [only] => (*only, *only),
+            [wall, .., latest] => (*wall, *latest),
+        };
+        self.checks.see(&Sight { now: self.now, stored: &self.stored, wall, latest }, fact);
     }
 
     pub(crate) fn machine_of(&self, lock: Lock) -> Option<usize> {

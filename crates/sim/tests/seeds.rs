@@ -183,6 +183,7 @@ const TURNS: &[&str] = &[
     "twin-promoted",
     "was-not-running",
     "went-back",
+    "why-logged",
 ];
 
 /// What comes to pass too seldom to be asked for, with the reason.
@@ -192,6 +193,7 @@ const SELDOM: &[(&str, &str)] = &[
         "a kill must come in the millisecond between a clone and its go byte",
     ),
     ("store-lags", "somebody must lead who has slept through all that a store has lost"),
+    ("task-never-taken", "a worker must turn a task down four times"),
 ];
 
 /// What has a name and cannot come to pass, with the reason. Whatever does is moved above.
@@ -208,10 +210,6 @@ const CANNOT: &[(&str, &str)] = &[
     ("alarm-went-back", "no data directory of a worker is set back or copied"),
     ("gone-never-came", "of batches, of which alone this is heard here, no leader has claims"),
     ("health-new", "who has not said what it runs is not confirmed"),
-    (
-        "task-never-taken",
-        "no worker turns a task down four times; the tests of the engine have one",
-    ),
 ];
 
 #[test]
@@ -252,7 +250,7 @@ fn the_same_seed_gives_the_same_history() {
 
 /// What a machine that counts, sorts or prints otherwise would tell: the number of a small world's trace.
 /// It is another one whenever the world or a core is; put the new one here then.
-const GOLDEN: u64 = 0x563c_c4e5_2be1_2639;
+const GOLDEN: u64 = 0x1868_85fc_9ea5_32b0;
 
 #[test]
 fn the_same_seed_gives_the_same_history_on_any_machine() {
@@ -275,14 +273,17 @@ fn what_was_found_stays_mended() {
     // killed between two steps of a run. 261: a silent worker that is heard again, and not well. 5201: a
     // leader that goes on by what the store has lost. 815: a worker with a batch that is forgotten. 26:
     // one that was declared dead. 1152: a restored store that does not know what runs. 798284352: a copy
-    // that is called off before it is sent. 1651: a stream that closes as the limits change.
+    // that is called off before it is sent. 1651: a stream that closes as the limits change. 25: an
+    // instance that somebody asks to stop in the middle of an update. 603: two that make room for it.
     const SEEDS: &[u64] = &[
         2,
         23,
+        25,
         26,
         108,
         230,
         261,
+        603,
         758,
         792,
         815,

@@ -8,6 +8,7 @@ use sterna_model::{Bytes, Span, quoted};
 
 use super::{
     fields::{Fields, Said},
+    image,
     placement::Asked,
     problem::Found,
     schema::{LIMITS, LOGS, SIGNALS},
@@ -56,7 +57,10 @@ impl Command {
         let env = env(fields, &ports, found);
         let own = env.keys().cloned().collect();
         let mut command = Self { work: Map::new(), known: Variables { ports, own } };
-        if let Some(said) = fields.need("run", found) {
+        let image = image::read(fields, found);
+        let brings_its_own = image.as_ref().is_some_and(|image| image.has_command);
+        let run = if brings_its_own { fields.get("run") } else { fields.need("run", found) };
+        if let Some(said) = run {
             let run = words(&said, &command.known, found);
             command.set("run", json!(run));
         }
@@ -76,6 +80,10 @@ impl Command {
         }
         command.read_limits(fields, asked, found);
         let signals = signals(fields, found);
+        if let Some(image) = image {
+            image.check(fields, &signals, found);
+            command.set("image", image.work);
+        }
         command.set_if(!signals.is_empty(), "signals", Json::Object(signals));
         let logs = logs(fields, found);
         command.set_if(!logs.is_empty(), "logs", Json::Object(logs));

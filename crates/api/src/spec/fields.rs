@@ -226,6 +226,11 @@ impl<'a> Said<'a> {
         items.iter().enumerate().map(part).collect()
     }
 
+    /// Whether it is a list with something in it.
+    pub(super) const fn has_items(&self) -> bool {
+        matches!(&self.node.value, Value::List(items) if !items.is_empty())
+    }
+
     /// The parts of a table whose keys people choose, each with its key.
     pub(super) fn pairs(&self, found: &mut Found<'_>) -> Vec<(&'a Entry, Self)> {
         let Value::Table(entries) = &self.node.value else {

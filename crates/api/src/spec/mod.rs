@@ -31,6 +31,7 @@
 mod command;
 mod fields;
 mod file;
+mod image;
 mod json;
 mod monitor;
 mod placement;

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use sterna_model::{
-    Bytes, Constraints, Countables, Demand, Millicores, Name, Wants, Zones, quoted,
+    Bytes, Constraints, Countables, Demand, IMAGES_TAG, Millicores, Name, Wants, Zones, quoted,
 };
 
 use super::{
@@ -50,7 +50,7 @@ pub(super) fn read(fields: &Fields<'_>, kind: Kind, found: &mut Found<'_>) -> As
     };
     let constraints = Constraints {
         stack: fields.get("stack").and_then(|said| said.word(found)),
-        tags: names(fields, "tags", found),
+        tags: tags(fields, found),
         apart_from: names(fields, "apart_from", found),
         zones: zones.unwrap_or_default(),
     };
@@ -61,6 +61,20 @@ pub(super) fn read(fields: &Fields<'_>, kind: Kind, found: &mut Found<'_>) -> As
         uses,
     );
     Asked { wants: Wants { demand, constraints }, cpu, memory, disk }
+}
+
+/// The tags that its worker must have: those that are said, and that it runs images.
+fn tags(fields: &Fields<'_>, found: &mut Found<'_>) -> BTreeSet<Name> {
+    let mut tags = names(fields, "tags", found);
+    if let Some(said) = fields.get("tags")
+        && tags.iter().any(|tag| tag.as_str() == IMAGES_TAG)
+    {
+        let reason = format!("{} is what workers say of themselves", quoted(IMAGES_TAG));
+        said.refuse(reason, "leave it out: work with an image asks for it by itself", found);
+    }
+    let images = fields.get("image").and_then(|_| Name::new(IMAGES_TAG).ok());
+    tags.extend(images);
+    tags
 }
 
 fn amount<T>(fields: &Fields<'_>, name: &str, least: T, found: &mut Found<'_>) -> Option<T>

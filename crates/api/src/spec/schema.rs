@@ -98,7 +98,7 @@ const COMMON: &[Field] = &[
     field(
         "run",
         "[\"make\", \"release\"]",
-        "required",
+        "required, but with a bundle",
         "The command and its arguments. `${PORT_NAME}` and `${STERNA_…}` are put in by the worker; `$${` stands for `${`.",
     ),
     field(
@@ -114,10 +114,16 @@ const COMMON: &[Field] = &[
         "Its environment, beside what the worker says of the run; names with `STERNA_` are the worker's.",
     ),
     field(
+        "image",
+        "{ rootfs = \"/var/lib/images/web\", read_only = true }",
+        "the worker's machine",
+        "The file system that it finds; it goes only to workers that can run images.",
+    ),
+    field(
         "directory",
         "\"/srv/web\"",
         "a fresh one",
-        "Where it begins, as an absolute path that the worker has.",
+        "Where it begins, as an absolute path that the worker has, or its image.",
     ),
     field("user", "\"www-data\"", "the worker's", "As whom it runs: a name or a number."),
     field("group", "\"www-data\"", "the user's", "With which group: a name or a number."),
@@ -246,6 +252,51 @@ const OF_TASKS: &[Field] = &[
         "Whom to tell that it is over: an http or https address.",
     ),
 ];
+
+pub(super) const IMAGE: Form = Form {
+    what: "an image",
+    parts: &[&[
+        field(
+            "rootfs",
+            "\"/var/lib/images/web\"",
+            "one of two",
+            "An unpacked root file system, by its whole path on the worker's machine.",
+        ),
+        field(
+            "bundle",
+            "\"/var/lib/bundles/web\"",
+            "one of two",
+            "An OCI bundle: a directory with `config.json`, likewise. Without `run`, its own command is run.",
+        ),
+        field(
+            "read_only",
+            "true",
+            "`false`",
+            "Whether nothing may be written but to its directory and to what is mounted.",
+        ),
+        field(
+            "mounts",
+            "[{ source = \"/srv/www\", target = \"/www\", read_only = true }]",
+            "none",
+            "Directories and files of the worker's machine that it finds, too.",
+        ),
+        field(
+            "network",
+            "\"none\"",
+            "the machine's, or the bundle's",
+            "Which network it finds: `host`, or `none` but its own loopback.",
+        ),
+    ]],
+};
+
+pub(super) const MOUNT: Form = Form {
+    what: "a mount",
+    parts: &[&[
+        field("source", "\"/srv/www\"", "required", "Where it is on the worker's machine."),
+        field("target", "\"/www\"", "required", "Where the work finds it."),
+        field("read_only", "true", "`false`", "Whether nothing may be written there."),
+    ]],
+};
 
 pub(super) const LIMITS: Form = Form {
     what: "'limits'",
@@ -402,6 +453,8 @@ const FORMS: &[(&str, &Form)] = &[
     ("`on_silence`, as a table: one of", &ON_SILENCE),
     ("`crash`", &CRASH),
     ("`update`", &UPDATE),
+    ("`image`", &IMAGE),
+    ("`image.mounts`: each", &MOUNT),
     ("`signals`", &SIGNALS),
     ("`limits`", &LIMITS),
     ("`logs`", &LOGS),

@@ -22,16 +22,17 @@ pub(super) fn read(fields: &Fields<'_>, found: &mut Found<'_>) -> TaskDefinition
     }
     let words = [("wait", WhenFull::Wait), ("fail", WhenFull::Fail)];
     let when_full = fields.get("when_full").and_then(|said| said.choice(&words, found));
+    let start = fields.get("start").and_then(|said| said.flag(found)).unwrap_or(false);
     let spec = TaskSpec {
         contract: silence::read(fields, Kind::Task, found),
         work: command.into_work(fields, found),
         when_full: when_full.unwrap_or_default(),
         latest_start: None,
         callback: fields.get("callback").and_then(|said| policy::callback(&said, found)),
+        keeps_name: start,
         wants: Arc::new(asked.wants),
     };
     let latest_start_after =
         fields.get("latest_start_after").and_then(|said| said.span(least, found));
-    let start = fields.get("start").and_then(|said| said.flag(found)).unwrap_or(false);
     TaskDefinition { spec, latest_start_after, start }
 }

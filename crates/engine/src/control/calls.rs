@@ -158,15 +158,21 @@ impl Control {
     }
 
     fn delete_service(&mut self, now: Now, id: CallId, key: &ServiceKey) {
-        let Some(known) = self.services.remove(key) else {
+        if !self.services.contains_key(key) {
             return self.answer(id, Answer::NotFound);
-        };
-        if is_planted(Mistake::ForgetsDomains) {
+        }
+        // While it is still known how long each may take to end.
+        let instances = self.indices_from(key, 0);
+        for instance in &instances {
+            self.stop_all(instance, StopReason::Unwanted);
+        }
+        if let Some(known) = self.services.remove(key)
+            && is_planted(Mistake::ForgetsDomains)
+        {
             self.remove_domain(&known.record.spec.domain);
         }
-        for instance in self.indices_from(key, 0) {
-            self.stop_all(&instance, StopReason::Unwanted);
-            self.converge_index(now, &instance);
+        for instance in &instances {
+            self.converge_index(now, instance);
         }
         self.write_service(key);
         self.answer(id, Answer::Done);

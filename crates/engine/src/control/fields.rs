@@ -1,14 +1,17 @@
 //! Which fields of a spec differ, by the names that they have there.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Map, Value};
-use sterna_model::{Wants, spec::ServiceSpec};
+use sterna_model::{IMAGES_TAG, Name, Wants, spec::ServiceSpec};
 
 /// What a worker reads of a spec, and the field that says it.
-const OF_WORK: [(&str, &str); 14] = [
+const OF_WORK: [(&str, &str); 15] = [
     ("run", "run"),
     ("setup", "setup"),
     ("env", "env"),
     ("ports", "ports"),
+    ("image", "image"),
     ("directory", "directory"),
     ("user", "user"),
     ("group", "group"),
@@ -83,11 +86,16 @@ fn of_wants(now: &Wants, next: &Wants) -> Vec<&'static str> {
         (had.disk != has.disk, "disk"),
         (had.countables != has.countables, "uses"),
         (was.stack != is.stack, "stack"),
-        (was.tags != is.tags, "tags"),
+        (said(&was.tags) != said(&is.tags), "tags"),
         (was.apart_from != is.apart_from, "apart_from"),
         (was.zones != is.zones, "zones"),
     ];
     all.into_iter().filter(|(is_other, _)| *is_other).map(|(_, name)| name).collect()
+}
+
+/// The tags that somebody has written: that a worker runs images is asked for by the image.
+fn said(tags: &BTreeSet<Name>) -> Vec<&Name> {
+    tags.iter().filter(|tag| tag.as_str() != IMAGES_TAG).collect()
 }
 
 /// The fields that no run notices.

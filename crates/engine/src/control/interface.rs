@@ -138,6 +138,8 @@ pub struct Tombstone {
     pub incarnation: TaskIncarnation,
     /// When.
     pub at: WallTime,
+    /// Whether it stays until somebody deletes it, too.
+    pub is_kept: bool,
 }
 
 /// A machine that is being drained.

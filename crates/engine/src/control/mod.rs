@@ -85,7 +85,7 @@ pub use self::{
     outbox::{ParcelId, Write},
     payload::{Ended, ended, offer, progress},
     plan::{Change, Planned},
-    why::{Awaited, Crashed, Next, Rule, Unplaced, Why},
+    why::{Awaited, Crashed, Next, Rule, Settling, Then, Unplaced, Why},
 };
 use self::{
     instances::Instances,
@@ -163,6 +163,10 @@ pub struct Control {
     seen: Now,
     /// Callbacks that are being tried.
     callbacks: BTreeMap<WorkKey, tasks::Telling>,
+    /// Runs that are being ended.
+    ending: BTreeMap<RunId, workers::Ending>,
+    /// Keys of which something else may be told than before, if anybody wants to know.
+    touched: Option<BTreeSet<WorkKey>>,
 }
 
 /// What is looked at again when its time comes.
@@ -228,6 +232,8 @@ impl Control {
             anew: None,
             seen: now,
             callbacks: BTreeMap::new(),
+            ending: BTreeMap::new(),
+            touched: None,
         };
         for (key, record) in records {
             control.load(key, record);
@@ -317,7 +323,8 @@ impl Control {
         let names = self.retention.names;
         let timer =
             |(key, stone): (&WorkKey, &Tombstone)| (stone.at.plus(names), Timer::Task(key.clone()));
-        self.timers.extend(self.tombstones.iter().map(timer));
+        let counted = self.tombstones.iter().filter(|(_, stone)| !stone.is_kept);
+        self.timers.extend(counted.map(timer));
     }
 
     /// How long what is over is kept, from now on.

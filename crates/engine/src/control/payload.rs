@@ -3,9 +3,11 @@
 //! Fields are added to these, never changed; what is not there is not said. What cannot be read at
 //! all is taken for as little as possible: an end is an end, whatever it says.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Value, json};
 use sterna_model::{
-    Amounts, Bytes, Millicores, Name,
+    Amounts, Bytes, IMAGES_TAG, Millicores, Name, Span,
     planted::{Mistake, is_planted},
     record::TaskEnd,
 };
@@ -24,8 +26,13 @@ pub fn offer(name: &Name, facts: &[u8], standing: Standing) -> Offer {
     let word = |value: &Value| value.as_str().and_then(|text| Name::new(text).ok());
     let words = |field: &str| {
         let all = facts[field].as_array().into_iter().flatten();
-        all.filter_map(word).collect()
+        all.filter_map(word).collect::<BTreeSet<_>>()
     };
+    // Who can make processes and nothing else runs no images.
+    let mut runtimes = facts["runtimes"].as_array().into_iter().flatten();
+    let has_images = runtimes.any(|one| one.as_str().is_some_and(|one| one != "process"));
+    let images = Name::new(IMAGES_TAG).ok().filter(|_| has_images);
+    let optional = words("tags").into_iter().chain(images).collect();
     let countables = facts["countables"].as_object().into_iter().flatten();
     let countables = countables
         .filter_map(|(name, count)| Some((Name::new(name).ok()?, count.as_u64()?)))
@@ -35,7 +42,7 @@ pub fn offer(name: &Name, facts: &[u8], standing: Standing) -> Offer {
         zone: word(&facts["zone"]),
         stack: word(&facts["stack"]),
         required: words("required_tags"),
-        optional: words("tags"),
+        optional,
         total: Amounts {
             cpu: Millicores::new(number("cpu_millicores")),
             memory: Bytes::new(number("memory_bytes") * scale),
@@ -86,6 +93,11 @@ pub fn ended(said: &[u8]) -> Ended {
     Ended { was_stopped, is_success, report: text.into() }
 }
 
+/// What a worker takes for granted about signals: between the request and KILL, and how long what has
+/// ports still answers before.
+const GRACE: Span = Span::from_secs(10);
+const LINGER: Span = Span::from_secs(1);
+
 /// So many bytes of a text are kept of a crash at most.
 const CRASH_TEXT_MAX: usize = 300;
 
@@ -115,6 +127,19 @@ fn kept(part: Value) -> Value {
 /// The beginning of a text.
 fn brief(text: &str) -> &str {
     text.get(..text.floor_char_boundary(CRASH_TEXT_MAX)).unwrap_or(text)
+}
+
+/// For how long work runs on at most that is asked to end: what its signals say, and what the worker takes
+/// for granted. `None` if it is waited for.
+pub(super) fn ends_within(work: &[u8], is_running: bool) -> Option<Span> {
+    let work: Value = serde_json::from_slice(work).unwrap_or_default();
+    let said = |field: &str| work["signals"].get(field);
+    let span = |value: &Value| value.as_str().and_then(|text| text.parse::<Span>().ok());
+    let grace = said("grace").map_or(Some(GRACE), span)?;
+    let has_ports = work["ports"].as_array().is_some_and(|ports| !ports.is_empty());
+    let usual = if has_ports { LINGER } else { Span::ZERO };
+    let linger = said("linger").and_then(span).unwrap_or(usual);
+    Some(grace.plus(if is_running { linger } else { Span::ZERO }))
 }
 
 /// Whether work counts as running only once a monitor has found it up.
@@ -158,9 +183,35 @@ mod tests {
     }
 
     #[test]
+    fn work_ends_within_its_grace_and_what_it_answers_before() {
+        let within = |work: &str| ends_within(work.as_bytes(), true).map(|span| span.to_string());
+        let some = |text: &str| Some(text.to_owned());
+        assert_eq!(within("{}"), some("10s"));
+        assert_eq!(within(r#"{"ports":["http"]}"#), some("11s"));
+        assert_eq!(within(r#"{"signals":{"grace":"30s","linger":"2s"}}"#), some("32s"));
+        assert_eq!(within(r#"{"signals":{"grace":null},"ports":["http"]}"#), None);
+        let starting = ends_within(br#"{"ports":["http"]}"#, false);
+        assert_eq!(starting, Some(GRACE), "nobody asks it for anything yet");
+    }
+
+    #[test]
     fn work_is_monitored_if_it_says_so() {
         assert!(is_monitored(br#"{"run":["a"],"monitor":{"http":"/"}}"#));
         assert!(!is_monitored(br#"{"run":["a"]}"#) && !is_monitored(b"{}") && !is_monitored(b"?"));
+    }
+
+    #[test]
+    fn a_worker_with_a_runtime_for_images_has_a_tag_that_says_so() {
+        let tags = |facts: &str| {
+            let offer = offer(&Name::new("w1").unwrap(), facts.as_bytes(), Standing::Taking);
+            offer.optional.iter().map(ToString::to_string).collect::<Vec<_>>()
+        };
+        assert_eq!(tags(r#"{"tags":["ssd"],"runtimes":["process"]}"#), ["ssd"]);
+        let both = [IMAGES_TAG, "ssd"].map(str::to_owned);
+        let mut has = tags(r#"{"tags":["ssd"],"runtimes":["process","runc"]}"#);
+        has.sort_unstable_by_key(|tag| !tag.starts_with("sterna"));
+        assert_eq!(has, both);
+        assert!(tags("{}").is_empty());
     }
 
     #[test]

@@ -33,6 +33,7 @@ impl Control {
     pub(super) fn ask(&mut self, key: &WorkKey) {
         let wants = self.wants_of(key);
         self.withdraw(key);
+        self.touch(key);
         let is_kept = self.contract_of(key) == Some(Contract::Keep);
         let asks = if is_kept && !self.doors.unclaimed_kept {
             &mut self.kept_back
@@ -177,6 +178,7 @@ impl Control {
             return;
         }
         let key = ask.key.clone();
+        self.touch(&key);
         self.waiting.park(ask, &reason);
         self.left.insert(key.clone(), reason);
         if let Some(service) = services::service_of(&key) {

@@ -53,6 +53,11 @@ impl Service {
     pub(super) const fn new(record: Arc<ServiceRecord>, since: Option<WallTime>) -> Self {
         Self { record, since, missing: BTreeSet::new(), outdated: BTreeSet::new() }
     }
+
+    /// Whether another version comes about.
+    pub(super) fn is_updating(&self) -> bool {
+        self.record.before.is_some() || !self.outdated.is_empty()
+    }
 }
 
 /// The service of an instance, and no other work.
@@ -117,6 +122,7 @@ pub(super) fn may_start(instance: &Instance, contract: Contract) -> bool {
 
 impl Control {
     pub(super) fn write_instance(&mut self, key: &WorkKey) {
+        self.touch(key);
         let record = self.instances.get(key).cloned().map(Record::Instance);
         self.outbox.write(RecordKey::Instance(key.clone()), record);
     }
@@ -293,6 +299,8 @@ impl Control {
         }
         if self.may_destroy(now, service) {
             self.stop_all(key, StopReason::Unwanted);
+        } else {
+            self.touch(key);
         }
     }
 
@@ -320,6 +328,10 @@ impl Control {
         if is_news {
             self.write_instance(key);
             self.kill(run, Kill::Gracefully);
+            // What ends does not serve any more, whoever asked for that: an update counts it as missing.
+            if let Some((service, index)) = index_of(key) {
+                self.note_index(self.seen, &service, key, index);
+            }
         }
         is_news
     }

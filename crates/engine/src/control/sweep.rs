@@ -261,7 +261,8 @@ impl Control {
         let rest = self.tombstones.range(after(last)).map(|(key, _)| key.clone());
         let (keys, last) = slice(rest, count);
         for key in keys {
-            let Some(at) = self.tombstones.get(&key).map(|stone| stone.at) else { continue };
+            let stone = self.tombstones.get(&key).filter(|stone| !stone.is_kept);
+            let Some(at) = stone.map(|stone| stone.at) else { continue };
             if self.timers.insert((at.plus(self.retention.names), Timer::Task(key.clone()))) {
                 found.push(format!("the name {key}: a timer"));
             }

@@ -32,6 +32,7 @@ pub(super) struct Telling {
 
 impl Control {
     pub(super) fn write_task(&mut self, key: &WorkKey) {
+        self.touch(key);
         let record = self.tasks.get(key).map(|(task, spec)| {
             let (task, spec) = (task.clone(), Arc::clone(spec));
             Record::Task(task, spec)
@@ -172,6 +173,7 @@ impl Control {
                 when_full: WhenFull::default(),
                 latest_start: None,
                 callback: None,
+                keeps_name: false,
             };
             let mut task = Task::new(incarnation, self.epoch, now.wall);
             if task.claim(placed, now.wall).is_err() {
@@ -389,6 +391,7 @@ impl Control {
         incarnation: TaskIncarnation,
         called: Called,
     ) {
+        self.touch(key);
         let Some((task, _)) = self.tasks.get_mut(key) else { return };
         if task.incarnation() != incarnation || task.phase() != TaskPhase::Resolving {
             return;
@@ -432,6 +435,7 @@ impl Control {
     pub(super) fn task_is_due(&mut self, now: Now, key: &WorkKey) {
         let Some((task, spec)) = self.tasks.get(key) else {
             if let Some(stone) = self.tombstones.get(key)
+                && !stone.is_kept
                 && stone.at.plus(self.retention.names) <= now.wall
             {
                 self.tombstones.remove(key);
@@ -475,7 +479,10 @@ impl Control {
     }
 
     pub(super) fn delete_task(&mut self, now: Now, id: CallId, key: &WorkKey) {
-        let Some((task, _)) = self.tasks.get(key) else { return self.answer(id, Answer::NotFound) };
+        let Some((task, _)) = self.tasks.get(key) else {
+            let is_freed = self.free_name(now, key);
+            return self.answer(id, if is_freed { Answer::Done } else { Answer::NotFound });
+        };
         match task.check_delete() {
             // What was cancelled and still runs keeps its name until it is gone.
             Ok(()) if task.placed().is_some() => {
@@ -490,14 +497,27 @@ impl Control {
         }
     }
 
-    /// The record goes; its name stays taken for a while (safety rule 27).
+    /// A name that was kept is deleted, too: it is free after a while. Gives whether it was kept.
+    fn free_name(&mut self, now: Now, key: &WorkKey) -> bool {
+        let Some(stone) = self.tombstones.get_mut(key).filter(|stone| stone.is_kept) else {
+            return false;
+        };
+        (stone.is_kept, stone.at) = (false, now.wall);
+        let record = Record::Tombstone(stone.clone());
+        self.outbox.write(RecordKey::Tombstone(key.clone()), Some(record));
+        self.timers.insert((now.wall.plus(self.retention.names), Timer::Task(key.clone())));
+        true
+    }
+
+    /// The record goes; its name stays taken for a while (safety rule 27), or until it is deleted.
     fn forget_task(&mut self, now: Now, key: &WorkKey) {
-        let Some((task, _)) = self.tasks.remove(key) else { return };
+        let Some((task, spec)) = self.tasks.remove(key) else { return };
         if let Some(run) = task.lost() {
             self.lost.remove(&run);
         }
-        let stone = Tombstone { incarnation: task.incarnation(), at: now.wall };
-        if !is_planted(Mistake::KeepsNames) {
+        let (incarnation, is_kept) = (task.incarnation(), spec.keeps_name);
+        let stone = Tombstone { incarnation, at: now.wall, is_kept };
+        if !is_kept && !is_planted(Mistake::KeepsNames) {
             self.timers.insert((now.wall.plus(self.retention.names), Timer::Task(key.clone())));
         }
         self.callbacks.remove(key);

@@ -35,7 +35,8 @@ impl Control {
         // Without a version before there is nothing to go back to, and nobody to be spared; one that was
         // taken back comes about as any other.
         let is_update = record.before.is_some() || record.version != record.highest;
-        let healthy_for = if is_update { record.spec.update.healthy_for } else { Span::ZERO };
+        let is_awaited = is_update && !is_planted(Mistake::TrustsTheYoung);
+        let healthy_for = if is_awaited { record.spec.update.healthy_for } else { Span::ZERO };
         let mut serves = false;
         let mut is_outdated = false;
         let mut settles = None;
@@ -56,8 +57,11 @@ impl Control {
             }
             Some(InstanceState::Unclaimed { .. } | InstanceState::Crashed { .. }) | None => {}
         }
-        set(&mut known.missing, index, is_wanted && !serves);
-        set(&mut known.outdated, index, is_wanted && is_outdated);
+        let is_news = set(&mut known.missing, index, is_wanted && !serves)
+            | set(&mut known.outdated, index, is_wanted && is_outdated);
+        if is_news {
+            self.touch(key);
+        }
         if let Some(at) = settles {
             self.timers.insert((at, Timer::Settled(key.clone())));
         }
@@ -80,22 +84,23 @@ impl Control {
             }
             return;
         }
-        let allowed = known.record.spec.update.max_unavailable.max(1) as usize;
+        let allowed = match is_planted(Mistake::EndsAllAtOnce) {
+            true => known.record.spec.instances,
+            false => known.record.spec.update.max_unavailable.max(1),
+        } as usize;
         let budget = allowed.saturating_sub(known.missing.len());
         let idle = known.outdated.iter().filter(|index| known.missing.contains(index));
         let serving = known.outdated.iter().filter(|index| !known.missing.contains(index));
+        let taken = serving.clone().take(budget).count();
         let mut next: Vec<u32> = idle.chain(serving.clone().take(budget)).copied().collect();
-        if budget == 0 && !self.left.is_empty() {
+        if taken == budget && !self.left.is_empty() {
             let unplaced = known.missing.iter().filter(|index| self.is_unplaced(service, **index));
             let unplaced: Vec<u32> = unplaced.copied().collect();
-            let budget = allowed.saturating_sub(known.missing.len() - unplaced.len());
-            let serving: Vec<u32> = serving.take(LOOKED_AT).copied().collect();
-            if let Some(waits) = unplaced.first().filter(|_| budget > 0) {
-                let found = serving.into_iter().find(|it| self.makes_room(service, *it, *waits));
-                next.extend(found);
-                if found.is_none() {
-                    self.held_up.insert(service.clone());
-                }
+            let budget = allowed.saturating_sub(known.missing.len() + taken - unplaced.len());
+            let rest = serving.skip(taken).take(LOOKED_AT.saturating_add(budget));
+            let rest: Vec<u32> = rest.copied().collect();
+            if let Some(waits) = unplaced.first() {
+                next.extend(self.those_that_make_room(service, *waits, rest, budget));
             }
         }
         for index in next {
@@ -108,6 +113,27 @@ impl Control {
         }
     }
 
+    /// So many of these, at most, that make room for an index that waits if they end. One more would be
+    /// found only when something else has changed.
+    fn those_that_make_room(
+        &mut self,
+        service: &ServiceKey,
+        waits: u32,
+        mut serving: Vec<u32>,
+        budget: usize,
+    ) -> Vec<u32> {
+        let mut chosen = Vec::new();
+        while chosen.len() < budget {
+            let mut near = serving.iter().take(LOOKED_AT);
+            let Some(at) = near.position(|it| self.makes_room(service, *it, waits)) else {
+                self.held_up.insert(service.clone());
+                break;
+            };
+            chosen.push(serving.remove(at));
+        }
+        chosen
+    }
+
     /// Whether a new version is there, as far as there is room for it: at least one serves, and those
     /// that do not only wait for room.
     fn is_there(&self, service: &ServiceKey, known: &Service) -> bool {
@@ -118,7 +144,7 @@ impl Control {
     }
 
     /// Whether nobody has room for an index.
-    fn is_unplaced(&self, service: &ServiceKey, index: u32) -> bool {
+    pub(super) fn is_unplaced(&self, service: &ServiceKey, index: u32) -> bool {
         self.left.contains_key(&service.instance(index))
     }
 
@@ -150,6 +176,10 @@ impl Control {
         let Some((before, spec)) = record.before.clone() else { return };
         let wanted = Arc::clone(&record.spec.wants);
         let Some(limit) = record.spec.update.revert_after else { return };
+        if is_planted(Mistake::TakesNothingBack) {
+            return;
+        }
+        let limit = if is_planted(Mistake::TakesBackTooEarly) { 1 } else { limit };
         if version != record.version {
             return;
         }
@@ -175,10 +205,7 @@ impl Control {
     }
 }
 
-fn set(all: &mut std::collections::BTreeSet<u32>, index: u32, is_in: bool) {
-    if is_in {
-        all.insert(index);
-    } else {
-        all.remove(&index);
-    }
+/// Gives whether that is news.
+fn set(all: &mut std::collections::BTreeSet<u32>, index: u32, is_in: bool) -> bool {
+    if is_in { all.insert(index) } else { all.remove(&index) }
 }

@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, slice, sync::Arc};
 
 use sterna_model::{
-    Contract, Incarnation, Lock, Name, RunId, Span, Wants, Work, WorkKey,
+    Contract, Incarnation, Lock, Name, RunId, Span, WallTime, Wants, Work, WorkKey,
     planted::{Mistake, is_planted},
     record::{TaskPhase, TwinReason},
 };
@@ -43,6 +43,22 @@ pub(super) struct Seat {
     stage: Stage,
     /// Whether the auction knows of it.
     is_counted: bool,
+}
+
+/// A run that is to end.
+#[derive(Clone, Debug)]
+pub(super) enum Ending {
+    /// It was asked to.
+    Asked {
+        /// When.
+        asked: WallTime,
+        /// Whether it had started by then.
+        is_running: bool,
+        /// What it is made of, if that is known.
+        work: Option<Payload>,
+    },
+    /// It was killed.
+    Killed,
 }
 
 impl Control {
@@ -95,6 +111,7 @@ impl Control {
     }
 
     pub(super) fn set_health(&mut self, life: Incarnation, health: Health) {
+        self.touch_all_on(life.lock);
         let Some(worker) = self.workers.get_mut(&life.lock) else { return };
         worker.health = health;
         if worker.life != life {
@@ -264,6 +281,7 @@ impl Control {
 
     /// A run is certainly gone: what it took is free (safety rule 23).
     pub(super) fn leave_seat(&mut self, run: RunId) {
+        self.ending.remove(&run);
         let Some(seat) = self.seats.remove(&run) else { return };
         if let Some(runs) = self.seated.get_mut(&seat.lock) {
             runs.remove(&run);
@@ -343,6 +361,7 @@ impl Control {
         if let Some(worker) = self.workers.get_mut(&lock) {
             worker.is_back = true;
         }
+        self.touch_all_on(lock);
         for run in self.runs_on(lock) {
             let Some(key) = self.seats.get(&run).map(|seat| seat.key.clone()) else { continue };
             if !is_planted(Mistake::RemembersSilence) {
@@ -385,7 +404,52 @@ impl Control {
             let occupant = Occupant { key: &seat.key, wants: &seat.wants, stage: seat.stage };
             drop(self.registry.vacate(worker.bidder, occupant));
         }
+        self.note_ending(run, how);
         self.tell_fleet(scheduler::Input::Kill(run, how));
+    }
+
+    /// Remembers since when a run is to end. Told again it has no more time than it had; nobody reads here
+    /// what its work says of that, for there may be many.
+    fn note_ending(&mut self, run: RunId, how: Kill) {
+        let Some(seat) = self.seats.get(&run) else { return };
+        let asked = self.seen.wall;
+        let ending = match (how, self.ending.contains_key(&run)) {
+            (Kill::Gracefully, true) => return,
+            (Kill::Gracefully, false) => {
+                let is_running = seat.stage == Stage::Started;
+                Ending::Asked { asked, is_running, work: self.work_of_run(&seat.key, run) }
+            }
+            (Kill::Now, true | false) => Ending::Killed,
+        };
+        self.ending.insert(run, ending);
+    }
+
+    /// When a run that is being ended is killed at the latest: `None` if it was killed, if its worker waits
+    /// for as long as it takes, or if it is of a version of which nothing is known any more.
+    pub(super) fn killed_at(&self, run: RunId) -> Option<WallTime> {
+        match self.ending.get(&run)? {
+            Ending::Killed => None,
+            Ending::Asked { asked, is_running, work } => {
+                let within = payload::ends_within(work.as_ref()?, *is_running)?;
+                Some(asked.plus(within))
+            }
+        }
+    }
+
+    /// What a run is made of, as long as anybody knows.
+    fn work_of_run(&self, key: &WorkKey, run: RunId) -> Option<Payload> {
+        if let Some((_, spec)) = self.tasks.get(key) {
+            return Some(Arc::clone(&spec.work));
+        }
+        let mut copies = self.instances.get(key)?.copies();
+        let version = copies.find(|copy| copy.placed.run == run)?.version;
+        let record = &self.services.get(&services::service_of(key)?)?.record;
+        let before = record.before.as_ref().filter(|(before, _)| *before == version);
+        let spec = match before {
+            Some((_, spec)) => spec,
+            None => Some(&record.spec).filter(|_| record.version == version)?,
+        };
+        Some(Arc::clone(&spec.work))
     }
 
     pub(super) fn set_stage(&mut self, stage: StoreStage) {

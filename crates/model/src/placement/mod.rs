@@ -49,6 +49,9 @@ pub struct Constraints {
     pub zones: Zones,
 }
 
+/// The tag that a worker has of itself if it can run work in an image, and that such work asks for.
+pub const IMAGES_TAG: &str = "sterna.images";
+
 /// How the instances of a service lie in zones. Tasks ignore it.
 #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Zones {

@@ -31,6 +31,9 @@ pub struct TaskSpec {
     pub latest_start: Option<WallTime>,
     /// Whom to tell that it is over.
     pub callback: Option<Box<str>>,
+    /// Whether its name stays taken until somebody deletes that, too: it stands for a version of a
+    /// definition, which is started once, however late it is applied again.
+    pub keeps_name: bool,
 }
 
 /// What becomes of a task when no worker has room.

@@ -185,6 +185,7 @@ impl Word<TaskSpec> for words::TaskSpec {
             fails_when_full: spec.when_full == WhenFull::Fail,
             latest_start_ms: spec.latest_start.map(ms),
             callback: spec.callback.as_deref().map(str::to_owned),
+            keeps_name: spec.keeps_name,
         }
     }
 
@@ -196,6 +197,7 @@ impl Word<TaskSpec> for words::TaskSpec {
             when_full: if self.fails_when_full { WhenFull::Fail } else { WhenFull::Wait },
             latest_start: self.latest_start_ms.map(at).transpose()?,
             callback: self.callback.map(String::into_boxed_str),
+            keeps_name: self.keeps_name,
         })
     }
 }
@@ -463,12 +465,12 @@ impl Word<Instance> for words::Instance {
 impl Word<Tombstone> for words::Tombstone {
     fn of(tombstone: &Tombstone) -> Self {
         let incarnation = tombstone.incarnation.as_bytes().to_vec();
-        Self { incarnation, at_ms: ms(tombstone.at) }
+        Self { incarnation, at_ms: ms(tombstone.at), is_kept: tombstone.is_kept }
     }
 
     fn read(self) -> Result<Tombstone, FieldError> {
         let incarnation = id("incarnation", &self.incarnation, TaskIncarnation::from_bytes)?;
-        Ok(Tombstone { incarnation, at: at(self.at_ms)? })
+        Ok(Tombstone { incarnation, at: at(self.at_ms)?, is_kept: self.is_kept })
     }
 }
 

@@ -62,6 +62,7 @@ fn task_spec() -> Arc<TaskSpec> {
         when_full: WhenFull::Fail,
         latest_start: Some(NOW.plus(Span::from_secs(5))),
         callback: Some("http://127.0.0.1:1/".into()),
+        keeps_name: true,
     })
 }
 
@@ -184,12 +185,14 @@ fn all() -> Vec<(RecordKey, Record)> {
     let spec = service_spec(3);
     let service =
         |before| ServiceRecord { spec: spec.clone(), version: 5, highest: 6, before, crashes: 2 };
-    let tombstone = Tombstone { incarnation: TaskIncarnation::from_parts(NOW, [3; 10]), at: NOW };
+    let incarnation = TaskIncarnation::from_parts(NOW, [3; 10]);
+    let tombstone = |is_kept| Record::Tombstone(Tombstone { incarnation, at: NOW, is_kept });
     let entry = entry(Zone::Named(name("east")));
     let mut all = vec![
         (RecordKey::Service(web.clone()), Record::Service(Arc::new(service(before)))),
         (RecordKey::Service(web.clone()), Record::Service(Arc::new(service(None)))),
-        (RecordKey::Tombstone(task.clone()), Record::Tombstone(tombstone)),
+        (RecordKey::Tombstone(task.clone()), tombstone(false)),
+        (RecordKey::Tombstone(task.clone()), tombstone(true)),
         (RecordKey::Roster(lock()), Record::Roster(entry)),
         (RecordKey::Roster(lock()), Record::Roster(self::entry(Zone::Nameless))),
         (RecordKey::Roster(lock()), Record::Roster(self::entry(Zone::Unsaid))),
@@ -242,7 +245,8 @@ fn what_cannot_be_read_is_refused_with_its_key_and_its_field() {
 /// The bytes of one record, as other builds wrote them.
 #[test]
 fn a_record_stands_in_exactly_these_bytes() {
-    let entry = Tombstone { incarnation: TaskIncarnation::from_parts(NOW, [3; 10]), at: NOW };
+    let incarnation = TaskIncarnation::from_parts(NOW, [3; 10]);
+    let entry = Tombstone { incarnation, at: NOW, is_kept: false };
     let bytes = encode(&Record::Tombstone(entry), &cluster());
     let id = TaskIncarnation::from_parts(NOW, [3; 10]);
     let mut expected = vec![0x0a, 16];

@@ -108,6 +108,8 @@ pub(super) struct TaskSpec {
     pub(super) latest_start_ms: Option<i64>,
     #[prost(string, optional, tag = "6")]
     pub(super) callback: Option<String>,
+    #[prost(bool, tag = "7")]
+    pub(super) keeps_name: bool,
 }
 
 /// A run, and who has it.
@@ -318,6 +320,8 @@ pub(super) struct Tombstone {
     pub(super) incarnation: Vec<u8>,
     #[prost(sint64, tag = "2")]
     pub(super) at_ms: i64,
+    #[prost(bool, tag = "3")]
+    pub(super) is_kept: bool,
 }
 
 #[derive(Clone, PartialEq, Message)]

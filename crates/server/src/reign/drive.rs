@@ -24,13 +24,14 @@ use super::{
     Begun,
     asides::Asides,
     commit::{Over, Stands, Writes, commit},
-    now, put,
+    now, put, words,
 };
 use crate::{
     callbacks,
     desk::{Inbox, News, Post},
     events::{self, Block, Told},
     mirror::Write,
+    server::Say,
     shared::{Counters, Lead, Shared, Standing},
 };
 
@@ -83,17 +84,25 @@ struct Reigning<'a> {
     under_way: Option<UnderWay>,
     effects: Vec<Effect>,
     ended: Option<Ended>,
-    seen: &'a mut (dyn FnMut(Seen) + Send),
+    outlets: Outlets<'a>,
+}
+
+/// Where a reign says what is no answer to anybody.
+pub(crate) struct Outlets<'a> {
+    /// What it has seen of the store.
+    pub(crate) seen: &'a mut (dyn FnMut(Seen) + Send),
+    /// The log.
+    pub(crate) say: &'a Say,
 }
 
 /// Leads until the reign is over. `stop` is answered when somebody wants this server to end.
-pub(crate) async fn drive(
-    shared: &Arc<Shared>,
-    candidate: &Candidate,
+pub(crate) async fn drive<'a>(
+    shared: &'a Arc<Shared>,
+    candidate: &'a Candidate,
     inbox: &mut Inbox,
     begun: Begun,
     stop: &mut mpsc::Receiver<()>,
-    seen: &mut (dyn FnMut(Seen) + Send),
+    outlets: Outlets<'a>,
 ) -> Ended {
     let Begun { reign, cluster, leader, mirror, events, revision } = begun;
     shared.log.load(events.into_iter());
@@ -122,7 +131,7 @@ pub(crate) async fn drive(
         under_way: None,
         effects: Vec::new(),
         ended: None,
-        seen,
+        outlets,
     };
     shared.stand(Standing::Leads(lead));
     let ended = reigning.work(inbox, stop, &mut follows).await;
@@ -246,6 +255,7 @@ impl Reigning<'_> {
             }
             Effect::Callback(callback) => self.call_back(callback),
             Effect::Alarm(alarm) => self.alarm(&alarm),
+            Effect::Why(line) => (self.outlets.say)(&words::line(&line)),
             // There are no batches yet: nobody asks for them, and nothing comes of them.
             Effect::Batch(_) => {}
             Effect::StoreLags(mandate, revision) => {
@@ -400,7 +410,7 @@ impl Reigning<'_> {
         let position = Position { epoch: self.cluster.epoch, revision };
         let followed = Some((reign.term, reign.nonce));
         let (cluster, marks) = (self.cluster.id, self.leader.fleet().marks());
-        (self.seen)(Seen { cluster, position, reign: followed, marks });
+        (self.outlets.seen)(Seen { cluster, position, reign: followed, marks });
         self.shared.apply(revision, writes);
         self.shared.log.publish(block);
         // Who no longer waits needs no answer.

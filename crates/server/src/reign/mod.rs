@@ -15,6 +15,7 @@
 mod asides;
 mod commit;
 mod drive;
+mod words;
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -37,7 +38,7 @@ use sterna_store::{
     scan_all,
 };
 
-pub(crate) use self::drive::{Ended, drive};
+pub(crate) use self::drive::{Ended, Outlets, drive};
 use crate::{
     mirror::Mirror,
     records::{self, RecordError},

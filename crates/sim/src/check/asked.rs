@@ -75,6 +75,11 @@ impl Asked {
         self.open.values().any(|one| Some(one.reign) == reign && is_meant(&one.call))
     }
 
+    /// Whether somebody asks for a spec of this service.
+    pub(super) fn is_put(&self, applied: &Applied, key: &ServiceKey) -> bool {
+        self.by(applied, |call| matches!(call, Call::PutService(asked, _) if asked == key))
+    }
+
     /// Whether somebody has asked that this be written there.
     fn wrote(&self, applied: &Applied, key: &RecordKey, after: Option<&Record>) -> bool {
         self.by(applied, |call| {

@@ -18,6 +18,7 @@ mod silence;
 mod stored;
 mod swept;
 mod unnoticed;
+mod updates;
 mod well;
 
 use std::fmt;
@@ -40,6 +41,8 @@ pub(crate) struct Sight<'a> {
     pub(crate) stored: &'a Stored,
     /// The least that the wall clock of any server shows.
     pub(crate) wall: WallTime,
+    /// The latest that it shows.
+    pub(crate) latest: WallTime,
 }
 
 /// Something that happened in the world.

@@ -3,7 +3,7 @@
 //! What a client was told stands in the store when it is told, and stays there: tasks and their ends,
 //! services, domains, drains. A result of which a worker was told that it is recorded stands in the
 //! task's record. Whoever asked to be told of an end was told. Nothing is ended for the lack of a
-//! record where a domain is stale. Only a store that was set back loses what came since; what is said
+//! record where a domain is stale. A new version comes about as its spec says (`updates.rs`). Only a store that was set back loses what came since; what is said
 //! before anybody can have noticed that (`unnoticed.rs`) is not held against it.
 
 use std::collections::BTreeMap;
@@ -20,6 +20,7 @@ use super::{
     Changed, Checker, Fact, Promise, Sight,
     asked::{Asked, about, bare},
     unnoticed::Unnoticed,
+    updates::Updates,
 };
 use crate::{clock::Moment, words};
 
@@ -34,6 +35,7 @@ pub(crate) struct Kept {
     called: BTreeMap<TaskIncarnation, (u32, bool)>,
     /// When somebody has put each service last, whatever came of it.
     put: BTreeMap<ServiceKey, Moment>,
+    updates: Updates,
 }
 
 /// Within so many milliseconds stands what somebody has asked for, or nobody is told that it does.
@@ -317,7 +319,16 @@ impl Checker for Kept {
             *tries += 1;
             *was_taken |= is_taken;
         }
+        self.updates.look(sight.latest);
+        if let Fact::Restored = fact {
+            self.updates.restored();
+        }
         if let Fact::Committed { applied, changes } = fact {
+            let is_put = |key: &ServiceKey| self.asked.is_put(applied, key);
+            let update = self.updates.committed(sight, applied, changes, is_put);
+            if let Some(wrong) = update.filter(|_| !is_unnoticed) {
+                return Some(wrong);
+            }
             return changes.iter().find_map(|changed| {
                 let unasked = self.asked.unasked(sight, applied, changed, changes);
                 unasked.filter(|_| !is_unnoticed).or_else(|| self.changed(sight, changed, changes))

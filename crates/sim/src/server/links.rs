@@ -108,6 +108,7 @@ impl World {
                 control::Alarm::CallbackGivenUp(..) => "alarm-callback-given-up",
                 control::Alarm::Reverted(_) => "alarm-reverted",
             }),
+            Effect::Why(_) => self.coverage.turn("why-logged"),
             Effect::Batch(news) => self.batch_news(server, news),
             Effect::StoreLags(mandate, revision) => {
                 // The next reign opens a recovered epoch: this is written down before it begins.

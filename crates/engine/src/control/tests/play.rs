@@ -113,6 +113,7 @@ pub(super) fn task_spec() -> TaskSpec {
         when_full: WhenFull::Wait,
         latest_start: None,
         callback: None,
+        keeps_name: false,
     }
 }
 

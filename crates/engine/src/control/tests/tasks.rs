@@ -352,3 +352,41 @@ fn what_goes_to_a_bidder_that_is_no_worker_waits_for_another() {
     play.join(2);
     assert_eq!(play.starts, [task("build")]);
 }
+
+/// It was free two weeks after it was over, and whoever applied the same file again started it again.
+#[test]
+fn the_name_of_a_version_that_is_started_once_is_taken_until_it_is_deleted_twice() {
+    const DAY: u64 = 24 * 3_600;
+    let spec = || Arc::new(TaskSpec { keeps_name: true, ..task_spec() });
+    let build = || Call::CreateTask(task("build.1"), incarnation(2), spec());
+    let mut play = Play::with(1);
+    play.ask(Call::CreateTask(task("build.1"), incarnation(1), spec()));
+    play.end(play.runs_on(1)[0], SUCCESS);
+    for _ in 0..60 {
+        play.pass(DAY);
+        assert_eq!(play.ask(build()), Answer::Taken(incarnation(1)));
+        assert!(
+            play.control.is_taken(&task("build.1")),
+            "so that a plan says that it is not started"
+        );
+    }
+    assert!(!play.store.contains_key(&RecordKey::Task(task("build.1"))), "its record has gone");
+    let mut play = play.change_leader();
+    play.pass(60 * DAY);
+    assert_eq!(play.ask(build()), Answer::Taken(incarnation(1)), "the next leader knows");
+    // To delete the name lets it go, as that of any other task.
+    assert_eq!(play.ask(Call::DeleteTask(task("build.1"))), Answer::Done);
+    assert_eq!(play.ask(Call::DeleteTask(task("build.1"))), Answer::NotFound);
+    let mut play = play.change_leader();
+    play.pass(6 * DAY);
+    assert_eq!(play.ask(build()), Answer::Taken(incarnation(1)));
+    play.pass(DAY);
+    assert_eq!(play.ask(build()), Answer::Done);
+    assert_eq!(play.starts.len(), 2);
+    // To delete its record first keeps the name.
+    play.end(play.runs_on(1)[0], SUCCESS);
+    assert_eq!(play.ask(Call::DeleteTask(task("build.1"))), Answer::Done);
+    play.pass(60 * DAY);
+    let again = Call::CreateTask(task("build.1"), incarnation(3), spec());
+    assert_eq!(play.ask(again), Answer::Taken(incarnation(2)));
+}

@@ -94,6 +94,56 @@ fn the_next_instance_waits_until_the_last_one_has_been_healthy_for_long_enough()
     assert!(!is_updating(&play));
 }
 
+/// It was counted as there until it had ended, and another one was ended beside it.
+#[test]
+fn what_somebody_has_asked_to_stop_is_missing_in_an_update() {
+    let mut play = Play::with(3);
+    put(&mut play, usual(3));
+    put(&mut play, other_work(&usual(3), "v2"));
+    for worker in 1..=3 {
+        play.moods.insert(worker, Mood::Ignores);
+    }
+    assert_eq!(versions(&play), [1, 0, 0]);
+    // A sweep would look at everything, and hide it.
+    play.is_storing = false;
+    play.call(Call::StopInstance(web().instance(2)));
+    play.pass(10);
+    while play.store_one() {}
+    assert_eq!(ending(&play), [2], "no other one is ended beside it");
+    play.is_storing = true;
+    play.end(play.run_of(2), br#"{"cause":"request"}"#);
+    play.pass(10);
+    assert_eq!(ending(&play), [1], "and then it goes on");
+}
+
+/// The indices that are being ended.
+fn ending(play: &Play) -> Vec<u32> {
+    let ends = |index: &u32| {
+        let copy = play.instance(*index).copy();
+        copy.is_some_and(|copy| copy.stopping.is_some())
+    };
+    let count = u32::try_from(play.phases().len()).unwrap();
+    (0..count).filter(ends).collect()
+}
+
+/// One was ended at each event, and a sweep found the next.
+#[test]
+fn where_some_wait_for_room_as_many_are_ended_at_once_as_may_be_missing() {
+    // How many there are, how many more come that have no room, how many may be missing, and which end.
+    for (more, at_most, ended) in [(1, 1, 1), (1, 2, 2), (2, 2, 2), (2, 3, 3), (3, 2, 2)] {
+        let update = UpdatePolicy { max_unavailable: at_most, ..service_spec(0).update };
+        let spec = ServiceSpec { update, wants: wants(50), ..service_spec(4) };
+        let mut play = Play::with(2);
+        put(&mut play, spec.clone());
+        for worker in 1..=2 {
+            play.moods.insert(worker, Mood::Ignores);
+        }
+        // Every step is followed by a sweep, which must find nothing.
+        put(&mut play, other_work(&ServiceSpec { instances: 4 + more, ..spec }, "v2"));
+        assert_eq!(ending(&play).len(), ended, "{more} more, {at_most} at most");
+    }
+}
+
 /// As a spec that says nothing of updates.
 fn usual(instances: u32) -> ServiceSpec {
     ServiceSpec { update: UpdatePolicy::default(), ..service_spec(instances) }

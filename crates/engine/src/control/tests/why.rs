@@ -3,18 +3,18 @@
 use std::sync::Arc;
 
 use sterna_model::{
-    Contract, Span, WallTime,
+    Contract, IMAGES_TAG, Span, WallTime,
     record::TaskEnd,
     spec::{ServiceSpec, TaskSpec, UpdatePolicy},
 };
 use sterna_protocol::{
-    message::RunRefusal,
-    scheduler::{Reach, Settlement},
+    message::{News, RunRefusal},
+    scheduler::{self, Reach, Settlement},
 };
 
 use super::play::{
-    FAILURE, Mood, Play, SUCCESS, incarnation, lock, name, other_work, service_spec, task,
-    task_spec, wants, web,
+    FAILURE, Mood, Play, RUNNING, SUCCESS, incarnation, life, lock, name, other_work, service_spec,
+    task, task_spec, wants, web,
 };
 use crate::control::{Alarm, Call, Called, Drain, Input, Next, Record, RecordKey, ServiceKey, Why};
 
@@ -61,6 +61,26 @@ fn work_without_room_names_the_nearest_miss() {
     assert_eq!(next, Next::WhenThereIsRoom);
     put(&mut play, ServiceSpec { wants: wants(160), ..service_spec(2) });
     assert_eq!(why(&mut play, 1).1, Next::WhenChanged, "no worker could ever hold it");
+}
+
+#[test]
+fn work_in_an_image_says_that_no_worker_can_run_images_and_goes_where_one_can() {
+    let mut wants = (*wants(10)).clone();
+    wants.constraints.tags.insert(name(IMAGES_TAG));
+    let spec = TaskSpec { wants: Arc::new(wants), ..task_spec() };
+    let mut play = Play::with(1);
+    play.ask(Call::CreateTask(task("build"), incarnation(1), Arc::new(spec)));
+    let told = play.why(&task("build")).unwrap();
+    assert_eq!(
+        told.rule.to_string(),
+        "no worker that may have it can run images; w1 comes nearest; install runc there, start its \
+         worker as root and anew, or run it without image"
+    );
+    assert_eq!(told.next, Next::WhenChanged);
+    let facts = br#"{"memory_bytes":100,"containers":100,"runtimes":["process","runc"]}"#;
+    play.news(scheduler::Effect::Facts(life(1), name("w1"), Arc::from(&facts[..])));
+    assert_eq!(play.why(&task("build")), None);
+    assert_eq!(play.starts, [task("build")]);
 }
 
 /// A spec that must be apart from a service.
@@ -196,8 +216,144 @@ fn what_is_being_ended_says_why() {
     put(&mut play, service_spec(1));
     play.moods.insert(1, Mood::Silent);
     play.ask(Call::StopInstance(web().instance(0)));
-    assert_eq!(why(&mut play, 0), ("w1 ends it: somebody asked for it".to_owned(), Next::WhenTold));
+    let expected = "w1 ends it: somebody asked for it".to_owned();
+    assert_eq!(why(&mut play, 0), (expected.clone(), killed_at(10)));
     assert_eq!(since(&mut play, 0), None, "it runs since then, and is not being ended since then");
+    play.pass(4);
+    play.ask(Call::StopInstance(web().instance(0)));
+    assert_eq!(
+        why(&mut play, 0),
+        (expected.clone(), killed_at(10)),
+        "asked again it has no more time"
+    );
+    play.pass(6);
+    assert_eq!(why(&mut play, 0), (expected, Next::WhenTold), "it was killed, and says so next");
+}
+
+fn killed_at(seconds: u64) -> Next {
+    Next::KilledAt(WallTime::EPOCH.plus(Span::from_secs(seconds)))
+}
+
+/// Workers that do not end what they are asked to.
+fn ignoring(workers: u8) -> Play {
+    let mut play = Play::with(workers);
+    for worker in 1..=workers {
+        play.moods.insert(worker, Mood::Ignores);
+    }
+    play
+}
+
+#[test]
+fn what_is_being_ended_says_when_it_is_killed_by_its_own_grace_in_its_own_version() {
+    let patient = r#"{"signals":{"grace":"1m"},"ports":["http"]}"#;
+    let old = other_work(&service_spec(2), patient);
+    let mut play = ignoring(2);
+    put(&mut play, old.clone());
+    put(&mut play, other_work(&old, r#"{"signals":{"grace":"2s"}}"#));
+    assert_eq!(why(&mut play, 0).1, killed_at(61), "of the version that it is of");
+    // A service that is gone says nothing any more, and what it said of those that end holds.
+    play.pass(1);
+    play.ask(Call::DeleteService(web()));
+    assert_eq!(why(&mut play, 0).1, killed_at(61));
+    assert_eq!(why(&mut play, 1).1, killed_at(62));
+    let mut play = ignoring(1);
+    put(&mut play, other_work(&service_spec(1), r#"{"signals":{"grace":null}}"#));
+    play.ask(Call::StopInstance(web().instance(0)));
+    assert_eq!(why(&mut play, 0).1, Next::WhenTold, "it is waited for");
+}
+
+#[test]
+fn what_a_drain_ends_says_the_deadline_and_is_killed_at_that_moment_and_not_before() {
+    let mut play = ignoring(1);
+    let contract = Contract::Stop { after: Span::from_secs(120) };
+    let patient = other_work(&service_spec(1), r#"{"signals":{"grace":"1h"}}"#);
+    put(&mut play, ServiceSpec { contract, ..patient });
+    drain(&mut play, 1);
+    let (rule, next) = why(&mut play, 0);
+    assert_eq!((rule.as_str(), next), ("w1 ends it: its worker is drained", killed_at(600)));
+    play.pass(599);
+    assert_eq!(play.running.len(), 1);
+    play.pass(1);
+    assert!(play.running.is_empty());
+}
+
+#[test]
+fn a_second_copy_that_is_being_moved_or_ended_says_until_when() {
+    let mut play = ignoring(2);
+    put(&mut play, service_spec(1));
+    let (run, worker) = (play.run_of(0), play.worker_of(play.run_of(0)));
+    for other in 1..=2 {
+        play.moods.insert(other, Mood::Dawdles);
+    }
+    play.moods.insert(worker, Mood::Ignores);
+    drain(&mut play, worker);
+    play.report(play.run_of(0), News::Progress(Arc::from(RUNNING)));
+    let (rule, next) = why(&mut play, 0);
+    assert_eq!(rule, format!("a second copy on w{worker} is being moved"));
+    assert_eq!(next, killed_at(10), "another runs: it is ended");
+    assert!(play.running.contains_key(&run));
+}
+
+#[test]
+fn an_instance_that_an_update_waits_for_says_until_when_and_what_happens_then() {
+    let update = UpdatePolicy { max_unavailable: 1, ..UpdatePolicy::default() };
+    let spec = ServiceSpec { update, ..service_spec(3) };
+    let mut play = Play::with(2);
+    put(&mut play, spec.clone());
+    play.pass(3);
+    for worker in 1..=2 {
+        play.moods.insert(worker, Mood::Dawdles);
+    }
+    put(&mut play, other_work(&spec, "v2"));
+    let (rule, next) = why(&mut play, 0);
+    assert!(rule.ends_with(" starts it; an update waits for it"), "{rule}");
+    assert_eq!(next, Next::WhenTold);
+    for worker in 1..=2 {
+        play.moods.insert(worker, Mood::Obeys);
+    }
+    play.report(play.run_of(0), News::Progress(Arc::from(RUNNING)));
+    let waits = "it is of the new version, and the update waits until it has run for 10s; then";
+    let back = "; with 3 crashes before that the version is taken back";
+    let expected = [
+        "the next of 2 of the older version is replaced",
+        "the last of the older version is replaced",
+        "the update is complete",
+    ];
+    for (index, then) in expected.into_iter().enumerate() {
+        let index = u32::try_from(index).unwrap();
+        let until = Next::ServesAt(play.now.wall.plus(Span::from_secs(10)));
+        assert_eq!(why(&mut play, index), (format!("{waits} {then}{back}"), until));
+        let runs: Vec<_> = play.running.keys().copied().collect();
+        play.pass(9);
+        assert_eq!(play.running.keys().copied().collect::<Vec<_>>(), runs, "not before");
+        assert!(is_updating(&play));
+        play.pass(1);
+        assert_eq!(play.why(&web().instance(index)), None, "it counts as there");
+        let goes_on = play.running.keys().copied().collect::<Vec<_>>() != runs;
+        assert_eq!((goes_on, is_updating(&play)), (index < 2, index < 2), "at that moment");
+    }
+}
+
+#[test]
+fn an_update_that_waits_for_several_says_so_of_each() {
+    let update = UpdatePolicy { max_unavailable: 2, revert_after: None, ..UpdatePolicy::default() };
+    let spec = ServiceSpec { update, ..service_spec(2) };
+    let mut play = Play::with(2);
+    put(&mut play, spec.clone());
+    for worker in 1..=2 {
+        play.moods.insert(worker, Mood::Dawdles);
+    }
+    put(&mut play, other_work(&spec, "v2"));
+    play.report(play.run_of(0), News::Progress(Arc::from(RUNNING)));
+    assert!(why(&mut play, 0).0.ends_with("; then it waits for 1 other"));
+    play.pass(2);
+    play.report(play.run_of(1), News::Progress(Arc::from(RUNNING)));
+    assert!(why(&mut play, 0).0.ends_with("; then it waits for 1 other"));
+    assert!(why(&mut play, 1).0.ends_with("; then the update is complete"));
+}
+
+fn is_updating(play: &Play) -> bool {
+    play.control.service(&web()).is_some_and(|record| record.before.is_some())
 }
 
 #[test]
@@ -259,7 +415,7 @@ fn an_update_that_waits_until_one_has_run_for_long_enough_says_which_and_when() 
     play.pass(9);
     assert!(why(&mut play, 3).0.contains("web/0"));
     play.pass(1);
-    assert_eq!(play.why(&web().instance(3)), None, "and then it does");
+    assert!(why(&mut play, 3).0.starts_with("it is of the new version"), "and then it does");
 }
 
 /// What helps against a copy that is silent for good.

@@ -2,20 +2,40 @@
 //!
 //! The same value goes into logs, answers and pages; nobody words it again.
 
+mod followed;
 mod outdated;
+mod settling;
 mod unplaced;
+mod words;
 
 use std::fmt;
 
 use sterna_model::{
     Contract, Incarnation, Lock, Name, Span, WallTime, WorkKey,
-    record::{Instance, InstanceState, Placed, StopReason, TaskState, TwinReason},
+    record::{
+        Instance, InstanceCopy, InstanceState, Placed, StopReason, TaskState, Twin, TwinReason,
+    },
 };
 use sterna_protocol::scheduler::Reach;
 
-pub use self::unplaced::Unplaced;
-use super::{Control, Now, ServiceRecord, payload, services};
+pub use self::{
+    settling::{Settling, Then},
+    unplaced::Unplaced,
+};
+use super::{
+    Control, Now, payload,
+    services::{self, Service},
+};
 use crate::auction::Prospect;
+
+/// How much is to be told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Detail {
+    /// Everything.
+    Whole,
+    /// Which rule it is: what only a look at all workers, or at the work itself, tells is left out.
+    Rule,
+}
 
 /// Why one key is not where its spec wants it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,6 +73,8 @@ pub enum Rule {
         is_monitored: bool,
         /// That it crashed before, if it did.
         before: Option<Crashed>,
+        /// Whether an update waits for it.
+        is_awaited: bool,
     },
     /// It is being ended.
     Stopping {
@@ -84,6 +106,8 @@ pub enum Rule {
         /// What the update waits for; `None` if it is about to go on.
         awaits: Option<Awaited>,
     },
+    /// It runs, of the version that is wanted, and an update waits until it has done so for long enough.
+    Settling(Settling),
     /// A second copy is there beside it.
     HasTwin {
         /// Where.
@@ -176,6 +200,10 @@ pub enum Next {
     At(WallTime),
     /// It is over at this moment, unless its worker is heard again.
     OverAt(WallTime),
+    /// What is being ended is killed at this moment, if it is still there.
+    KilledAt(WallTime),
+    /// It counts as there at this moment, if it runs until then.
+    ServesAt(WallTime),
     /// It goes on when its worker says more.
     WhenTold,
     /// It goes on when more instances of the new version serve.
@@ -194,202 +222,44 @@ pub enum Next {
     Nothing,
 }
 
-impl fmt::Display for Rule {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let on = |worker: &Option<Name>| match worker {
-            Some(worker) => worker.to_string(),
-            None => "a worker that is not here".to_owned(),
-        };
+impl Rule {
+    /// Its name, for programs.
+    pub const fn name(&self) -> &'static str {
         match self {
-            Self::Waiting => f.write_str(
-                "the store was restored, and what it has forgotten may still run: nothing is started \
-                 until that has certainly ended; `sterna status` says when, and what \
-                 `sterna declare-complete` is for",
-            ),
-            Self::MayBeKept { missing, is_roster_complete } => {
-                write_kept(f, missing, *is_roster_complete)
-            }
-            Self::Unplaced(unplaced) => unplaced.fmt(f),
-            Self::TurnedDown => f.write_str("a worker has just turned it down"),
-            Self::Starting { worker, is_monitored, before } => {
-                write!(f, "{} starts it", on(worker))?;
-                if *is_monitored {
-                    f.write_str("; its monitor has not succeeded yet")?;
-                }
-                before.as_ref().map_or(Ok(()), |crashed| write!(f, "; before that {crashed}"))
-            }
-            Self::Stopping { worker, reason } => {
-                write!(f, "{} ends it: {}", on(worker), stops_for(*reason))
-            }
-            Self::Crashed(crashed) => write!(f, "{crashed}; it waits"),
-            Self::GivenUp(crashed) => write!(
-                f,
-                "{crashed}; it was given up: change its spec, or `sterna stop` it to let it begin again"
-            ),
-            Self::SlotTaken { worker, twin } => {
-                let does = twin_does(*twin);
-                write!(f, "a copy on {} {does}, and may still run", on(worker))?;
-                write_twin_remedy(f, worker.as_ref(), *twin)
-            }
-            Self::Unwanted { stale } => write_unwanted(f, stale.as_ref()),
-            Self::Outdated { others, awaits } => write_outdated(f, *others, awaits.as_ref()),
-            Self::HasTwin { worker, twin } => {
-                write!(f, "a second copy on {} {}", on(worker), twin_does(*twin))?;
-                write_twin_remedy(f, worker.as_ref(), *twin)
-            }
-            Self::Sick { worker, is_task } => {
-                write!(f, "{}, which has it, is heard, and its health checks fail: ", on(worker))?;
-                write_sick(f, worker.as_ref(), *is_task)
-            }
-            Self::OutOfReach { worker, contract, is_task } => {
-                write!(f, "{}, which has it, is silent; ", on(worker))?;
-                write_silent(f, worker.as_ref(), *contract, *is_task)
-            }
-            Self::Telling { end, tries: 0 } => {
-                write!(f, "it is over: {end}; its callback is on its way")
-            }
-            Self::Telling { end, tries } => {
-                write!(f, "it is over: {end}; its callback was not taken, {tries} in a row")
-            }
-            Self::Untold { end } => {
-                write!(f, "it is over: {end}; its callback was never taken, and was given up")
-            }
-            Self::Over { end } => write!(f, "it is over: {end}"),
+            Self::Waiting => "waiting",
+            Self::MayBeKept { .. } => "may-be-kept",
+            Self::Unplaced(_) => "unplaced",
+            Self::TurnedDown => "turned-down",
+            Self::Starting { .. } => "starting",
+            Self::Stopping { .. } => "stopping",
+            Self::Crashed(_) => "crashed",
+            Self::GivenUp(_) => "given-up",
+            Self::SlotTaken { .. } => "slot-taken",
+            Self::Unwanted { .. } => "unwanted",
+            Self::Outdated { .. } => "outdated",
+            Self::Settling(_) => "settling",
+            Self::HasTwin { .. } => "has-twin",
+            Self::Sick { .. } => "sick",
+            Self::OutOfReach { .. } => "out-of-reach",
+            Self::Telling { .. } => "telling",
+            Self::Untold { .. } => "untold",
+            Self::Over { .. } => "over",
         }
-    }
-}
-
-fn write_kept(f: &mut fmt::Formatter<'_>, missing: &[Name], is_complete: bool) -> fmt::Result {
-    f.write_str("the store was restored, and a missing worker may keep it: it waits")?;
-    let names: Vec<_> = missing.iter().map(Name::as_str).collect();
-    if !names.is_empty() {
-        write!(f, " for {}, or `sterna declare-dead`", names.join(", "))?;
-    }
-    match (names.is_empty(), is_complete) {
-        (true | false, true) => Ok(()),
-        (true, false) => {
-            f.write_str(" until `sterna declare-complete` says that nobody is missing")
-        }
-        (false, false) => {
-            f.write_str("; and until `sterna declare-complete` says that nobody else is missing")
-        }
-    }
-}
-
-/// Why what no spec wants is not ended.
-fn write_unwanted(f: &mut fmt::Formatter<'_>, stale: Option<&Name>) -> fmt::Result {
-    match stale {
-        None => f.write_str(
-            "no spec wants it, but the store was restored, and its spec may be lost: it is ended only \
-             by name; apply its spec again, or stop it",
-        ),
-        Some(domain) => write!(
-            f,
-            "no spec wants it, but what its domain {domain} wants is not known to be all: it is ended \
-             when the domain is said to be fresh, or by name"
-        ),
-    }
-}
-
-/// What becomes of work on a worker that is heard and not well.
-fn write_sick(f: &mut fmt::Formatter<'_>, worker: Option<&Name>, is_task: bool) -> fmt::Result {
-    let worker = worker.map_or("WORKER", Name::as_str);
-    f.write_str("it gets no new work, and this runs on there; ")?;
-    match is_task {
-        true => write!(f, "see the log of {worker} for the check that fails"),
-        false => write!(f, "`sterna drain {worker}` moves it"),
-    }
-}
-
-/// What a contract does while a worker is silent, and the remedy.
-fn write_silent(
-    f: &mut fmt::Formatter<'_>,
-    worker: Option<&Name>,
-    contract: Contract,
-    is_task: bool,
-) -> fmt::Result {
-    let worker = worker.map_or("WORKER", Name::as_str);
-    f.write_str(while_silent(contract, is_task))?;
-    write_gone_for_good(f, worker)
-}
-
-fn write_gone_for_good(f: &mut fmt::Formatter<'_>, worker: &str) -> fmt::Result {
-    write!(f, "; if that machine is gone for good: `sterna declare-dead {worker}`")?;
-    write!(f, ", and `sterna forget {worker}` once it has nothing")
-}
-
-/// What helps if a second copy stays: only a silent one does not go by itself.
-fn write_twin_remedy(
-    f: &mut fmt::Formatter<'_>,
-    worker: Option<&Name>,
-    twin: TwinReason,
-) -> fmt::Result {
-    match twin {
-        TwinReason::Silent => write_gone_for_good(f, worker.map_or("WORKER", Name::as_str)),
-        TwinReason::Evacuating | TwinReason::Surplus => Ok(()),
-    }
-}
-
-fn write_outdated(
-    f: &mut fmt::Formatter<'_>,
-    others: usize,
-    awaits: Option<&Awaited>,
-) -> fmt::Result {
-    match others {
-        0 => f.write_str("it is the last of an older version")?,
-        1 => f.write_str("it is of an older version, and another one is too")?,
-        _ => write!(f, "it is of an older version, and {others} others are too")?,
-    }
-    match awaits {
-        None => Ok(()),
-        Some(Awaited::Settling { service, index, healthy_for, .. }) => {
-            write!(f, "; it waits for {service}/{index} to have run for {healthy_for}")
-        }
-        Some(Awaited::Missing { count, at_most }) => {
-            let (are, may) = (if *count == 1 { "is" } else { "are" }, at_most);
-            write!(f, "; {count} {are} not there yet, and at most {may} may be missing")
-        }
-    }
-}
-
-const fn while_silent(contract: Contract, is_task: bool) -> &'static str {
-    match (contract, is_task) {
-        (Contract::Replace { .. }, true | false) => {
-            "if it stays silent, another copy is started beside it (`replace`)"
-        }
-        (Contract::Stop { .. }, false) => {
-            "if it stays silent, it starts elsewhere when it has certainly ended there (`stop`)"
-        }
-        (Contract::Stop { .. }, true) => {
-            "if it stays silent, it has failed when it has certainly ended there (`stop`)"
-        }
-        (Contract::Keep, true | false) => "it is kept for that worker (`keep`)",
-    }
-}
-
-const fn stops_for(reason: StopReason) -> &'static str {
-    match reason {
-        StopReason::Unwanted => "its spec no longer wants it",
-        StopReason::Asked => "somebody asked for it",
-        StopReason::Update => "its spec has a newer version",
-        StopReason::Elsewhere => "another copy has its place",
-        StopReason::Drain => "its worker is drained",
-    }
-}
-
-const fn twin_does(twin: TwinReason) -> &'static str {
-    match twin {
-        TwinReason::Silent => "is silent",
-        TwinReason::Evacuating => "is being moved",
-        TwinReason::Surplus => "is being ended",
     }
 }
 
 /// Of an instance that a worker starts, by its service if that is the version that is started.
-fn starting(worker: Option<Name>, record: Option<&ServiceRecord>, instance: &Instance) -> Rule {
+fn starting(
+    worker: Option<Name>,
+    service: Option<&Service>,
+    instance: &Instance,
+    detail: Detail,
+) -> Rule {
+    let record = service.map(|known| &known.record).filter(|_| detail == Detail::Whole);
     let is_monitored = record.is_some_and(|record| payload::is_monitored(&record.spec.work));
     let before = (instance.crashes().count > 0).then(|| crashed(instance));
-    Rule::Starting { worker, is_monitored, before }
+    let is_awaited = service.is_some_and(|known| known.is_updating());
+    Rule::Starting { worker, is_monitored, before, is_awaited }
 }
 
 fn crashed(instance: &Instance) -> Crashed {
@@ -402,18 +272,34 @@ impl Control {
     /// tells how far a machine is within reach.
     pub fn why(&mut self, now: Now, key: &WorkKey, reach: impl Fn(Lock) -> Reach) -> Option<Why> {
         self.look_again(key);
+        self.why_of(now, key, Detail::Whole, reach)
+    }
+
+    fn why_of(
+        &self,
+        now: Now,
+        key: &WorkKey,
+        detail: Detail,
+        reach: impl Fn(Lock) -> Reach,
+    ) -> Option<Why> {
         if services::service_of(key).is_some() {
-            self.why_instance(now, key, reach)
+            self.why_instance(now, key, detail, reach)
         } else {
-            self.why_task(now, key, reach)
+            self.why_task(now, key, detail, reach)
         }
     }
 
-    fn why_task(&self, now: Now, key: &WorkKey, reach: impl Fn(Lock) -> Reach) -> Option<Why> {
+    fn why_task(
+        &self,
+        now: Now,
+        key: &WorkKey,
+        detail: Detail,
+        reach: impl Fn(Lock) -> Reach,
+    ) -> Option<Why> {
         let (task, spec) = self.tasks.get(key)?;
         match task.state() {
             TaskState::Pending => {
-                let mut why = self.why_unplaced(now, key, task.made());
+                let mut why = self.why_unplaced(now, key, task.made(), detail);
                 if let (Next::WhenThereIsRoom | Next::WhenChanged | Next::WhenBack, Some(at)) =
                     (&why.next, spec.latest_start)
                 {
@@ -466,7 +352,7 @@ impl Control {
     }
 
     /// Work that waits for a worker.
-    fn why_unplaced(&self, now: Now, key: &WorkKey, since: WallTime) -> Why {
+    fn why_unplaced(&self, now: Now, key: &WorkKey, since: WallTime, detail: Detail) -> Why {
         let since = Some(since);
         // It is shut only after a restore.
         if !self.doors.unclaimed && !self.has_kept_claims() {
@@ -481,10 +367,14 @@ impl Control {
             return Why { rule: Rule::TurnedDown, since, next: Next::At(*until) };
         }
         let Some(reason) = self.left.get(key) else {
-            let rule = Rule::Starting { worker: None, is_monitored: false, before: None };
+            let (is_monitored, is_awaited) = (false, false);
+            let rule = Rule::Starting { worker: None, is_monitored, before: None, is_awaited };
             return Why { rule, since, next: Next::WhenTold };
         };
-        let unplaced = self.unplaced(key, reason);
+        let unplaced = match detail {
+            Detail::Whole => self.unplaced(key, reason),
+            Detail::Rule => Unplaced::plain(reason),
+        };
         let next = match unplaced.reason.prospect() {
             Prospect::Wait => Next::WhenThereIsRoom,
             Prospect::Never => Next::WhenChanged,
@@ -492,7 +382,38 @@ impl Control {
         Why { rule: Rule::Unplaced(Box::new(unplaced)), since, next }
     }
 
-    fn why_instance(&self, now: Now, key: &WorkKey, reach: impl Fn(Lock) -> Reach) -> Option<Why> {
+    /// When a copy is killed that is being ended: when its own time to end is over, or at the end of the
+    /// drain of its worker.
+    fn until_killed(&self, now: Now, copy: &InstanceCopy, detail: Detail) -> Option<Next> {
+        if detail == Detail::Rule {
+            return None;
+        }
+        let Placed { run, on, .. } = copy.placed;
+        let own = self.killed_at(run);
+        let drained = self.drains.get(&on.lock).map(|drain| drain.deadline);
+        let at = own.into_iter().chain(drained).min()?;
+        // It was killed, and its worker says so next.
+        Some(if at > now.wall { Next::KilledAt(at) } else { Next::WhenTold })
+    }
+
+    /// When the slot of a second copy is free again.
+    fn until_twin_is_gone(&self, now: Now, twin: &Twin, detail: Detail) -> Next {
+        match twin.reason {
+            // Whoever is silent does not hear that it is to end.
+            TwinReason::Silent => Next::WhenGone,
+            TwinReason::Evacuating | TwinReason::Surplus => {
+                self.until_killed(now, &twin.copy, detail).unwrap_or(Next::WhenGone)
+            }
+        }
+    }
+
+    fn why_instance(
+        &self,
+        now: Now,
+        key: &WorkKey,
+        detail: Detail,
+        reach: impl Fn(Lock) -> Reach,
+    ) -> Option<Why> {
         let instance = self.instances.get(key)?;
         let (service, index) = services::index_of(key)?;
         let known = self.services.get(&service);
@@ -519,34 +440,38 @@ impl Control {
                 if let (true, Some(twin)) = (is_blocked, instance.twin()) {
                     let worker = name(twin.copy.placed.on);
                     let rule = Rule::SlotTaken { worker, twin: twin.reason };
-                    return Some(Why { rule, since: Some(*since), next: Next::WhenGone });
+                    let next = self.until_twin_is_gone(now, twin, detail);
+                    return Some(Why { rule, since: Some(*since), next });
                 }
-                Some(self.why_unplaced(now, key, *since))
+                Some(self.why_unplaced(now, key, *since, detail))
             }
             InstanceState::Claimed { copy, .. } | InstanceState::Running { copy, .. }
                 if copy.stopping.is_some() =>
             {
                 let (worker, reason) = (name(copy.placed.on), copy.stopping?);
                 // The record has the moment at which it began, and not that of its stop.
-                told(Rule::Stopping { worker, reason }, None)
+                let next = self.until_killed(now, copy, detail).unwrap_or(Next::WhenTold);
+                Some(Why { rule: Rule::Stopping { worker, reason }, since: None, next })
             }
             InstanceState::Claimed { copy, since } => {
-                let record = known.map(|known| &*known.record);
-                let record = record.filter(|record| record.version == copy.version);
-                told(starting(name(copy.placed.on), record, instance), Some(*since))
+                let its = known.filter(|known| known.record.version == copy.version);
+                told(starting(name(copy.placed.on), its, instance, detail), Some(*since))
             }
             InstanceState::Running { since, .. } => {
                 if let Some(twin) = instance.twin() {
+                    let next = self.until_twin_is_gone(now, twin, detail);
                     let (worker, twin) = (name(twin.copy.placed.on), twin.reason);
                     return Some(Why {
                         rule: Rule::HasTwin { worker, twin },
                         since: Some(*since),
-                        next: Next::WhenGone,
+                        next,
                     });
                 }
-                known
-                    .filter(|it| it.outdated.contains(&index))
-                    .map(|it| self.why_outdated(&service, it))
+                let known = known?;
+                if known.outdated.contains(&index) {
+                    return Some(self.why_outdated(&service, known));
+                }
+                self.why_settling(&service, known, index, *since)
             }
             InstanceState::Crashed { until } => {
                 let crashed = crashed(instance);

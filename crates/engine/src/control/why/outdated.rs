@@ -1,7 +1,5 @@
 //! Why an instance is still of an older version.
 
-use sterna_model::record::InstanceState;
-
 use super::{Awaited, Next, Rule, Why};
 use crate::control::{Control, ServiceKey, services::Service};
 
@@ -25,19 +23,7 @@ impl Control {
         let (at_most, healthy_for) = (policy.max_unavailable.max(1), policy.healthy_for);
         let count = known.missing.len();
         let surplus = count.checked_sub(at_most as usize)?;
-        let mut settling: Vec<_> = known
-            .missing
-            .iter()
-            .filter_map(|index| match self.instances.get(&key.instance(*index))?.state() {
-                InstanceState::Running { copy, since } => {
-                    let is_its = copy.stopping.is_none() && copy.version == known.record.version;
-                    is_its.then(|| (since.plus(healthy_for), *index))
-                }
-                InstanceState::Unclaimed { .. }
-                | InstanceState::Claimed { .. }
-                | InstanceState::Crashed { .. } => None,
-            })
-            .collect();
+        let mut settling = self.settling(key, known);
         settling.sort_unstable();
         Some(match settling.get(surplus) {
             Some((at, index)) => {

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, fmt, sync::Arc};
 
-use sterna_model::{Lack, Lock, Name, Resource, WallTime, WorkKey, record::TwinReason};
+use sterna_model::{IMAGES_TAG, Lack, Lock, Name, Resource, WallTime, WorkKey, record::TwinReason};
 use sterna_protocol::health::Health;
 
 use crate::{
@@ -21,6 +21,13 @@ pub struct Unplaced {
     pub apart: Vec<Apart>,
     /// Where a copy of it runs meanwhile that is being moved, and until when at the latest.
     pub copy: Option<(Name, Option<WallTime>)>,
+}
+
+impl Unplaced {
+    /// By its rule alone.
+    pub(super) fn plain(reason: &Arc<Reason>) -> Self {
+        Self { reason: Arc::clone(reason), withheld: None, apart: Vec::new(), copy: None }
+    }
 }
 
 /// A worker that is given no work.
@@ -317,15 +324,29 @@ impl Unplaced {
     }
 }
 
+/// What lets a worker run images.
+const NO_IMAGES: &str =
+    "; install runc there, start its worker as root and anew, or run it without image";
+
 fn write_tags(
     f: &mut fmt::Formatter<'_>,
     nearest: &Name,
     missing: &BTreeSet<Name>,
     unasked: &BTreeSet<Name>,
 ) -> fmt::Result {
+    let runs_no_images = missing.iter().any(|tag| tag.as_str() == IMAGES_TAG);
+    let missing: BTreeSet<_> =
+        missing.iter().filter(|tag| tag.as_str() != IMAGES_TAG).cloned().collect();
+    if runs_no_images && missing.is_empty() && unasked.is_empty() {
+        write!(f, "no worker that may have it can run images; {nearest} comes nearest")?;
+        return f.write_str(NO_IMAGES);
+    }
     write!(f, "no worker has the right tags; {nearest} comes nearest")?;
     if !missing.is_empty() {
-        write!(f, ", it lacks {}", names(missing))?;
+        write!(f, ", it lacks {}", names(&missing))?;
+    }
+    if runs_no_images {
+        f.write_str(", it can run no images")?;
     }
     if !unasked.is_empty() {
         write!(f, ", it takes only work that asks for {}", names(unasked))?;

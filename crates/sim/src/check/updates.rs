@@ -1,0 +1,284 @@
+//! How a new version comes about, as its acknowledged spec says: no more instances are ended for it than
+//! may be missing, and it is taken back when it has crashed so often as was said, and not before.
+//!
+//! All of this is seen in the log of commits. What one commit does has no order: an index that was not
+//! there before it, and is not after it, was missing; what else became of one in the same commit may have
+//! come later. One that waits for a worker does not count, for an update goes on where ending another one
+//! makes room for it. Whether one has run for long enough is judged by the latest that the clock of any
+//! server ever showed, so that a clock that was set excuses a leader, and never blames it.
+//!
+//! Not held against a leader: that it does not take back what crashed for the last time when its reign
+//! ended in between, or in an earlier reign; the next one counts what stands in the store.
+
+use std::collections::BTreeMap;
+
+use sterna_engine::control::{Record, RecordKey, ServiceKey, ServiceRecord};
+use sterna_model::{
+    RunId, Span, Term, WallTime, Work, WorkKey,
+    record::{Instance, InstanceState, StopReason},
+};
+
+use super::{Changed, Sight};
+use crate::store::Applied;
+
+/// After so many more commits of the same reign a version that crashed too often is taken back: what
+/// begins anew with that is written before, and may be more than fits into one.
+const COMMITS: u32 = 6;
+
+#[derive(Debug, Default)]
+pub(super) struct Updates {
+    crashes: BTreeMap<ServiceKey, Crashes>,
+    /// The latest that the clock of any server showed.
+    latest: Option<WallTime>,
+}
+
+/// The crashes of a version that comes about.
+#[derive(Debug)]
+struct Crashes {
+    version: u64,
+    /// All that may be counted.
+    at_most: u32,
+    /// Those that must be counted: of one reign.
+    at_least: u32,
+    term: Option<Term>,
+    /// How many commits there were since they were too many.
+    since: Option<u32>,
+}
+
+impl Updates {
+    pub(super) fn look(&mut self, latest: WallTime) {
+        self.latest = self.latest.max(Some(latest));
+    }
+
+    /// The store is as it was: what was counted may not stand there any more.
+    pub(super) fn restored(&mut self) {
+        for one in self.crashes.values_mut() {
+            (one.at_least, one.since) = (0, None);
+        }
+    }
+
+    /// What a commit did to versions that come about. `is_put` tells whether somebody asks for another
+    /// spec of a service.
+    pub(super) fn committed(
+        &mut self,
+        sight: &Sight<'_>,
+        applied: &Applied,
+        changes: &[Changed],
+        is_put: impl Fn(&ServiceKey) -> bool,
+    ) -> Option<String> {
+        let term = applied.said.map(|said| said.term)?;
+        self.count(sight, term, changes);
+        let services: Vec<ServiceKey> =
+            sight.stored.services().map(|(key, _)| key.clone()).collect();
+        services.iter().find_map(|key| {
+            let is_put = is_put(key);
+            let too_early = self.taken_back(sight, key, changes, is_put);
+            too_early
+                .or_else(|| self.too_many_end(sight, key, changes))
+                .or_else(|| self.not_taken_back(sight, key, term))
+        })
+    }
+
+    /// Counts crashes of the versions that come about.
+    fn count(&mut self, sight: &Sight<'_>, term: Term, changes: &[Changed]) {
+        for changed in changes {
+            let RecordKey::Instance(key) = &changed.key else { continue };
+            let Some((service, _)) = index_of(key) else { continue };
+            let before = instance_in(changed.before.as_ref());
+            let Some(run) = sight.stored.instance(key).and_then(crashed_run) else { continue };
+            if before.and_then(crashed_run) == Some(run) {
+                continue;
+            }
+            let Some(now) = sight.stored.service(&service) else { continue };
+            let stood = service_before(sight, &service, changes);
+            let version = before.and_then(|before| version_of(before, run));
+            let of = stood.map_or(now.version, |stood| stood.version);
+            if version.is_some_and(|version| version != of && version != now.version) {
+                continue;
+            }
+            let fresh = Crashes { version: of, at_most: 0, at_least: 0, term: None, since: None };
+            let one = self.crashes.entry(service).or_insert(fresh);
+            if one.version != of {
+                *one = Crashes { version: of, at_most: 0, at_least: 0, term: None, since: None };
+            }
+            one.at_most += 1;
+            // Surely: it was of that version, and nothing else became of the service in this commit.
+            let is_sure = version == Some(of)
+                && stood.is_some_and(|stood| stood.before.is_some() && is_same(stood, now));
+            if one.term != Some(term) {
+                (one.term, one.at_least) = (Some(term), 0);
+            }
+            one.at_least += u32::from(is_sure);
+        }
+    }
+
+    /// A version that was taken back before it had crashed so often as was said.
+    fn taken_back(
+        &self,
+        sight: &Sight<'_>,
+        key: &ServiceKey,
+        changes: &[Changed],
+        is_put: bool,
+    ) -> Option<String> {
+        let after = sight.stored.service(key)?;
+        let stood = service_before(sight, key, changes)?;
+        let back = stood.before.as_ref().map(|(version, _)| *version)?;
+        if after.version == stood.version || after.version != back || is_put {
+            return None;
+        }
+        let limits = [stood.spec.update.revert_after, after.spec.update.revert_after];
+        let limit = limits.into_iter().flatten().min();
+        let counted = self.crashes.get(key).filter(|one| one.version == stood.version);
+        let counted = counted.map_or(0, |one| one.at_most);
+        (limit.is_none_or(|limit| counted < limit)).then(|| {
+            let name = &key.name;
+            format!("{name} was taken back after {counted} crashes, and {limit:?} were said")
+        })
+    }
+
+    /// A version that has crashed so often as was said, and is not taken back.
+    fn not_taken_back(
+        &mut self,
+        sight: &Sight<'_>,
+        key: &ServiceKey,
+        term: Term,
+    ) -> Option<String> {
+        let after = sight.stored.service(key)?;
+        let one = self.crashes.get_mut(key)?;
+        let limit = after.spec.update.revert_after.filter(|_| after.before.is_some());
+        let is_due = limit.is_some_and(|limit| {
+            one.version == after.version && one.term == Some(term) && one.at_least >= limit
+        });
+        if !is_due {
+            one.since = None;
+            return None;
+        }
+        let since = one.since.map_or(0, |since| since + 1);
+        one.since = Some(since);
+        let counted = one.at_least;
+        (since > COMMITS)
+            .then(|| format!("{} crashed {counted} times, and was not taken back", key.name))
+    }
+
+    /// More were ended for an update than may be missing.
+    fn too_many_end(
+        &self,
+        sight: &Sight<'_>,
+        key: &ServiceKey,
+        changes: &[Changed],
+    ) -> Option<String> {
+        let ended: Vec<u32> =
+            changes.iter().filter_map(|changed| ended_for_update(sight, key, changed)).collect();
+        if ended.is_empty() {
+            return None;
+        }
+        let after = sight.stored.service(key)?;
+        let stood = service_before(sight, key, changes).unwrap_or(after);
+        let (one, other) = (&stood.spec, &after.spec);
+        let allowed = one.update.max_unavailable.max(other.update.max_unavailable).max(1) as usize;
+        let healthy_for = one.update.healthy_for.min(other.update.healthy_for);
+        let is_missing = |instance: Option<&Instance>, was_ending: bool| {
+            instance.is_some_and(|it| self.is_missing(sight, it, after, (healthy_for, was_ending)))
+        };
+        let others = (0..one.instances.min(other.instances)).filter(|index| {
+            let instance = key.instance(*index);
+            let now = sight.stored.instance(&instance);
+            let changed = changes.iter().find(|it| it.key == RecordKey::Instance(instance.clone()));
+            let before = match changed {
+                Some(changed) => instance_in(changed.before.as_ref()),
+                None => now,
+            };
+            // With another copy it waited for a worker in between.
+            let is_same = before.and_then(own_run) == now.and_then(own_run);
+            // One that is told to end by this commit may have served until then.
+            let was_ending = before.is_some_and(is_ending);
+            let was_missing = is_missing(before, was_ending) && is_missing(now, was_ending);
+            !ended.contains(index) && is_same && was_missing
+        });
+        let missing: Vec<u32> = others.collect();
+        (ended.len() + missing.len() > allowed).then(|| {
+            let name = &key.name;
+            format!("{ended:?} of {name} end for an update while {missing:?} are missing, and {allowed} may be")
+        })
+    }
+
+    /// Whether an index has a copy, or waits after a crash, and does not serve.
+    fn is_missing(
+        &self,
+        sight: &Sight<'_>,
+        instance: &Instance,
+        service: &ServiceRecord,
+        (healthy_for, was_ending): (Span, bool),
+    ) -> bool {
+        let is_update = service.before.is_some() || service.version != service.highest;
+        match instance.state() {
+            InstanceState::Unclaimed { .. } => false,
+            InstanceState::Claimed { .. } | InstanceState::Crashed { .. } => true,
+            InstanceState::Running { copy, since } => {
+                let settles = since.plus(healthy_for);
+                let is_young =
+                    self.latest.is_some_and(|latest| settles > latest) && *since <= sight.wall;
+                was_ending || is_update && copy.version == service.version && is_young
+            }
+        }
+    }
+}
+
+/// An index that served, and is ended for an update by this.
+fn ended_for_update(sight: &Sight<'_>, service: &ServiceKey, changed: &Changed) -> Option<u32> {
+    let RecordKey::Instance(key) = &changed.key else { return None };
+    let (of, index) = index_of(key)?;
+    let before = instance_in(changed.before.as_ref())?;
+    let InstanceState::Running { copy: before, .. } = before.state() else { return None };
+    let mut copies = sight.stored.instance(key)?.copies();
+    let after = copies.find(|copy| copy.placed.run == before.placed.run)?;
+    let is_ended = before.stopping.is_none() && after.stopping == Some(StopReason::Update);
+    (of == *service && is_ended).then_some(index)
+}
+
+/// What stood of a service before these changes.
+fn service_before<'a>(
+    sight: &'a Sight<'_>,
+    key: &ServiceKey,
+    changes: &'a [Changed],
+) -> Option<&'a ServiceRecord> {
+    let changed = changes.iter().find(|one| one.key == RecordKey::Service(key.clone()));
+    match changed {
+        None => sight.stored.service(key),
+        Some(Changed { before: Some(Record::Service(record)), .. }) => Some(record),
+        Some(_) => None,
+    }
+}
+
+fn is_same(one: &ServiceRecord, other: &ServiceRecord) -> bool {
+    one.version == other.version && one.spec == other.spec && other.before.is_some()
+}
+
+fn instance_in(record: Option<&Record>) -> Option<&Instance> {
+    let Some(Record::Instance(instance)) = record else { return None };
+    Some(instance)
+}
+
+/// Whether the run in its place is told to end.
+fn is_ending(instance: &Instance) -> bool {
+    instance.copy().is_some_and(|copy| copy.stopping.is_some())
+}
+
+/// The run in its place.
+fn own_run(instance: &Instance) -> Option<RunId> {
+    instance.copy().map(|copy| copy.placed.run)
+}
+
+/// The run that crashed last.
+fn crashed_run(instance: &Instance) -> Option<RunId> {
+    instance.last_crash().map(|crash| crash.run)
+}
+
+fn version_of(instance: &Instance, run: RunId) -> Option<u64> {
+    instance.copies().find(|copy| copy.placed.run == run).map(|copy| copy.version)
+}
+
+fn index_of(key: &WorkKey) -> Option<(ServiceKey, u32)> {
+    let Work::Instance { service, index } = &key.work else { return None };
+    Some((ServiceKey { namespace: key.namespace.clone(), name: service.clone() }, *index))
+}
