@@ -2,15 +2,20 @@
 //! something is killed.
 
 mod api;
+mod bounds;
 mod commands;
 mod crashes;
 mod crowd;
 mod deaths;
+mod endpoints;
 mod history;
+mod lines;
+mod named;
 mod place;
 mod restored;
 mod said;
 mod services;
+mod slow;
 mod storm;
 mod taken;
 mod terminal;
