@@ -87,9 +87,12 @@ fn parse(path: &Path, text: &str) -> anyhow::Result<Config> {
     let mut token_at = None;
     for (key, value) in table.get_ref() {
         let (name, field): (&str, &Spanned<DeValue<'_>>) = (key.get_ref(), value);
-        let text = || match field.get_ref() {
-            DeValue::String(text) => Ok(text.to_string()),
-            _ => Err(wrong(field.span(), format!("{name}: it must be a text in \"quotes\""))),
+        let text = || {
+            let DeValue::String(text) = field.get_ref() else {
+                let why = format!("{name}: it must be a text in \"quotes\"");
+                return Err(wrong(field.span(), why));
+            };
+            Ok(text.to_string())
         };
         match name {
             "server" => {
