@@ -14,7 +14,7 @@ use sterna_wire::{Aside, Sender};
 use tokio::sync::{mpsc, oneshot};
 
 /// Calls of clients that may wait for the leader.
-const CALLS_WAITING: usize = 4_096;
+pub(crate) const CALLS_WAITING: usize = 4_096;
 /// Frames of workers that may wait for the leader.
 const FRAMES_WAITING: usize = 8_192;
 

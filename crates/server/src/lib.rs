@@ -17,12 +17,14 @@
 //! | `mirror`, `events`, `views`, `alarms` | what stands, what happened, and how it is shown; pure |
 //! | `http` | REST, events and logs |
 //! | `links`, `callbacks` | the streams of workers; who is told that a task is over |
+//! | `bounds` | how much there may be at a time |
 //! | `seen`, `token` | two small files |
 //!
 //! Invariant: it decides nothing. What is to be done comes out of the leader; what is shown stands in the
 //! store.
 
 mod alarms;
+mod bounds;
 mod callbacks;
 mod clock;
 mod desk;
@@ -39,6 +41,7 @@ mod token;
 mod views;
 
 pub use self::{
+    bounds::Bounds,
     http::description,
     records::RecordError,
     reign::ReignError,

@@ -23,6 +23,8 @@ pub(crate) struct Mirror {
     pub(crate) services: BTreeMap<ServiceKey, Arc<ServiceRecord>>,
     pub(crate) instances: BTreeMap<WorkKey, Instance>,
     pub(crate) tasks: BTreeMap<WorkKey, (Task, Arc<TaskSpec>)>,
+    /// How many of those are not over.
+    pub(crate) under_way: usize,
     pub(crate) roster: BTreeMap<Lock, Enrolled>,
     pub(crate) drains: BTreeMap<Lock, Drain>,
     pub(crate) domains: BTreeMap<Name, Option<WallTime>>,
@@ -36,6 +38,7 @@ impl Mirror {
             services: BTreeMap::new(),
             instances: BTreeMap::new(),
             tasks: BTreeMap::new(),
+            under_way: 0,
             roster: BTreeMap::new(),
             drains: BTreeMap::new(),
             domains: BTreeMap::new(),
@@ -62,9 +65,14 @@ impl Mirror {
             }
             (RecordKey::Instance(key), None) => drop(self.instances.remove(&key)),
             (RecordKey::Task(key), Some(Record::Task(task, spec))) => {
-                self.tasks.insert(key, (task, spec));
+                self.under_way += usize::from(is_under_way(&task));
+                let before = self.tasks.insert(key, (task, spec));
+                self.forget(before);
             }
-            (RecordKey::Task(key), None) => drop(self.tasks.remove(&key)),
+            (RecordKey::Task(key), None) => {
+                let before = self.tasks.remove(&key);
+                self.forget(before);
+            }
             (RecordKey::Roster(lock), Some(Record::Roster(entry))) => {
                 self.roster.insert(lock, entry);
             }
@@ -93,8 +101,17 @@ impl Mirror {
         }
     }
 
+    /// A task is no more what it was.
+    fn forget(&mut self, before: Option<(Task, Arc<TaskSpec>)>) {
+        self.under_way -= usize::from(before.is_some_and(|(task, _)| is_under_way(&task)));
+    }
+
     /// What the worker of a machine is called.
     pub(crate) fn worker(&self, lock: Lock) -> Option<&Name> {
         self.roster.get(&lock).map(|entry| &entry.name)
     }
+}
+
+fn is_under_way(task: &Task) -> bool {
+    task.end().is_none()
 }

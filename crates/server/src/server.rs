@@ -4,7 +4,7 @@ use std::{
     io,
     net::{SocketAddr, TcpListener as Listener},
     path::PathBuf,
-    sync::Arc,
+    sync::{Arc, atomic::Ordering},
     time::Duration,
 };
 
@@ -24,7 +24,7 @@ use sterna_store::{
     machine::{boot_time, random, wall_time, write_id},
 };
 use tokio::{
-    net::TcpListener,
+    net::{TcpListener, TcpStream},
     sync::{mpsc, watch},
     task::{JoinHandle, JoinSet},
     time::{sleep, timeout},
@@ -32,6 +32,7 @@ use tokio::{
 
 use crate::{
     because,
+    bounds::Bounds,
     desk::{Inbox, desk},
     http, links,
     reign::{self, Ended, Outlets, ReignError},
@@ -44,6 +45,10 @@ use crate::{
 const PING_AFTER: Duration = Duration::from_secs(10);
 /// How often a follower looks who leads, and a leader that could not begin tries again.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// So many connections more are taken, only to say that there are too many.
+const SPARE_MAX: usize = 64;
+/// So much is read ahead, and written for who does not read, on one connection.
+const BUFFER_MAX: usize = 64 << 10;
 
 /// What a server is started with.
 pub struct Config {
@@ -60,6 +65,8 @@ pub struct Config {
     pub makes_cluster: bool,
     /// How long what is over is kept, while this server leads.
     pub retention: Retention,
+    /// How much there may be at a time, while this server leads.
+    pub bounds: Bounds,
 }
 
 impl std::fmt::Debug for Config {
@@ -130,7 +137,7 @@ impl Server {
     /// # Errors
     /// [`ServerError`].
     pub async fn start(config: Config, say: Say) -> Result<Self, ServerError> {
-        let Config { store, listen, data, token_file, makes_cluster, retention } = config;
+        let Config { store, listen, data, token_file, makes_cluster, retention, bounds } = config;
         if !listen.ip().is_loopback() {
             return Err(ServerError::Remote { address: listen });
         }
@@ -140,9 +147,9 @@ impl Server {
         let before = seen::read(&data)?;
         let (listener, address) = bind(listen)?;
         let (desk, inbox) = desk();
-        let shared = Arc::new(Shared::new(store, desk, token, address.to_string()));
+        let shared = Arc::new(Shared::new(store, desk, bounds, token, address.to_string()));
         let router = http::router(&shared, links::serve(&shared));
-        let serving = tokio::spawn(serve(listener, router));
+        let serving = tokio::spawn(serve(listener, router, Arc::clone(&shared)));
         let (stop, stopped) = mpsc::channel(1);
         let standing = shared.standings();
         let rule = Rule { shared, inbox, stopped, data, before, makes_cluster, retention, say };
@@ -209,33 +216,25 @@ fn bind(listen: SocketAddr) -> Result<(TcpListener, SocketAddr), ServerError> {
 }
 
 /// Takes connections, each of which is answered by a task of its own. Some of the files that may be open
-/// are left for the store.
-async fn serve(listener: TcpListener, router: Router) {
+/// are left for the store; who comes when no other is left is told so, and hung up on.
+async fn serve(listener: TcpListener, router: Router, shared: Arc<Shared>) {
     let mut connections = JoinSet::new();
     let files = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
     let most = usize::try_from(files / 4 * 3).unwrap_or(usize::MAX);
+    let spare = usize::try_from(files / 16).map_or(SPARE_MAX, |spare| spare.min(SPARE_MAX));
+    let full = http::full(&shared, most);
     loop {
+        let count = connections.len();
+        shared.counters.connections.store(count as u64, Ordering::Relaxed);
         tokio::select! {
-            accepted = listener.accept(), if connections.len() < most => match accepted {
+            // Beyond these they wait to be taken.
+            accepted = listener.accept(), if count < most.saturating_add(spare) => match accepted {
+                Ok((socket, _)) if count < most => {
+                    connections.spawn(answer(socket, router.clone(), true));
+                }
                 Ok((socket, _)) => {
-                    // Without it answers wait for more to come.
-                    drop(socket.set_nodelay(true));
-                    let service = TowerToHyperService::new(router.clone());
-                    connections.spawn(async move {
-                        // Who says nothing at all is not waited for.
-                        if timeout(PING_AFTER, socket.peek(&mut [0])).await.is_err() {
-                            return;
-                        }
-                        let mut builder = Builder::new(TokioExecutor::new());
-                        builder.http1().timer(TokioTimer::new()).header_read_timeout(PING_AFTER);
-                        builder
-                            .http2()
-                            .timer(TokioTimer::new())
-                            .keep_alive_interval(PING_AFTER)
-                            .keep_alive_timeout(PING_AFTER);
-                        // Who hangs up is gone; there is nobody to tell.
-                        drop(builder.serve_connection(TokioIo::new(socket), service).await);
-                    });
+                    let refuse = timeout(PING_AFTER, answer(socket, full.clone(), false));
+                    connections.spawn(async move { drop(refuse.await) });
                 }
                 // Too many files are open, perhaps: those that are will close.
                 Err(_) => sleep(Duration::from_millis(50)).await,
@@ -243,6 +242,31 @@ async fn serve(listener: TcpListener, router: Router) {
             Some(_) = connections.join_next() => {}
         }
     }
+}
+
+/// Answers on a connection until it is over; only once, if it is not kept alive.
+async fn answer(socket: TcpStream, router: Router, keeps_alive: bool) {
+    // Without it answers wait for more to come.
+    drop(socket.set_nodelay(true));
+    let service = TowerToHyperService::new(router);
+    // Who says nothing at all is not waited for.
+    if timeout(PING_AFTER, socket.peek(&mut [0])).await.is_err() {
+        return;
+    }
+    let mut builder = Builder::new(TokioExecutor::new());
+    builder
+        .http1()
+        .timer(TokioTimer::new())
+        .header_read_timeout(PING_AFTER)
+        .keep_alive(keeps_alive)
+        .max_buf_size(BUFFER_MAX);
+    builder
+        .http2()
+        .timer(TokioTimer::new())
+        .keep_alive_interval(PING_AFTER)
+        .keep_alive_timeout(PING_AFTER);
+    // Who hangs up is gone; there is nobody to tell.
+    drop(builder.serve_connection(TokioIo::new(socket), service).await);
 }
 
 /// Everything that it takes to lead, again and again.
@@ -382,5 +406,58 @@ impl Rule {
                 Some(_) | None => {}
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ::http::Method;
+    use sterna_api::{
+        client::{Client, ClientError},
+        rest::{Code, Done},
+    };
+    use sterna_model::{Epoch, Term};
+    use sterna_store::Memory;
+
+    use super::*;
+    use crate::{desk::CALLS_WAITING, shared::Lead};
+
+    /// Nobody takes anything from the desk here: what a leader does that is busy for long.
+    #[tokio::test]
+    async fn a_call_beyond_those_that_may_wait_for_the_leader_is_refused() {
+        let (desk, mut inbox) = desk();
+        let (store, token, name) = (Arc::new(Memory::new()), "t".to_owned(), "here".to_owned());
+        let shared = Arc::new(Shared::new(store, desk, Bounds::default(), token, name));
+        let (cluster, epoch, term) = (String::new(), Epoch::new(1), Term::new(1));
+        shared.stand(Standing::Leads(Lead { cluster, epoch, term }));
+        let (listener, address) = bind("127.0.0.1:0".parse().unwrap()).unwrap();
+        let router = http::router(&shared, links::serve(&shared));
+        let serving = tokio::spawn(serve(listener, router, Arc::clone(&shared)));
+        let mut waiting = JoinSet::new();
+        for _ in 0..CALLS_WAITING {
+            let desk = shared.desk.clone();
+            waiting.spawn(async move { desk.ask(|_, _| ()).await });
+        }
+        while inbox.posts.len() < CALLS_WAITING {
+            tokio::task::yield_now().await;
+        }
+        let (mut client, path) =
+            (Client::new(address.to_string(), "t"), "/v1/roster/declare-complete");
+        let refused = client.call::<Done>(Method::POST, path, None::<&()>).await.unwrap_err();
+        let ClientError::Refused(refused) = refused else { panic!("{refused}") };
+        assert_eq!((refused.code, refused.code.status()), (Code::TooMuch, 429));
+        assert_eq!(&*refused.message, "4096 calls wait for the leader already");
+        assert!(!refused.remedy.is_empty());
+        // One is taken: there is room for one more, which waits.
+        inbox.posts.recv().await.unwrap();
+        let asked = tokio::spawn(async move {
+            client.call::<Done>(Method::POST, path, None::<&()>).await.map_err(|error| error.code())
+        });
+        while inbox.posts.len() < CALLS_WAITING {
+            assert!(!asked.is_finished(), "it is refused although there is room");
+            tokio::task::yield_now().await;
+        }
+        asked.abort();
+        serving.abort();
     }
 }

@@ -9,12 +9,13 @@ use std::{
 };
 
 use sterna_api::rest::{Code, Refused};
-use sterna_engine::control::RecordKey;
-use sterna_model::{Epoch, Revision, Term, WorkKey};
+use sterna_engine::control::{RecordKey, ServiceKey};
+use sterna_model::{Epoch, Revision, Term, Work, WorkKey};
 use sterna_store::Store;
 use tokio::sync::{oneshot, watch};
 
 use crate::{
+    bounds::Bounds,
     desk::Desk,
     events::Log,
     mirror::{Mirror, Write},
@@ -24,6 +25,7 @@ use crate::{
 pub(crate) struct Shared {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) desk: Desk,
+    pub(crate) bounds: Bounds,
     pub(crate) log: Log,
     /// What clients must show.
     pub(crate) token: String,
@@ -31,14 +33,16 @@ pub(crate) struct Shared {
     pub(crate) name: String,
     pub(crate) counters: Counters,
     mirror: RwLock<Mirror>,
-    waiting: Mutex<Waiting>,
+    waiting: Mutex<Waiting<WorkKey>>,
+    /// Who waits for any instance of a service, or the service itself.
+    of_services: Mutex<Waiting<ServiceKey>>,
     standing: watch::Sender<Standing>,
 }
 
 /// Who waits for a key to change.
-#[derive(Debug, Default)]
-struct Waiting {
-    of: BTreeMap<WorkKey, Vec<oneshot::Sender<()>>>,
+#[derive(Debug)]
+struct Waiting<K> {
+    of: BTreeMap<K, Vec<oneshot::Sender<()>>>,
     /// With so many keys those are looked for that nobody waits for any more.
     look_at: usize,
 }
@@ -46,8 +50,15 @@ struct Waiting {
 /// So many keys are not worth a look.
 const FEW: usize = 1_024;
 
-impl Waiting {
-    fn add(&mut self, key: &WorkKey, waiter: oneshot::Sender<()>) {
+impl<K> Default for Waiting<K> {
+    fn default() -> Self {
+        Self { of: BTreeMap::new(), look_at: 0 }
+    }
+}
+
+impl<K: Clone + Ord> Waiting<K> {
+    fn add(&mut self, key: &K) -> oneshot::Receiver<()> {
+        let (waiter, woken) = oneshot::channel();
         if self.of.len() >= self.look_at.max(FEW) {
             self.of.retain(|_, waiters| {
                 waiters.retain(|waiter| !waiter.is_closed());
@@ -58,6 +69,19 @@ impl Waiting {
         let waiters = self.of.entry(key.clone()).or_default();
         waiters.retain(|waiter| !waiter.is_closed());
         waiters.push(waiter);
+        woken
+    }
+
+    fn wake(&mut self, keys: impl IntoIterator<Item = K>) {
+        if self.of.is_empty() {
+            return;
+        }
+        for key in keys {
+            for waiter in self.of.remove(&key).into_iter().flatten() {
+                // Who no longer waits needs not be woken.
+                let _: Result<(), ()> = waiter.send(());
+            }
+        }
     }
 }
 
@@ -90,6 +114,10 @@ pub(crate) struct Counters {
     pub(crate) refused: AtomicU64,
     pub(crate) forwarded: AtomicU64,
     pub(crate) readers: AtomicU64,
+    /// Streams of events, logs and endpoints.
+    pub(crate) open_streams: AtomicU64,
+    pub(crate) connections: AtomicU64,
+    pub(crate) too_much: AtomicU64,
     pub(crate) streams: AtomicU64,
     pub(crate) alarms: AtomicU64,
     pub(crate) callbacks: AtomicU64,
@@ -103,17 +131,25 @@ impl Counters {
 }
 
 impl Shared {
-    pub(crate) fn new(store: Arc<dyn Store>, desk: Desk, token: String, name: String) -> Self {
+    pub(crate) fn new(
+        store: Arc<dyn Store>,
+        desk: Desk,
+        bounds: Bounds,
+        token: String,
+        name: String,
+    ) -> Self {
         let begins = Standing::NotReady("this server has just begun".to_owned());
         Self {
             store,
             desk,
-            log: Log::new(),
+            bounds,
+            log: Log::new(bounds.events),
             token,
             name,
             counters: Counters::default(),
             mirror: RwLock::new(Mirror::new(Revision::new(0))),
             waiting: Mutex::default(),
+            of_services: Mutex::default(),
             standing: watch::Sender::new(begins),
         }
     }
@@ -131,25 +167,21 @@ impl Shared {
     /// A commit stands: it is shown, and who waits for its keys is woken.
     pub(crate) fn apply(&self, revision: Revision, writes: Vec<Write>) {
         let keys: Vec<WorkKey> = writes.iter().filter_map(|(key, _)| work_of(key)).collect();
+        let services: Vec<_> = writes.iter().filter_map(|(key, _)| service_of(key)).collect();
         self.mirror.write().unwrap_or_else(PoisonError::into_inner).apply(revision, writes);
-        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
-        if waiting.of.is_empty() {
-            return;
-        }
-        for key in keys {
-            for waiter in waiting.of.remove(&key).into_iter().flatten() {
-                // Who no longer waits needs not be woken.
-                let _: Result<(), ()> = waiter.send(());
-            }
-        }
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner).wake(keys);
+        self.of_services.lock().unwrap_or_else(PoisonError::into_inner).wake(services);
     }
 
     /// Waits for the next change of a key. To be called before the key is looked at.
     pub(crate) fn changed(&self, key: &WorkKey) -> oneshot::Receiver<()> {
-        let (waiter, woken) = oneshot::channel();
-        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
-        waiting.add(key, waiter);
-        woken
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner).add(key)
+    }
+
+    /// Waits for the next change of a service or any of its instances. To be called before they are looked
+    /// at.
+    pub(crate) fn service_changed(&self, key: &ServiceKey) -> oneshot::Receiver<()> {
+        self.of_services.lock().unwrap_or_else(PoisonError::into_inner).add(key)
     }
 
     /// Waits until a reign is over: what was asked of it is not told by the next one.
@@ -205,6 +237,24 @@ fn work_of(key: &RecordKey) -> Option<WorkKey> {
     match key {
         RecordKey::Task(key) | RecordKey::Instance(key) => Some(key.clone()),
         RecordKey::Service(_)
+        | RecordKey::Tombstone(_)
+        | RecordKey::Roster(_)
+        | RecordKey::Drain(_)
+        | RecordKey::Domain(_)
+        | RecordKey::Limits
+        | RecordKey::Stage => None,
+    }
+}
+
+/// The service that a record is of, or is one of the instances of.
+fn service_of(key: &RecordKey) -> Option<ServiceKey> {
+    match key {
+        RecordKey::Service(key) => Some(key.clone()),
+        RecordKey::Instance(WorkKey { namespace, work: Work::Instance { service, .. } }) => {
+            Some(ServiceKey { namespace: namespace.clone(), name: service.clone() })
+        }
+        RecordKey::Instance(_)
+        | RecordKey::Task(_)
         | RecordKey::Tombstone(_)
         | RecordKey::Roster(_)
         | RecordKey::Drain(_)

@@ -15,8 +15,7 @@ pub const fn breaks(mistake: Mistake) -> &'static [Promise] {
     use Promise::{P1, P2, P3, P5, P6, P7, P8, P9, P10, Swept};
     match mistake {
         M::DecidesTwice          => &[P1],
-        M::BeginsTheRefused      => &[P1, P2, P10],
-        M::IgnoresNotify         => &[P1, P2, P10],
+        M::BeginsTheRefused | M::IgnoresNotify => &[P1, P2, P10],
         M::CountsFromArrival     => &[P2, P10],
         M::StopsAtTheDeadline    => &[P2, P10],
         M::FreesTheUnsure        => &[P2, P10],
@@ -72,9 +71,7 @@ pub const fn breaks(mistake: Mistake) -> &'static [Promise] {
         M::RemembersSilence      => &[P2, P9],
         M::ForgivesChanges       => &[P9],
         M::ForgetsPending        => &[P3, Swept],
-        M::ForgetsLatestStarts   => &[Swept],
-        M::ForgetsDrainEnds      => &[Swept],
-        M::KeepsNames            => &[Swept],
+        M::ForgetsLatestStarts | M::ForgetsDrainEnds | M::KeepsNames => &[Swept],
         M::DropsUpdates | M::ForgetsStruckDrains | M::ForgetsDomains | M::UnmarksTheDead
         | M::LosesLimits | M::CallsLostCancelled | M::BuriesTheTold | M::StopsNothing
         | M::ForgetsNobody | M::DeniesTasks => &[P5],

@@ -10,11 +10,11 @@ use sterna_api::{
     client::{Client, ClientError},
     rest::{Code, EventKind, EventView, InstanceView, LogLine, LogPage, Refused, ServiceView},
 };
-use sterna_model::{Kind, Name, Target};
+use sterna_model::{Kind, Name, Span, Target, WallTime};
 use tokio::sync::mpsc;
 
 use crate::{
-    exit, out,
+    clock, exit, out,
     patience::Patience,
     remote::{Remote, all, failed, resolve, wait},
     run::{after, unhex},
@@ -42,6 +42,12 @@ pub(crate) struct Args {
     /// Only the last so many lines
     #[arg(long, short = 'n', value_name = "COUNT", visible_alias = "tail", allow_negative_numbers = true, value_parser = count)]
     last: Option<usize>,
+    /// Only lines from then on: 10m for the last ten minutes, or 2026-01-01T00:00:00Z
+    #[arg(long, value_name = "TIME", value_parser = since)]
+    since: Option<WallTime>,
+    /// Only lines from this number on; of an instance, of the run that it has now or had last
+    #[arg(long, value_name = "NUMBER", allow_negative_numbers = true, value_parser = line, conflicts_with_all = ["since", "last"])]
+    line: Option<u64>,
     /// Only lines that match this regular expression
     #[arg(long, value_name = "REGEX")]
     matching: Option<String>,
@@ -62,7 +68,29 @@ fn count(text: &str) -> Result<usize, String> {
     text.parse().map_err(|_| "write how many lines: a whole number from 0 on".to_owned())
 }
 
+fn since(text: &str) -> Result<WallTime, String> {
+    if let Ok(span) = text.parse::<Span>() {
+        return Ok(clock::wall_time().minus(span));
+    }
+    let read = text.parse::<WallTime>();
+    read.map_err(|_| {
+        "write how long ago, as in 10m, or when, as in 2026-01-01T00:00:00Z".to_owned()
+    })
+}
+
+fn line(text: &str) -> Result<u64, String> {
+    let number = text.parse().ok().filter(|number| *number > 0);
+    number.ok_or_else(|| "write the number of a line: a whole number from 1 on".to_owned())
+}
+
 impl Args {
+    /// Where it is to begin, for who reads on from there.
+    fn begin(&self) -> String {
+        let since = self.since.map(|since| format!("&since={}", escaped(&since.to_string())));
+        let line = self.line.map(|line| format!("&line={line}"));
+        since.or(line).unwrap_or_default()
+    }
+
     /// What is said of every question.
     fn query(&self) -> String {
         let mut query =
@@ -82,8 +110,12 @@ impl Args {
 pub(crate) fn run(args: Args) -> anyhow::Result<()> {
     wait(async {
         let mut client = args.remote.client()?;
-        let kinds = [Kind::Task, Kind::Service];
-        let target = resolve(&mut client, &args.remote, &args.selector, &kinds).await?;
+        let target = resolve(&mut client, &args.remote, &args.selector).await?;
+        if let (Some(_), Target::Whole { kind: Kind::Service, name }) = (args.line, &target) {
+            return Err(exit::coded(exit::USAGE)(anyhow::anyhow!(
+                "--line: the lines of each instance are counted by themselves; name one, as {name}/0"
+            )));
+        }
         let mut sources = sources(&mut client, &args, &target).await?;
         let mut missing = Missing::default();
         if let Some(count) = args.last {
@@ -246,7 +278,7 @@ async fn next(
     sources: &mut [Source],
     missing: &mut Missing,
 ) -> anyhow::Result<Option<(Option<u32>, LogLine)>> {
-    let query = args.query();
+    let query = args.query() + &args.begin();
     for source in sources.iter_mut() {
         while source.lines.is_empty() && !source.is_read {
             let query = format!("after={}{query}", source.after);
@@ -285,9 +317,12 @@ async fn last(
             let limit = count.saturating_sub(found.len()).clamp(1, 1_000);
             let query = format!("direction=backward&limit={limit}&after={at}{query}");
             let Some(page) = missing.page(client, source, &query).await? else { break };
-            found.extend(page.lines);
+            let before = found.len();
+            let (read, is_early) = (page.lines.len(), |line: &LogLine| is_before(args, line));
+            found.extend(page.lines.into_iter().take_while(|line| !is_early(line)));
+            let is_cut = found.len() < before + read;
             at = page.next;
-            if page.more != "now" || found.len() >= count {
+            if page.more != "now" || found.len() >= count || is_cut {
                 break;
             }
         }
@@ -303,6 +338,12 @@ async fn last(
         print(args, *index, line)?;
     }
     Ok(())
+}
+
+/// Whether a line is older than those that are asked for. What is missing has no time.
+fn is_before(args: &Args, line: &LogLine) -> bool {
+    let at = line.at.parse::<WallTime>().ok();
+    line.missing.is_none() && args.since.zip(at).is_some_and(|(since, at)| at < since)
 }
 
 /// Logs that are followed.
@@ -344,7 +385,8 @@ impl<'a> Following<'a> {
             }
         }
         self.is_several |= self.now.len() > 1 || source.index.is_some();
-        let path = format!("{}?follow=true{}", source.path, self.args.query());
+        let begin = if source.after.is_empty() { self.args.begin() } else { String::new() };
+        let path = format!("{}?follow=true{}{begin}", source.path, self.args.query());
         tokio::spawn(follow_one(self.args.remote.client()?, source, path, self.sender.clone()));
         Ok(())
     }

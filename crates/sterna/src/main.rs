@@ -7,6 +7,7 @@ mod apply;
 mod bench;
 mod child;
 mod clock;
+mod config;
 mod cron;
 mod dev;
 mod elsewhere;

@@ -43,7 +43,18 @@ impl Patience {
         if self.since.is_none() {
             self.since = Some(began);
             let seconds = AWAY.as_secs();
-            out::warning(&format!("the server does not answer; waits for it, {seconds} s at most"));
+            out::warning(&match &error {
+                ClientError::Refused(refused) if refused.code == Code::TooMuch => {
+                    format!("{}; waits, {seconds} s at most", refused.message)
+                }
+                ClientError::Refused(_)
+                | ClientError::Unreachable { .. }
+                | ClientError::Broken { .. }
+                | ClientError::Silent { .. }
+                | ClientError::NoServer { .. } => {
+                    format!("the server does not answer; waits for it, {seconds} s at most")
+                }
+            });
         }
         tokio::time::sleep(AGAIN).await;
         Ok(())

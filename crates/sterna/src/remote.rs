@@ -2,8 +2,10 @@
 //!
 //! | what | first of these |
 //! | --- | --- |
-//! | server | `--server`, `STERNA_SERVER`, the `dev` of this directory or one above it |
-//! | token | `STERNA_TOKEN`, `STERNA_TOKEN_FILE`, the same `dev`'s `admin.token` |
+//! | server | `--server`, `STERNA_SERVER`, `sterna.toml`, the `dev` of this directory or one above it |
+//! | token | `STERNA_TOKEN`, `STERNA_TOKEN_FILE`, `token_file` of `sterna.toml`, the `dev`'s `admin.token` |
+//!
+//! Invariant: a token is shown to no other server than the one that the same source names.
 
 use std::{
     env, fs,
@@ -13,11 +15,14 @@ use std::{
 use anyhow::Context;
 use sterna_api::{
     client::{Client, ClientError},
-    rest::{Page, Refused, ServiceView, TaskView},
+    rest::{Code, Page, Refused},
 };
 use sterna_model::{Kind, Name, Namespace, SelectError, Selector, Target};
 
-use crate::exit;
+use crate::{
+    config::{self, Config},
+    exit,
+};
 
 /// Where `dev` keeps everything, unless it is told otherwise.
 pub(crate) const DEV: &str = ".sterna";
@@ -29,9 +34,9 @@ pub(crate) const ADDRESS: &str = "address";
 pub(crate) const NAMED_BY: [&str; 3] = ["STERNA_SERVER", "STERNA_TOKEN", "STERNA_TOKEN_FILE"];
 
 /// Whom to ask.
-#[derive(Clone, Debug, clap::Args)]
+#[derive(Clone, Debug, Default, clap::Args)]
 pub(crate) struct Remote {
-    /// The server; else STERNA_SERVER names it, or it is the `dev` of this directory
+    /// The server; else STERNA_SERVER or sterna.toml names it, or it is the `dev` of this directory
     // Read by hand: clap shows an option as needed in every usage line if its variable is set.
     #[arg(long, value_name = "HOST:PORT", global = true)]
     server: Option<String>,
@@ -40,27 +45,71 @@ pub(crate) struct Remote {
     namespace: Option<String>,
 }
 
+/// Who named a server, or gave a token.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum By {
+    /// `--server`.
+    Option,
+    /// A variable of the environment.
+    Variable(&'static str),
+    /// A file of this user, or of this machine.
+    File(PathBuf),
+    /// The `dev` that has this directory.
+    Dev(PathBuf),
+}
+
+impl std::fmt::Display for By {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Option => f.write_str("--server"),
+            Self::Variable(name) => f.write_str(name),
+            Self::File(path) => path.display().fmt(f),
+            Self::Dev(path) => write!(f, "the dev in {}", path.display()),
+        }
+    }
+}
+
+/// Whom a command asks, and what it shows.
+#[derive(Clone, Debug)]
+pub(crate) struct Chosen {
+    pub(crate) server: String,
+    pub(crate) server_by: By,
+    pub(crate) token: String,
+    /// `None` if there is none to show.
+    pub(crate) token_by: Option<By>,
+}
+
 impl Remote {
     /// A connection to the server.
     pub(crate) fn client(&self) -> anyhow::Result<Client> {
-        let dev = dev();
-        let of_dev = |file: &str| {
-            let text = fs::read_to_string(dev.as_ref()?.join(file)).ok()?;
-            Some(text.trim().to_owned())
-        };
-        let named = env::var("STERNA_SERVER").ok().filter(|server| !server.is_empty());
-        let server = self.server.clone().or(named).or_else(|| of_dev(ADDRESS)).context(
-            "no server is named, and no `sterna dev` runs here: use --server HOST:PORT or \
-             STERNA_SERVER, or start `sterna dev`",
-        );
-        let server = server.and_then(|server| address(&server));
-        let server = server.map_err(exit::coded(exit::USAGE))?;
+        let chosen = self.choose()?;
         self.namespace()?;
-        // The token of a `dev` is for that `dev` alone.
-        let is_dev = of_dev(ADDRESS).is_some_and(|address| address == server);
-        let of_dev = || is_dev.then(|| of_dev(sterna_server::TOKEN_FILE)).flatten();
-        let token = token()?.or_else(of_dev).unwrap_or_default();
-        Ok(Client::new(server, token))
+        Ok(Client::new(chosen.server, chosen.token))
+    }
+
+    /// Whom to ask, and what to show.
+    pub(crate) fn choose(&self) -> anyhow::Result<Chosen> {
+        let (dev, named) = (OfDev::find(), variable("STERNA_SERVER"));
+        let typed = self.server.clone().map(|server| (server, By::Option));
+        let named = || named.clone().map(|server| (server, By::Variable("STERNA_SERVER")));
+        let (mut files, mut named) = (None, typed.or_else(named));
+        if named.is_none() {
+            let read = files.insert(config::files()?);
+            let in_file = |file: &Config| Some((file.server.clone()?, By::File(file.path.clone())));
+            named = read.iter().find_map(in_file);
+        }
+        let of_dev = || dev.as_ref().map(|dev| (dev.address.clone(), By::Dev(dev.path.clone())));
+        let (server, server_by) = named.or_else(of_dev).context(NOBODY).map_err(usage())?;
+        let server = address(&server).map_err(usage())?;
+        let token = match in_environment(&server)? {
+            Some(token) => Some(token),
+            None => match in_files(&server, files)? {
+                Some(token) => Some(token),
+                None => dev.and_then(|dev| dev.token(&server)),
+            },
+        };
+        let (token, token_by) = token.map_or((String::new(), None), |(it, by)| (it, Some(by)));
+        Ok(Chosen { server, server_by, token, token_by })
     }
 
     /// Where names hold.
@@ -83,8 +132,20 @@ impl Remote {
     }
 }
 
+const NOBODY: &str = "no server is named, and no `sterna dev` runs here: use --server HOST:PORT, \
+                      STERNA_SERVER or sterna.toml, or start `sterna dev`";
+
+fn usage() -> impl FnOnce(anyhow::Error) -> anyhow::Error {
+    exit::coded(exit::USAGE)
+}
+
+/// A variable that says something.
+fn variable(name: &str) -> Option<String> {
+    env::var(name).ok().filter(|value| !value.is_empty())
+}
+
 /// Where a server is, out of how it was named.
-fn address(given: &str) -> anyhow::Result<String> {
+pub(crate) fn address(given: &str) -> anyhow::Result<String> {
     let bare = given.strip_prefix("http://").unwrap_or(given);
     let bare = bare.strip_suffix('/').unwrap_or(bare);
     if given.starts_with("https://") {
@@ -99,14 +160,55 @@ fn address(given: &str) -> anyhow::Result<String> {
     Ok(bare.to_owned())
 }
 
-fn token() -> anyhow::Result<Option<String>> {
+/// A token in the environment: for the server that the environment names, or for any if it names none.
+fn in_environment(server: &str) -> anyhow::Result<Option<(String, By)>> {
+    let named = variable("STERNA_SERVER").and_then(|named| address(&named).ok());
+    if named.is_some_and(|named| named != server) {
+        return Ok(None);
+    }
     if let Ok(token) = env::var("STERNA_TOKEN") {
-        return Ok(Some(token));
+        return Ok(Some((token, By::Variable("STERNA_TOKEN"))));
     }
     let Some(path) = env::var_os("STERNA_TOKEN_FILE").map(PathBuf::from) else { return Ok(None) };
-    let text = fs::read_to_string(&path);
-    let text = text.with_context(|| format!("STERNA_TOKEN_FILE: cannot read {}", path.display()));
-    Ok(Some(text.map_err(exit::coded(exit::DENIED))?.trim().to_owned()))
+    let token = read_token("STERNA_TOKEN_FILE", &path)?;
+    Ok(Some((token, By::Variable("STERNA_TOKEN_FILE"))))
+}
+
+/// The token of the first file that names this server.
+fn in_files(server: &str, files: Option<Vec<Config>>) -> anyhow::Result<Option<(String, By)>> {
+    let files = files.map_or_else(config::files, Ok)?;
+    let is_it = |file: &Config| file.server.as_deref().and_then(|it| address(it).ok());
+    let file = files.into_iter().find(|file| is_it(file).is_some_and(|it| it == server));
+    let Some(Config { path, token_file: Some(token), .. }) = file else { return Ok(None) };
+    let token = read_token(&format!("{}: token_file", path.display()), &token)?;
+    Ok(Some((token, By::File(path))))
+}
+
+fn read_token(named_by: &str, path: &Path) -> anyhow::Result<String> {
+    let text = fs::read_to_string(path);
+    let text = text.with_context(|| format!("{named_by}: cannot read {}", path.display()));
+    Ok(text.map_err(exit::coded(exit::DENIED))?.trim().to_owned())
+}
+
+/// The `dev` of this directory.
+struct OfDev {
+    path: PathBuf,
+    address: String,
+}
+
+impl OfDev {
+    fn find() -> Option<Self> {
+        let path = dev()?;
+        let address = fs::read_to_string(path.join(ADDRESS)).ok()?.trim().to_owned();
+        Some(Self { path, address })
+    }
+
+    /// The token of a `dev` is for that `dev` alone.
+    fn token(self, server: &str) -> Option<(String, By)> {
+        let token = fs::read_to_string(self.path.join(sterna_server::TOKEN_FILE)).ok();
+        let token = token.filter(|_| self.address == server)?;
+        Some((token.trim().to_owned(), By::Dev(self.path)))
+    }
 }
 
 /// The directory of the `dev` that runs, or ran, here or above.
@@ -156,29 +258,71 @@ pub(crate) async fn resolve(
     client: &mut Client,
     remote: &Remote,
     text: &str,
-    kinds: &[Kind],
 ) -> anyhow::Result<Target> {
     let selector: Selector =
         text.parse().map_err(|error: SelectError| exit::coded(exit::USAGE)(error.into()))?;
-    let mut names = Vec::new();
-    let mut last: Option<(String, Kind, Name)> = None;
-    if kinds.contains(&Kind::Task) {
-        for task in all::<TaskView>(client, &remote.path("tasks")).await? {
-            let name = Name::new(&task.name)?;
-            if last.as_ref().is_none_or(|(made, ..)| *made < task.made) {
-                last = Some((task.made, Kind::Task, name.clone()));
+    let (mut names, mut last) = (Vec::new(), None);
+    match name_in(text).map(Name::new).transpose()? {
+        None => {
+            let tasks: Page<Named> =
+                client.get(&remote.path("tasks?last=true")).await.map_err(failed)?;
+            last = tasks.items.into_iter().next().map(|task| task.name);
+        }
+        Some(name) => {
+            for kind in KINDS {
+                if is_there(client, &remote.path(&format!("{}/{name}", list_of(kind)))).await? {
+                    names.push((kind, name.clone()));
+                }
             }
-            names.push((Kind::Task, name));
+            // Nothing is called so: what comes near is looked for among the first of each kind.
+            if names.is_empty() {
+                for kind in KINDS {
+                    let path = remote.path(&format!("{}?limit={LOOKED_AT}", list_of(kind)));
+                    let page: Page<Named> = client.get(&path).await.map_err(failed)?;
+                    names.extend(page.items.into_iter().map(|item| (kind, item.name)));
+                }
+            }
         }
     }
-    if kinds.contains(&Kind::Service) {
-        for service in all::<ServiceView>(client, &remote.path("services")).await? {
-            names.push((Kind::Service, Name::new(&service.name)?));
-        }
-    }
-    let last = last.as_ref().map(|(_, kind, name)| (*kind, name));
+    let last = last.as_ref().map(|name| (Kind::Task, name));
     let known = names.iter().map(|(kind, name)| (*kind, name));
     Ok(selector.resolve(&remote.namespace()?, last, known)?)
+}
+
+/// The name in a selector, which was read; `None` if it is `last`.
+fn name_in(selector: &str) -> Option<&str> {
+    let mut parts = selector.split('/');
+    let first = parts.next().filter(|_| selector != "last")?;
+    // A word for a kind is a name if nothing comes after it.
+    let is_kind = first.parse::<Kind>().is_ok();
+    Some(parts.next().filter(|_| is_kind).unwrap_or(first))
+}
+
+/// What commands are about.
+const KINDS: [Kind; 2] = [Kind::Task, Kind::Service];
+
+/// Among so many names of each kind one is looked for that comes near.
+const LOOKED_AT: u32 = 1_000;
+
+/// Of an item in a list, what it is called.
+#[derive(serde::Deserialize)]
+struct Named {
+    name: Name,
+}
+
+const fn list_of(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Task => "tasks",
+        Kind::Service | Kind::Schedule | Kind::Batch | Kind::Forest => "services",
+    }
+}
+
+async fn is_there(client: &mut Client, path: &str) -> anyhow::Result<bool> {
+    match client.get::<serde_json::Value>(path).await {
+        Ok(_) => Ok(true),
+        Err(error) if error.code() == Some(Code::NotFound) => Ok(false),
+        Err(error) => Err(failed(error)),
+    }
 }
 
 /// Everything in a list, page by page.

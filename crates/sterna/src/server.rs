@@ -12,7 +12,7 @@ use anyhow::Context;
 use rustix::process::{Resource, getrlimit, setrlimit};
 use serde_json::json;
 use sterna_model::Span;
-use sterna_server::{Config, Retention, Server, ServerError};
+use sterna_server::{Bounds, Config, Retention, Server, ServerError};
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::{clock, exit, out, remote, until_eof};
@@ -38,6 +38,8 @@ pub(crate) struct Args {
     make: bool,
     #[command(flatten)]
     keep: Keep,
+    #[command(flatten)]
+    most: Most,
     /// Print what happens as JSON, a line for each thing
     #[arg(long)]
     json: bool,
@@ -56,14 +58,65 @@ pub(crate) struct Keep {
     /// makes a second task
     #[arg(long, value_name = "TIME", default_value = "7d")]
     caution_keep_names: Span,
+    /// How many events are kept
+    #[arg(long, value_name = "COUNT", default_value_t = Bounds::default().events, value_parser = at_least_one)]
+    keep_events: usize,
+}
+
+/// How much there may be at a time.
+#[derive(Clone, Copy, Debug, clap::Args)]
+pub(crate) struct Most {
+    /// How many tasks may be under way; the next is refused until one is over
+    #[arg(long, value_name = "COUNT", default_value_t = Bounds::default().tasks, value_parser = at_least_one)]
+    tasks_max: usize,
+    /// How many streams of events, logs and endpoints may be open
+    #[arg(long, value_name = "COUNT", default_value_t = Bounds::default().streams as usize, value_parser = at_least_one)]
+    streams_max: usize,
+    /// How many requests may be answered at a time
+    #[arg(long, value_name = "COUNT", default_value_t = Bounds::default().requests as usize, value_parser = at_least_one)]
+    requests_max: usize,
+}
+
+fn at_least_one(text: &str) -> Result<usize, String> {
+    let count = text.parse().ok().filter(|count| *count > 0);
+    count.ok_or_else(|| "write how many: a whole number from 1 on".to_owned())
 }
 
 impl Keep {
     /// The same, for the server that this process starts.
-    pub(crate) fn args(self) -> [String; 4] {
-        let Self { keep_tasks, caution_keep_names } = self;
-        let (tasks, names) = (keep_tasks.to_string(), caution_keep_names.to_string());
-        ["--keep-tasks".to_owned(), tasks, "--caution-keep-names".to_owned(), names]
+    pub(crate) fn args(self) -> Vec<String> {
+        let Self { keep_tasks, caution_keep_names, keep_events } = self;
+        options([
+            ("--keep-tasks", keep_tasks.to_string()),
+            ("--caution-keep-names", caution_keep_names.to_string()),
+            ("--keep-events", keep_events.to_string()),
+        ])
+    }
+}
+
+impl Most {
+    /// The same, for the server that this process starts.
+    pub(crate) fn args(self) -> Vec<String> {
+        let Self { tasks_max, streams_max, requests_max } = self;
+        options([
+            ("--tasks-max", tasks_max.to_string()),
+            ("--streams-max", streams_max.to_string()),
+            ("--requests-max", requests_max.to_string()),
+        ])
+    }
+}
+
+fn options(all: [(&str, String); 3]) -> Vec<String> {
+    all.into_iter().flat_map(|(name, value)| [name.to_owned(), value]).collect()
+}
+
+/// What these options bound.
+fn bounds(keep: Keep, most: Most) -> Bounds {
+    Bounds {
+        tasks: most.tasks_max,
+        streams: most.streams_max as u64,
+        requests: most.requests_max as u64,
+        events: keep.keep_events,
     }
 }
 
@@ -90,9 +143,9 @@ async fn serve(args: Args) -> anyhow::Result<()> {
     }
     let data = args.data.clone();
     let retention = Retention { tasks: args.keep.keep_tasks, names: args.keep.caution_keep_names };
+    let (listen, makes_cluster, bounds) = (args.listen, args.make, bounds(args.keep, args.most));
     let token_file = args.token_file.clone();
-    let (listen, makes_cluster) = (args.listen, args.make);
-    let config = Config { store, listen, data, token_file, makes_cluster, retention };
+    let config = Config { store, listen, data, token_file, makes_cluster, retention, bounds };
     let server = Server::start(config, Arc::new(say)).await;
     let mut server = server.map_err(|error| exit::coded(code(&error))(error.into()))?;
     let address = server.address();

@@ -8,7 +8,7 @@ use sterna_model::{Kind, Target, Work};
 use crate::{
     out,
     patience::Patience,
-    remote::{Remote, all, failed, wait},
+    remote::{Chosen, Remote, all, failed, wait},
     run::{age, pretty},
     table::{Table, WORKER, folded},
 };
@@ -167,16 +167,20 @@ pub(crate) struct StatusArgs {
 
 pub(crate) fn status(args: StatusArgs) -> anyhow::Result<()> {
     wait(async {
-        let mut client = args.remote.client()?;
+        let (chosen, mut client) = (args.remote.choose()?, args.remote.client()?);
         let path = match args.remote.asked() {
             Some(namespace) => format!("/v1/status?namespace={}", escaped(namespace)),
             None => "/v1/status".to_owned(),
         };
         let status: Status = client.get(&path).await.map_err(failed)?;
         if args.json {
-            out::answer(&pretty(&status)?)?;
+            let token_by = chosen.token_by.as_ref().map(ToString::to_string);
+            let (server, server_by) = (chosen.server, chosen.server_by.to_string());
+            let asked = Asked { server, server_by, token_by };
+            out::answer(&pretty(&WithAsked { status: &status, asked })?)?;
         } else {
-            out::answer(&folded(&status_text(&status), 10))?;
+            let asked = asked_text(&chosen);
+            out::answer(&folded(&format!("{}\n{asked}", status_text(&status)), 10))?;
         }
         if status.takes_work {
             return Ok(());
@@ -187,6 +191,31 @@ pub(crate) fn status(args: StatusArgs) -> anyhow::Result<()> {
         };
         Err(crate::exit::coded(crate::exit::TRY_AGAIN)(error))
     })
+}
+
+/// The status, and how it was asked for.
+#[derive(serde::Serialize)]
+struct WithAsked<'a> {
+    #[serde(flatten)]
+    status: &'a Status,
+    asked: Asked,
+}
+
+#[derive(serde::Serialize)]
+struct Asked {
+    server: String,
+    server_by: String,
+    token_by: Option<String>,
+}
+
+fn asked_text(chosen: &Chosen) -> String {
+    let Chosen { server, server_by, token_by, .. } = chosen;
+    let token = match token_by {
+        Some(by) if by == server_by => ", and the token".to_owned(),
+        Some(by) => format!(", the token by {by}"),
+        None => String::new(),
+    };
+    format!("asked     {server}, named by {server_by}{token}")
 }
 
 /// Why no worker takes work, and what to do.

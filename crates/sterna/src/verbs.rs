@@ -43,8 +43,7 @@ pub(crate) enum Verb {
 pub(crate) fn run(args: Args, verb: Verb) -> anyhow::Result<()> {
     wait(async {
         let mut client = args.remote.client()?;
-        let kinds = [Kind::Task, Kind::Service];
-        let target = resolve(&mut client, &args.remote, &args.selector, &kinds).await?;
+        let target = resolve(&mut client, &args.remote, &args.selector).await?;
         let usage = exit::coded(exit::USAGE);
         if verb == Verb::Delete && args.selector == "last" {
             return Err(usage(anyhow::anyhow!(

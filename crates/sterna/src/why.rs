@@ -31,8 +31,7 @@ pub(crate) struct Args {
 pub(crate) fn run(args: Args) -> anyhow::Result<()> {
     wait(async {
         let mut client = args.remote.client()?;
-        let kinds = [Kind::Task, Kind::Service];
-        let target = resolve(&mut client, &args.remote, &args.selector, &kinds).await?;
+        let target = resolve(&mut client, &args.remote, &args.selector).await?;
         if let Target::Whole { kind: Kind::Service, name } = &target {
             let path = args.remote.path(&format!("services/{name}/why"));
             let whole = whole(&mut client, &path).await?;

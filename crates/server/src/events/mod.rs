@@ -29,8 +29,6 @@ use tokio::sync::watch;
 
 pub(crate) use self::told::{Told, told};
 
-/// So many are kept.
-pub(crate) const KEPT: usize = 100_000;
 /// So many blocks are taken out by one commit at most.
 const BLOCKS_TAKEN_OUT: usize = 5;
 
@@ -125,6 +123,8 @@ struct Kept {
 /// All events that are kept.
 #[derive(Debug)]
 pub(crate) struct Log {
+    /// So many are kept.
+    max: usize,
     kept: RwLock<Kept>,
     /// The number of the next event.
     next: watch::Sender<u64>,
@@ -139,8 +139,8 @@ pub(crate) enum Read {
 }
 
 impl Log {
-    pub(crate) fn new() -> Self {
-        Self { kept: RwLock::default(), next: watch::Sender::new(1) }
+    pub(crate) fn new(max: usize) -> Self {
+        Self { max, kept: RwLock::default(), next: watch::Sender::new(1) }
     }
 
     /// What stands in the store, when a reign begins; `blocks` in their order.
@@ -179,7 +179,7 @@ impl Log {
         });
         let events: Vec<_> = numbered.collect();
         let kept = self.kept.read().unwrap_or_else(PoisonError::into_inner);
-        let mut over = (kept.events.len() + events.len()).saturating_sub(KEPT);
+        let mut over = (kept.events.len() + events.len()).saturating_sub(self.max);
         let mut out = Vec::new();
         for (first, count) in kept.blocks.iter().take(BLOCKS_TAKEN_OUT) {
             if *count > over {
@@ -249,6 +249,8 @@ fn read(line: &[u8]) -> Option<Arc<Event>> {
 mod tests {
     use super::*;
 
+    const KEPT: usize = 1_000;
+
     fn publish(log: &Log, count: usize) -> Block {
         let told = (0..count).map(|n| Told::new(EventKind::Alarm, format!("k{n}"))).collect();
         log.block(Epoch::new(1), Term::new(2), WallTime::EPOCH, told)
@@ -256,7 +258,7 @@ mod tests {
 
     #[test]
     fn hole_5_events_are_numbered_without_holes_and_read_from_any_place() {
-        let log = Log::new();
+        let log = Log::new(KEPT);
         for count in [1, 3] {
             let block = publish(&log, count);
             log.publish(block);
@@ -275,7 +277,7 @@ mod tests {
 
     #[test]
     fn the_log_is_bounded_and_says_what_is_gone() {
-        let log = Log::new();
+        let log = Log::new(KEPT);
         let blocks = KEPT / 50 + 4;
         for _ in 0..blocks {
             let block = publish(&log, 50);
@@ -289,14 +291,14 @@ mod tests {
 
     #[test]
     fn a_log_is_read_back_from_its_blocks() {
-        let log = Log::new();
+        let log = Log::new(KEPT);
         let mut stored = Vec::new();
         for count in [2, 1] {
             let block = publish(&log, count);
             stored.push(block.bytes());
             log.publish(block);
         }
-        let again = Log::new();
+        let again = Log::new(KEPT);
         again.load(stored.into_iter());
         assert_eq!(again.next(), 4);
         assert_eq!(again.newest(), log.newest());

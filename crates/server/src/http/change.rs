@@ -151,7 +151,8 @@ pub(super) async fn apply(
         if task.start && !is_there {
             let incarnation = TaskIncarnation::from_parts(wall_time(), random());
             let spec = Arc::new(task.made_at(wall_time()));
-            let answer = shared.desk.call(Call::CreateTask(key, incarnation, spec)).await?;
+            let made = shared.desk.call(Call::CreateTask(key, incarnation, spec)).await;
+            let answer = made.map_err(|refused| up_to(&version, refused))?;
             // A version that was started and deleted since was started.
             started = !matches!(answer, control::Answer::Taken(_))
                 && changed(answer, &format!("task {version}"))?;
@@ -159,4 +160,11 @@ pub(super) async fn apply(
         tasks.push(AppliedTask { name: name.to_string(), task: version.to_string(), started });
     }
     Ok(Json(Applied { services, tasks }))
+}
+
+/// Says how far it was done: what comes before in the files stands, and to apply them again is harmless.
+fn up_to(task: &Name, refused: Refused) -> Refused {
+    let message =
+        format!("task {task} was not made, all before it was: {}", refused.message).into();
+    Refused { message, ..refused }
 }

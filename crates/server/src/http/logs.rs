@@ -13,7 +13,7 @@ use futures_util::stream;
 use http::header;
 use serde_json::{Value, json};
 use sterna_api::rest::{Code, LogLine, LogPage, Refused};
-use sterna_model::{Lock, Name, RunId, WorkKey, record::TwinReason};
+use sterna_model::{Lock, Name, RunId, WallTime, WorkKey, record::TwinReason};
 use tokio::{
     sync::oneshot,
     time::{sleep, timeout},
@@ -24,6 +24,7 @@ use super::{
     given::{Path, Query},
     not_found,
     refusal::Refusal,
+    seat::Seat,
     services::instance_key,
     task_key,
 };
@@ -61,6 +62,11 @@ pub(super) struct Which {
     matching: Option<String>,
     /// `stdout`, `stderr`, `output` for both, or `events`; all of them if nothing is said.
     stream: Option<String>,
+    /// Only those from this moment on, such as 2026-01-01T00:00:00Z; backward, those before it.
+    since: Option<String>,
+    /// Only those from this number on, of the run that it has now or had last; backward, those before it.
+    #[param(minimum = 1)]
+    line: Option<u64>,
     /// Goes on as lines come, until the run is over: then the answer is one line of JSON for each.
     follow: Option<bool>,
     /// Of an instance, only what its last run wrote that is over.
@@ -91,7 +97,7 @@ impl Over {
 
     /// Of this one.
     fn alone(&self) -> Place {
-        Place { lock: self.lock, of: json!({ "run": self.run.to_string() }) }
+        Place { lock: self.lock, of: of_run(self.run) }
     }
 
     fn worker(&self) -> String {
@@ -131,8 +137,34 @@ impl Which {
         if (self.previous, self.follow) == (Some(true), Some(true)) {
             return Err(bad("previous: that run is over, and cannot be followed; leave one out"));
         }
+        self.check_begin()?;
         is_one("direction", &self.direction, &["forward", "backward"])?;
         is_one("stream", &self.stream, &["stdout", "stderr", "output", "events"])
+    }
+
+    /// Where it is to begin, if that is said.
+    fn check_begin(&self) -> Answer<()> {
+        if self.since.is_some() && self.line.is_some() {
+            return Err(bad("since and line: each says where to begin; leave one out"));
+        }
+        if self.line == Some(0) {
+            return Err(bad("line: lines are counted from 1 on"));
+        }
+        let Some(since) = &self.since else { return Ok(()) };
+        let read = since.parse::<WallTime>().map(drop);
+        read.map_err(|error| {
+            let why = crate::because(&error);
+            bad(format!("since: {since:?} is no moment: {why}; write one as 2026-01-01T00:00:00Z"))
+        })
+    }
+
+    /// Where a log is begun to be read: lines are counted in each run, so a number means one of them.
+    fn begun(&self, place: &Place, run: Option<RunId>, after: Option<&str>) -> Place {
+        let is_begun = after.is_some_and(|after| !after.is_empty());
+        match run.filter(|_| self.line.is_some() && !is_begun) {
+            Some(run) => Place { lock: place.lock, of: of_run(run) },
+            None => place.clone(),
+        }
     }
 
     fn question(&self, place: &Place, after: Option<&str>, wait: Duration) -> Bytes {
@@ -143,6 +175,8 @@ impl Which {
             "limit": self.limit.unwrap_or(1_000).min(1_000),
             "direction": self.direction,
             "matching": self.matching,
+            "since": self.since,
+            "line": self.line,
             "stream": self.stream,
             "wait_ms": u64::try_from(wait.as_millis()).unwrap_or(u64::MAX),
         });
@@ -193,7 +227,8 @@ async fn answer(shared: Api, key: WorkKey, which: Which, what: &str) -> Answer<R
         return Ok(Json(LogPage { note, ..page }).into_response());
     }
     if which.follow == Some(true) {
-        return Ok(follow(shared, key, which));
+        let seat = Seat::take(&shared)?;
+        return Ok(follow(shared, key, which, seat));
     }
     Ok(Json(page(&shared, &key, &look, &which).await?).into_response())
 }
@@ -212,13 +247,18 @@ async fn page(
     let is_past = over.zip(after).is_some_and(|(over, after)| over.holds(after));
     let mut now = LogPage { more: "later".to_owned(), ..LogPage::default() };
     if let Some(place) = look.place.as_ref().filter(|_| !is_past) {
-        let question = which.question(place, after, Duration::ZERO);
+        let place = which.begun(place, look.run, after);
+        let question = which.question(&place, after, Duration::ZERO);
         now = ask(shared, place.lock, question, Duration::ZERO).await?;
     }
-    let Some(over) = over.filter(|_| now.lines.is_empty() && now.more != "now") else {
+    // A number that the run of now has not come to is none of the run before.
+    let is_of_now = which.line.is_some() && lock.is_some() && !is_past;
+    let is_empty = now.lines.is_empty() && now.more != "now";
+    let Some(over) = over.filter(|_| is_empty && !is_of_now) else {
         return Ok(now);
     };
-    let question = which.question(&over.all(key), after, Duration::ZERO);
+    let place = which.begun(&over.all(key), Some(over.run), after);
+    let question = which.question(&place, after, Duration::ZERO);
     let page = ask(shared, over.lock, question, Duration::ZERO).await;
     let is_running = lock.is_some();
     match page {
@@ -245,6 +285,8 @@ fn over_note(over: &Over, is_running: bool) -> String {
 struct Look {
     /// Where its newest log is.
     place: Option<Place>,
+    /// The run that writes it.
+    run: Option<RunId>,
     /// Whether nothing more will be written: a task that is over.
     is_over: bool,
     /// The last run of an instance that is over.
@@ -264,10 +306,10 @@ impl Look {
 
 fn look(shared: &Shared, key: &WorkKey) -> Option<Look> {
     let mirror = shared.mirror();
-    let of_run = |run: RunId| json!({ "run": run.to_string() });
     if let Some((task, _)) = mirror.tasks.get(key) {
         let place = task.last().map(|(run, on)| Place { lock: on.lock, of: of_run(run) });
-        return Some(Look { place, is_over: task.end().is_some(), over: None, leaving: None });
+        let (run, is_over) = (task.last().map(|(run, _)| run), task.end().is_some());
+        return Some(Look { place, run, is_over, over: None, leaving: None });
     }
     let instance = mirror.instances.get(key)?;
     let copy = instance.copies().next();
@@ -283,7 +325,12 @@ fn look(shared: &Shared, key: &WorkKey) -> Option<Look> {
         TwinReason::Silent => false,
     });
     let leaving = leaving.map(|twin| twin.copy.placed.on.lock);
-    Some(Look { place, is_over: false, over, leaving })
+    let run = copy.map(|copy| copy.placed.run);
+    Some(Look { place, run, is_over: false, over, leaving })
+}
+
+fn of_run(run: RunId) -> Value {
+    json!({ "run": run.to_string() })
 }
 
 async fn ask(
@@ -318,12 +365,15 @@ struct Following {
     /// How often nobody answered, in a row.
     silent: u32,
     is_over: bool,
+    /// Given back with it.
+    _seat: Seat,
 }
 
 /// Lines of JSON as they come. A run that has not begun is waited for.
-fn follow(shared: Api, key: WorkKey, which: Which) -> Response {
+fn follow(shared: Api, key: WorkKey, which: Which, _seat: Seat) -> Response {
     let after = which.after.clone();
-    let following = Following { shared, key, which, after, at: None, silent: 0, is_over: false };
+    let (at, silent, is_over) = (None, 0, false);
+    let following = Following { shared, key, which, after, at, silent, is_over, _seat };
     let body = Body::from_stream(stream::unfold(following, |mut following| async move {
         let chunk = following.chunk().await?;
         Some((Ok::<_, std::convert::Infallible>(chunk), following))
@@ -364,7 +414,8 @@ impl Following {
                 }
             }
             self.at = Some(newest.clone());
-            let page = match self.next(&newest, look.is_over, &mut change).await {
+            let place = self.which.begun(&newest, look.run, self.after.as_deref());
+            let page = match self.next(&place, look.is_over, &mut change).await {
                 Some(Ok(page)) => page,
                 Some(Err(refused)) => match self.refused(refused, &look, change).await {
                     Next::Again => continue,

@@ -3,7 +3,8 @@
 //! | file | calls |
 //! | --- | --- |
 //! | `tasks` | create, get, list, result, cancel, kill, delete |
-//! | `services` | get, list, put, delete; instances; endpoints |
+//! | `services` | get, list, put, delete; instances |
+//! | `endpoints` | where instances take requests, now or as it changes |
 //! | `change` | plan, apply |
 //! | `why` | of tasks, instances and whole services |
 //! | `logs` | what runs wrote, by pages or as it comes |
@@ -11,6 +12,7 @@
 //! | `status` | the cluster as a whole, health, metrics |
 //! | `stream` | events as they come |
 //! | `tag` | `ETag` and `If-Match` |
+//! | `seat` | a place for a stream, of which there are so many |
 //! | `given` | what paths, queries and bodies hold |
 //! | `understood` | refuses what a call does not describe |
 //! | `forward` | asks the server that leads, where this one does not |
@@ -20,11 +22,13 @@
 //! Invariant: what was acknowledged stands in the store; what is shown does too.
 
 mod change;
+mod endpoints;
 mod fleet;
 mod forward;
 mod given;
 mod logs;
 mod refusal;
+mod seat;
 mod services;
 mod status;
 mod stream;
@@ -47,6 +51,7 @@ use axum::{
     response::{IntoResponse, Response},
     routing::get,
 };
+use http::StatusCode;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use sterna_api::rest::{Code, Refused};
 use sterna_model::{Name, Namespace, Work, WorkKey};
@@ -62,8 +67,6 @@ use crate::shared::{Counters, Shared};
 const BODY_MAX: usize = 4 << 20;
 /// Within this it must have come.
 const BODY_WITHIN: Duration = Duration::from_secs(10);
-/// Requests at a time, beyond which the next is refused.
-const REQUESTS_MAX: u64 = 8_192;
 
 type Api = Arc<Shared>;
 type Answer<T> = Result<T, Refusal>;
@@ -113,7 +116,7 @@ fn calls() -> OpenApiRouter<Api> {
         .routes(routes!(services::instance))
         .routes(routes!(services::stop))
         .routes(routes!(services::kill))
-        .routes(routes!(services::endpoints))
+        .routes(routes!(endpoints::endpoints))
         .routes(routes!(why::why_service))
         .routes(routes!(why::why_instance))
         .routes(routes!(logs::of_instance))
@@ -178,9 +181,9 @@ async fn admit(State(shared): State<Api>, request: Request, next: Next) -> Respo
         return Refusal(Refused::new(Code::Unauthorized, what)).into_response();
     }
     let Some(_place) = Place::take(&shared) else {
-        let message = format!("{REQUESTS_MAX} requests are being answered already");
         Counters::add(&shared.counters.refused, 1);
-        return Refusal(Refused::new(Code::TooMuch, message)).into_response();
+        Counters::add(&shared.counters.too_much, 1);
+        return too_many(&shared).into_response();
     };
     let answer = match whole(request).await {
         Ok(request) => match forward::whom(&shared, &request) {
@@ -192,7 +195,30 @@ async fn admit(State(shared): State<Api>, request: Request, next: Next) -> Respo
     if answer.status().is_client_error() || answer.status().is_server_error() {
         Counters::add(&shared.counters.refused, 1);
     }
+    if answer.status() == StatusCode::TOO_MANY_REQUESTS {
+        Counters::add(&shared.counters.too_much, 1);
+    }
     answer
+}
+
+/// What everybody is told who comes when there are as many connections as there may be.
+pub(crate) fn full(shared: &Api, connections: usize) -> Router {
+    let refuse = async move |State(shared): State<Api>| {
+        Counters::add(&shared.counters.refused, 1);
+        Counters::add(&shared.counters.too_much, 1);
+        let message = format!("{connections} connections are open already");
+        let remedy = "close one, or wait until somebody does; give the server more open files (`ulimit -n`) \
+                      for more";
+        Refusal(Refused { remedy: remedy.into(), ..Refused::new(Code::TooMuch, message) })
+    };
+    Router::new().fallback(refuse).with_state(Arc::clone(shared))
+}
+
+fn too_many(shared: &Shared) -> Refusal {
+    let message = format!("{} requests are being answered already", shared.bounds.requests);
+    let remedy =
+        "wait a moment, and ask again; `sterna server --requests-max` says how many there may be";
+    Refusal(Refused { remedy: remedy.into(), ..Refused::new(Code::TooMuch, message) })
 }
 
 /// A request with its whole body: who sends a part of it and then nothing must not keep a place.
@@ -224,7 +250,7 @@ impl<'a> Place<'a> {
         let counters = &shared.counters;
         let place = Self(counters);
         let before = counters.requests.fetch_add(1, Ordering::Relaxed);
-        (before < REQUESTS_MAX).then_some(place)
+        (before < shared.bounds.requests).then_some(place)
     }
 }
 

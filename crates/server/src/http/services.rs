@@ -3,7 +3,7 @@
 use axum::{Json, extract::State, response::Response};
 use serde_json::json;
 use sterna_api::{
-    rest::{Code, Done, EndpointView, InstanceView, Page, PutService, Refused, ServiceView},
+    rest::{Code, Done, InstanceView, Page, PutService, Refused, ServiceView},
     spec::{Source, read},
 };
 use sterna_engine::control::{self, Call, ServiceKey};
@@ -19,7 +19,7 @@ use super::{
     refusal::{Refusal, changed, done},
     tag::{self, Matching, tagged},
 };
-use crate::{shared::Shared, views};
+use crate::views;
 
 pub(super) fn service_key(space: &str, service: &str) -> Answer<ServiceKey> {
     Ok(ServiceKey { namespace: namespace(space)?, name: name(service)? })
@@ -185,26 +185,4 @@ pub(super) async fn kill(
     let key = instance_key(&space, &service, &index)?;
     let answer = shared.desk.call(Call::Kill(key)).await?;
     done(answer, &format!("instance {service}/{index}"))
-}
-
-/// Where the instances of a service take requests now.
-#[utoipa::path(get, path = "/v1/namespaces/{namespace}/services/{name}/endpoints", tag = "services",
-    params(("namespace" = String, Path), ("name" = String, Path)),
-    responses((status = 200, body = Page<EndpointView>), (status = "4XX", body = Refused), (status = "5XX", body = Refused)))]
-pub(super) async fn endpoints(
-    State(shared): State<Api>,
-    Path((space, service)): Path<(String, String)>,
-) -> Answer<Json<Page<EndpointView>>> {
-    let key = service_key(&space, &service)?;
-    shared.lead()?;
-    if !shared.mirror().services.contains_key(&key) {
-        return Err(not_found(&format!("service {service}")));
-    }
-    Ok(Json(Page { items: ready(&shared, &key), next: None }))
-}
-
-fn ready(shared: &Shared, key: &ServiceKey) -> Vec<EndpointView> {
-    let mirror = shared.mirror();
-    let instances = views::instances(&mirror, key);
-    instances.flat_map(|(key, instance)| views::endpoints(&mirror, key, instance)).collect()
 }

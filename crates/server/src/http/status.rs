@@ -158,12 +158,25 @@ pub(super) async fn metrics(State(shared): State<Api>) -> impl IntoResponse {
         "Requests handed on to the server that leads.",
         read(&counters.forwarded),
     );
+    counted("too_much_total", "counter", "Requests refused at a bound.", read(&counters.too_much));
+    counted("connections", "gauge", "Connections that are open.", read(&counters.connections));
+    counted(
+        "open_streams",
+        "gauge",
+        "Streams of events, logs and endpoints.",
+        read(&counters.open_streams),
+    );
+    counted("open_streams_max", "gauge", "How many there may be.", shared.bounds.streams);
+    counted("requests_max", "gauge", "How many requests there may be.", shared.bounds.requests);
     counted("event_readers", "gauge", "Readers of events.", read(&counters.readers));
     counted("streams_total", "counter", "Streams opened by workers.", read(&counters.streams));
     counted("alarms_total", "counter", "Alarms.", read(&counters.alarms));
     counted("callbacks_total", "counter", "Callbacks tried.", read(&counters.callbacks));
     let mirror = shared.mirror();
     counted("tasks", "gauge", "Tasks with a record.", mirror.tasks.len() as u64);
+    let (under_way, max) = (mirror.under_way as u64, shared.bounds.tasks as u64);
+    counted("tasks_under_way", "gauge", "Tasks that are not over.", under_way);
+    counted("tasks_under_way_max", "gauge", "How many there may be.", max);
     counted("services", "gauge", "Services.", mirror.services.len() as u64);
     counted("instances", "gauge", "Instances with a record.", mirror.instances.len() as u64);
     counted("workers", "gauge", "Workers on the roster.", mirror.roster.len() as u64);

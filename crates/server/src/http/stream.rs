@@ -17,7 +17,7 @@ use tokio::{
     time::{Duration, timeout},
 };
 
-use super::{Answer, Api, bad, given::Query, refusal::Refusal};
+use super::{Answer, Api, bad, given::Query, refusal::Refusal, seat::Seat};
 use crate::{
     events::{EventId, Read},
     shared::{Lead, Shared},
@@ -51,6 +51,8 @@ struct Reader {
     reign: Lead,
     which: Which,
     is_over: bool,
+    /// Given back with it.
+    _seat: Seat,
 }
 
 /// Events in their order, as server-sent events. Who reads too slowly is told where to go on, and hung up
@@ -83,8 +85,9 @@ pub(super) async fn events(
             id.number.saturating_add(1)
         }
     };
+    let _seat = Seat::take(&shared)?;
     shared.counters.readers.fetch_add(1, Ordering::Relaxed);
-    let reader = Reader { shared, next, changes, reign, which, is_over: false };
+    let reader = Reader { shared, next, changes, reign, which, is_over: false, _seat };
     let body = Body::from_stream(stream::unfold(reader, |mut reader| async move {
         let chunk = reader.chunk().await?;
         Some((Ok::<_, std::convert::Infallible>(chunk), reader))
@@ -210,21 +213,23 @@ mod tests {
     use sterna_store::Memory;
 
     use super::*;
-    use crate::{desk::desk, shared::Standing};
+    use crate::{bounds::Bounds, desk::desk, shared::Standing};
 
     /// The reader of a deposed leader heard that it was still there, and nothing else, for ever.
     #[tokio::test]
     async fn a_stream_ends_with_the_reign_that_it_tells_of() {
         let (desk, _inbox) = desk();
         let (store, name) = (Arc::new(Memory::new()), "here".to_owned());
-        let shared = Arc::new(Shared::new(store, desk, String::new(), name));
+        let shared = Arc::new(Shared::new(store, desk, Bounds::default(), String::new(), name));
         let cluster = String::new();
         let reign = Lead { cluster, epoch: Epoch::new(1), term: Term::new(1) };
         shared.stand(Standing::Leads(reign.clone()));
         let changes = shared.log.changes();
         let (next, which) = (shared.log.next(), Which::default());
+        let seat = Seat::take(&shared).unwrap();
+        let shared_too = Arc::clone(&shared);
         let mut reader =
-            Reader { shared: Arc::clone(&shared), next, changes, reign, which, is_over: false };
+            Reader { shared: shared_too, next, changes, reign, which, is_over: false, _seat: seat };
         let deposed = async {
             tokio::time::sleep(Duration::from_millis(10)).await; // why: it waits by then
             shared.stand(Standing::Follows(None));

@@ -28,15 +28,32 @@ use super::{
 };
 use crate::views;
 
+/// How a list of tasks is read.
+#[derive(Clone, Debug, Default, serde::Deserialize, utoipa::IntoParams)]
+#[serde(default)]
+#[into_params(parameter_in = Query)]
+pub(super) struct Tasks {
+    /// So many at most; 100 if nothing is said, and 1,000 at most.
+    #[param(minimum = 1)]
+    limit: Option<u32>,
+    /// Only those after this one: what the page before gave as `next`.
+    after: Option<String>,
+    /// Only those in this phase.
+    phase: Option<String>,
+    /// Only the one of them that was made last.
+    last: Option<bool>,
+}
+
 /// All tasks of a namespace, in the order of their names.
 #[utoipa::path(get, path = "/v1/namespaces/{namespace}/tasks", tag = "tasks",
-    params(("namespace" = String, Path), Listing),
+    params(("namespace" = String, Path), Tasks),
     responses((status = 200, body = Page<TaskView>), (status = "4XX", body = Refused), (status = "5XX", body = Refused)))]
 pub(super) async fn list(
     State(shared): State<Api>,
     Path(space): Path<String>,
-    Query(listing): Query<Listing>,
+    Query(Tasks { limit, after, phase, last }): Query<Tasks>,
 ) -> Answer<Json<Page<TaskView>>> {
+    let listing = Listing { limit, after, phase };
     let space = namespace(&space)?;
     listing.check_phase(&TaskPhase::ALL.map(TaskPhase::as_str))?;
     shared.lead()?;
@@ -49,6 +66,11 @@ pub(super) async fn list(
         Work::Task(name) => Some((name.clone(), (key, task, spec))),
         Work::Instance { .. } | Work::Node { .. } => None,
     });
+    if last == Some(true) {
+        let newest = all.max_by_key(|(_, (_, task, _))| task.made());
+        let view = newest.map(|(_, (key, task, spec))| views::task(&mirror, key, task, spec));
+        return Ok(Json(Page { items: view.into_iter().collect(), next: None }));
+    }
     page(&listing.paging(), all, |(key, task, spec)| views::task(&mirror, key, task, spec))
         .map(Json)
 }

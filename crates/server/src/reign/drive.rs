@@ -24,7 +24,9 @@ use super::{
     Begun,
     asides::Asides,
     commit::{Over, Stands, Writes, commit},
-    now, put, words,
+    now, put,
+    room::Room,
+    words,
 };
 use crate::{
     callbacks,
@@ -77,6 +79,7 @@ struct Reigning<'a> {
     heard: BTreeMap<Lock, (StreamId, Incarnation)>,
     calls: BTreeMap<CallId, oneshot::Sender<Result<Answer, Refused>>>,
     calls_made: u64,
+    room: Room,
     asides: Asides,
     /// What is to be told with the next commit, and who is answered when it stands.
     told: Vec<Told>,
@@ -120,6 +123,7 @@ pub(crate) async fn drive<'a>(
         heard: BTreeMap::new(),
         calls: BTreeMap::new(),
         calls_made: 0,
+        room: Room::new(shared.bounds.tasks),
         asides: Asides::new(Mandate {
             cluster: cluster.id,
             epoch: cluster.epoch,
@@ -248,6 +252,7 @@ impl Reigning<'_> {
             }
             Effect::Close(stream) => drop(self.streams.remove(&stream)),
             Effect::Answer(id, answer) => {
+                self.room.answered(id);
                 if let Some(reply) = self.calls.remove(&id) {
                     // Who no longer waits needs no answer.
                     drop(reply.send(Ok(answer)));
@@ -318,6 +323,13 @@ impl Reigning<'_> {
                 }
                 self.calls_made += 1;
                 let id = CallId(self.calls_made);
+                let standing = self.shared.mirror().under_way;
+                let is_known = |key: &_| self.leader.control().is_taken(key);
+                if let Err(refused) = self.room.take(id, &call, standing, is_known) {
+                    // Who no longer waits needs no answer.
+                    drop(reply.send(Err(refused)));
+                    return;
+                }
                 self.calls.insert(id, reply);
                 self.step(Input::Control(control::Input::Call(id, call)));
             }

@@ -15,6 +15,7 @@
 mod asides;
 mod commit;
 mod drive;
+mod room;
 mod words;
 
 use std::{collections::BTreeMap, sync::Arc};

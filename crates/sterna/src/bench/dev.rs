@@ -227,6 +227,12 @@ impl Dev {
     fn command(&self) -> Command {
         let mut command = alone(Command::new("/proc/self/exe"));
         command.current_dir(&self.place).stdin(Stdio::null());
+        // Whatever server a file of this user names.
+        let data = self.place.join(remote::DEV);
+        if let Ok(address) = fs::read_to_string(data.join(remote::ADDRESS)) {
+            command.env("STERNA_SERVER", address.trim());
+            command.env("STERNA_TOKEN_FILE", data.join(sterna_server::TOKEN_FILE));
+        }
         command
     }
 

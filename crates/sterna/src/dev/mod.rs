@@ -32,7 +32,7 @@ use self::ending::{Ending, Signals};
 use crate::{
     apply, child, out,
     remote::{self, failed},
-    server::Keep,
+    server::{Keep, Most},
 };
 
 /// It says that it waits from then on.
@@ -56,6 +56,8 @@ pub(crate) struct Args {
     workers: u32,
     #[command(flatten)]
     keep: Keep,
+    #[command(flatten)]
+    most: Most,
     /// Print what happens as JSON, a line for each thing
     #[arg(long)]
     json: bool,
@@ -105,6 +107,7 @@ struct Dev {
     /// Whether a server of our own has ever been there: what it wrote is ours to remove.
     had_server: bool,
     keep: Keep,
+    most: Most,
     /// How many workers there are to be.
     workers: u32,
     json: bool,
@@ -124,12 +127,13 @@ impl Dev {
         remote::directory(&args.data)?;
         let data = fs::canonicalize(&args.data).context("the data directory cannot be found")?;
         let _held = holding::take(&data)?;
-        let Args { listen: address, keep, workers, json, .. } = args;
+        let Args { listen: address, keep, most, workers, json, .. } = args;
         let mut dev = Self {
             data,
             address,
             had_server: false,
             keep,
+            most,
             workers,
             json,
             children: Vec::new(),
@@ -269,7 +273,9 @@ impl Dev {
     /// What names this server to commands that are typed here and would not find it.
     fn named(&self, token: &Path) -> String {
         let found = remote::dev().and_then(|found| fs::canonicalize(found).ok());
-        if found.as_ref() == Some(&self.data) {
+        let asked = remote::Remote::default().choose().ok();
+        let is_asked = asked.is_some_and(|asked| asked.server == self.address.to_string());
+        if is_asked && found.as_ref() == Some(&self.data) {
             return String::new();
         }
         let token = token.display().to_string().replace('\'', r"'\''");
@@ -277,7 +283,8 @@ impl Dev {
     }
 
     async fn start_server(&mut self) -> anyhow::Result<()> {
-        let (server, address) = child::server(&self.data, self.address, &self.keep.args()).await?;
+        let options = [self.keep.args(), self.most.args()].concat();
+        let (server, address) = child::server(&self.data, self.address, &options).await?;
         self.address = address;
         self.had_server = true;
         self.children.push((Role::Server, server));

@@ -16,23 +16,32 @@ use crate::{
 };
 
 /// A server without workers; what is asked of it waits.
-struct Api {
-    place: Place,
-    server: std::process::Child,
+pub(crate) struct Api {
+    pub(crate) place: Place,
+    pub(crate) server: std::process::Child,
 }
 
 /// An answer.
-struct Said {
-    status: u16,
+pub(crate) struct Said {
+    pub(crate) status: u16,
     tag: Option<String>,
-    body: Value,
-    text: String,
+    pub(crate) body: Value,
+    pub(crate) text: String,
 }
 
 impl Api {
     fn start(name: &str) -> Self {
+        Self::start_with(name, &[])
+    }
+
+    pub(crate) fn start_with(name: &str, options: &[&str]) -> Self {
         let place = Place::new(name);
-        let server = place.server();
+        let server = place.server_with(options);
+        Self::ready(place, server)
+    }
+
+    /// A server that has been started.
+    pub(crate) fn ready(place: Place, server: std::process::Child) -> Self {
         let api = Self { place, server };
         let is_ready = || {
             // It may not listen yet.
@@ -43,7 +52,13 @@ impl Api {
         api
     }
 
-    fn ask(&self, method: &str, path: &str, headers: &[&str], body: Option<&Value>) -> Said {
+    pub(crate) fn ask(
+        &self,
+        method: &str,
+        path: &str,
+        headers: &[&str],
+        body: Option<&Value>,
+    ) -> Said {
         let body = body.map(Value::to_string).unwrap_or_default();
         let token = self.place.token();
         let mut request = format!(
@@ -57,6 +72,7 @@ impl Api {
         }
         request += &format!("\r\n{body}");
         let mut socket = TcpStream::connect(&self.place.address).expect("the server listens");
+        socket.set_read_timeout(Some(LONG)).expect("a socket");
         socket.write_all(request.as_bytes()).expect("it reads");
         let mut answer = String::new();
         socket.read_to_string(&mut answer).expect("it answers");
@@ -128,7 +144,7 @@ impl Drop for Api {
 }
 
 const WEB: &str = "/v1/namespaces/default/services/web";
-const TASKS: &str = "/v1/namespaces/default/tasks";
+pub(crate) const TASKS: &str = "/v1/namespaces/default/tasks";
 
 fn web(instances: u32) -> Value {
     json!({ "spec": { "run": ["sleep", "1000"], "instances": instances } })

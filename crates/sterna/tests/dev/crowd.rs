@@ -165,7 +165,6 @@ fn many_readers_see_every_event_once_and_in_order() {
         for _ in 0..STALLED {
             stalled.push(Reader::open(&place).await);
         }
-        let before = memory(server.id());
         let (mut made, at_once) = (JoinSet::new(), Arc::new(Semaphore::new(64)));
         for number in 0..tasks {
             let place = Arc::clone(&place);
@@ -179,11 +178,7 @@ fn many_readers_see_every_event_once_and_in_order() {
         let last = all.join_all().await;
         // That it was made, that it runs, and that it is over.
         assert!(last.iter().all(|number| *number >= 3 * tasks as u64), "all of them: {last:?}");
-        // What stands in memory is the log itself, once: not once more for everybody who does not read.
-        let grown = memory(server.id()).saturating_sub(before);
-        let all = last.iter().max().copied().unwrap_or_default();
-        let bound = (16 << 10) + all * 4;
-        assert!(grown < bound, "{grown} KiB more for {all} events");
+        // What they cost meanwhile is looked at in `slow`: here all fits into the system's own buffers.
         for reader in &mut stalled {
             reader.read_until(tasks).await;
         }

@@ -2,17 +2,22 @@
 //! something is killed.
 
 mod api;
+mod bounds;
 mod commands;
 mod crashes;
 mod crowd;
 mod deaths;
+mod endpoints;
 mod history;
 mod images;
+mod lines;
+mod named;
 mod once;
 mod place;
 mod restored;
 mod said;
 mod services;
+mod slow;
 mod storm;
 mod taken;
 mod terminal;

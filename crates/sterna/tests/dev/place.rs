@@ -25,6 +25,8 @@ pub(crate) fn program() -> Command {
     for name in ["STERNA_SERVER", "STERNA_TOKEN", "STERNA_TOKEN_FILE"] {
         program.env_remove(name);
     }
+    // Nor of a file of whoever runs the tests.
+    program.env("XDG_CONFIG_HOME", "/nonexistent");
     program
 }
 

@@ -1,0 +1,176 @@
+//! Where the instances of a service take requests: now, or whenever that changes.
+
+use std::{sync::Arc, time::Duration};
+
+use axum::{
+    Json,
+    body::Body,
+    extract::State,
+    response::{IntoResponse, Response},
+};
+use bytes::Bytes;
+use futures_util::stream;
+use http::header;
+use sterna_api::rest::{EndpointView, Page, Refused};
+use sterna_engine::control::ServiceKey;
+use tokio::time::timeout;
+
+use super::{
+    Answer, Api,
+    given::{Path, Query},
+    not_found,
+    seat::Seat,
+    services::service_key,
+};
+use crate::{
+    shared::{Lead, Shared},
+    views,
+};
+
+/// A reader that hears nothing for so long hears that.
+const BEAT: Duration = Duration::from_secs(15);
+
+/// How it is told.
+#[derive(Clone, Debug, Default, serde::Deserialize, utoipa::IntoParams)]
+#[serde(default)]
+#[into_params(parameter_in = Query)]
+pub(super) struct Which {
+    /// Goes on with the whole list whenever it is another one, until the service is deleted: server-sent
+    /// events of the kind `endpoints`.
+    follow: Option<bool>,
+}
+
+/// Where the instances of a service take requests now, or whenever that changes.
+#[utoipa::path(get, path = "/v1/namespaces/{namespace}/services/{name}/endpoints", tag = "services",
+    params(("namespace" = String, Path), ("name" = String, Path), Which),
+    responses((status = 200, content((Page<EndpointView> = "application/json"), (Page<EndpointView> = "text/event-stream"))),
+        (status = "4XX", body = Refused), (status = "5XX", body = Refused)))]
+pub(super) async fn endpoints(
+    State(shared): State<Api>,
+    Path((space, service)): Path<(String, String)>,
+    Query(Which { follow }): Query<Which>,
+) -> Answer<Response> {
+    let key = service_key(&space, &service)?;
+    let reign = shared.lead()?;
+    let items = ready(&shared, &key).ok_or_else(|| not_found(&format!("service {service}")))?;
+    if follow != Some(true) {
+        return Ok(Json(Page { items, next: None }).into_response());
+    }
+    let seat = Seat::take(&shared)?;
+    let following = Following { shared, key, reign, told: None, is_over: false, _seat: seat };
+    let body = Body::from_stream(stream::unfold(following, |mut following| async move {
+        let chunk = following.chunk().await?;
+        Some((Ok::<_, std::convert::Infallible>(chunk), following))
+    }));
+    let headers =
+        [(header::CONTENT_TYPE, "text/event-stream"), (header::CACHE_CONTROL, "no-store")];
+    Ok((headers, body).into_response())
+}
+
+/// Where its instances take requests; `None` if there is no such service.
+fn ready(shared: &Shared, key: &ServiceKey) -> Option<Vec<EndpointView>> {
+    let mirror = shared.mirror();
+    mirror.services.get(key)?;
+    let instances = views::instances(&mirror, key);
+    let all = instances.flat_map(|(key, instance)| views::endpoints(&mirror, key, instance));
+    Some(all.collect())
+}
+
+/// Somebody who follows the endpoints of a service. What is told next is found out when it is asked for: a
+/// reader that stops reading holds one list, and then gets the newest.
+struct Following {
+    shared: Arc<Shared>,
+    key: ServiceKey,
+    /// The reign that tells.
+    reign: Lead,
+    /// What was told last.
+    told: Option<Vec<EndpointView>>,
+    is_over: bool,
+    /// Given back with it.
+    _seat: Seat,
+}
+
+impl Following {
+    /// What is written next; `None` when nothing more will be.
+    async fn chunk(&mut self) -> Option<Bytes> {
+        loop {
+            if self.is_over {
+                return None;
+            }
+            let change = self.shared.service_changed(&self.key);
+            let found = ready(&self.shared, &self.key);
+            // Of a service that is deleted nothing takes requests any more, and that is the last word.
+            self.is_over = found.is_none();
+            let items = found.unwrap_or_default();
+            if self.told.as_ref() != Some(&items) {
+                let chunk = written(&items);
+                self.told = Some(items);
+                return Some(chunk);
+            }
+            if self.is_over {
+                return None;
+            }
+            let news = async {
+                tokio::select! {
+                    biased;
+                    changed = change => changed.is_ok(),
+                    // Another leader tells what comes next.
+                    () = self.shared.is_over(&self.reign) => false,
+                }
+            };
+            match timeout(BEAT, news).await {
+                Ok(true) => {}
+                Ok(false) => return None,
+                Err(_) => return Some(Bytes::from_static(b": still here\n\n")),
+            }
+        }
+    }
+}
+
+fn written(items: &[EndpointView]) -> Bytes {
+    let page = serde_json::json!({ "items": items });
+    format!("event: endpoints\ndata: {page}\n\n").into()
+}
+
+#[cfg(test)]
+mod tests {
+    use sterna_engine::control;
+    use sterna_model::{Epoch, Revision, Term};
+    use sterna_store::Memory;
+
+    use super::*;
+    use crate::{bounds::Bounds, desk::desk, shared::Standing};
+
+    /// As with events: the follower of a deposed leader would be told that it is still there, for ever.
+    #[tokio::test]
+    async fn a_follower_is_told_what_holds_and_no_more_when_the_reign_is_over() {
+        let (desk, _inbox) = desk();
+        let (store, name) = (Arc::new(Memory::new()), "here".to_owned());
+        let shared = Shared::new(store, desk, Bounds::default(), String::new(), name);
+        let shared = Arc::new(shared);
+        let cluster = String::new();
+        let reign = Lead { cluster, epoch: Epoch::new(1), term: Term::new(1) };
+        shared.stand(Standing::Leads(reign.clone()));
+        let text = "version = 1\n[service.web]\nrun = [\"true\"]\n";
+        let specs =
+            sterna_api::spec::read(&[sterna_api::spec::Source { name: "s", text }]).unwrap();
+        let spec = specs.services.into_values().next().unwrap();
+        let key = service_key("default", "web").unwrap();
+        let record =
+            control::ServiceRecord { spec, version: 1, highest: 1, before: None, crashes: 0 };
+        let record = Some(control::Record::Service(Arc::new(record)));
+        let write = (control::RecordKey::Service(key.clone()), record);
+        shared.apply(Revision::new(1), vec![write]);
+        let (seat, too) = (Seat::take(&shared).unwrap(), Arc::clone(&shared));
+        let mut following =
+            Following { shared: too, key, reign, told: None, is_over: false, _seat: seat };
+        let first = following.chunk().await.unwrap();
+        assert_eq!(&first[..], b"event: endpoints\ndata: {\"items\":[]}\n\n");
+        let deposed = async {
+            tokio::task::yield_now().await;
+            shared.stand(Standing::Follows(None));
+        };
+        let (chunk, ()) = tokio::join!(following.chunk(), deposed);
+        assert_eq!(chunk, None);
+    }
+}

@@ -1,0 +1,227 @@
+//! What happens at each bound: 429 with the reason and the remedy, and nothing is done.
+
+use std::{
+    fs,
+    io::{Read, Write},
+    net::TcpStream,
+    process::Stdio,
+    sync::Arc,
+    thread,
+};
+
+use serde_json::{Value, json};
+
+use crate::{
+    api::{Api, Said, TASKS},
+    place::{LONG, program, wait_until},
+    storm::Place,
+};
+
+fn task(name: &str, number: u32) -> Value {
+    let incarnation = format!("ti-0123456789ab7def81234567{number:08x}");
+    json!({ "name": name, "spec": { "run": ["true"] }, "incarnation": incarnation })
+}
+
+fn create(api: &Api, name: &str, number: u32) -> Said {
+    api.ask("POST", TASKS, &[], Some(&task(name, number)))
+}
+
+/// What a refusal at a bound must be.
+fn assert_too_much(said: &Said, reason: &str, remedy: &str) {
+    assert_eq!((said.status, &said.body["code"]), (429, &json!("too-much")), "{}", said.text);
+    let says = |field: &str, text: &str| {
+        assert!(said.body[field].as_str().is_some_and(|it| it.contains(text)), "{}", said.text);
+    };
+    says("message", reason);
+    says("remedy", remedy);
+}
+
+fn metric(api: &Api, name: &str) -> u64 {
+    let metrics = api.ask("GET", "/metrics", &[], None).text;
+    let line = metrics.lines().find_map(|line| line.strip_prefix(&format!("sterna_{name} ")));
+    line.and_then(|count| count.parse().ok()).unwrap_or_else(|| panic!("{name} in {metrics}"))
+}
+
+/// A request that is not answered to its end: a stream, or one that waits.
+fn hold(place: &Place, path: &str) -> TcpStream {
+    let mut socket = TcpStream::connect(&place.address).expect("the server listens");
+    socket.set_read_timeout(Some(LONG)).expect("a socket");
+    let token = place.token();
+    let request =
+        format!("GET {path} HTTP/1.1\r\nHost: sterna\r\nAuthorization: Bearer {token}\r\n\r\n");
+    socket.write_all(request.as_bytes()).expect("it reads");
+    socket
+}
+
+/// A stream that has begun.
+fn stream(place: &Place, path: &str) -> TcpStream {
+    let mut socket = hold(place, path);
+    let mut head = [0; 12];
+    socket.read_exact(&mut head).expect("it answers");
+    assert_eq!(String::from_utf8_lossy(&head), "HTTP/1.1 200");
+    socket
+}
+
+#[test]
+fn a_task_beyond_those_that_may_be_under_way_is_refused_and_one_that_is_known_is_not() {
+    let mut api = Api::start_with("tasks-max", &["--tasks-max", "3"]);
+    for number in 0..3 {
+        assert_eq!(create(&api, &format!("t-{number}"), number).status, 201);
+    }
+    let refused = || {
+        assert_too_much(&create(&api, "more", 9), "3 tasks are not over yet", "--tasks-max");
+    };
+    refused();
+    // What was acknowledged is answered as it was, and what is taken as it would be.
+    let again = create(&api, "t-1", 1);
+    assert_eq!((again.status, &again.body["name"]), (200, &json!("t-1")), "{}", again.text);
+    assert_eq!(create(&api, "t-1", 8).status, 409);
+    let made = api.ask("GET", TASKS, &[], None).body["items"].as_array().map(Vec::len);
+    assert_eq!(made, Some(3));
+    let events = api.ask("GET", "/v1/events?after=0&until_now=true", &[], None).text;
+    assert!(!events.contains("default/task/more"), "{events}");
+    assert_eq!(metric(&api, "tasks_under_way"), 3);
+    assert_eq!(metric(&api, "tasks_under_way_max"), 3);
+    assert!(metric(&api, "too_much_total") >= 1);
+    // By command, and by files, of which what stands before is done.
+    let ask = |args: &[&str]| {
+        let mut command = program();
+        command.args(args).args(["--server", &api.place.address]).current_dir(&api.place.path);
+        let said = command.env("STERNA_TOKEN", api.place.token()).output().expect("it runs");
+        (said.status.code(), String::from_utf8_lossy(&said.stderr).into_owned())
+    };
+    let spec = "version = 1\n[service.web]\nrun = [\"true\"]\n[task.filed]\nrun = [\"true\"]\nstart = true\n";
+    fs::write(api.place.path.join("s.toml"), spec).expect("a spec");
+    let (code, said) = ask(&["apply", "s.toml"]);
+    assert!(code == Some(75) && said.contains("task filed."), "{code:?}: {said}");
+    assert!(said.contains("all before it was"), "{said}");
+    assert_eq!(api.ask("GET", "/v1/namespaces/default/services/web", &[], None).status, 200);
+    // The next server counts what the one before has made.
+    api.server.kill().expect("it runs");
+    api.server.wait().expect("it ran");
+    api.server = api.place.server_with(&["--tasks-max", "3"]);
+    wait_until("it leads again", LONG, || {
+        TcpStream::connect(&api.place.address).is_ok()
+            && api.ask("GET", "/readyz", &[], None).status == 200
+    });
+    assert_too_much(&create(&api, "more", 9), "3 tasks are not over yet", "--tasks-max");
+    assert_eq!(api.ask("POST", &format!("{TASKS}/t-0/cancel"), &[], None).status, 200);
+    assert_eq!(create(&api, "more", 9).status, 201, "one is over");
+    assert_too_much(&create(&api, "most", 10), "3 tasks are not over yet", "--tasks-max");
+}
+
+/// A command says why it waits, and goes on when there is room.
+#[test]
+fn a_run_waits_for_room_and_says_so() {
+    let api = Api::start_with("tasks-wait", &["--tasks-max", "1"]);
+    assert_eq!(create(&api, "t", 1).status, 201);
+    let said = api.place.path.join("run.log");
+    let mut command = program();
+    command.args([
+        "run",
+        "--detach",
+        "--name",
+        "next",
+        "--server",
+        &api.place.address,
+        "--",
+        "true",
+    ]);
+    command.env("STERNA_TOKEN", api.place.token()).current_dir(&api.place.path);
+    command.stdout(Stdio::null()).stderr(fs::File::create(&said).expect("a log"));
+    let mut run = command.spawn().expect("it starts");
+    let text = || fs::read_to_string(&said).unwrap_or_default();
+    wait_until("it says why it waits", LONG, || text().contains("1 task is not over yet"));
+    assert_eq!(api.ask("POST", &format!("{TASKS}/t/cancel"), &[], None).status, 200);
+    assert!(run.wait().expect("it ends").success(), "{}", text());
+    assert_eq!(api.ask("GET", &format!("{TASKS}/next"), &[], None).status, 200);
+}
+
+/// What is on its way to the store counts, too: however many ask at once, no more than may be are made.
+#[test]
+fn many_who_ask_at_once_are_not_given_more_than_may_be() {
+    let api = Arc::new(Api::start_with("tasks-at-once", &["--tasks-max", "10"]));
+    let asking: Vec<_> = (0..64)
+        .map(|number| {
+            let api = Arc::clone(&api);
+            thread::spawn(move || create(&api, &format!("t-{number}"), number).status)
+        })
+        .collect();
+    let said: Vec<_> = asking.into_iter().map(|it| it.join().expect("it asks")).collect();
+    let count = |status| said.iter().filter(|it| **it == status).count();
+    assert_eq!((count(201), count(429)), (10, 54), "{said:?}");
+    assert_eq!(metric(&api, "tasks_under_way"), 10);
+}
+
+#[test]
+fn a_stream_beyond_those_that_may_be_open_is_refused_until_one_is_closed() {
+    let api = Api::start_with("streams-max", &["--streams-max", "2"]);
+    assert_eq!(create(&api, "t", 1).status, 201);
+    let logs = format!("{TASKS}/t/logs?follow=true");
+    let (events, followed) = (stream(&api.place, "/v1/events"), stream(&api.place, &logs));
+    assert_eq!((metric(&api, "open_streams"), metric(&api, "open_streams_max")), (2, 2));
+    let service = json!({ "spec": { "run": ["true"] } });
+    let web = "/v1/namespaces/default/services/web";
+    assert_eq!(api.ask("PUT", web, &[], Some(&service)).status, 200);
+    let endpoints = format!("{web}/endpoints?follow=true");
+    for path in ["/v1/events", "/v1/events?until_now=true", &logs, &endpoints] {
+        let said = api.ask("GET", path, &[], None);
+        assert_too_much(&said, "2 streams of events, logs and endpoints are open", "--streams-max");
+    }
+    assert_eq!(api.ask("GET", &format!("{TASKS}/t/logs"), &[], None).status, 200, "no stream");
+    assert_eq!(api.ask("GET", &format!("{web}/endpoints"), &[], None).status, 200, "no stream");
+    for (closed, path) in [(events, "/v1/events?until_now=true"), (followed, "/v1/events")] {
+        drop(closed);
+        // That somebody has hung up is noticed when there is something to say.
+        wait_until("there is room again", LONG, || {
+            let domain = json!({ "for_s": 60 });
+            assert_eq!(api.ask("PUT", "/v1/domains/d", &[], Some(&domain)).status, 200);
+            metric(&api, "open_streams") < 2
+        });
+        drop(stream(&api.place, path));
+    }
+}
+
+#[test]
+fn a_request_beyond_those_that_may_be_answered_is_refused_until_one_is() {
+    let api = Api::start_with("requests-max", &["--requests-max", "3"]);
+    assert_eq!(create(&api, "t", 1).status, 201);
+    let path = format!("{TASKS}/t?wait_s=60");
+    let _held = [hold(&api.place, &path), hold(&api.place, &path)];
+    wait_until("both wait", LONG, || metric(&api, "requests") == 3);
+    let third = hold(&api.place, &path);
+    let refused = || api.ask("GET", TASKS, &[], None);
+    wait_until("there is no place", LONG, || refused().status == 429);
+    assert_too_much(&refused(), "3 requests are being answered already", "--requests-max");
+    assert_eq!(api.ask("GET", "/healthz", &[], None).status, 200, "who looks after it may");
+    drop(third);
+    wait_until("there is a place again", LONG, || refused().status == 200);
+    assert!(metric(&api, "too_much_total") >= 2);
+}
+
+#[test]
+fn a_connection_beyond_those_that_may_be_open_is_told_so() {
+    let place = Place::new("connections-max");
+    // Three quarters of the files that may be open are for connections.
+    let line = "ulimit -n 200 && exec \"$0\" \"$@\"";
+    let sterna = env!("CARGO_BIN_EXE_sterna");
+    let mut command = std::process::Command::new("sh");
+    command.args(["-c", line, sterna, "server", "--make", "--data", "server"]);
+    command.args(["--listen", &place.address]).current_dir(&place.path).env("PWD", &place.path);
+    let server = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+    let api = Api::ready(place, server.expect("it starts"));
+    let mut held: Vec<_> = (0..150).map(|_| stream(&api.place, "/v1/events")).collect();
+    let refused = || api.ask("GET", "/v1/status", &[], None);
+    assert_too_much(&refused(), "150 connections are open already", "ulimit -n");
+    // They are only told, and keep nobody else's place.
+    for _ in 0..100 {
+        assert_eq!(refused().status, 429);
+    }
+    held.truncate(140);
+    wait_until("there is room again", LONG, || {
+        let domain = json!({ "for_s": 60 });
+        api.ask("PUT", "/v1/domains/d", &[], Some(&domain)).status == 200
+    });
+    wait_until("they are gone", LONG, || metric(&api, "connections") < 145);
+    assert!(metric(&api, "too_much_total") >= 101);
+}
