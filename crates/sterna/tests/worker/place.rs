@@ -111,10 +111,12 @@ impl Place {
         self.files("runs").into_iter().filter(|name| name.starts_with("run-")).collect()
     }
 
-    /// The names of the files in a folder of this place.
+    /// The names of the files in a folder of this place; a check may just look there whether one more
+    /// has room.
     pub(crate) fn files(&self, folder: &str) -> Vec<String> {
         let entries = fs::read_dir(self.path.join(folder)).into_iter().flatten().flatten();
-        entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
+        let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
+        names.filter(|name| name != ".probe").collect()
     }
 }
 

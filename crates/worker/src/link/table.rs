@@ -120,7 +120,7 @@ impl Table {
     pub(super) fn probe(&self) -> io::Result<()> {
         self.has_room()?;
         // Where runs are kept: who can write elsewhere only must not be given any.
-        let at = self.path.join(HELD).join("probe");
+        let at = self.path.join(HELD).join(".probe");
         let written = fs::write(&at, [0; PROBE_BYTES]);
         // On a full disk what was written of it is given back.
         drop(fs::remove_file(&at));
@@ -347,7 +347,7 @@ mod tests {
         let place = Place::new("probe");
         let (table, ..) = place.open();
         table.probe().unwrap();
-        let at = place.0.join(HELD).join("probe");
+        let at = place.0.join(HELD).join(".probe");
         assert!(!at.exists(), "nothing is left of it");
         // Nobody can write a file there.
         fs::create_dir(at).unwrap();
