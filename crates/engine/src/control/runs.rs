@@ -288,14 +288,12 @@ const fn not_sent(why: NotSent) -> &'static str {
     }
 }
 
-/// Whether a refusal counts against a task: not that its worker was about to go.
+/// Whether a refusal counts against a task: not that its worker was about to go, or was not well, of
+/// which nothing follows for the task. Such a worker is sent nothing until it says otherwise.
 const fn counts(why: RunRefusal) -> bool {
     match why {
-        RunRefusal::Draining => false,
-        RunRefusal::NotHealthy
-        | RunRefusal::Overtaken
-        | RunRefusal::KeyIsHere(_)
-        | RunRefusal::TooLate => true,
+        RunRefusal::Draining | RunRefusal::NotHealthy => false,
+        RunRefusal::Overtaken | RunRefusal::KeyIsHere(_) | RunRefusal::TooLate => true,
     }
 }
 

@@ -67,17 +67,32 @@ fn hole_8_a_task_that_is_turned_down_is_tried_again_and_ends_after_the_fourth_ti
     for turn in 1..=4 {
         let run = play.runs_on(1)[0];
         assert_eq!(play.fences[&task("build")].1, turn);
-        play.settle(run, Settlement::Refused(RunRefusal::NotHealthy));
+        play.settle(run, Settlement::Refused(RunRefusal::TooLate));
         if turn < 4 {
             assert!(play.runs_on(1).is_empty(), "it rests first");
             play.pass(1);
         }
     }
-    let why = "its worker did not take itself for healthy".into();
+    let why = "it came to its worker too late".into();
     assert_eq!(play.record(&task("build")).end(), Some(&TaskEnd::NeverTaken { why }));
     assert_eq!(play.starts.len(), 4);
     play.pass(100);
     assert_eq!(play.starts.len(), 4);
+}
+
+/// A busy machine turned tasks down four times before it was first healthy, and so used them up.
+#[test]
+fn a_worker_that_is_not_well_uses_no_task_up() {
+    let mut play = Play::with(1);
+    play.moods.insert(1, Mood::Dawdles);
+    play.ask(create("build", 1));
+    for _ in 0..10 {
+        play.settle(play.runs_on(1)[0], Settlement::Refused(RunRefusal::NotHealthy));
+        assert!(play.runs_on(1).is_empty(), "it rests first");
+        play.pass(1);
+    }
+    assert_eq!(play.record(&task("build")).end(), None);
+    assert_eq!(play.runs_on(1).len(), 1);
 }
 
 /// Its contract was refused when it was made, unless that was by a build that did not ask.
