@@ -43,7 +43,13 @@ pub(crate) enum Verb {
 pub(crate) fn run(args: Args, verb: Verb) -> anyhow::Result<()> {
     wait(async {
         let mut client = args.remote.client()?;
-        let target = resolve(&mut client, &args.remote, &args.selector).await?;
+        let target = match resolve(&mut client, &args.remote, &args.selector).await {
+            Ok(target) => target,
+            Err(error) if verb == Verb::Delete => {
+                return delete_name(&mut client, &args).await.unwrap_or(Err(error));
+            }
+            Err(error) => return Err(error),
+        };
         let usage = exit::coded(exit::USAGE);
         if verb == Verb::Delete && args.selector == "last" {
             return Err(usage(anyhow::anyhow!(
@@ -79,6 +85,15 @@ pub(crate) fn run(args: Args, verb: Verb) -> anyhow::Result<()> {
         }
         tell(args.json, &done, &target.to_string(), did)
     })
+}
+
+/// Deletes what is in no list: the name of a version that was started, and whose task has gone. `None` if
+/// it is not there either.
+async fn delete_name(client: &mut Client, args: &Args) -> Option<anyhow::Result<()>> {
+    let given = args.selector.strip_prefix("task/").unwrap_or(&args.selector);
+    let path = args.remote.path(&format!("tasks/{}", Name::new(given).ok()?));
+    let done: Done = client.call(Method::DELETE, &path, None::<&()>).await.ok()?;
+    Some(tell(args.json, &done, &format!("the name of task/{given}"), "is forgotten"))
 }
 
 fn not_for(verb: Verb, target: &Target) -> anyhow::Error {

@@ -28,4 +28,15 @@ fn a_version_is_not_started_again_when_nothing_is_kept_of_its_task() {
     cluster.answer(&["apply", "build.toml"]);
     wait_until("it ran", LONG, || cluster.read("log").ends_with("again\n"));
     assert_eq!(cluster.read("log"), "built\nagain\n");
+    wait_until("its record has gone", LONG, is_empty);
+    // Whoever wants it to be started again deletes the name, which is free a moment later.
+    let name = applied["tasks"][0]["task"].as_str().expect("what it was started as").to_owned();
+    let said = cluster.answer(&["delete", &name]);
+    assert_eq!(said, format!("the name of task/{name} is forgotten\n"));
+    cluster.write("build.toml", &spec.replace("$HERE", &here));
+    wait_until("it is started again", LONG, || {
+        cluster.json(&["apply", "build.toml"]).to_string().contains("\"started\":true")
+    });
+    let said = cluster.sterna(&["delete", "nothing-like-it"]);
+    assert_eq!(said.status.code(), Some(1), "{said:?}");
 }
