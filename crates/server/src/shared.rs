@@ -204,6 +204,18 @@ impl Shared {
         self.standing.subscribe()
     }
 
+    /// Waits until it is known that this other server leads no more. That the store does not say who does
+    /// is no such knowledge.
+    pub(crate) async fn follows_no_more(&self, leader: &str) {
+        let is_over = |standing: &Standing| match standing {
+            Standing::Follows(now) => now.as_deref() != Some(leader),
+            Standing::Leads(_) => true,
+            Standing::NotReady(_) => false,
+        };
+        // Without a server nobody follows.
+        drop(self.standings().wait_for(is_over).await);
+    }
+
     /// Who leads, if it is another server that is known.
     pub(crate) fn leader_elsewhere(&self) -> Option<String> {
         match self.standing() {

@@ -5,21 +5,26 @@
 //!
 //! Invariant: nothing is forwarded twice, neither on to a third server nor a second time to the same one.
 
-use std::{io, time::Duration};
+use std::{io, sync::Arc, time::Duration};
 
 use axum::{
     body::Body,
     extract::Request,
     response::{IntoResponse, Response},
 };
+use bytes::Bytes;
+use futures_util::{Stream, stream};
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Uri, header};
 use http_body_util::BodyExt;
-use hyper::client::conn::http1;
+use hyper::{
+    body::{Frame, Incoming},
+    client::conn::http1,
+};
 use hyper_util::rt::TokioIo;
 use sterna_api::rest::{Code, Refused};
 use tokio::{net::TcpStream, sync::Semaphore, time::timeout};
 
-use super::refusal::Refusal;
+use super::{Api, refusal::Refusal, seat::Seat};
 use crate::shared::{Counters, Shared};
 
 /// Says by whom a call was forwarded, so that it is not forwarded again.
@@ -38,7 +43,8 @@ const CONNECT_WITHIN: Duration = Duration::from_secs(2);
 /// How long it may take until it answers; a stream may then go on for ever.
 const ANSWER_WITHIN: Duration = Duration::from_secs(30);
 
-/// So many are under way at a time, streams included: each has two open files here.
+/// So many calls are under way at a time. A stream is one until it begins; then it has a seat, as every
+/// stream of this server.
 const AT_A_TIME: usize = 1_024;
 static FORWARDS: Semaphore = Semaphore::const_new(AT_A_TIME);
 
@@ -52,14 +58,20 @@ pub(super) fn whom(shared: &Shared, request: &Request) -> Option<String> {
     shared.leader_elsewhere()
 }
 
-/// Asks the leader.
-pub(super) async fn ask(shared: &Shared, leader: &str, request: Request) -> Response {
+/// Asks the leader, for as long as it is that.
+pub(super) async fn ask(shared: &Api, leader: &str, request: Request) -> Response {
     let Ok(turn) = FORWARDS.try_acquire() else {
         let message = format!("{AT_A_TIME} calls are being forwarded to {leader} already");
         return Refusal(Refused::new(Code::TooMuch, message)).into_response();
     };
     Counters::add(&shared.counters.forwarded, 1);
-    let answer = match exchange(&shared.name, leader, request).await {
+    let answer = tokio::select! {
+        biased;
+        answer = exchange(&shared.name, leader, request) => answer,
+        // One that stands still is not waited for when another leads.
+        () = shared.follows_no_more(leader) => Err(Trouble::Deposed),
+    };
+    let answer = match answer {
         Ok(answer) => answer,
         Err(trouble) => return Refusal(trouble.refused(leader)).into_response(),
     };
@@ -70,12 +82,52 @@ pub(super) async fn ask(shared: &Shared, leader: &str, request: Request) -> Resp
         );
         return Refusal(Refused::new(Code::Unauthorized, message)).into_response();
     }
-    // The turn is over with the last of the answer.
-    answer.map(|body| {
-        Body::new(body.map_frame(move |frame| {
-            let _of_this = &turn;
-            frame
-        }))
+    if answer.headers().contains_key(header::CONTENT_LENGTH) {
+        // The turn is over with the last of the answer.
+        return answer.map(|body| {
+            Body::new(body.map_frame(move |frame| {
+                let _of_this = &turn;
+                frame
+            }))
+        });
+    }
+    let seat = match Seat::take(shared) {
+        Ok(seat) => seat,
+        Err(refused) => return Refusal(refused).into_response(),
+    };
+    let (shared, leader) = (Arc::clone(shared), leader.to_owned());
+    answer.map(|body| Body::from_stream(handed_on(HandedOn { shared, leader, body, _seat: seat })))
+}
+
+/// A stream of the leader's.
+struct HandedOn {
+    shared: Api,
+    leader: String,
+    body: Incoming,
+    /// Given back with it.
+    _seat: Seat,
+}
+
+/// What comes of a stream, until its leader leads no more: then it breaks off, for to end would say that
+/// this was all.
+fn handed_on(of: HandedOn) -> impl Stream<Item = io::Result<Bytes>> + Send {
+    stream::unfold(of, |mut of| async move {
+        loop {
+            let frame = tokio::select! {
+                biased;
+                frame = of.body.frame() => frame?,
+                () = of.shared.follows_no_more(&of.leader) => {
+                    let error = io::Error::new(io::ErrorKind::ConnectionReset, "it leads no more");
+                    return Some((Err(error), of));
+                }
+            };
+            match frame.map(Frame::into_data) {
+                Ok(Ok(bytes)) => return Some((Ok(bytes), of)),
+                // No stream of ours has trailers.
+                Ok(Err(_)) => {}
+                Err(error) => return Some((Err(io::Error::other(error)), of)),
+            }
+        }
     })
 }
 
@@ -88,6 +140,8 @@ enum Trouble {
     Broken,
     /// It may still do it.
     Silent,
+    /// Another one leads; it may have done it before.
+    Deposed,
 }
 
 impl Trouble {
@@ -99,6 +153,9 @@ impl Trouble {
             Self::Broken => format!(
                 "the connection to {leader}, which leads, broke before its answer; what was asked for \
                  may have been done"
+            ),
+            Self::Deposed => format!(
+                "{leader} leads no more, and has not answered before; what was asked for may have been done"
             ),
             Self::Silent => format!(
                 "{leader}, which leads, has not answered within {ANSWER_WITHIN:?}; what was asked for may \
@@ -113,7 +170,7 @@ async fn exchange(
     own: &str,
     leader: &str,
     request: Request,
-) -> Result<Response<hyper::body::Incoming>, Trouble> {
+) -> Result<Response<Incoming>, Trouble> {
     let socket = match timeout(CONNECT_WITHIN, TcpStream::connect(leader)).await {
         Ok(socket) => socket.map_err(Trouble::Unreached)?,
         Err(_) => return Err(Trouble::Unreached(io::ErrorKind::TimedOut.into())),

@@ -73,3 +73,30 @@ fn killed_leaders_lose_nothing_and_start_nothing_twice_on_etcd() {
     let store = etcd::Cluster::start(3, &[]);
     Servers::start("killed-etcd", &store.url("killed")).outlive_their_leaders();
 }
+
+#[test]
+fn a_leader_that_stands_still_holds_nobody_up_who_asks_another() {
+    let store = postgres::Server::start(&[]);
+    let servers = Servers::start("still", &store.url("still"));
+    let (leader, followers) = servers.ranks();
+    let asked = followers[0];
+    // Each begins under the one that will stand still.
+    let mut events =
+        servers.begin(asked, "events", &["events", "--follow", "--kind", "task-completed"]);
+    let mut run =
+        servers.begin(asked, "run", &["run", "--", "sh", "-c", "echo first; sleep 25; echo last"]);
+    place::wait_until("it runs", place::LONG, || servers.read("run.out") == "first\n");
+    servers.signal(leader, "STOP");
+    let began = place::now();
+    let late = servers.sterna(asked, &["run", "--", "echo", "hello"]);
+    assert!(late.status.success(), "{}", String::from_utf8_lossy(&late.stderr));
+    assert!(began.elapsed() < place::LONG / 2, "another one leads within its lease");
+    assert!(run.wait().unwrap().success(), "{}", servers.read("run.err"));
+    assert_eq!(servers.read("run.out"), "first\nlast\n");
+    place::wait_until("both ends are told", place::LONG, || {
+        servers.read("events.out").matches("exited with 0").count() == 2
+    });
+    events.kill().unwrap();
+    events.wait().unwrap();
+    servers.signal(leader, "CONT");
+}

@@ -118,6 +118,20 @@ impl Servers {
         command.output().unwrap()
     }
 
+    /// A command that goes on; what it says is in files of its name.
+    pub(crate) fn begin(&self, server: usize, name: &str, args: &[&str]) -> Child {
+        let file = |end: &str| fs::File::create(self.path.join(format!("{name}.{end}"))).unwrap();
+        let (verb, rest) = args.split_first().unwrap();
+        let mut command = program();
+        command.arg(verb).args(["--server", self.address(server)]).args(rest);
+        command.env("STERNA_TOKEN", TOKEN).current_dir(&self.path).stdin(Stdio::null());
+        command.stdout(file("out")).stderr(file("err")).spawn().unwrap()
+    }
+
+    pub(crate) fn signal(&self, server: usize, name: &str) {
+        signal(self.servers[server].1.id(), name);
+    }
+
     /// What a command prints that succeeds.
     pub(crate) fn answer(&self, server: usize, args: &[&str]) -> String {
         let output = self.sterna(server, args);
