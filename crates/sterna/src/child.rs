@@ -1,6 +1,12 @@
 //! A server as a process of its own, that ends with this one.
 
-use std::{fs, net::SocketAddr, path::Path, process::Stdio, time::Duration};
+use std::{
+    fs,
+    net::SocketAddr,
+    path::Path,
+    process::{ExitStatus, Stdio},
+    time::Duration,
+};
 
 use anyhow::Context;
 use tokio::{
@@ -44,12 +50,21 @@ pub(crate) fn last_words(log: &Path, from: usize) -> String {
     last.join("\n  ")
 }
 
+/// How a server began.
+#[derive(Debug)]
+pub(crate) enum Began {
+    /// It can be asked, there.
+    There(Box<Child>, SocketAddr),
+    /// Somebody killed it before: nothing is wrong with it.
+    Killed(ExitStatus),
+}
+
 /// Starts a server that listens there, on a store of its own, and waits until it can be asked.
 pub(crate) async fn server(
     data: &Path,
     listen: SocketAddr,
     options: &[String],
-) -> anyhow::Result<(Child, SocketAddr)> {
+) -> anyhow::Result<Began> {
     let log = data.join("server.log");
     let from = length(&log);
     let mut command = command(data, "server.log")?;
@@ -66,12 +81,16 @@ pub(crate) async fn server(
         // It has ended by itself, or hangs.
         let ended = timeout(END_WITHIN, server.wait()).await;
         drop(server.kill().await);
-        let code = ended.ok().and_then(Result::ok).and_then(|ended| ended.code());
+        let ended = ended.ok().and_then(Result::ok);
+        if let Some(how) = ended.filter(|how| how.code().is_none()) {
+            return Ok(Began::Killed(how));
+        }
+        let code = ended.and_then(|ended| ended.code());
         let code = code.and_then(|code| u8::try_from(code).ok()).filter(|code| *code != 0);
         let error =
             anyhow::anyhow!("the server did not start; {} ends with\n  {why}", log.display());
         return Err(exit::coded(code.unwrap_or(exit::TRY_AGAIN))(error));
     }
     let address = said.trim().parse().context("the server does not say where it listens")?;
-    Ok((server, address))
+    Ok(Began::There(Box::new(server), address))
 }

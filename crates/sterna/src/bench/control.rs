@@ -209,8 +209,11 @@ impl Ground {
     }
 
     async fn new(data: &Path, workers: u32) -> anyhow::Result<Self> {
-        let (server, address) =
-            child::server(data, SocketAddr::from(([127, 0, 0, 1], 0)), &[]).await?;
+        let began = child::server(data, SocketAddr::from(([127, 0, 0, 1], 0)), &[]).await?;
+        let (server, address) = match began {
+            child::Began::There(server, address) => (*server, address),
+            child::Began::Killed(how) => anyhow::bail!("the server died ({how})"),
+        };
         let token = fs::read_to_string(data.join(sterna_server::TOKEN_FILE));
         let token = token.context("the server has no token")?.trim().to_owned();
         let seen = Arc::new(Seen::default());

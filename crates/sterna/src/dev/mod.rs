@@ -30,8 +30,11 @@ use tokio::{
 
 use self::ending::{Ending, Signals};
 use crate::{
-    apply, child, out,
-    remote::{self, failed},
+    apply,
+    child::{self, Began},
+    out,
+    patience::Patience,
+    remote,
     server::{Keep, Most},
 };
 
@@ -39,6 +42,8 @@ use crate::{
 const LATE: Duration = Duration::from_secs(1);
 /// How long the server may take to say how a worker is.
 const ASK_WITHIN: Duration = Duration::from_secs(1);
+/// So often a server is started that somebody kills before it can be asked.
+const STARTS: u32 = 3;
 /// How long everything may take to be there.
 const READY_WITHIN: Duration = Duration::from_secs(30);
 
@@ -181,15 +186,34 @@ impl Dev {
             out::warning(&why);
         }
         if let Some(specs) = specs {
-            let path = "/v1/namespaces/default/apply";
-            let applied: Applied =
-                client.call(http::Method::POST, path, Some(&specs)).await.map_err(failed)?;
+            let applied = self.apply(&mut client, &specs).await?;
             self.tell(&json!({ "event": "applied", "applied": applied }));
             if !self.json {
                 out::note(&apply::told(&applied));
             }
         }
         Ok(())
+    }
+
+    /// Applies the specs, also if a child dies meanwhile: to apply the same again is harmless.
+    async fn apply(&mut self, client: &mut Client, specs: &Apply) -> anyhow::Result<Applied> {
+        let mut patience = Patience::default();
+        loop {
+            let path = "/v1/namespaces/default/apply";
+            match client.call(http::Method::POST, path, Some(specs)).await {
+                Ok(applied) => return Ok(applied),
+                Err(error) => patience.bear(error).await?,
+            }
+            self.revive().await?;
+        }
+    }
+
+    /// Starts a child again that died before all was ready.
+    async fn revive(&mut self) -> anyhow::Result<()> {
+        let Some((role, how)) = self.dead() else { return Ok(()) };
+        self.check_worker(role, how)?;
+        self.tell_death(role, &format!("died ({how})"));
+        self.start_again(role).await
     }
 
     fn client(&self) -> Client {
@@ -214,11 +238,7 @@ impl Dev {
                     return Ok(status);
                 }
             }
-            if let Some((role, how)) = self.dead() {
-                self.check_worker(role, how)?;
-                self.tell_death(role, &format!("died ({how})"));
-                self.start_again(role).await?;
-            }
+            self.revive().await?;
             if Instant::now() > until {
                 let log = self.data.join("worker-1.log");
                 anyhow::bail!("no worker came within 30 s; see {}", log.display());
@@ -229,7 +249,11 @@ impl Dev {
 
     /// A worker that ends by itself before it ever worked lacks something, and says what.
     fn check_worker(&self, role: Role, how: ExitStatus) -> anyhow::Result<()> {
-        let (Role::Worker(number), Some(_)) = (role, how.code()) else { return Ok(()) };
+        let Role::Worker(number) = role else { return Ok(()) };
+        // Who was told to end, or killed, lacks nothing.
+        if how.success() || how.code().is_none() {
+            return Ok(());
+        }
         let log = self.data.join(format!("{role}.log"));
         let why = child::last_words(&log, self.logs.get(&number).copied().unwrap_or(0));
         anyhow::bail!("{role} ended at once ({how}); {} ends with\n  {why}", log.display())
@@ -284,11 +308,18 @@ impl Dev {
 
     async fn start_server(&mut self) -> anyhow::Result<()> {
         let options = [self.keep.args(), self.most.args()].concat();
-        let (server, address) = child::server(&self.data, self.address, &options).await?;
-        self.address = address;
-        self.had_server = true;
-        self.children.push((Role::Server, server));
-        Ok(())
+        for _ in 0..STARTS {
+            match child::server(&self.data, self.address, &options).await? {
+                Began::There(server, address) => {
+                    self.address = address;
+                    self.had_server = true;
+                    self.children.push((Role::Server, *server));
+                    return Ok(());
+                }
+                Began::Killed(how) => self.tell_death(Role::Server, &format!("died ({how})")),
+            }
+        }
+        anyhow::bail!("the server was killed {STARTS} times before it could be asked")
     }
 
     fn start_worker(&self, number: u32) -> anyhow::Result<Child> {

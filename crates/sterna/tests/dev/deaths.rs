@@ -285,6 +285,23 @@ fn a_server_that_dies_while_dev_starts_is_started_again() {
     assert_eq!(cluster.answer(&["run", "--", "echo", "hello"]), "hello\n");
 }
 
+/// It was asked once to apply them, and a server that died then ended `dev`.
+#[test]
+fn a_server_that_dies_while_specs_are_applied_is_started_again() {
+    let many: String = (0..200)
+        .map(|n| format!("[service.s{n}]\nrun = [\"sleep\", \"1000\"]\ninstances = 0\n"))
+        .collect();
+    let spec = std::env::temp_dir().join(format!("sterna-many-{}.toml", std::process::id()));
+    fs::write(&spec, format!("version = 1\n{many}")).expect("a file of the test");
+    let cluster = Cluster::begin("dies-applying", &[spec.to_str().expect("a path")]);
+    wait_until("it is here", LONG, || cluster.said().contains("sterna is here"));
+    signal(cluster.child("server"), "KILL");
+    wait_until("all is applied", LONG, || cluster.said().contains("service s199:"));
+    cluster.ready();
+    assert_eq!(cluster.json(&["ls", "services"])["services"].as_array().map(Vec::len), Some(200));
+    drop(fs::remove_file(&spec));
+}
+
 /// The same is asked for again, and is the same task.
 #[test]
 fn a_run_waits_for_a_named_server_that_is_started_again() {
