@@ -189,8 +189,9 @@ fn linux(base: Option<&Value>, network: Option<Network>, bounds: &Bounds<'_>) ->
 }
 
 fn bind(source: &Path, target: &Path, is_read_only: bool) -> Value {
-    let how = if is_read_only { "ro" } else { "rw" };
-    json!({ "destination": target, "type": "bind", "source": source, "options": ["rbind", how] })
+    // For what is mounted below it, too.
+    let options: &[&str] = if is_read_only { &["rbind", "ro", "rro"] } else { &["rbind", "rw"] };
+    json!({ "destination": target, "type": "bind", "source": source, "options": options })
 }
 
 fn put(object: &mut Value, name: &str, value: Value) {
