@@ -168,14 +168,13 @@ fn what_is_mounted_below_a_mount_may_be_written_to_only_if_that_may_be() {
 fn a_bundle_brings_its_own_command_and_the_work_has_the_last_word() {
     let place = Place::with(Runtime::Oci);
     let mut worker = Worker::start(&place);
-    let program =
-        "echo $FROM $LANG in $(pwd) as $(id -u) $1; echo it $(cat /proc/self/stat | wc -w)";
+    let program = "echo $FROM $LANG $PATH $HOME in $(pwd) as $(id -u) $1; echo it $(cat /proc/self/stat | wc -w)";
     let config = json!({
         "ociVersion": "1.0.2",
         "process": {
             "terminal": true, "user": { "uid": 7, "gid": 7 }, "cwd": "/etc",
             "args": ["sh", "-c", program, "sh", "its own"],
-            "env": ["PATH=/bin", "FROM=bundle", "LANG=C"],
+            "env": ["PATH=/bin", "HOME=/its", "FROM=bundle", "LANG=C"],
         },
         "root": { "path": "rootfs" },
         "mounts": [{ "destination": "/proc", "type": "proc", "source": "proc" }],
@@ -185,7 +184,9 @@ fn a_bundle_brings_its_own_command_and_the_work_has_the_last_word() {
     let image = json!({ "bundle": place.path });
     worker.start_run(&place, 1, &[], json!({ "image": image }));
     assert_eq!(worker.end(1)["exit"], "Code(0)");
-    assert!(place.output(&run(1), "stdout").starts_with("bundle C in /etc as 7 its own\n"));
+    assert!(
+        place.output(&run(1), "stdout").starts_with("bundle C /bin /its in /etc as 7 its own\n")
+    );
     let mark = place.path.to_str().unwrap();
     worker.start_run(
         &place,
