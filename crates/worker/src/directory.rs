@@ -14,7 +14,7 @@
 use std::{
     fs::{self, DirBuilder, File, TryLockError},
     io::{self, Write},
-    os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt},
+    os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt, PermissionsExt},
     path::{Path, PathBuf},
 };
 
@@ -48,7 +48,7 @@ pub enum DirectoryError {
         path: PathBuf,
     },
     /// It cannot be read or written.
-    #[error("cannot use {path}")]
+    #[error("cannot use {path}{}", remedy(.error))]
     Io {
         /// The file or directory.
         path: PathBuf,
@@ -100,16 +100,22 @@ impl Directory {
     /// It cannot be written: no life may then begin.
     pub fn be_reborn(&mut self) -> Result<Incarnation, DirectoryError> {
         let path = self.path.join("life");
-        let before: u64 = match fs::read_to_string(&path) {
-            Ok(text) => {
-                text.trim().parse().map_err(|_| DirectoryError::Damaged { path: path.clone() })?
-            }
-            Err(error) if error.kind() == io::ErrorKind::NotFound => 0,
+        let before = match fs::read_to_string(&path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => "0".to_owned(),
             Err(error) => return Err(DirectoryError::Io { path, error }),
         };
-        let life = before + 1;
-        write_synced(&path, &format!("{life}\n"))
-            .map_err(|error| DirectoryError::Io { path, error })?;
+        let count: u64 =
+            before.trim().parse().map_err(|_| DirectoryError::Damaged { path: path.clone() })?;
+        let life = count + 1;
+        // Of one length for every number, so that the next is written over it on a full disk, too.
+        let text = format!("{life:020}\n");
+        let is_written = if text.len() == before.len() {
+            write_over(&path, &text)
+        } else {
+            write_synced(&path, &text)
+        };
+        is_written.map_err(|error| DirectoryError::Io { path, error })?;
         self.life = life;
         Ok(self.incarnation())
     }
@@ -178,6 +184,21 @@ pub(crate) fn random<const N: usize>() -> io::Result<[u8; N]> {
     if count == N { Ok(bytes) } else { Err(io::Error::other("no randomness")) }
 }
 
+/// For people.
+fn remedy(error: &io::Error) -> &'static str {
+    let is_full =
+        [io::ErrorKind::StorageFull, io::ErrorKind::QuotaExceeded].contains(&error.kind());
+    if is_full { "; make room there" } else { "" }
+}
+
+/// Writes a text over one that is as long. It needs no room; it is less than a disk writes at once,
+/// so that the file is whole, old or new, whenever the machine stops.
+fn write_over(path: &Path, text: &str) -> io::Result<()> {
+    let file = File::options().write(true).open(path)?;
+    file.write_all_at(text.as_bytes(), 0)?;
+    file.sync_all()
+}
+
 /// The file is whole, old or new, whenever the machine stops.
 fn write_synced(path: &Path, text: &str) -> io::Result<()> {
     let draft = path.with_extension("draft");
@@ -227,6 +248,48 @@ mod tests {
         drop(Directory::open(&path).unwrap());
         fs::write(path.join("life"), "many").unwrap();
         assert!(matches!(Directory::open(&path), Err(DirectoryError::Damaged { .. })));
+        fs::remove_dir_all(path).unwrap();
+    }
+
+    #[test]
+    fn a_full_disk_does_not_keep_the_next_life_from_beginning() {
+        if !rustix::process::geteuid().is_root() {
+            return;
+        }
+        let disk = place("full");
+        fs::create_dir(&disk).unwrap();
+        let run = |program: &str, arguments: &[&str]| {
+            let mut command = std::process::Command::new(program);
+            command.args(arguments).arg(&disk).status().is_ok_and(|it| it.success())
+        };
+        if !run("mount", &["-t", "tmpfs", "-o", "size=64k", "tmpfs"]) {
+            return;
+        }
+        let path = disk.join("data");
+        let lives = (|| {
+            let mut one = Directory::open(&path)?;
+            let first = one.incarnation().life;
+            let mut blocker = File::create(disk.join("blocker")).unwrap();
+            while blocker.write_all(&[1]).is_ok() {}
+            let second = one.be_reborn()?.life;
+            drop(one);
+            Ok([first, second, Directory::open(&path)?.incarnation().life])
+        })();
+        let new = Directory::open(&disk.join("new"));
+        assert!(run("umount", &["--lazy"]));
+        fs::remove_dir(disk).unwrap();
+        assert_eq!(lives.map_err(|error: DirectoryError| error.to_string()), Ok([1, 2, 3]));
+        let refused = new.unwrap_err().to_string();
+        assert!(refused.ends_with("/new/id; make room there"), "{refused}");
+    }
+
+    #[test]
+    fn a_counter_of_an_earlier_form_is_counted_on() {
+        let path = place("earlier");
+        drop(Directory::open(&path).unwrap());
+        fs::write(path.join("life"), "41\n").unwrap();
+        assert_eq!(Directory::open(&path).unwrap().incarnation().life, 42);
+        assert_eq!(Directory::open(&path).unwrap().incarnation().life, 43);
         fs::remove_dir_all(path).unwrap();
     }
 }

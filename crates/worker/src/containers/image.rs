@@ -63,9 +63,14 @@ impl InImage {
         arguments: &[String],
         (part, role, streams): (u32, RoleWord, Vec<StreamWord>),
     ) -> Result<Plan, String> {
+        // The home is that of the user, if the work names one.
+        let mut defaults = vec!["PATH"];
+        defaults.extend(work.user.is_none().then_some("HOME"));
+        defaults.retain(|name| !work.env.contains_key(*name));
         let told = Told {
             arguments,
             environment: &prepared.environment,
+            defaults: &defaults,
             directory: work.directory.as_deref().and_then(|path| path.to_str()),
             ids: prepared.ids.as_ref(),
             rlimits: &prepared.rlimits,

@@ -89,8 +89,16 @@ impl Ports {
     }
 
     /// The names of these ports, for the guardian to keep.
-    pub(super) fn claims(&self, taken: &[(String, u16)]) -> Vec<Arc<OwnedFd>> {
-        taken.iter().filter_map(|(_, port)| self.given.get(port)?.clone()).collect()
+    pub(super) fn claims(&mut self, taken: &[(String, u16)]) -> Vec<Arc<OwnedFd>> {
+        let named = taken.iter().filter_map(|(_, port)| {
+            let given = self.given.get_mut(port)?;
+            if given.is_none() {
+                // The guardian that had it alone may be gone.
+                *given = claim(*port).map(Arc::new);
+            }
+            given.clone()
+        });
+        named.collect()
     }
 
     pub(super) fn give_back(&mut self, now: BootTime, taken: &[(String, u16)]) {
@@ -194,6 +202,22 @@ mod tests {
         one.release(one.deadline().unwrap());
         assert_eq!(one.deadline(), None);
         assert_eq!(other.take(NOW, &names(1)).unwrap().len(), 1);
+    }
+
+    #[test]
+    fn what_the_guardian_alone_had_is_taken_anew_when_that_is_gone() {
+        let mut range = [(); 3].map(|()| Ports::new(28_130..=28_130));
+        let [one, next, other] = &mut range;
+        let given = one.take(NOW, &names(1)).unwrap();
+        let guardian = one.claims(&given);
+        // The worker is killed, and the next one finds the guardian with the name.
+        *one = Ports::new(28_131..=28_131);
+        next.adopt(&given);
+        assert!(next.claims(&given).is_empty(), "the guardian has it");
+        drop(guardian);
+        let replaced = next.claims(&given);
+        assert_eq!(replaced.len(), 1);
+        assert!(other.take(NOW, &names(1)).is_err(), "the run goes on");
     }
 
     #[test]

@@ -9,13 +9,17 @@
 use std::{
     ffi::{CStr, CString},
     io,
-    os::fd::OwnedFd,
+    os::fd::{AsFd, AsRawFd, OwnedFd},
     path::Path,
 };
 
 use rustix::{
-    fs::{AtFlags, CWD, Dir, FileType, fstat, unlinkat},
+    fs::{
+        AtFlags, CWD, Dir, FileType, Mode, OFlags, ResolveFlags, chmod, fchmod, fstat, openat2,
+        unlinkat,
+    },
     io::Errno,
+    process::geteuid,
 };
 
 use super::walk::{self, below};
@@ -27,14 +31,19 @@ use super::walk::{self, below};
 pub(super) fn remove_directory(path: &Path) -> io::Result<()> {
     let mut current = match walk::enter(path) {
         Err(Errno::NOENT) => return Ok(()),
+        Err(Errno::ACCESS) => {
+            let _ = let_in(CWD, path, ResolveFlags::empty());
+            walk::enter(path)?
+        }
         opened => opened?,
     };
     // The way down: each name, and which directory it stands in.
     let mut way: Vec<(CString, Place)> = Vec::new();
     loop {
+        let_change(&current)?;
         if let Some(name) = empty(&current)? {
             let place = place(&current)?;
-            current = below(&current, &name).map_err(|error| refuse(error, &name))?;
+            current = enter(&current, &name).map_err(|error| refuse(error, &name))?;
             way.push((name, place));
             continue;
         }
@@ -48,6 +57,39 @@ pub(super) fn remove_directory(path: &Path) -> io::Result<()> {
         current = above;
     }
     Ok(unlinkat(CWD, path, AtFlags::REMOVEDIR)?)
+}
+
+/// Opens a directory in another one, whatever its owner, whom we are, may do there.
+fn enter(at: &OwnedFd, name: &CStr) -> rustix::io::Result<OwnedFd> {
+    match below(at, name) {
+        Err(Errno::ACCESS) => {
+            let _ = let_in(at, name, ResolveFlags::NO_XDEV | ResolveFlags::NO_SYMLINKS);
+            below(at, name)
+        }
+        opened => opened,
+    }
+}
+
+/// Lets us open a directory of our own that may not be read. Whether it could is seen by opening it.
+fn let_in<P: rustix::path::Arg>(
+    at: impl AsFd,
+    name: P,
+    resolve: ResolveFlags,
+) -> rustix::io::Result<()> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let closed = openat2(at, name, flags, Mode::empty(), resolve)?;
+    // A descriptor of what may not be read is taken by its name alone.
+    chmod(format!("/proc/self/fd/{}", closed.as_raw_fd()), Mode::RWXU)
+}
+
+/// Lets us remove what is in a directory of our own, if work has kept its owner from that.
+fn let_change(directory: &OwnedFd) -> io::Result<()> {
+    let found = fstat(directory)?;
+    let is_ours = found.st_uid == geteuid().as_raw();
+    if is_ours && !Mode::from_raw_mode(found.st_mode).contains(Mode::RWXU) {
+        fchmod(directory, Mode::RWXU)?;
+    }
+    Ok(())
 }
 
 /// Which directory it is, whatever it is called.
@@ -102,7 +144,11 @@ fn refuse(error: Errno, name: &CStr) -> io::Error {
 
 #[cfg(test)]
 mod tests {
-    use std::{fs, os::unix::fs::symlink, path::PathBuf};
+    use std::{
+        fs,
+        os::unix::fs::{PermissionsExt, symlink},
+        path::PathBuf,
+    };
 
     use super::*;
 
@@ -142,6 +188,38 @@ mod tests {
         remove_directory(&gone).unwrap();
     }
 
+    /// Does something as somebody who may not do everything.
+    fn as_nobody<T: Send>(act: impl FnOnce() -> T + Send) -> T {
+        let thread = || {
+            if geteuid().is_root() {
+                let nobody = rustix::process::Uid::from_raw(65_534);
+                rustix::thread::set_thread_uid(nobody).unwrap();
+            }
+            act()
+        };
+        std::thread::scope(|scope| scope.spawn(thread).join().unwrap())
+    }
+
+    #[test]
+    fn what_its_owner_has_closed_goes_too() {
+        let scratch = Scratch::new("closed");
+        fs::set_permissions(&scratch.0, fs::Permissions::from_mode(0o777)).unwrap();
+        let top = scratch.0.join("top");
+        as_nobody(|| {
+            for (name, mode) in [("none", 0o000), ("no-write", 0o555), ("no-search", 0o600)] {
+                let directory = top.join(name);
+                fs::create_dir_all(directory.join("a/b")).unwrap();
+                fs::write(directory.join("a/file"), "x").unwrap();
+                for path in [directory.join("a"), directory] {
+                    fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+                }
+            }
+            fs::set_permissions(&top, fs::Permissions::from_mode(0o000)).unwrap();
+            remove_directory(&top).unwrap();
+        });
+        assert!(!top.exists());
+    }
+
     #[test]
     fn a_tree_that_is_deeper_than_a_stack_goes_too() {
         let scratch = Scratch::new("deep");
@@ -149,7 +227,7 @@ mod tests {
         fs::create_dir(&top).unwrap();
         let mut current = walk::enter(&top).unwrap();
         for _ in 0..30_000 {
-            let mode = rustix::fs::Mode::from_raw_mode(0o755);
+            let mode = Mode::from_raw_mode(0o755);
             rustix::fs::mkdirat(&current, c"d", mode).unwrap();
             current = below(&current, c"d").unwrap();
         }
@@ -160,7 +238,7 @@ mod tests {
 
     #[test]
     fn what_is_mounted_there_is_left_alone() {
-        if !rustix::process::geteuid().is_root() {
+        if !geteuid().is_root() {
             return;
         }
         let scratch = Scratch::new("mount");

@@ -26,8 +26,8 @@ use std::{
 
 use rustix::{
     fs::{
-        CWD, FileType, Mode, OFlags, RawDir, RenameFlags, ResolveFlags, flistxattr, fstat,
-        ftruncate, openat2, renameat, renameat_with,
+        CWD, FileType, IFlags, Mode, OFlags, RawDir, RenameFlags, ResolveFlags, flistxattr, fstat,
+        ftruncate, ioctl_getflags, openat2, renameat, renameat_with,
     },
     io::{Errno, pwrite},
     process::{getegid, geteuid},
@@ -140,7 +140,21 @@ fn is_as_made(directory: &OwnedFd) -> io::Result<bool> {
         Ok(0) | Err(Errno::OPNOTSUPP) => false,
         Ok(_) | Err(_) => true,
     };
-    Ok(is_ours && found.st_mode & 0o7777 == 0o700 && !has_attributes)
+    let is_flagged = flags(&work)? != flags(directory)?;
+    Ok(is_ours && found.st_mode & 0o7777 == 0o700 && !has_attributes && !is_flagged)
+}
+
+/// What `chattr` has put on a directory, such as that nothing in it may be changed. One that is made
+/// has those of the directory above it.
+fn flags(directory: &OwnedFd) -> io::Result<IFlags> {
+    // How the file system itself stores it: an index, extents, or in the inode.
+    let stored = IFlags::from_bits_retain(0x1000_0000 | 0x0008_0000 | 0x0000_1000);
+    match ioctl_getflags(directory) {
+        Ok(flags) => Ok(flags.difference(stored)),
+        // A file system without them has none.
+        Err(Errno::NOTTY | Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) => Ok(IFlags::empty()),
+        Err(error) => Err(error.into()),
+    }
 }
 
 #[cfg(test)]
@@ -148,6 +162,28 @@ mod tests {
     use std::os::unix::fs::{DirBuilderExt, PermissionsExt, chown, symlink};
 
     use super::*;
+
+    fn flag(run: &Path, flag: IFlags) {
+        let work = fs::File::open(run.join(WORK)).unwrap();
+        // A file system without them cannot be changed so.
+        match ioctl_getflags(&work) {
+            Ok(flags) => rustix::fs::ioctl_setflags(&work, flags | flag).unwrap(),
+            Err(_) => fs::write(run.join("work/file"), "").unwrap(),
+        }
+    }
+
+    /// So that it can be removed.
+    fn unflag(run: &Path) {
+        let Ok(work) = open(CWD, &run.join(WORK), OFlags::RDONLY | OFlags::DIRECTORY) else {
+            return;
+        };
+        if let Ok(flags) = ioctl_getflags(&work) {
+            let ours = IFlags::IMMUTABLE | IFlags::APPEND;
+            if flags.intersects(ours) {
+                rustix::fs::ioctl_setflags(&work, flags - ours).unwrap();
+            }
+        }
+    }
 
     /// Something that work does to the directory of its run.
     type Change = fn(&Path);
@@ -223,7 +259,7 @@ mod tests {
     fn what_work_has_changed_is_not_used_again() {
         let scratch = Scratch::new("changed");
         let spares = Spares::default();
-        let changes: [(&str, Change); 10] = [
+        let changes: [(&str, Change); 12] = [
             ("a file", |run| fs::write(run.join("work/file"), "").unwrap()),
             ("a mode", |run| {
                 fs::set_permissions(run.join(WORK), fs::Permissions::from_mode(0o755)).unwrap();
@@ -234,6 +270,8 @@ mod tests {
                 let flags = rustix::fs::XattrFlags::empty();
                 rustix::fs::setxattr(run.join(WORK), "trusted.sterna", b"1", flags).unwrap();
             }),
+            ("what may not be changed", |run| flag(run, IFlags::IMMUTABLE)),
+            ("what is only added to", |run| flag(run, IFlags::APPEND)),
             ("a directory for a file", |run| {
                 fs::remove_file(run.join(super::super::stored::END)).unwrap();
                 fs::create_dir(run.join(super::super::stored::END)).unwrap();
@@ -252,7 +290,10 @@ mod tests {
         for (what, change) in changes {
             let run = scratch.run("run");
             change(&run);
-            assert!(!spares.keep(&run).unwrap_or(false), "{what}");
+            let is_kept = spares.keep(&run).unwrap_or(false);
+            let found = if is_kept { left(&scratch.0).remove(0) } else { run.clone() };
+            unflag(&found);
+            assert!(!is_kept, "{what}");
             fs::remove_dir_all(&run).unwrap();
         }
         assert!(left(&scratch.0).is_empty());

@@ -34,6 +34,8 @@ pub(crate) struct Told<'a> {
     /// The command; none for the bundle's own.
     pub(crate) arguments: &'a [String],
     pub(crate) environment: &'a [(String, String)],
+    /// The names in it that nobody has asked for: what the image says of them stays.
+    pub(crate) defaults: &'a [&'a str],
     /// Where it begins; where the image says if none, or else in its work directory.
     pub(crate) directory: Option<&'a str>,
     /// User, group and other groups; the image's if none.
@@ -128,12 +130,16 @@ pub(super) fn process(base: Option<&Value>, told: &Told<'_>) -> Value {
         put(&mut process, "args", json!(told.arguments));
     }
     let mut environment = list(process.get("env"));
-    environment.retain(|known| {
-        let name = known.as_str().and_then(|known| known.split('=').next());
-        !told.environment.iter().any(|(ours, _)| Some(ours.as_str()) == name)
+    let is_of = |known: &Value, name: &str| {
+        known.as_str().and_then(|known| known.split('=').next()) == Some(name)
+    };
+    let mut ours: Vec<&(String, String)> = told.environment.iter().collect();
+    ours.retain(|(name, _)| {
+        let is_default = told.defaults.contains(&name.as_str());
+        !(is_default && environment.iter().any(|known| is_of(known, name)))
     });
-    let ours = told.environment.iter().map(|(name, value)| json!(format!("{name}={value}")));
-    environment.extend(ours);
+    environment.retain(|known| !ours.iter().any(|(name, _)| is_of(known, name)));
+    environment.extend(ours.iter().map(|(name, value)| json!(format!("{name}={value}"))));
     put(&mut process, "env", Value::Array(environment));
     let own = process.get("cwd").and_then(Value::as_str).unwrap_or(WORK);
     let directory = told.directory.unwrap_or(own).to_owned();
@@ -189,8 +195,9 @@ fn linux(base: Option<&Value>, network: Option<Network>, bounds: &Bounds<'_>) ->
 }
 
 fn bind(source: &Path, target: &Path, is_read_only: bool) -> Value {
-    let how = if is_read_only { "ro" } else { "rw" };
-    json!({ "destination": target, "type": "bind", "source": source, "options": ["rbind", how] })
+    // For what is mounted below it, too.
+    let options: &[&str] = if is_read_only { &["rbind", "ro", "rro"] } else { &["rbind", "rw"] };
+    json!({ "destination": target, "type": "bind", "source": source, "options": options })
 }
 
 fn put(object: &mut Value, name: &str, value: Value) {
@@ -234,11 +241,12 @@ mod tests {
     }
 
     fn build(base: &Value, image: &Image, limits: &Limits) -> Value {
-        let environment =
-            [("PATH", "/bin"), ("NEW", "1")].map(|(name, value)| (name.into(), value.into()));
+        let environment = [("PATH", "/bin"), ("HOME", "/sterna"), ("NEW", "1")]
+            .map(|(name, value)| (name.into(), value.into()));
         let told = Told {
             arguments: &["true".to_owned()],
             environment: &environment,
+            defaults: &["HOME"],
             directory: None,
             ids: Some(&(33, 34, vec![34, 40])),
             rlimits: &[(libc::RLIMIT_NOFILE, 64, 64)],
@@ -259,7 +267,7 @@ mod tests {
         assert_eq!(config["root"], json!({ "path": "/image", "readonly": true }));
         let process = &config["process"];
         assert_eq!(process["args"], json!(["true"]));
-        assert_eq!(process["env"], json!(["PATH=/bin", "NEW=1"]));
+        assert_eq!(process["env"], json!(["PATH=/bin", "HOME=/sterna", "NEW=1"]));
         assert_eq!(process["user"], json!({ "uid": 33, "gid": 34, "additionalGids": [34, 40] }));
         assert_eq!(process["cwd"], "/sterna");
         let files = json!([{ "type": "RLIMIT_NOFILE", "soft": 64, "hard": 64 }]);
@@ -284,7 +292,7 @@ mod tests {
             "ociVersion": "1.0.0",
             "process": {
                 "terminal": true, "consoleSize": { "height": 1, "width": 1 }, "args": ["serve"],
-                "env": ["PATH=/other", "LANG=C"], "cwd": "/srv",
+                "env": ["PATH=/other", "HOME=/its", "LANG=C"], "cwd": "/srv",
                 "rlimits": [{ "type": "RLIMIT_NOFILE", "soft": 1, "hard": 1 },
                             { "type": "RLIMIT_CORE", "soft": 0, "hard": 0 }],
             },
@@ -297,7 +305,7 @@ mod tests {
         });
         let config = build(&bundle, &image(None, false), &Limits::default());
         assert_eq!((&config["hooks"], &config["root"]), (&bundle["hooks"], &bundle["root"]));
-        assert_eq!(config["process"]["env"], json!(["LANG=C", "PATH=/bin", "NEW=1"]));
+        assert_eq!(config["process"]["env"], json!(["HOME=/its", "LANG=C", "PATH=/bin", "NEW=1"]));
         assert_eq!(
             (&config["process"]["terminal"], &config["process"]["cwd"]),
             (&json!(false), &json!("/srv"))

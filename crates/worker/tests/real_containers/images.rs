@@ -125,18 +125,56 @@ fn a_run_finds_its_image_and_nothing_else_of_the_machine() {
     worker.end_by("TERM");
 }
 
+/// A file system of its own on a directory, taken off at the end.
+struct Mount(std::path::PathBuf);
+
+impl Mount {
+    fn new(at: std::path::PathBuf) -> Self {
+        let mut command = std::process::Command::new("mount");
+        let status = command.args(["-t", "tmpfs", "tmpfs"]).arg(&at).status().unwrap();
+        assert!(status.success(), "mount {}", at.display());
+        Self(at)
+    }
+}
+
+impl Drop for Mount {
+    fn drop(&mut self) {
+        drop(std::process::Command::new("umount").arg("--lazy").arg(&self.0).status());
+    }
+}
+
+#[test]
+fn what_is_mounted_below_a_mount_may_be_written_to_only_if_that_may_be() {
+    let place = Place::with(Runtime::Oci);
+    let mut worker = Worker::start(&place);
+    let mut image = place.image();
+    let given = place.path.join("given");
+    std::fs::create_dir_all(given.join("below")).unwrap();
+    let below = Mount::new(given.join("below"));
+    std::fs::write(below.0.join("file"), "given\n").unwrap();
+    image["mounts"] = json!([
+        { "source": given, "target": "/closed", "read_only": true },
+        { "source": given, "target": "/open" },
+    ]);
+    let program = "cat /closed/below/file; echo no > /closed/below/file || echo kept
+        echo yes > /open/below/file && cat /closed/below/file";
+    worker.start_run(&place, 1, &["sh", "-c", program], json!({ "image": image }));
+    assert_eq!(worker.end(1)["exit"], "Code(0)");
+    assert_eq!(place.output(&run(1), "stdout"), "given\nkept\nyes\n");
+    worker.end_by("TERM");
+}
+
 #[test]
 fn a_bundle_brings_its_own_command_and_the_work_has_the_last_word() {
     let place = Place::with(Runtime::Oci);
     let mut worker = Worker::start(&place);
-    let program =
-        "echo $FROM $LANG in $(pwd) as $(id -u) $1; echo it $(cat /proc/self/stat | wc -w)";
+    let program = "echo $FROM $LANG $PATH $HOME in $(pwd) as $(id -u) $1; echo it $(cat /proc/self/stat | wc -w)";
     let config = json!({
         "ociVersion": "1.0.2",
         "process": {
             "terminal": true, "user": { "uid": 7, "gid": 7 }, "cwd": "/etc",
             "args": ["sh", "-c", program, "sh", "its own"],
-            "env": ["PATH=/bin", "FROM=bundle", "LANG=C"],
+            "env": ["PATH=/bin", "HOME=/its", "FROM=bundle", "LANG=C"],
         },
         "root": { "path": "rootfs" },
         "mounts": [{ "destination": "/proc", "type": "proc", "source": "proc" }],
@@ -146,7 +184,9 @@ fn a_bundle_brings_its_own_command_and_the_work_has_the_last_word() {
     let image = json!({ "bundle": place.path });
     worker.start_run(&place, 1, &[], json!({ "image": image }));
     assert_eq!(worker.end(1)["exit"], "Code(0)");
-    assert!(place.output(&run(1), "stdout").starts_with("bundle C in /etc as 7 its own\n"));
+    assert!(
+        place.output(&run(1), "stdout").starts_with("bundle C /bin /its in /etc as 7 its own\n")
+    );
     let mark = place.path.to_str().unwrap();
     worker.start_run(
         &place,

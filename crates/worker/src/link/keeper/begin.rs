@@ -140,6 +140,7 @@ impl Keeper {
             inputs: VecDeque::from_iter(wish),
             taken: Vec::new(),
             rebirth_at: None,
+            remember_at: None,
             told: Told::default(),
             muffle: Muffle::default(),
         };

@@ -53,6 +53,8 @@ use crate::work::Work;
 
 /// When the counter of lives could not be raised, it is tried again after this.
 const REBIRTH_AGAIN: Span = Span::from_secs(1);
+/// When what was seen could not be kept, it is tried again after this.
+const REMEMBER_AGAIN: Span = Span::from_secs(1);
 
 /// Something that happened.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -154,6 +156,8 @@ pub struct Keeper {
     /// meanwhile: no other word comes between its decision and its answer.
     taken: Vec<worker::Effect>,
     rebirth_at: Option<BootTime>,
+    /// When what could not be kept is written again.
+    remember_at: Option<BootTime>,
     told: Told,
     muffle: Muffle,
 }
@@ -185,7 +189,7 @@ impl Keeper {
     /// When to call [`Keeper::step`] with [`Input::Tick`].
     pub fn deadline(&self) -> BootTime {
         let dial = self.dialer.deadline().filter(|_| self.may_dial());
-        let others = [dial, self.rebirth_at, self.phase.deadline()];
+        let others = [dial, self.rebirth_at, self.remember_at, self.phase.deadline()];
         others.into_iter().flatten().fold(self.core.deadline(), BootTime::min)
     }
 
@@ -222,6 +226,9 @@ impl Keeper {
         if self.rebirth_at.is_some_and(|at| now >= at) {
             self.rebirth_at = None;
             effects.push(Effect::Rebirth);
+        }
+        if self.remember_at.is_some_and(|at| now >= at) {
+            self.remember(effects);
         }
     }
 
@@ -273,7 +280,10 @@ impl Keeper {
                 self.say(now, Remark::NotReborn(why), effects);
             }
             Input::Kept(failed) => self.kept(now, failed, effects),
-            Input::NotRemembered(why) => self.say(now, Remark::NotKept(why), effects),
+            Input::NotRemembered(why) => {
+                self.remember_at = Some(now.plus(REMEMBER_AGAIN));
+                self.say(now, Remark::NotKept(why), effects);
+            }
             Input::WantsDrain(wants) => self.inputs.push_back(worker::Input::WantsDrain(wants)),
             Input::End => self.end(now, effects),
         }
@@ -316,11 +326,11 @@ impl Keeper {
             worker::Effect::Confirmed(stamp) => effects.push(Effect::Confirmed(stamp)),
             worker::Effect::Remember(mandate, revision) => {
                 self.memory.seen = Some((mandate, revision));
-                effects.push(Effect::Remember(self.memory));
+                self.remember(effects);
             }
             worker::Effect::Limits(limits) => {
                 self.memory.limits = Some(limits);
-                effects.push(Effect::Remember(self.memory));
+                self.remember(effects);
                 effects.push(Effect::KillWait(limits.kill_wait));
             }
             worker::Effect::Rebirth => effects.push(Effect::Rebirth),
@@ -335,6 +345,11 @@ impl Keeper {
                 self.say(now, remark, effects);
             }
         }
+    }
+
+    fn remember(&mut self, effects: &mut Vec<Effect>) {
+        self.remember_at = None;
+        effects.push(Effect::Remember(self.memory));
     }
 
     fn lose(

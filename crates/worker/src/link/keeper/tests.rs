@@ -422,6 +422,29 @@ fn a_life_that_was_given_up_is_followed_by_the_next_as_soon_as_it_can_be_kept() 
 }
 
 #[test]
+fn what_was_seen_and_could_not_be_kept_is_written_again_until_it_is() {
+    let mut play = Play::new(Vec::new(), Vec::new());
+    play.join();
+    play.take();
+    let seen = play.keeper.memory;
+    assert!(seen.seen.is_some());
+    let remembered = |effects: Vec<Effect>| {
+        effects.into_iter().find_map(|effect| {
+            if let Effect::Remember(memory) = effect { Some(memory) } else { None }
+        })
+    };
+    for _ in 0..2 {
+        play.give(Input::NotRemembered("no space left".to_owned()));
+        assert_eq!(remembered(play.take()), None);
+        assert!(play.keeper.deadline() <= play.now.plus(Span::from_secs(1)));
+        play.wait(1_000);
+        assert_eq!(remembered(play.take()), Some(seen));
+    }
+    play.wait(1_000);
+    assert_eq!(remembered(play.take()), None, "it is kept");
+}
+
+#[test]
 fn that_there_is_another_guardian_is_told_and_not_too_often() {
     let mut play = Play::new(Vec::new(), Vec::new());
     for _ in 0..3 {
