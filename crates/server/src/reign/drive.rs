@@ -114,6 +114,8 @@ pub(crate) async fn drive<'a>(
     outlets: Outlets<'a>,
 ) -> Ended {
     let Begun { reign, cluster, leader, mirror, events, revision } = begun;
+    // Put there by who took this server for the leader just after its reign before had ended.
+    empty(inbox);
     shared.log.load(events.into_iter());
     shared.reset(mirror);
     let lead = Lead { cluster: cluster.id.to_string(), epoch: cluster.epoch, term: reign.term };
@@ -149,9 +151,13 @@ pub(crate) async fn drive<'a>(
     let ended = reigning.work(inbox, stop, &mut follows).await;
     shared.stand(Standing::NotReady("the reign of this server has just ended".to_owned()));
     // What still waits is of this reign: it gets no answer, and asks again.
+    empty(inbox);
+    ended
+}
+
+fn empty(inbox: &mut Inbox) {
     while inbox.posts.try_recv().is_ok() {}
     while inbox.news.try_recv().is_ok() {}
-    ended
 }
 
 fn elected(name: &str, epoch: Epoch, term: Term) -> Told {

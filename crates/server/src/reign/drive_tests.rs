@@ -142,3 +142,17 @@ async fn a_leader_cut_off_from_its_store_is_not_ready_after_its_lease() {
     };
     leading.while_driven(check).await;
 }
+
+/// Its caller has long been told that nobody answered, or asked another server.
+#[tokio::test]
+async fn a_call_that_waits_since_an_earlier_reign_is_not_carried_out() {
+    let leading = elected_here().await;
+    let desk = leading.shared.desk.clone();
+    let mut waits = Box::pin(desk.ask(|_, _| ()));
+    assert!(futures_util::poll!(&mut waits).is_pending(), "nobody leads yet");
+    let check = async |_: &Shared, _: &Stalling| {
+        let refused = waits.await.unwrap_err();
+        assert_eq!(refused.code, Code::NotReady);
+    };
+    leading.while_driven(check).await;
+}
