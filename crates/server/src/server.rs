@@ -19,7 +19,7 @@ use sterna_engine::control::Retention;
 use sterna_model::{ClusterId, Marks, Position};
 use sterna_store::{
     Store,
-    cluster::{self, Seen},
+    cluster::{self, ClusterError, Seen},
     leader::{Candidate, LEASE_KEY, Lease, Timing},
     machine::{boot_time, random, wall_time, write_id},
 };
@@ -286,6 +286,9 @@ impl Rule {
         if self.makes_cluster {
             self.make_cluster().await?;
         }
+        if !self.has_cluster().await? {
+            return Ok(());
+        }
         let (seen, keeper) = seen::keep(self.data.clone());
         let ended = self.lead_on(&seen).await;
         drop(seen);
@@ -304,12 +307,38 @@ impl Rule {
         if found.cluster.is_none() && self.before.is_none() {
             let id = ClusterId::from_parts(wall_time(), random());
             match cluster::make(store, id, write_id()).await {
-                // Somebody else was faster: it is theirs, and ours.
-                Ok(_) | Err(cluster::ClusterError::NotEmpty { .. }) => {}
+                Ok(_) => {}
+                Err(error @ ClusterError::NotEmpty { .. }) => {
+                    let found = cluster::read(store, None).await.map_err(ReignError::from)?;
+                    // If somebody else was faster it is theirs, and ours.
+                    if found.cluster.is_none() {
+                        return Err(ReignError::from(error).into());
+                    }
+                }
                 Err(error) => return Err(ReignError::from(error).into()),
             }
         }
         Ok(())
+    }
+
+    /// Who has no cluster has nothing to lead, and takes no part in an election: it would write to a store
+    /// that is nobody's. Gives `false` if it was told to end before the store answered.
+    async fn has_cluster(&mut self) -> Result<bool, ServerError> {
+        while self.before.is_none() {
+            match cluster::read(&*self.shared.store, None).await {
+                Ok(found) if found.cluster.is_none() => return Err(ReignError::Blank.into()),
+                Ok(_) => break,
+                Err(ClusterError::Store(error)) => {
+                    self.shared.stand(Standing::NotReady(because(&error)));
+                }
+                Err(error) => return Err(ReignError::from(error).into()),
+            }
+            tokio::select! {
+                _ = self.stopped.recv() => return Ok(false),
+                () = sleep(LOOK_EVERY) => {}
+            }
+        }
+        Ok(true)
     }
 
     async fn lead_on(&mut self, seen: &watch::Sender<Option<Seen>>) -> Result<(), ServerError> {
@@ -421,6 +450,54 @@ mod tests {
 
     use super::*;
     use crate::{desk::CALLS_WAITING, shared::Lead};
+
+    /// It would leave its lease in a store that is nobody's.
+    #[tokio::test]
+    async fn a_server_started_before_its_cluster_is_made_leaves_the_store_as_it_is() {
+        let data = std::env::temp_dir().join(format!("sterna-early-{}", std::process::id()));
+        let memory = Arc::new(Memory::new());
+        let config = |makes_cluster| Config {
+            store: memory.clone(),
+            listen: "127.0.0.1:0".parse().unwrap(),
+            data: data.clone(),
+            token_file: None,
+            makes_cluster,
+            retention: Retention::default(),
+            bounds: Bounds::default(),
+        };
+        let say: Say = Arc::new(|_: &str| {});
+        let mut early = Server::start(config(false), Arc::clone(&say)).await.unwrap();
+        let ended = early.ended().await;
+        assert!(matches!(ended, Err(ServerError::Reign(ReignError::Blank))), "{ended:?}");
+        assert!(sterna_store::scan_all(&*memory, "").await.unwrap().0.is_empty());
+        let server = Server::start(config(true), say).await.unwrap();
+        server.ready().await;
+        server.stop().await.unwrap();
+        std::fs::remove_dir_all(&data).unwrap();
+    }
+
+    /// What is not ours is not taken for a store that is empty.
+    #[tokio::test]
+    async fn a_server_that_finds_something_else_in_its_store_says_what() {
+        let data = std::env::temp_dir().join(format!("sterna-other-{}", std::process::id()));
+        let store = Arc::new(Memory::new());
+        let put = sterna_store::Commit::new(write_id()).put("/theirs", "");
+        let stands = store.commit(put).await;
+        assert!(matches!(stands, Ok(sterna_store::Outcome::Applied(_))));
+        let config = Config {
+            store,
+            listen: "127.0.0.1:0".parse().unwrap(),
+            data: data.clone(),
+            token_file: None,
+            makes_cluster: true,
+            retention: Retention::default(),
+            bounds: Bounds::default(),
+        };
+        let mut server = Server::start(config, Arc::new(|_: &str| {})).await.unwrap();
+        let error = because(&server.ended().await.unwrap_err());
+        assert!(error.contains("it holds /theirs"), "{error}");
+        std::fs::remove_dir_all(&data).unwrap();
+    }
 
     /// Nobody takes anything from the desk here: what a leader does that is busy for long.
     #[tokio::test]

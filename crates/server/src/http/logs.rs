@@ -28,7 +28,7 @@ use super::{
     services::instance_key,
     task_key,
 };
-use crate::shared::Shared;
+use crate::shared::{Lead, Shared};
 
 /// How long a worker may take to answer, beside what it was asked to wait.
 const WITHIN: Duration = Duration::from_secs(10);
@@ -216,7 +216,7 @@ pub(super) async fn of_instance(
 
 async fn answer(shared: Api, key: WorkKey, which: Which, what: &str) -> Answer<Response> {
     which.check()?;
-    shared.lead()?;
+    let reign = shared.lead()?;
     let Some(look) = look(&shared, &key) else { return Err(not_found(what)) };
     if which.previous == Some(true) {
         let over = look.over.ok_or_else(|| not_found(&format!("run of {what} that is over")))?;
@@ -228,7 +228,7 @@ async fn answer(shared: Api, key: WorkKey, which: Which, what: &str) -> Answer<R
     }
     if which.follow == Some(true) {
         let seat = Seat::take(&shared)?;
-        return Ok(follow(shared, key, which, seat));
+        return Ok(follow(Following::new(shared, key, which, reign, seat)));
     }
     Ok(Json(page(&shared, &key, &look, &which).await?).into_response())
 }
@@ -359,6 +359,8 @@ struct Following {
     shared: Arc<Shared>,
     key: WorkKey,
     which: Which,
+    /// The reign that tells.
+    reign: Lead,
     after: Option<String>,
     /// In which log that place is, once one was read.
     at: Option<Place>,
@@ -370,10 +372,7 @@ struct Following {
 }
 
 /// Lines of JSON as they come. A run that has not begun is waited for.
-fn follow(shared: Api, key: WorkKey, which: Which, _seat: Seat) -> Response {
-    let after = which.after.clone();
-    let (at, silent, is_over) = (None, 0, false);
-    let following = Following { shared, key, which, after, at, silent, is_over, _seat };
+fn follow(following: Following) -> Response {
     let body = Body::from_stream(stream::unfold(following, |mut following| async move {
         let chunk = following.chunk().await?;
         Some((Ok::<_, std::convert::Infallible>(chunk), following))
@@ -382,11 +381,21 @@ fn follow(shared: Api, key: WorkKey, which: Which, _seat: Seat) -> Response {
 }
 
 impl Following {
+    fn new(shared: Api, key: WorkKey, which: Which, reign: Lead, _seat: Seat) -> Self {
+        let after = which.after.clone();
+        let (at, silent, is_over) = (None, 0, false);
+        Self { shared, key, which, reign, after, at, silent, is_over, _seat }
+    }
+
     /// What is written next; `None` when nothing more will be.
     async fn chunk(&mut self) -> Option<Bytes> {
         loop {
             if self.is_over {
                 return None;
+            }
+            // Another leader tells what comes next, or another reign of this server.
+            if let Some(refused) = self.deposed() {
+                return Some(self.give_up(&refused));
             }
             let mut change = self.shared.changed(&self.key);
             let look = look(&self.shared, &self.key)?;
@@ -395,11 +404,8 @@ impl Following {
                     return None;
                 }
                 // It waits for a worker.
-                match self.waits(change).await {
-                    Ok(true) => continue,
-                    Ok(false) => return None,
-                    Err(refused) => return Some(self.give_up(&refused)),
-                }
+                self.waits(change).await;
+                continue;
             };
             if let (None, Some(after), Some(over)) = (&self.at, &self.after, &look.over)
                 && over.holds(after)
@@ -476,24 +482,27 @@ impl Following {
         }
         // Nobody has it now: what its next run writes is waited for.
         if is_silent && look.place.is_none() {
-            return match self.waits(change).await {
-                Ok(true) => Next::Again,
-                Ok(false) => Next::Nothing,
-                Err(refused) => Next::Said(self.give_up(&refused)),
-            };
+            self.waits(change).await;
+            return Next::Again;
         }
         Next::Said(self.give_up(&refused))
     }
 
-    /// Waits until the key is something else, and says whether it is; not longer than this server leads,
-    /// for then it is told of nothing.
-    async fn waits(&self, change: oneshot::Receiver<()>) -> Result<bool, Refused> {
-        let reign = self.shared.lead()?;
+    /// Waits until the key is something else; not longer than the reign lasts, for then it is told of
+    /// nothing.
+    async fn waits(&self, change: oneshot::Receiver<()>) {
         tokio::select! {
-            changed = change => Ok(changed.is_ok()),
-            () = self.shared.is_over(&reign) => Err(self.shared.lead().err().unwrap_or_else(|| {
-                Refused::new(Code::NotReady, "another reign of this server has begun")
-            })),
+            _ = change => {}
+            () = self.shared.is_over(&self.reign) => {}
+        }
+    }
+
+    /// Why nothing more is told here, if the reign is over.
+    fn deposed(&self) -> Option<Refused> {
+        match self.shared.lead() {
+            Ok(reign) if reign == self.reign => None,
+            Ok(_) => Some(Refused::new(Code::NotReady, "another reign of this server has begun")),
+            Err(refused) => Some(refused),
         }
     }
 
@@ -503,7 +512,7 @@ impl Following {
         Bytes::from(format!("{text}\n"))
     }
 
-    /// The next page; `None` if the key became something else first.
+    /// The next page; `None` if the key became something else first, or the reign was over.
     async fn next(
         &self,
         place: &Place,
@@ -513,12 +522,10 @@ impl Following {
         let wait = if is_over { Duration::ZERO } else { WAIT };
         let question = self.which.question(place, self.after.as_deref(), wait);
         let answer = ask(&self.shared, place.lock, question, wait);
-        if is_over {
-            return Some(answer.await);
-        }
         tokio::select! {
             page = answer => Some(page),
-            _ = change => None,
+            _ = change, if !is_over => None,
+            () = self.shared.is_over(&self.reign) => None,
         }
     }
 }
@@ -554,7 +561,11 @@ impl From<Refusal> for Refused {
 
 #[cfg(test)]
 mod tests {
+    use sterna_model::{DirectoryId, Epoch, MachineId, Term};
+    use sterna_store::Memory;
+
     use super::*;
+    use crate::{bounds::Bounds, desk::desk, shared::Standing};
 
     #[test]
     fn a_place_for_another_worker_is_after_all_runs_that_it_does_not_have() {
@@ -562,5 +573,40 @@ mod tests {
         assert_eq!(elsewhere("a:7"), format!("a:{last}"));
         assert_eq!(elsewhere("a:7,b:1@55"), format!("a:{last},b:{last}@55"));
         assert_eq!(elsewhere(""), "");
+    }
+
+    /// Its worker has a link to the leader of now: here nobody answers.
+    #[tokio::test]
+    async fn a_followed_log_ends_with_the_reign_in_which_it_was_asked_for() {
+        let (desk, inbox) = desk();
+        let (store, name) = (Arc::new(Memory::new()), "here".to_owned());
+        let shared = Shared::new(store, desk, Bounds::default(), String::new(), name);
+        let shared = Arc::new(shared);
+        let cluster = String::new();
+        let reign = Lead { cluster, epoch: Epoch::new(1), term: Term::new(1) };
+        shared.stand(Standing::Leads(reign.clone()));
+        let seat = Seat::take(&shared).unwrap();
+        let key = task_key("default", "t").unwrap();
+        let mut following = Following::new(Arc::clone(&shared), key, Which::default(), reign, seat);
+        let directory = DirectoryId::from_parts(WallTime::EPOCH, [1; 10]);
+        let machine = MachineId::from_bytes(*directory.as_bytes()).unwrap();
+        let lock = Lock { directory, machine };
+        let place = Place { lock, of: Value::Null };
+        let deposed = async {
+            while inbox.posts.is_empty() {
+                tokio::task::yield_now().await;
+            }
+            shared.stand(Standing::Follows(None));
+        };
+        let lines = async {
+            let (_changes, mut change) = oneshot::channel();
+            following.next(&place, false, &mut change).await
+        };
+        let both = async { tokio::join!(lines, deposed) };
+        let (page, ()) = timeout(WITHIN, both).await.expect("it ends");
+        assert!(page.is_none());
+        let said = following.chunk().await.unwrap();
+        assert!(String::from_utf8_lossy(&said).contains("not-leading"), "{said:?}");
+        assert_eq!(following.chunk().await, None);
     }
 }

@@ -7,7 +7,7 @@ use sterna_engine::{
     Effect, Input, Leader,
     control::{self, Answer, CallId, Callback, Called, ParcelId},
 };
-use sterna_model::{Epoch, Incarnation, Lock, Position, Revision, Term};
+use sterna_model::{BootTime, Epoch, Incarnation, Lock, Position, Revision, Term};
 use sterna_protocol::message::{FromLeader, Mandate, StreamId};
 use sterna_store::{
     cluster::{Cluster, Seen},
@@ -70,6 +70,12 @@ struct UnderWay {
 struct Reigning<'a> {
     shared: &'a Arc<Shared>,
     candidate: &'a Candidate,
+    /// What clients are told while the lease lasts.
+    lead: Lead,
+    /// The end of the lease, unless it is renewed.
+    until: BootTime,
+    /// Whether clients are told that this server leads.
+    is_shown: bool,
     reign: Reign,
     cluster: Cluster,
     leader: Leader,
@@ -108,6 +114,8 @@ pub(crate) async fn drive<'a>(
     outlets: Outlets<'a>,
 ) -> Ended {
     let Begun { reign, cluster, leader, mirror, events, revision } = begun;
+    // Put there by who took this server for the leader just after its reign before had ended.
+    empty(inbox);
     shared.log.load(events.into_iter());
     shared.reset(mirror);
     let lead = Lead { cluster: cluster.id.to_string(), epoch: cluster.epoch, term: reign.term };
@@ -115,6 +123,9 @@ pub(crate) async fn drive<'a>(
     let mut reigning = Reigning {
         shared,
         candidate,
+        lead,
+        until: candidate.until().map_or_else(boot_time, |(_, until)| until),
+        is_shown: false,
         reign,
         cluster,
         leader,
@@ -137,13 +148,16 @@ pub(crate) async fn drive<'a>(
         ended: None,
         outlets,
     };
-    shared.stand(Standing::Leads(lead));
     let ended = reigning.work(inbox, stop, &mut follows).await;
     shared.stand(Standing::NotReady("the reign of this server has just ended".to_owned()));
     // What still waits is of this reign: it gets no answer, and asks again.
+    empty(inbox);
+    ended
+}
+
+fn empty(inbox: &mut Inbox) {
     while inbox.posts.try_recv().is_ok() {}
     while inbox.news.try_recv().is_ok() {}
-    ended
 }
 
 fn elected(name: &str, epoch: Epoch, term: Term) -> Told {
@@ -173,6 +187,7 @@ impl Reigning<'_> {
             if let Some(ended) = self.ended.take() {
                 return ended;
             }
+            self.show();
             let due = self.due();
             tokio::select! {
                 biased;
@@ -211,7 +226,26 @@ impl Reigning<'_> {
 
     /// How long nothing is to be done, if nothing happens.
     fn due(&self) -> Duration {
-        self.leader.deadline(now()).since(boot_time()).as_duration()
+        let due = self.leader.deadline(now());
+        let due = if self.is_shown { due.min(self.until) } else { due };
+        due.since(boot_time()).as_duration()
+    }
+
+    /// Tells clients whether this server leads: as long as its lease lasts, and no longer. What it shows
+    /// may be otherwise then, for another may lead; the reign goes on if the lease is renewed after all.
+    fn show(&mut self) {
+        let holds = boot_time() < self.until;
+        if holds == self.is_shown {
+            return;
+        }
+        self.is_shown = holds;
+        self.shared.stand(if holds {
+            Standing::Leads(self.lead.clone())
+        } else {
+            let why = "the lease of this server is over, and the store does not answer";
+            (self.outlets.say)(why);
+            Standing::NotReady(why.to_owned())
+        });
     }
 
     /// The lease was renewed, or lost.
@@ -220,6 +254,7 @@ impl Reigning<'_> {
             Some((reign, until))
                 if (reign.term, reign.nonce) == (self.reign.term, self.reign.nonce) =>
             {
+                self.until = until;
                 self.step(Input::Lease(until));
             }
             Some(_) | None => {
@@ -442,3 +477,7 @@ async fn answered(under_way: &mut Option<UnderWay>) -> Result<Stands, Over> {
         None => std::future::pending().await,
     }
 }
+
+#[cfg(test)]
+#[path = "drive_tests.rs"]
+mod tests;

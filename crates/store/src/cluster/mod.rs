@@ -24,8 +24,8 @@ use sterna_model::{ClusterId, Epoch, Marks, Nonce, Position, Revision, WriteId};
 
 pub use self::record::{CLUSTER_KEY, COPYING_KEY, Cluster, ClusterError, Seen, Stage};
 use crate::{
-    Commit, Expect, Outcome, Reading, Scan, Store,
-    leader::{REIGN_KEY, Reign, term_in, term_key},
+    Commit, Expect, Item, Outcome, Reading, Scan, Store,
+    leader::{LEASE_KEY, REIGN_KEY, Reign, term_in, term_key},
 };
 
 /// What the store is to a server that opens it.
@@ -139,7 +139,7 @@ pub async fn see(store: &(impl Store + ?Sized), cluster: &Cluster) -> Result<See
 /// Makes an empty store the store of a new cluster, in its first epoch: a virgin one.
 ///
 /// # Errors
-/// The store belongs to somebody, holds anything at all, or does not answer.
+/// The store belongs to somebody, holds anything but what an election writes, or does not answer.
 ///
 /// ```
 /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
@@ -157,9 +157,16 @@ pub async fn make(
     id: ClusterId,
     write_id: WriteId,
 ) -> Result<Cluster, ClusterError> {
-    let page = store.scan(Scan::of("").limit(1)).await?;
-    if let Some(item) = page.items.first() {
-        return Err(ClusterError::NotEmpty { key: item.key.to_string() });
+    let mut question = Scan::of("");
+    loop {
+        let page = store.scan(question.clone()).await?;
+        if let Some(item) = page.items.iter().find(|item| !is_of_election(item)) {
+            return Err(ClusterError::NotEmpty { key: item.key.to_string() });
+        }
+        match question.following(&page) {
+            Some(next) => question = next,
+            None => break,
+        }
     }
     let cluster = Cluster { id, epoch: Epoch::new(1), stage: Stage::Virgin };
     let commit = Commit::new(write_id)
@@ -169,6 +176,11 @@ pub async fn make(
         Outcome::Applied(_) => Ok(cluster),
         Outcome::Conflict(_) => Err(ClusterError::NotEmpty { key: CLUSTER_KEY.to_owned() }),
     }
+}
+
+/// Whether an election wrote it: a server that was started before its cluster was made may have held one.
+fn is_of_election(item: &Item) -> bool {
+    [LEASE_KEY, REIGN_KEY].contains(&&*item.key) || term_in(item).is_some()
 }
 
 /// Opens a recovered epoch, as the leader that found the store to lag.

@@ -1,7 +1,12 @@
+use std::sync::Arc;
+
 use sterna_model::{FenceCounter, Nonce, Span, Term, WallTime};
 
 use super::*;
-use crate::{Memory, leader::REIGN_KEY};
+use crate::{
+    Memory,
+    leader::{Candidate, REIGN_KEY, Timing},
+};
 
 fn id(number: u8) -> ClusterId {
     ClusterId::from_parts(WallTime::EPOCH, [number; 10])
@@ -93,7 +98,7 @@ fn a_reign_that_ended_before_it_was_seen_to_last_shows_a_store_that_lags() {
 async fn what_a_server_sees_is_one_moment_of_the_store() {
     use crate::leader::{Candidate, Timing};
 
-    let store = std::sync::Arc::new(Memory::new());
+    let store = Arc::new(Memory::new());
     let made = make(&*store, id(1), write(1)).await.unwrap();
     assert_eq!(see(&*store, &made).await.unwrap().reign, None);
     let mut leader = Candidate::start(store.clone(), Timing::default(), "one");
@@ -195,4 +200,22 @@ async fn half_a_copy_is_nobodys_store() {
     drop(store.commit(begun).await.unwrap());
     let answer = read(&store, Some(&seen(1, "1.1"))).await;
     assert!(matches!(answer, Err(ClusterError::HalfCopied)), "{answer:?}");
+}
+
+/// A server that was started too early took part in an election, and left what that writes.
+#[tokio::test]
+async fn a_store_in_which_only_an_election_was_held_is_empty() {
+    let store = Arc::new(Memory::new());
+    for name in ["first", "second"] {
+        let mut candidate = Candidate::start(store.clone(), Timing::default(), name);
+        candidate.elected().await;
+        candidate.resign().await;
+    }
+    let made = make(&*store, id(1), write(1)).await.unwrap();
+    assert_eq!(read(&*store, None).await.unwrap().cluster, Some(made));
+    let put = Commit::new(write(2)).put("/v1/-/leader/other", "");
+    let other = Memory::new();
+    assert!(matches!(other.commit(put).await, Ok(Outcome::Applied(_))));
+    let error = make(&other, id(2), write(3)).await.unwrap_err().to_string();
+    assert!(error.contains("/v1/-/leader/other"), "{error}");
 }

@@ -1,0 +1,158 @@
+use futures_util::future::BoxFuture;
+use sterna_model::{ClusterId, Span, WriteId};
+use sterna_store::{
+    About, Commit, Memory, Outcome, Page, Reading, Scan, Store, StoreError, Watch, cluster,
+    leader::Timing,
+    machine::{random, wall_time, write_id},
+};
+use tokio::sync::watch;
+
+use super::*;
+use crate::{bounds::Bounds, desk::desk, reign::begin};
+
+/// A store that says nothing while it is told not to.
+struct Stalling {
+    memory: Memory,
+    is_stalled: watch::Sender<bool>,
+}
+
+impl Stalling {
+    async fn answers(&self) {
+        self.is_stalled.subscribe().wait_for(|is_stalled| !is_stalled).await.unwrap();
+    }
+}
+
+impl Store for Stalling {
+    fn limits(&self) -> sterna_store::Limits {
+        self.memory.limits()
+    }
+
+    fn about(&self) -> About {
+        self.memory.about()
+    }
+
+    fn commit(&self, commit: Commit) -> BoxFuture<'_, Result<Outcome, StoreError>> {
+        Box::pin(async move {
+            self.answers().await;
+            self.memory.commit(commit).await
+        })
+    }
+
+    fn get<'a>(&'a self, key: &'a str) -> BoxFuture<'a, Result<Reading, StoreError>> {
+        Box::pin(async move {
+            self.answers().await;
+            self.memory.get(key).await
+        })
+    }
+
+    fn scan(&self, scan: Scan) -> BoxFuture<'_, Result<Page, StoreError>> {
+        Box::pin(async move {
+            self.answers().await;
+            self.memory.scan(scan).await
+        })
+    }
+
+    fn watch<'a>(
+        &'a self,
+        prefix: &'a str,
+        after: Revision,
+    ) -> BoxFuture<'a, Result<Watch, StoreError>> {
+        self.memory.watch(prefix, after)
+    }
+
+    fn written(&self, id: WriteId) -> BoxFuture<'_, Result<Option<Revision>, StoreError>> {
+        self.memory.written(id)
+    }
+
+    fn compact(&self, up_to: Revision) -> BoxFuture<'_, Result<(), StoreError>> {
+        self.memory.compact(up_to)
+    }
+}
+
+/// A server that leads, and what it takes to disturb it.
+struct Leading {
+    stalls: Arc<Stalling>,
+    shared: Arc<Shared>,
+    inbox: Inbox,
+    candidate: Candidate,
+    begun: Begun,
+}
+
+/// Elected, and not driven yet. Its lease is as short as the margin allows.
+async fn elected_here() -> Leading {
+    let stalls = Stalling { memory: Memory::new(), is_stalled: watch::Sender::new(false) };
+    let stalls = Arc::new(stalls);
+    let store: Arc<dyn Store> = stalls.clone();
+    let id = ClusterId::from_parts(wall_time(), random());
+    cluster::make(&*store, id, write_id()).await.unwrap();
+    let (desk, inbox) = desk();
+    let name = "here".to_owned();
+    let shared =
+        Shared::new(Arc::clone(&store), desk, Bounds::default(), String::new(), name.clone());
+    let timing = Timing {
+        lease: Span::from_millis(3_000),
+        renew_every: Span::from_millis(100),
+        retry_every: Span::from_millis(50),
+        is_alone: true,
+    };
+    let mut candidate = Candidate::start(Arc::clone(&store), timing, name);
+    candidate.elected().await;
+    let begun = begin(&store, candidate.until().unwrap(), boot_time(), None).await.unwrap();
+    Leading { stalls, shared: Arc::new(shared), inbox, candidate, begun }
+}
+
+impl Leading {
+    /// Leads while `meanwhile` goes on, and then ends.
+    async fn while_driven(self, meanwhile: impl AsyncFnOnce(&Shared, &Stalling)) {
+        let (stop, mut stopped) = mpsc::channel(1);
+        let say: Say = Arc::new(|_: &str| {});
+        let mut seen = |_| {};
+        let outlets = Outlets { seen: &mut seen, say: &say };
+        let Self { stalls, shared, mut inbox, candidate, begun } = self;
+        let driven = drive(&shared, &candidate, &mut inbox, begun, &mut stopped, outlets);
+        let meanwhile = async {
+            meanwhile(&shared, &stalls).await;
+            stop.send(()).await.unwrap();
+        };
+        let (ended, ()) = tokio::join!(driven, meanwhile);
+        assert!(matches!(ended, Ended::Told), "{ended:?}");
+        candidate.resign().await;
+    }
+}
+
+/// It said that it is ready, and showed what may long be otherwise, until the store answered again.
+#[tokio::test]
+async fn a_leader_cut_off_from_its_store_is_not_ready_after_its_lease() {
+    let leading = elected_here().await;
+    let check = async |shared: &Shared, stalls: &Stalling| {
+        let mut standings = shared.standings();
+        let leads = |standing: &Standing| matches!(standing, Standing::Leads(_));
+        standings.wait_for(leads).await.unwrap();
+        stalls.is_stalled.send_replace(true);
+        let over = tokio::time::timeout(
+            Duration::from_secs(20),
+            standings.wait_for(|standing| !leads(standing)),
+        );
+        let over = over.await.expect("its lease ends").unwrap().clone();
+        let Standing::NotReady(why) = over else { panic!("{over:?}") };
+        assert!(why.contains("lease of this server is over"), "{why}");
+        // Nobody else took over: it goes on.
+        stalls.is_stalled.send_replace(false);
+        standings.wait_for(leads).await.unwrap();
+    };
+    leading.while_driven(check).await;
+}
+
+/// Its caller has long been told that nobody answered, or asked another server.
+#[tokio::test]
+async fn a_call_that_waits_since_an_earlier_reign_is_not_carried_out() {
+    let leading = elected_here().await;
+    let desk = leading.shared.desk.clone();
+    let mut waits = Box::pin(desk.ask(|_, _| ()));
+    assert!(futures_util::poll!(&mut waits).is_pending(), "nobody leads yet");
+    let check = async |_: &Shared, _: &Stalling| {
+        let refused = waits.await.unwrap_err();
+        assert_eq!(refused.code, Code::NotReady);
+    };
+    leading.while_driven(check).await;
+}
