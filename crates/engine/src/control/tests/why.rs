@@ -16,6 +16,7 @@ use super::play::{
     FAILURE, Mood, Play, RUNNING, SUCCESS, incarnation, life, lock, name, other_work, service_spec,
     task, task_spec, wants, web,
 };
+use crate::control::why::LOOKS;
 use crate::control::{Alarm, Call, Called, Drain, Input, Next, Record, RecordKey, ServiceKey, Why};
 
 fn at(seconds: u64) -> Next {
@@ -350,6 +351,31 @@ fn an_update_that_waits_for_several_says_so_of_each() {
     play.report(play.run_of(1), News::Progress(Arc::from(RUNNING)));
     assert!(why(&mut play, 0).0.ends_with("; then it waits for 1 other"));
     assert!(why(&mut play, 1).0.ends_with("; then the update is complete"));
+}
+
+/// The words of one cost a look at each at most, and its rule alone, which the log asks for of all, none
+/// at the others.
+#[test]
+fn what_an_update_waits_for_costs_one_look_at_each_and_the_rule_alone_none() {
+    let looks = |play: &mut Play, index: u32| {
+        let key = web().instance(index);
+        LOOKS.set(0);
+        let rule = play.control.rule(play.now, &key, |_| Reach::Near).expect("it is kept");
+        let for_rule = LOOKS.replace(0);
+        let why = play.why(&key).expect("it is kept");
+        assert_eq!(why.rule.name(), rule.name());
+        (rule.name(), for_rule, LOOKS.get())
+    };
+    for half in [4_u32, 8] {
+        let update = UpdatePolicy { max_unavailable: half, ..UpdatePolicy::default() };
+        let spec = ServiceSpec { update, ..service_spec(2 * half) };
+        let mut play = Play::with(2);
+        put(&mut play, spec.clone());
+        put(&mut play, other_work(&spec, "v2"));
+        let all = half as usize;
+        assert_eq!(looks(&mut play, 1), ("settling", 1, 1 + all));
+        assert_eq!(looks(&mut play, 2 * half - 1), ("outdated", 0, all));
+    }
 }
 
 fn is_updating(play: &Play) -> bool {

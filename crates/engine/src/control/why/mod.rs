@@ -18,6 +18,8 @@ use sterna_model::{
 };
 use sterna_protocol::scheduler::Reach;
 
+#[cfg(test)]
+pub(in crate::control) use self::settling::LOOKS;
 pub use self::{
     settling::{Settling, Then},
     unplaced::Unplaced,
@@ -33,7 +35,8 @@ use crate::auction::Prospect;
 enum Detail {
     /// Everything.
     Whole,
-    /// Which rule it is: what only a look at all workers, or at the work itself, tells is left out.
+    /// Which rule it is: what only a look at all workers, at the work itself, or at the
+    /// other instances of its service tells is left out.
     Rule,
 }
 
@@ -469,9 +472,9 @@ impl Control {
                 }
                 let known = known?;
                 if known.outdated.contains(&index) {
-                    return Some(self.why_outdated(&service, known));
+                    return Some(self.why_outdated(&service, known, detail));
                 }
-                self.why_settling(&service, known, index, *since)
+                self.why_settling(&service, known, (index, instance), detail)
             }
             InstanceState::Crashed { until } => {
                 let crashed = crashed(instance);
