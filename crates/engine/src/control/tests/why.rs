@@ -378,6 +378,26 @@ fn what_an_update_waits_for_costs_one_look_at_each_and_the_rule_alone_none() {
     }
 }
 
+/// A version that was taken back is not the highest until the next update, and nothing is under way.
+#[test]
+fn after_a_version_was_taken_back_no_update_is_spoken_of() {
+    let update = UpdatePolicy { revert_after: Some(1), ..UpdatePolicy::default() };
+    let spec = ServiceSpec { update, ..service_spec(1) };
+    let mut play = Play::with(2);
+    put(&mut play, spec.clone());
+    play.pass(60);
+    put(&mut play, other_work(&spec, "v2"));
+    assert!(why(&mut play, 0).0.starts_with("it is of the new version"));
+    play.end(play.run_of(0), FAILURE);
+    play.pass(600);
+    assert!(!is_updating(&play));
+    put(&mut play, ServiceSpec { instances: 3, ..spec });
+    assert_eq!(play.runs_on(1).len() + play.runs_on(2).len(), 3);
+    for index in 0..3 {
+        assert_eq!(play.why(&web().instance(index)), None, "{index} is there");
+    }
+}
+
 fn is_updating(play: &Play) -> bool {
     play.control.service(&web()).is_some_and(|record| record.before.is_some())
 }

@@ -79,7 +79,8 @@ impl Control {
         (index, instance): (u32, &Instance),
         detail: Detail,
     ) -> Option<Why> {
-        if !known.missing.contains(&index) {
+        // One that comes after a version was taken back settles, too, and nothing waits for it.
+        if !known.is_updating() || !known.missing.contains(&index) {
             return None;
         }
         let (at, since) = settles(known, instance)?;
