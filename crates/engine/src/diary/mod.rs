@@ -222,7 +222,7 @@ const fn patience(rule: &Rule) -> Option<Span> {
         | Rule::HasTwin { twin: TwinReason::Evacuating | TwinReason::Surplus, .. } => Some(MINUTE),
         Rule::Telling { tries: 0, .. } => Some(MINUTE),
         Rule::Telling { .. } => Some(Span::ZERO),
-        Rule::Untold { .. } | Rule::Over { .. } => None,
+        Rule::Untold { .. } | Rule::Ending { .. } | Rule::Over { .. } => None,
     }
 }
 

@@ -398,6 +398,36 @@ fn after_a_version_was_taken_back_no_update_is_spoken_of() {
     }
 }
 
+#[test]
+fn a_task_that_was_cancelled_and_still_runs_says_that_it_is_being_ended() {
+    let mut play = ignoring(1);
+    play.ask(Call::CreateTask(task("build"), incarnation(1), Arc::new(task_spec())));
+    play.ask(Call::CancelTask(task("build")));
+    let told = play.why(&task("build")).unwrap();
+    let over = format!("it is over: {}", TaskEnd::Cancelled);
+    assert_eq!(told.rule.to_string(), format!("{over}; w1 still ends it"));
+    assert_eq!((told.rule.name(), told.next), ("ending", killed_at(10)));
+    play.reaches.insert(lock(1), silent(&play));
+    let told = play.why(&task("build")).unwrap();
+    assert_eq!(told.next, Next::WhenTold, "whoever is silent may not have heard of it");
+    play.reaches.clear();
+    play.end(play.runs_on(1)[0], FAILURE);
+    let told = play.why(&task("build")).unwrap();
+    assert_eq!((told.rule.name(), told.next), ("over", Next::Nothing));
+}
+
+/// Its grace counts from when its worker was first asked, and who asks again does not know when that was.
+#[test]
+fn the_moment_of_a_kill_that_an_earlier_leader_asked_for_is_not_named() {
+    let mut play = ignoring(1);
+    put(&mut play, service_spec(1));
+    play.ask(Call::StopInstance(web().instance(0)));
+    assert_eq!(why(&mut play, 0).1, killed_at(10));
+    play.pass(8);
+    let mut play = play.change_leader();
+    assert_eq!(why(&mut play, 0).1, Next::WhenTold);
+}
+
 fn is_updating(play: &Play) -> bool {
     play.control.service(&web()).is_some_and(|record| record.before.is_some())
 }
