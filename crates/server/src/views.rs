@@ -253,6 +253,7 @@ pub(crate) fn explained(key: &WorkKey, why: Option<&Why>) -> Explained {
     };
     let mut told = why.rule.clone();
     if let Rule::Over { end }
+    | Rule::Ending { end, .. }
     | Rule::Telling { end, .. }
     | Rule::Untold { end }
     | Rule::Crashed(Crashed { end: Some(end), .. })

@@ -250,7 +250,7 @@ fn the_same_seed_gives_the_same_history() {
 
 /// What a machine that counts, sorts or prints otherwise would tell: the number of a small world's trace.
 /// It is another one whenever the world or a core is; put the new one here then.
-const GOLDEN: u64 = 0x1868_85fc_9ea5_32b0;
+const GOLDEN: u64 = 0x5c79_f4c5_9510_dfbc;
 
 #[test]
 fn the_same_seed_gives_the_same_history_on_any_machine() {

@@ -61,10 +61,15 @@ impl Instances {
         }
     }
 
+    /// Those of a service, in the order of their indices.
+    pub(super) fn row(&self, service: &ServiceKey) -> &[(u32, Instance)] {
+        let row = self.rows.get(&service.namespace).and_then(|all| all.get(&service.name));
+        row.map_or(&[][..], Vec::as_slice)
+    }
+
     /// The keys of a service's instances, from this index on.
     pub(super) fn keys_from(&self, service: &ServiceKey, first: u32) -> Vec<WorkKey> {
-        let row = self.rows.get(&service.namespace).and_then(|all| all.get(&service.name));
-        let row = row.map_or(&[][..], Vec::as_slice);
+        let row = self.row(service);
         let at = row.partition_point(|(index, _)| *index < first);
         row.iter().skip(at).map(|(index, _)| service.instance(*index)).collect()
     }

@@ -57,6 +57,8 @@ pub(super) enum Ending {
         /// What it is made of, if that is known.
         work: Option<Payload>,
     },
+    /// It was asked to again, and since when nobody here knows.
+    Again,
     /// It was killed.
     Killed,
 }
@@ -378,13 +380,13 @@ impl Control {
                     copies.any(|copy| copy.placed.run == run && copy.stopping.is_some())
                 });
                 if is_stopping {
-                    self.kill(run, Kill::Gracefully);
+                    self.kill_again(run);
                 }
             } else if let Some((task, _)) = self.tasks.get(&key)
                 && task.end().is_some()
                 && !self.is_unknown_after_restore(&key)
             {
-                self.kill(run, Kill::Gracefully);
+                self.kill_again(run);
             }
         }
         match self.drains.get(&lock).map(|drain| drain.deadline <= now.wall) {
@@ -428,11 +430,27 @@ impl Control {
     /// for as long as it takes, or if it is of a version of which nothing is known any more.
     pub(super) fn killed_at(&self, run: RunId) -> Option<WallTime> {
         match self.ending.get(&run)? {
-            Ending::Killed => None,
+            Ending::Again | Ending::Killed => None,
             Ending::Asked { asked, is_running, work } => {
                 let within = payload::ends_within(work.as_ref()?, *is_running)?;
                 Some(asked.plus(within))
             }
+        }
+    }
+
+    /// Whether a run that is being ended was asked to by this leader, of a worker that heard that.
+    pub(super) fn knows_ending(&self, run: RunId) -> bool {
+        match self.ending.get(&run) {
+            Some(Ending::Asked { .. } | Ending::Killed) => true,
+            Some(Ending::Again) | None => false,
+        }
+    }
+
+    /// Ends a run whose worker is back: it may have heard of that before, from whoever led then, or not.
+    fn kill_again(&mut self, run: RunId) {
+        self.kill(run, Kill::Gracefully);
+        if let Some(Ending::Asked { .. }) = self.ending.get(&run) {
+            self.ending.insert(run, Ending::Again);
         }
     }
 

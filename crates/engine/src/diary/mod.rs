@@ -1,14 +1,15 @@
 //! What the log says of `why`: that a rule keeps a key, once, and not again while it does. Pure.
 //!
 //! ```text
-//!   something happened to a key ──▶ noted ──1 s──▶ a round: looked at ──▶ one line for each rule
+//!   something happened to a key ──▶ noted ──1 s──▶ a round: looked at ──▶ one line for each reason
 //!                                     ▲                    │
 //!                                     └────── later ◀──────┘ it may pass, or enough was said
 //! ```
 //!
 //! What happens at once is one line with a count: a round begins a second after the first note. A rule
-//! that mostly passes by itself is told when it has held for a while. Lines of one rule are ten seconds
-//! apart at least, and of one key there are three in a minute at most, however often it changes.
+//! that mostly passes by itself is told when it has held for a while. Lines of one reason are ten seconds
+//! apart at least, of one rule a round tells eight reasons at most, and of one key there are three lines in
+//! a minute at most, however often it changes.
 //!
 //! Invariant: a key that is not where its spec wants it, for the same reason, is told once.
 //!
@@ -16,9 +17,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use sterna_model::{BootTime, Span, WorkKey, record::TwinReason};
+use sterna_model::{BootTime, Contract, Name, Span, WorkKey, record::TwinReason};
 
-use crate::control::{Rule, Why};
+use crate::{
+    auction::Reason,
+    control::{Rule, Why},
+};
 
 /// How long after the first note a round begins: what happens meanwhile is told together.
 const GATHER: Span = Span::from_secs(1);
@@ -27,7 +31,9 @@ const FIRST: Span = Span::from_secs(5);
 /// How many keys are looked at in one step, and how long everybody else has a turn then.
 const SLICE: usize = 1_000;
 const SLICE_EVERY: Span = Span::from_millis(10);
-/// How far lines of the same rule are apart at least.
+/// So many reasons of one rule are told in a round; the others later.
+const REASONS_MAX: usize = 8;
+/// How far lines of the same reason are apart at least.
 const APART: Span = Span::from_secs(10);
 /// So many lines in a minute may begin with the same key.
 const LINES_MAX: u8 = 3;
@@ -40,25 +46,29 @@ const SILENT: Span = Span::from_secs(5);
 pub struct Line {
     /// Of which key it is.
     pub key: WorkKey,
-    /// How many others are kept by the same rule since the same moment.
+    /// How many others are kept for the same reason since the same moment.
     pub others: usize,
     /// What is told of the key: the value that everybody gets who asks.
     pub why: Why,
 }
 
+/// What is told together: a rule, and what makes two keys that it keeps wait for something else. Whoever
+/// merely comes nearest is no part of it, for that changes all the time.
+type Told = (&'static str, &'static str, Option<Name>);
+
 /// What is known of a key that is not well, or was not a moment ago.
 #[derive(Clone, Debug)]
 struct Page {
-    holds: Option<&'static str>,
+    holds: Option<Told>,
     since: BootTime,
-    said: Option<&'static str>,
+    said: Option<Told>,
     /// Since when its lines are counted.
     counted: BootTime,
     lines: u8,
     later: Option<BootTime>,
 }
 
-/// Those that a rule keeps, as a round found them.
+/// Those that are kept for one reason, as a round found them.
 #[derive(Clone, Debug)]
 struct Kept {
     first: WorkKey,
@@ -75,9 +85,9 @@ pub(crate) struct Diary {
     pages: BTreeMap<WorkKey, Page>,
     /// When to go on with what is noted.
     at: BootTime,
-    kept: BTreeMap<&'static str, Kept>,
-    /// When each rule may be told again.
-    gates: BTreeMap<&'static str, BootTime>,
+    kept: BTreeMap<Told, Kept>,
+    /// When each reason may be told again.
+    gates: BTreeMap<Told, BootTime>,
 }
 
 impl Diary {
@@ -137,13 +147,14 @@ impl Diary {
 
     /// What keeps a key; nothing if it is where it should be.
     pub(crate) fn found(&mut self, now: BootTime, key: WorkKey, rule: Option<&Rule>) {
-        let told = rule.and_then(|rule| Some((rule.name(), patience(rule)?)));
-        let holds = told.map(|(name, _)| name);
+        let told = rule.and_then(|rule| Some((told_as(rule), patience(rule)?)));
+        let holds = told.as_ref().map(|(told, _)| told.clone());
         if holds.is_none() && !self.pages.contains_key(&key) {
             return;
         }
+        let is_full = holds.as_ref().is_some_and(|told| self.is_full(told));
         let page = self.pages.entry(key.clone()).or_insert_with(|| Page {
-            holds,
+            holds: holds.clone(),
             since: now,
             said: None,
             counted: now,
@@ -151,7 +162,7 @@ impl Diary {
             later: None,
         });
         if page.holds != holds {
-            (page.holds, page.since) = (holds, now);
+            (page.holds, page.since) = (holds.clone(), now);
         }
         if let Some(at) = page.later.take() {
             self.later.remove(&(at, key.clone()));
@@ -167,9 +178,10 @@ impl Diary {
                 self.pages.remove(&key);
                 return;
             }
-            Some((name, _)) if page.said == Some(name) => return,
-            Some((name, patience)) => {
-                let gate = self.gates.get(name).copied().unwrap_or(now);
+            Some(_) if page.said == holds => return,
+            Some((told, patience)) => {
+                let gate = self.gates.get(&told).copied().unwrap_or(now);
+                let gate = if is_full { gate.max(now.plus(APART)) } else { gate };
                 let enough = if is_enough { page.counted.plus(MINUTE) } else { now };
                 page.since.plus(patience).max(gate).max(enough)
             }
@@ -177,26 +189,79 @@ impl Diary {
         if at > now {
             page.later = Some(at);
             self.later.insert((at, key));
-        } else if let Some(name) = holds {
-            page.said = holds;
+        } else if let Some(told) = holds {
+            page.said = Some(told.clone());
             page.lines += 1;
-            match self.kept.get_mut(name) {
+            match self.kept.get_mut(&told) {
                 Some(kept) => kept.others += 1,
-                None => drop(self.kept.insert(name, Kept { first: key, others: 0 })),
+                None => drop(self.kept.insert(told, Kept { first: key, others: 0 })),
             }
         }
     }
 
-    /// What is to be told, when a round is over: a key, and how many others are kept by the same rule.
+    /// Whether this round tells as many other reasons of the same rule as it may.
+    fn is_full(&self, told: &Told) -> bool {
+        let (rule, ..) = told;
+        let of_rule = self.kept.range((*rule, "", None)..).take_while(|((one, ..), _)| one == rule);
+        of_rule.count() >= REASONS_MAX && !self.kept.contains_key(told)
+    }
+
+    /// What is to be told, when a round is over: a key, and how many others are kept for the same reason.
     pub(crate) fn lines(&mut self, now: BootTime) -> Vec<(WorkKey, usize)> {
         if !self.round.is_empty() {
             return Vec::new();
         }
         let kept = std::mem::take(&mut self.kept);
         self.gates.retain(|_, gate| *gate > now);
-        self.gates.extend(kept.keys().map(|name| (*name, now.plus(APART))));
+        self.gates.extend(kept.keys().map(|told| (told.clone(), now.plus(APART))));
         kept.into_values().map(|Kept { first, others }| (first, others)).collect()
     }
+}
+
+/// What a rule is told as.
+fn told_as(rule: &Rule) -> Told {
+    let (kind, whose) = match rule {
+        Rule::Unplaced(unplaced) => match &*unplaced.reason {
+            Reason::NoWorker => ("no-worker", None),
+            Reason::NoStack { stack, .. } => ("no-stack", Some(stack)),
+            Reason::NoTags { missing, unasked, .. } => ("no-tags", missing.union(unasked).next()),
+            Reason::NoZone { zone } => ("no-zone", zone.as_ref()),
+            Reason::TooLarge { .. } => ("too-large", None),
+            Reason::Withheld { .. } => ("withheld", None),
+            Reason::Short { .. } => ("short", None),
+            Reason::Apart { from, .. } => ("apart", Some(from)),
+            Reason::StartLimit { .. } => ("start-limit", None),
+        },
+        Rule::OutOfReach { worker, contract, is_task } => {
+            let kind = match (contract, is_task) {
+                (Contract::Replace { .. } | Contract::Stop { .. } | Contract::Keep, true) => "task",
+                (Contract::Replace { .. }, false) => "replace",
+                (Contract::Stop { .. }, false) => "stop",
+                (Contract::Keep, false) => "keep",
+            };
+            (kind, worker.as_ref())
+        }
+        Rule::Sick { worker, .. }
+        | Rule::SlotTaken { worker, twin: TwinReason::Silent }
+        | Rule::HasTwin { worker, twin: TwinReason::Silent } => ("", worker.as_ref()),
+        Rule::Unwanted { stale } => ("", stale.as_ref()),
+        Rule::Waiting
+        | Rule::MayBeKept { .. }
+        | Rule::TurnedDown
+        | Rule::Starting { .. }
+        | Rule::Stopping { .. }
+        | Rule::Crashed(_)
+        | Rule::GivenUp(_)
+        | Rule::SlotTaken { twin: TwinReason::Evacuating | TwinReason::Surplus, .. }
+        | Rule::Outdated { .. }
+        | Rule::Settling(_)
+        | Rule::HasTwin { twin: TwinReason::Evacuating | TwinReason::Surplus, .. }
+        | Rule::Telling { .. }
+        | Rule::Untold { .. }
+        | Rule::Ending { .. }
+        | Rule::Over { .. } => ("", None),
+    };
+    (rule.name(), kind, whose.cloned())
 }
 
 /// How long a rule must keep a key before that is told; `None` for never: that something is over is no
@@ -222,7 +287,7 @@ const fn patience(rule: &Rule) -> Option<Span> {
         | Rule::HasTwin { twin: TwinReason::Evacuating | TwinReason::Surplus, .. } => Some(MINUTE),
         Rule::Telling { tries: 0, .. } => Some(MINUTE),
         Rule::Telling { .. } => Some(Span::ZERO),
-        Rule::Untold { .. } | Rule::Over { .. } => None,
+        Rule::Untold { .. } | Rule::Ending { .. } | Rule::Over { .. } => None,
     }
 }
 

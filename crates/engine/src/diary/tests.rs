@@ -1,7 +1,10 @@
-use sterna_model::{Contract, Name};
+use std::sync::Arc;
 
 use super::*;
-use crate::control::{Crashed, ServiceKey};
+use crate::{
+    auction::Reason,
+    control::{Crashed, ServiceKey, Unplaced},
+};
 
 /// The diary, and what holds of each key by now.
 struct Book {
@@ -101,6 +104,44 @@ fn another_rule_is_told() {
     let expected =
         [(11, "default/service/web/3 crashed", 0), (21, "default/service/web/3 given-up", 0)];
     assert_eq!(book.told(), expected);
+}
+
+fn unplaced(reason: Reason) -> Rule {
+    let (withheld, apart) = (None, Vec::new());
+    let unplaced = Unplaced { reason: Arc::new(reason), withheld, apart, copy: None };
+    Rule::Unplaced(Box::new(unplaced))
+}
+
+fn no_stack(stack: &str) -> Rule {
+    unplaced(Reason::NoStack { stack: Name::new(stack).unwrap(), known: BTreeSet::new() })
+}
+
+#[test]
+fn each_reason_is_told_and_those_of_the_same_reason_are_counted() {
+    let mut book = Book::new();
+    book.set(1, Some(unplaced(Reason::NoWorker)));
+    book.set(2, Some(unplaced(Reason::NoWorker)));
+    book.set(3, Some(no_stack("arm")));
+    book.set(4, Some(no_stack("gpu")));
+    book.until(60);
+    let mut told = book.told();
+    told.sort_unstable();
+    let expected = [
+        (11, "default/service/web/1 unplaced", 1),
+        (11, "default/service/web/3 unplaced", 0),
+        (11, "default/service/web/4 unplaced", 0),
+    ];
+    assert_eq!(told, expected);
+}
+
+#[test]
+fn many_reasons_of_one_rule_are_told_a_few_at_a_time() {
+    let mut book = Book::new();
+    (0..20).for_each(|index| book.set(index, Some(no_stack(&format!("s{index}")))));
+    book.until(11);
+    assert_eq!(book.lines.len(), 8);
+    book.until(60);
+    assert_eq!(book.lines.len(), 20, "and none is left out");
 }
 
 #[test]

@@ -16,6 +16,7 @@ use super::play::{
     FAILURE, Mood, Play, RUNNING, SUCCESS, incarnation, life, lock, name, other_work, service_spec,
     task, task_spec, wants, web,
 };
+use crate::control::why::LOOKS;
 use crate::control::{Alarm, Call, Called, Drain, Input, Next, Record, RecordKey, ServiceKey, Why};
 
 fn at(seconds: u64) -> Next {
@@ -350,6 +351,81 @@ fn an_update_that_waits_for_several_says_so_of_each() {
     play.report(play.run_of(1), News::Progress(Arc::from(RUNNING)));
     assert!(why(&mut play, 0).0.ends_with("; then it waits for 1 other"));
     assert!(why(&mut play, 1).0.ends_with("; then the update is complete"));
+}
+
+/// The words of one cost a look at each at most, and its rule alone, which the log asks for of all, none
+/// at the others.
+#[test]
+fn what_an_update_waits_for_costs_one_look_at_each_and_the_rule_alone_none() {
+    let looks = |play: &mut Play, index: u32| {
+        let key = web().instance(index);
+        LOOKS.set(0);
+        let rule = play.control.rule(play.now, &key, |_| Reach::Near).expect("it is kept");
+        let for_rule = LOOKS.replace(0);
+        let why = play.why(&key).expect("it is kept");
+        assert_eq!(why.rule.name(), rule.name());
+        (rule.name(), for_rule, LOOKS.get())
+    };
+    for half in [4_u32, 8] {
+        let update = UpdatePolicy { max_unavailable: half, ..UpdatePolicy::default() };
+        let spec = ServiceSpec { update, ..service_spec(2 * half) };
+        let mut play = Play::with(2);
+        put(&mut play, spec.clone());
+        put(&mut play, other_work(&spec, "v2"));
+        let all = half as usize;
+        assert_eq!(looks(&mut play, 1), ("settling", 1, 1 + all));
+        assert_eq!(looks(&mut play, 2 * half - 1), ("outdated", 0, all));
+    }
+}
+
+/// A version that was taken back is not the highest until the next update, and nothing is under way.
+#[test]
+fn after_a_version_was_taken_back_no_update_is_spoken_of() {
+    let update = UpdatePolicy { revert_after: Some(1), ..UpdatePolicy::default() };
+    let spec = ServiceSpec { update, ..service_spec(1) };
+    let mut play = Play::with(2);
+    put(&mut play, spec.clone());
+    play.pass(60);
+    put(&mut play, other_work(&spec, "v2"));
+    assert!(why(&mut play, 0).0.starts_with("it is of the new version"));
+    play.end(play.run_of(0), FAILURE);
+    play.pass(600);
+    assert!(!is_updating(&play));
+    put(&mut play, ServiceSpec { instances: 3, ..spec });
+    assert_eq!(play.runs_on(1).len() + play.runs_on(2).len(), 3);
+    for index in 0..3 {
+        assert_eq!(play.why(&web().instance(index)), None, "{index} is there");
+    }
+}
+
+#[test]
+fn a_task_that_was_cancelled_and_still_runs_says_that_it_is_being_ended() {
+    let mut play = ignoring(1);
+    play.ask(Call::CreateTask(task("build"), incarnation(1), Arc::new(task_spec())));
+    play.ask(Call::CancelTask(task("build")));
+    let told = play.why(&task("build")).unwrap();
+    let over = format!("it is over: {}", TaskEnd::Cancelled);
+    assert_eq!(told.rule.to_string(), format!("{over}; w1 still ends it"));
+    assert_eq!((told.rule.name(), told.next), ("ending", killed_at(10)));
+    play.reaches.insert(lock(1), silent(&play));
+    let told = play.why(&task("build")).unwrap();
+    assert_eq!(told.next, Next::WhenTold, "whoever is silent may not have heard of it");
+    play.reaches.clear();
+    play.end(play.runs_on(1)[0], FAILURE);
+    let told = play.why(&task("build")).unwrap();
+    assert_eq!((told.rule.name(), told.next), ("over", Next::Nothing));
+}
+
+/// Its grace counts from when its worker was first asked, and who asks again does not know when that was.
+#[test]
+fn the_moment_of_a_kill_that_an_earlier_leader_asked_for_is_not_named() {
+    let mut play = ignoring(1);
+    put(&mut play, service_spec(1));
+    play.ask(Call::StopInstance(web().instance(0)));
+    assert_eq!(why(&mut play, 0).1, killed_at(10));
+    play.pass(8);
+    let mut play = play.change_leader();
+    assert_eq!(why(&mut play, 0).1, Next::WhenTold);
 }
 
 fn is_updating(play: &Play) -> bool {

@@ -12,12 +12,12 @@ use std::fmt;
 
 use sterna_model::{
     Contract, Incarnation, Lock, Name, Span, WallTime, WorkKey,
-    record::{
-        Instance, InstanceCopy, InstanceState, Placed, StopReason, TaskState, Twin, TwinReason,
-    },
+    record::{Instance, InstanceState, Placed, StopReason, TaskState, Twin, TwinReason},
 };
 use sterna_protocol::scheduler::Reach;
 
+#[cfg(test)]
+pub(in crate::control) use self::settling::LOOKS;
 pub use self::{
     settling::{Settling, Then},
     unplaced::Unplaced,
@@ -33,7 +33,8 @@ use crate::auction::Prospect;
 enum Detail {
     /// Everything.
     Whole,
-    /// Which rule it is: what only a look at all workers, or at the work itself, tells is left out.
+    /// Which rule it is: what only a look at all workers, at the work itself, or at the
+    /// other instances of its service tells is left out.
     Rule,
 }
 
@@ -143,6 +144,13 @@ pub enum Rule {
         /// How it ended, in words.
         end: String,
     },
+    /// It is over, and what runs of it is being ended.
+    Ending {
+        /// How it ended, in words.
+        end: String,
+        /// Where it still runs.
+        worker: Option<Name>,
+    },
     /// It is over.
     Over {
         /// How, in words.
@@ -243,6 +251,7 @@ impl Rule {
             Self::OutOfReach { .. } => "out-of-reach",
             Self::Telling { .. } => "telling",
             Self::Untold { .. } => "untold",
+            Self::Ending { .. } => "ending",
             Self::Over { .. } => "over",
         }
     }
@@ -312,6 +321,12 @@ impl Control {
             }
             TaskState::Completed { end, at } => {
                 let (end, since) = (end.to_string(), Some(*at));
+                if let Some(placed) = task.placed() {
+                    let reach = reach(placed.on.lock);
+                    let next = self.until_killed(now, (placed, true), detail, reach);
+                    let rule = Rule::Ending { end, worker: self.name_of(placed.on.lock) };
+                    return Some(Why { rule, since, next: next.unwrap_or(Next::WhenTold) });
+                }
                 let rule =
                     if task.is_given_up() { Rule::Untold { end } } else { Rule::Over { end } };
                 Some(Why { rule, since, next: Next::Nothing })
@@ -383,12 +398,20 @@ impl Control {
     }
 
     /// When a copy is killed that is being ended: when its own time to end is over, or at the end of the
-    /// drain of its worker.
-    fn until_killed(&self, now: Now, copy: &InstanceCopy, detail: Detail) -> Option<Next> {
-        if detail == Detail::Rule {
+    /// drain of its worker. `None` if nobody here knows since when it is being ended, or whether its worker
+    /// has heard of it.
+    fn until_killed(
+        &self,
+        now: Now,
+        (placed, is_stopping): (&Placed, bool),
+        detail: Detail,
+        reach: Reach,
+    ) -> Option<Next> {
+        let Placed { run, on, .. } = *placed;
+        let is_near = matches!(reach, Reach::Near | Reach::Sick { .. });
+        if detail == Detail::Rule || !is_near || is_stopping && !self.knows_ending(run) {
             return None;
         }
-        let Placed { run, on, .. } = copy.placed;
         let own = self.killed_at(run);
         let drained = self.drains.get(&on.lock).map(|drain| drain.deadline);
         let at = own.into_iter().chain(drained).min()?;
@@ -397,12 +420,20 @@ impl Control {
     }
 
     /// When the slot of a second copy is free again.
-    fn until_twin_is_gone(&self, now: Now, twin: &Twin, detail: Detail) -> Next {
+    fn until_twin_is_gone(
+        &self,
+        now: Now,
+        twin: &Twin,
+        detail: Detail,
+        reach: impl Fn(Lock) -> Reach,
+    ) -> Next {
         match twin.reason {
             // Whoever is silent does not hear that it is to end.
             TwinReason::Silent => Next::WhenGone,
             TwinReason::Evacuating | TwinReason::Surplus => {
-                self.until_killed(now, &twin.copy, detail).unwrap_or(Next::WhenGone)
+                let ends = (&twin.copy.placed, twin.copy.stopping.is_some());
+                let reach = reach(twin.copy.placed.on.lock);
+                self.until_killed(now, ends, detail, reach).unwrap_or(Next::WhenGone)
             }
         }
     }
@@ -440,7 +471,7 @@ impl Control {
                 if let (true, Some(twin)) = (is_blocked, instance.twin()) {
                     let worker = name(twin.copy.placed.on);
                     let rule = Rule::SlotTaken { worker, twin: twin.reason };
-                    let next = self.until_twin_is_gone(now, twin, detail);
+                    let next = self.until_twin_is_gone(now, twin, detail, &reach);
                     return Some(Why { rule, since: Some(*since), next });
                 }
                 Some(self.why_unplaced(now, key, *since, detail))
@@ -450,7 +481,9 @@ impl Control {
             {
                 let (worker, reason) = (name(copy.placed.on), copy.stopping?);
                 // The record has the moment at which it began, and not that of its stop.
-                let next = self.until_killed(now, copy, detail).unwrap_or(Next::WhenTold);
+                let ends = (&copy.placed, true);
+                let next = self.until_killed(now, ends, detail, reach(copy.placed.on.lock));
+                let next = next.unwrap_or(Next::WhenTold);
                 Some(Why { rule: Rule::Stopping { worker, reason }, since: None, next })
             }
             InstanceState::Claimed { copy, since } => {
@@ -459,7 +492,7 @@ impl Control {
             }
             InstanceState::Running { since, .. } => {
                 if let Some(twin) = instance.twin() {
-                    let next = self.until_twin_is_gone(now, twin, detail);
+                    let next = self.until_twin_is_gone(now, twin, detail, &reach);
                     let (worker, twin) = (name(twin.copy.placed.on), twin.reason);
                     return Some(Why {
                         rule: Rule::HasTwin { worker, twin },
@@ -469,9 +502,9 @@ impl Control {
                 }
                 let known = known?;
                 if known.outdated.contains(&index) {
-                    return Some(self.why_outdated(&service, known));
+                    return Some(self.why_outdated(&service, known, detail));
                 }
-                self.why_settling(&service, known, index, *since)
+                self.why_settling(&service, known, (index, instance), detail)
             }
             InstanceState::Crashed { until } => {
                 let crashed = crashed(instance);

@@ -1,12 +1,15 @@
 //! Why an instance is still of an older version.
 
-use super::{Awaited, Next, Rule, Why};
+use super::{Awaited, Detail, Next, Rule, Why};
 use crate::control::{Control, ServiceKey, services::Service};
 
 impl Control {
     /// An instance that its service's update has not come to yet.
-    pub(super) fn why_outdated(&self, key: &ServiceKey, known: &Service) -> Why {
-        let awaits = self.awaits(key, known);
+    pub(super) fn why_outdated(&self, key: &ServiceKey, known: &Service, detail: Detail) -> Why {
+        let awaits = match detail {
+            Detail::Whole => self.awaits(key, known),
+            Detail::Rule => None,
+        };
         let next = match &awaits {
             None => Next::WhenTold,
             Some(Awaited::Settling { at, .. }) => Next::At(*at),
@@ -23,14 +26,11 @@ impl Control {
         let (at_most, healthy_for) = (policy.max_unavailable.max(1), policy.healthy_for);
         let count = known.missing.len();
         let surplus = count.checked_sub(at_most as usize)?;
-        let mut settling = self.settling(key, known);
-        settling.sort_unstable();
-        Some(match settling.get(surplus) {
-            Some((at, index)) => {
-                let (service, index, at) = (key.name.clone(), *index, *at);
-                Awaited::Settling { service, index, healthy_for, at }
-            }
-            None => Awaited::Missing { count, at_most },
-        })
+        let mut settling: Vec<_> = self.settling(key, known).collect();
+        if surplus >= settling.len() {
+            return Some(Awaited::Missing { count, at_most });
+        }
+        let (_, &mut (at, index), _) = settling.select_nth_unstable(surplus);
+        Some(Awaited::Settling { service: key.name.clone(), index, healthy_for, at })
     }
 }

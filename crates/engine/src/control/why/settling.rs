@@ -1,10 +1,13 @@
 //! Why an instance that runs is not taken for there: an update waits until it has run for long enough.
 
-use std::fmt;
+use std::{collections::BTreeSet, fmt};
 
-use sterna_model::{Span, WallTime, record::InstanceState};
+use sterna_model::{
+    Span, WallTime,
+    record::{Instance, InstanceState},
+};
 
-use super::{Next, Rule, Why};
+use super::{Detail, Next, Rule, Why};
 use crate::control::{Control, ServiceKey, services::Service};
 
 /// An instance that an update waits for.
@@ -61,52 +64,84 @@ impl fmt::Display for Settling {
     }
 }
 
+#[cfg(test)]
+thread_local! {
+    /// How many instances were looked at.
+    pub(in crate::control) static LOOKS: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
+}
+
 impl Control {
     /// An instance of the version that is wanted, while that comes about.
     pub(super) fn why_settling(
         &self,
         key: &ServiceKey,
         known: &Service,
-        index: u32,
-        since: WallTime,
+        (index, instance): (u32, &Instance),
+        detail: Detail,
     ) -> Option<Why> {
-        if !known.missing.contains(&index) {
+        // One that comes after a version was taken back settles, too, and nothing waits for it.
+        if !known.is_updating() || !known.missing.contains(&index) {
             return None;
         }
-        let settling = self.settling(key, known);
-        let (at, _) = settling.iter().find(|(_, one)| *one == index)?;
-        let by_then = settling.iter().filter(|(one, _)| one <= at);
-        let by_then: Vec<u32> = by_then.map(|(_, index)| *index).collect();
-        let rest = known.missing.iter().filter(|index| !by_then.contains(index));
-        let rest: Vec<u32> = rest.copied().collect();
+        let (at, since) = settles(known, instance)?;
         let update = known.record.spec.update;
-        let then = if !known.outdated.is_empty()
-            && rest.len() < update.max_unavailable.max(1) as usize
-        {
-            Then::Replaces { outdated: known.outdated.len() }
-        } else if known.outdated.is_empty() && rest.iter().all(|it| self.is_unplaced(key, *it)) {
-            Then::Completes
-        } else {
-            Then::WaitsOn { missing: rest.len() }
+        let then = match detail {
+            Detail::Whole => self.then(key, known, at),
+            Detail::Rule => Then::WaitsOn { missing: known.missing.len() - 1 },
         };
         let limit = update.revert_after.filter(|_| known.record.before.is_some());
         let crashes_left = limit.map(|limit| limit.saturating_sub(known.record.crashes).max(1));
         let rule = Rule::Settling(Settling { healthy_for: update.healthy_for, then, crashes_left });
-        Some(Why { rule, since: Some(since), next: Next::ServesAt(*at) })
+        Some(Why { rule, since: Some(since), next: Next::ServesAt(at) })
+    }
+
+    /// What an update does at this moment, if nothing changes until then.
+    fn then(&self, key: &ServiceKey, known: &Service, at: WallTime) -> Then {
+        let by_then = self.settling(key, known).filter(|(one, _)| *one <= at);
+        let by_then: BTreeSet<u32> = by_then.map(|(_, index)| index).collect();
+        let missing = known.missing.len() - by_then.len();
+        if !known.outdated.is_empty() {
+            let at_most = known.record.spec.update.max_unavailable.max(1) as usize;
+            return match missing < at_most {
+                true => Then::Replaces { outdated: known.outdated.len() },
+                false => Then::WaitsOn { missing },
+            };
+        }
+        let mut rest = known.missing.difference(&by_then);
+        match missing <= self.left.len() && rest.all(|index| self.is_unplaced(key, *index)) {
+            true => Then::Completes,
+            false => Then::WaitsOn { missing },
+        }
     }
 
     /// Those of the version that is wanted that run and are not taken for there yet, and when each is.
-    pub(super) fn settling(&self, key: &ServiceKey, known: &Service) -> Vec<(WallTime, u32)> {
-        let healthy_for = known.record.spec.update.healthy_for;
-        let settles = |index: &u32| match self.instances.get(&key.instance(*index))?.state() {
-            InstanceState::Running { copy, since } => {
-                let is_its = copy.stopping.is_none() && copy.version == known.record.version;
-                is_its.then(|| (since.plus(healthy_for), *index))
-            }
-            InstanceState::Unclaimed { .. }
-            | InstanceState::Claimed { .. }
-            | InstanceState::Crashed { .. } => None,
-        };
-        known.missing.iter().filter_map(settles).collect()
+    pub(super) fn settling<'a>(
+        &'a self,
+        key: &ServiceKey,
+        known: &'a Service,
+    ) -> impl Iterator<Item = (WallTime, u32)> + use<'a> {
+        // Both are in the order of their indices.
+        let mut missing = known.missing.iter().peekable();
+        self.instances.row(key).iter().filter_map(move |(index, instance)| {
+            while missing.next_if(|one| *one < index).is_some() {}
+            missing.next_if_eq(&index)?;
+            settles(known, instance).map(|(at, _)| (at, *index))
+        })
+    }
+}
+
+/// When an instance that runs, of the version that is wanted, has done so for long enough, and since when
+/// it does.
+fn settles(known: &Service, instance: &Instance) -> Option<(WallTime, WallTime)> {
+    #[cfg(test)]
+    LOOKS.set(LOOKS.get() + 1);
+    match instance.state() {
+        InstanceState::Running { copy, since } => {
+            let is_its = copy.stopping.is_none() && copy.version == known.record.version;
+            is_its.then(|| (since.plus(known.record.spec.update.healthy_for), *since))
+        }
+        InstanceState::Unclaimed { .. }
+        | InstanceState::Claimed { .. }
+        | InstanceState::Crashed { .. } => None,
     }
 }

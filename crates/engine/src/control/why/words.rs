@@ -73,6 +73,9 @@ impl fmt::Display for Rule {
             Self::Untold { end } => {
                 write!(f, "it is over: {end}; its callback was never taken, and was given up")
             }
+            Self::Ending { end, worker } => {
+                write!(f, "it is over: {end}; {} still ends it", on(worker))
+            }
             Self::Over { end } => write!(f, "it is over: {end}"),
         }
     }
