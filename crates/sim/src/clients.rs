@@ -339,6 +339,7 @@ const fn word(call: &Call) -> &'static str {
         Call::CreateTask(..) => "asked-create-task",
         Call::CancelTask(_) => "asked-cancel-task",
         Call::DeleteTask(_) => "asked-delete-task",
+        Call::FreeName(_) => "asked-free-name",
         Call::PutService(..) => "asked-put-service",
         Call::DeleteService(_) => "asked-delete-service",
         Call::StopInstance(_) => "asked-stop-instance",

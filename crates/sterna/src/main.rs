@@ -64,7 +64,7 @@ enum Command {
     /// Kill a task or one instance at once
     Kill(verbs::Args),
     /// Forget a task that is over, or end a service and all its instances
-    Delete(verbs::Args),
+    Delete(verbs::DeleteArgs),
     Drain(verbs::DrainArgs),
     /// Give a worker work again
     Undrain(verbs::WorkerArgs),
@@ -113,7 +113,7 @@ fn main() -> ExitCode {
         Command::Cancel(args) => verbs::run(args, Verb::Cancel),
         Command::Stop(args) => verbs::run(args, Verb::Stop),
         Command::Kill(args) => verbs::run(args, Verb::Kill),
-        Command::Delete(args) => verbs::run(args, Verb::Delete),
+        Command::Delete(args) => verbs::delete(args),
         Command::Drain(args) => verbs::drain(args),
         Command::Undrain(args) => verbs::of_worker(args, WorkerVerb::Undrain),
         Command::DeclareDead(args) => verbs::declare_dead(args),

@@ -43,13 +43,7 @@ pub(crate) enum Verb {
 pub(crate) fn run(args: Args, verb: Verb) -> anyhow::Result<()> {
     wait(async {
         let mut client = args.remote.client()?;
-        let target = match resolve(&mut client, &args.remote, &args.selector).await {
-            Ok(target) => target,
-            Err(error) if verb == Verb::Delete => {
-                return delete_name(&mut client, &args).await.unwrap_or(Err(error));
-            }
-            Err(error) => return Err(error),
-        };
+        let target = resolve(&mut client, &args.remote, &args.selector).await?;
         let usage = exit::coded(exit::USAGE);
         if verb == Verb::Delete && args.selector == "last" {
             return Err(usage(anyhow::anyhow!(
@@ -87,13 +81,30 @@ pub(crate) fn run(args: Args, verb: Verb) -> anyhow::Result<()> {
     })
 }
 
-/// Deletes what is in no list: the name of a version that was started, and whose task has gone. `None` if
-/// it is not there either.
-async fn delete_name(client: &mut Client, args: &Args) -> Option<anyhow::Result<()>> {
-    let given = args.selector.strip_prefix("task/").unwrap_or(&args.selector);
-    let path = args.remote.path(&format!("tasks/{}", Name::new(given).ok()?));
-    let done: Done = client.call(Method::DELETE, &path, None::<&()>).await.ok()?;
-    Some(tell(args.json, &done, &format!("the name of task/{given}"), "is forgotten"))
+/// What is to be forgotten.
+#[derive(Debug, clap::Args)]
+pub(crate) struct DeleteArgs {
+    #[command(flatten)]
+    args: Args,
+    /// Forget a task with its name: what `start = true` started can be started again, 7 days later
+    #[arg(long)]
+    name: bool,
+}
+
+pub(crate) fn delete(DeleteArgs { args, name }: DeleteArgs) -> anyhow::Result<()> {
+    if !name {
+        return run(args, Verb::Delete);
+    }
+    wait(async {
+        // It is in no list when its task has gone.
+        let given = args.selector.strip_prefix("task/").unwrap_or(&args.selector);
+        let given = Name::new(given).context("--name is for the name of a task");
+        let given = given.map_err(exit::coded(exit::USAGE))?;
+        let path = args.remote.path(&format!("tasks/{given}?name=true"));
+        let mut client = args.remote.client()?;
+        let done: Done = client.call(Method::DELETE, &path, None::<&()>).await.map_err(failed)?;
+        tell(args.json, &done, &format!("the name of task/{given}"), "is forgotten")
+    })
 }
 
 fn not_for(verb: Verb, target: &Target) -> anyhow::Error {

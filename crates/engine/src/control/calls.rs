@@ -22,7 +22,14 @@ impl Control {
                 self.create_task(now, id, &key, incarnation, spec);
             }
             Call::CancelTask(key) => self.cancel_task(now, id, &key),
-            Call::DeleteTask(key) => self.delete_task(now, id, &key),
+            Call::DeleteTask(key) => {
+                let answer = self.delete_task(now, &key);
+                self.answer(id, answer);
+            }
+            Call::FreeName(key) => {
+                let answer = self.free_name(now, &key);
+                self.answer(id, answer);
+            }
             Call::PutService(key, spec) => self.put_service(now, id, &key, spec),
             Call::DeleteService(key) => self.delete_service(now, id, &key),
             Call::StopInstance(key) => self.stop_instance(now, id, &key),

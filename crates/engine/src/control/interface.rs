@@ -175,6 +175,8 @@ pub enum Call {
     CancelTask(WorkKey),
     /// Forget it.
     DeleteTask(WorkKey),
+    /// Forget it with its name, if that is kept for longer than those of others.
+    FreeName(WorkKey),
     /// A service, or another spec for one.
     PutService(ServiceKey, ServiceSpec),
     /// No longer.

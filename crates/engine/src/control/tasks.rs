@@ -478,35 +478,34 @@ impl Control {
         self.answer(id, answer);
     }
 
-    pub(super) fn delete_task(&mut self, now: Now, id: CallId, key: &WorkKey) {
-        let Some((task, _)) = self.tasks.get(key) else {
-            let is_freed = self.free_name(now, key);
-            return self.answer(id, if is_freed { Answer::Done } else { Answer::NotFound });
-        };
+    /// The record goes. Asked again this does nothing more: a name that is kept stays so.
+    pub(super) fn delete_task(&mut self, now: Now, key: &WorkKey) -> Answer {
+        let Some((task, _)) = self.tasks.get(key) else { return Answer::NotFound };
         match task.check_delete() {
             // What was cancelled and still runs keeps its name until it is gone.
             Ok(()) if task.placed().is_some() => {
                 let illegal = sterna_model::record::Illegal { event: "delete", phase: "ending" };
-                self.answer(id, Answer::Conflict(illegal));
+                Answer::Conflict(illegal)
             }
             Ok(()) => {
                 self.forget_task(now, key);
-                self.answer(id, Answer::Done);
+                Answer::Done
             }
-            Err(illegal) => self.answer(id, Answer::Conflict(illegal)),
+            Err(illegal) => Answer::Conflict(illegal),
         }
     }
 
-    /// A name that was kept is deleted, too: it is free after a while. Gives whether it was kept.
-    fn free_name(&mut self, now: Now, key: &WorkKey) -> bool {
+    /// The record goes, and a name that was kept is free after a while, as that of any other.
+    pub(super) fn free_name(&mut self, now: Now, key: &WorkKey) -> Answer {
+        let answer = self.delete_task(now, key);
         let Some(stone) = self.tombstones.get_mut(key).filter(|stone| stone.is_kept) else {
-            return false;
+            return answer;
         };
         (stone.is_kept, stone.at) = (false, now.wall);
         let record = Record::Tombstone(stone.clone());
         self.outbox.write(RecordKey::Tombstone(key.clone()), Some(record));
         self.timers.insert((now.wall.plus(self.retention.names), Timer::Task(key.clone())));
-        true
+        Answer::Done
     }
 
     /// The record goes; its name stays taken for a while (safety rule 27), or until it is deleted.

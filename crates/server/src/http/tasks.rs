@@ -224,18 +224,32 @@ pub(super) async fn kill(
     done(answer, &format!("task {name}"))
 }
 
+/// What of a task is to be forgotten.
+#[derive(Clone, Debug, Default, serde::Deserialize, utoipa::IntoParams)]
+#[serde(default)]
+#[into_params(parameter_in = Query)]
+pub(super) struct Forgotten {
+    /// With its name, if that is kept because it was started from a definition: it is free 7 days later.
+    name: Option<bool>,
+}
+
 /// Forgets a task that is over. Its name stays taken for 7 days.
 #[utoipa::path(delete, path = "/v1/namespaces/{namespace}/tasks/{name}", tag = "tasks",
-    params(("namespace" = String, Path), ("name" = String, Path),
+    params(("namespace" = String, Path), ("name" = String, Path), Forgotten,
         ("If-Match" = Option<String>, Header, description = "the `ETag` that was read: only this task is meant")),
     responses((status = 200, body = Done), (status = "4XX", body = Refused), (status = "5XX", body = Refused)))]
 pub(super) async fn delete(
     State(shared): State<Api>,
     Path((space, name)): Path<(String, String)>,
+    Query(forgotten): Query<Forgotten>,
     matching: Matching,
 ) -> Answer<Json<Done>> {
     let key = task_key(&space, &name)?;
     let only_if = matching.task(key.clone());
-    let answer = shared.desk.call_if(only_if, Call::DeleteTask(key)).await?;
+    let call = match forgotten.name {
+        Some(true) => Call::FreeName(key),
+        Some(false) | None => Call::DeleteTask(key),
+    };
+    let answer = shared.desk.call_if(only_if, call).await?;
     done(answer, &format!("task {name}"))
 }

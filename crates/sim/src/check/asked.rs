@@ -90,6 +90,7 @@ impl Asked {
                 Call::CreateTask(..)
                 | Call::CancelTask(_)
                 | Call::DeleteTask(_)
+                | Call::FreeName(_)
                 | Call::PutService(..)
                 | Call::DeleteService(_)
                 | Call::StopInstance(_)
@@ -116,7 +117,11 @@ impl Asked {
             RecordKey::Service(key) => self.service(sight, applied, key, changed),
             RecordKey::Task(key) => self.task(sight, applied, key, (changed, changes)),
             RecordKey::Tombstone(key) => {
-                let is_asked = || self.by(applied, |call| *call == Call::DeleteTask(key.clone()));
+                let is_asked = || {
+                    self.by(applied, |call| {
+                        matches!(call, Call::DeleteTask(one) | Call::FreeName(one) if one == key)
+                    })
+                };
                 (changed.before.is_none() && !is_asked())
                     .then(|| format!("{key} is deleted, and nobody asked for that"))
             }
@@ -266,9 +271,10 @@ pub(super) fn about(call: &Call) -> Option<RecordKey> {
         Call::SetDomain(name, _) | Call::RemoveDomain(name) => {
             Some(RecordKey::Domain(name.clone()))
         }
-        Call::CreateTask(key, ..) | Call::CancelTask(key) | Call::DeleteTask(key) => {
-            Some(RecordKey::Task(key.clone()))
-        }
+        Call::CreateTask(key, ..)
+        | Call::CancelTask(key)
+        | Call::DeleteTask(key)
+        | Call::FreeName(key) => Some(RecordKey::Task(key.clone())),
         Call::StopInstance(key) => Some(RecordKey::Instance(key.clone())),
         Call::Drain(lock, _) | Call::Undrain(lock) => Some(RecordKey::Drain(*lock)),
         Call::Forget(lock) | Call::DeclareDead(lock) => Some(RecordKey::Roster(*lock)),

@@ -72,6 +72,7 @@ impl Kept {
             Call::CreateTask(..)
             | Call::CancelTask(_)
             | Call::DeleteTask(_)
+            | Call::FreeName(_)
             | Call::PutService(..)
             | Call::DeleteService(_)
             | Call::SetDomain(..)
@@ -170,7 +171,7 @@ fn holds(sight: &Sight<'_>, call: &Call, stood: Option<&Record>) -> bool {
             let task = sight.stored.task(key);
             task.map_or(knows(sight, key, None), |(task, _)| task.end().is_some())
         }
-        Call::DeleteTask(key) => knows(sight, key, None),
+        Call::DeleteTask(key) | Call::FreeName(key) => knows(sight, key, None),
         Call::PutService(key, spec) => {
             sight.stored.service(key).is_some_and(|record| record.spec == *spec)
         }

@@ -29,14 +29,21 @@ fn a_version_is_not_started_again_when_nothing_is_kept_of_its_task() {
     wait_until("it ran", LONG, || cluster.read("log").ends_with("again\n"));
     assert_eq!(cluster.read("log"), "built\nagain\n");
     wait_until("its record has gone", LONG, is_empty);
-    // Whoever wants it to be started again deletes the name, which is free a moment later.
+    // Its record has gone: to delete it again is no more than that.
     let name = applied["tasks"][0]["task"].as_str().expect("what it was started as").to_owned();
-    let said = cluster.answer(&["delete", &name]);
+    let said = cluster.sterna(&["delete", &name]);
+    assert_eq!(said.status.code(), Some(1), "{said:?}");
+    let planned = cluster.json(&["plan", "build.toml"]);
+    assert!(planned.to_string().contains("\"starts\":false"), "{planned}");
+    // Whoever wants it to be started again deletes the name, which is free a moment later.
+    let said = cluster.answer(&["delete", "--name", &name]);
     assert_eq!(said, format!("the name of task/{name} is forgotten\n"));
     cluster.write("build.toml", &spec.replace("$HERE", &here));
     wait_until("it is started again", LONG, || {
         cluster.json(&["apply", "build.toml"]).to_string().contains("\"started\":true")
     });
-    let said = cluster.sterna(&["delete", "nothing-like-it"]);
-    assert_eq!(said.status.code(), Some(1), "{said:?}");
+    for no_such in [&["delete", "nothing-like-it"][..], &["delete", "--name", "nothing-like-it"]] {
+        let said = cluster.sterna(no_such);
+        assert_eq!(said.status.code(), Some(1), "{said:?}");
+    }
 }

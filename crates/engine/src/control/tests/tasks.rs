@@ -370,7 +370,7 @@ fn what_goes_to_a_bidder_that_is_no_worker_waits_for_another() {
 
 /// It was free two weeks after it was over, and whoever applied the same file again started it again.
 #[test]
-fn the_name_of_a_version_that_is_started_once_is_taken_until_it_is_deleted_twice() {
+fn the_name_of_a_version_that_is_started_once_is_taken_until_that_is_deleted() {
     const DAY: u64 = 24 * 3_600;
     let spec = || Arc::new(TaskSpec { keeps_name: true, ..task_spec() });
     let build = || Call::CreateTask(task("build.1"), incarnation(2), spec());
@@ -389,19 +389,34 @@ fn the_name_of_a_version_that_is_started_once_is_taken_until_it_is_deleted_twice
     let mut play = play.change_leader();
     play.pass(60 * DAY);
     assert_eq!(play.ask(build()), Answer::Taken(incarnation(1)), "the next leader knows");
-    // To delete the name lets it go, as that of any other task.
-    assert_eq!(play.ask(Call::DeleteTask(task("build.1"))), Answer::Done);
+    // To delete what has gone does not free its name.
     assert_eq!(play.ask(Call::DeleteTask(task("build.1"))), Answer::NotFound);
+    play.pass(60 * DAY);
+    assert_eq!(play.ask(build()), Answer::Taken(incarnation(1)));
+    // To delete the name does, as that of any other task.
+    assert_eq!(play.ask(Call::FreeName(task("build.1"))), Answer::Done);
+    assert_eq!(play.ask(Call::FreeName(task("build.1"))), Answer::NotFound);
     let mut play = play.change_leader();
     play.pass(6 * DAY);
     assert_eq!(play.ask(build()), Answer::Taken(incarnation(1)));
     play.pass(DAY);
     assert_eq!(play.ask(build()), Answer::Done);
     assert_eq!(play.starts.len(), 2);
-    // To delete its record first keeps the name.
+    // To delete its record, however often, keeps the name.
+    assert!(matches!(play.ask(Call::FreeName(task("build.1"))), Answer::Conflict(_)), "it runs");
     play.end(play.runs_on(1)[0], SUCCESS);
     assert_eq!(play.ask(Call::DeleteTask(task("build.1"))), Answer::Done);
+    assert_eq!(play.ask(Call::DeleteTask(task("build.1"))), Answer::NotFound);
     play.pass(60 * DAY);
-    let again = Call::CreateTask(task("build.1"), incarnation(3), spec());
-    assert_eq!(play.ask(again), Answer::Taken(incarnation(2)));
+    let again = || Call::CreateTask(task("build.1"), incarnation(3), spec());
+    assert_eq!(play.ask(again()), Answer::Taken(incarnation(2)));
+    // The record and the name go by one call.
+    play.ask(Call::FreeName(task("build.1")));
+    play.pass(8 * DAY);
+    assert_eq!(play.ask(again()), Answer::Done);
+    play.end(play.runs_on(1)[0], SUCCESS);
+    assert_eq!(play.ask(Call::FreeName(task("build.1"))), Answer::Done);
+    play.pass(8 * DAY);
+    let last = Call::CreateTask(task("build.1"), incarnation(4), spec());
+    assert_eq!(play.ask(last), Answer::Done);
 }
