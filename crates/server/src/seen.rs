@@ -58,6 +58,7 @@ pub(crate) fn write(data: &Path, seen: &Seen) -> Result<(), SeenError> {
 /// Keeps what is seen, as it comes.
 pub(crate) fn keep(data: PathBuf) -> (watch::Sender<Option<Seen>>, JoinHandle<()>) {
     let (sender, mut seen) = watch::channel(None);
+    let mut end = seen.clone();
     let keeper = tokio::spawn(async move {
         while seen.changed().await.is_ok() {
             let newest = *seen.borrow_and_update();
@@ -66,7 +67,11 @@ pub(crate) fn keep(data: PathBuf) -> (watch::Sender<Option<Seen>>, JoinHandle<()
                 // A disk that does not take it is said to be so by the store beside it.
                 drop(tokio::task::spawn_blocking(move || write(&data, &newest)).await);
             }
-            sleep(EVERY).await;
+            tokio::select! {
+                () = sleep(EVERY) => {}
+                // Nobody tells anything any more.
+                _ = end.wait_for(|_| false) => {}
+            }
         }
     });
     (sender, keeper)

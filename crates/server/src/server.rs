@@ -292,8 +292,9 @@ impl Rule {
         let (seen, keeper) = seen::keep(self.data.clone());
         let ended = self.lead_on(&seen).await;
         drop(seen);
-        // What it has not written yet is written now.
-        keeper.abort();
+        // What it has not written yet is written now, and not while it still writes: one would take the
+        // file of the other.
+        drop(keeper.await);
         if let Some(before) = self.before {
             seen::write(&self.data, &before)?;
         }

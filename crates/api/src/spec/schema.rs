@@ -294,7 +294,12 @@ pub(super) const MOUNT: Form = Form {
     parts: &[&[
         field("source", "\"/srv/www\"", "required", "Where it is on the worker's machine."),
         field("target", "\"/www\"", "required", "Where the work finds it."),
-        field("read_only", "true", "`false`", "Whether nothing may be written there."),
+        field(
+            "read_only",
+            "true",
+            "`false`",
+            "Whether nothing may be written there, nor to what is mounted below it.",
+        ),
     ]],
 };
 
