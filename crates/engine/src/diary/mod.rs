@@ -105,14 +105,15 @@ impl Diary {
     }
 
     /// Something happened to these.
-    pub(crate) fn note(&mut self, now: BootTime, mut keys: BTreeSet<WorkKey>) {
+    pub(crate) fn note(&mut self, now: BootTime, keys: BTreeSet<WorkKey>) {
         if keys.is_empty() {
             return;
         }
         if self.noted.is_empty() && self.round.is_empty() {
             self.at = self.at.max(now.plus(GATHER));
         }
-        self.noted.append(&mut keys);
+        // One by one: to join two sets costs a walk through both, at every step.
+        self.noted.extend(keys);
     }
 
     /// When there is something to look at.
