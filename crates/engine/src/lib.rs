@@ -3,6 +3,7 @@
 //! | room | what it is |
 //! | --- | --- |
 //! | [`auction`] | which worker gets what, or why none |
+//! | `by_service` | what is kept of each service, found at once |
 //! | [`control`] | what is to run, what became of it, and what must stand in the store before it is said |
 //! | `diary` | what the log says of `why` |
 //! | [`Leader`] | one reign: the fleet of the protocol and the control core together |
@@ -12,9 +13,11 @@
 //! nor how it reaches a worker.
 
 pub mod auction;
+mod by_service;
 pub mod control;
 mod diary;
 mod leader;
+mod numbered;
 pub mod tables;
 
 pub use diary::Line;

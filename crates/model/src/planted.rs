@@ -155,6 +155,8 @@ mistakes! {
     ForgetsDrainEnds,
     /// The name of a task that was deleted is never free again.
     KeepsNames,
+    /// Of the tasks that are over half as many are kept as may be.
+    ForgetsTooMany,
     /// When an update is over, the spec before it is written.
     DropsUpdates,
     /// The drain of a machine goes when it leaves the roster.

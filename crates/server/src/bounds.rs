@@ -11,10 +11,24 @@ pub struct Bounds {
     pub requests: u64,
     /// Events that are kept; the oldest go without a word.
     pub events: usize,
+    /// Services.
+    pub services: usize,
+    /// Instances of them.
+    pub instances: usize,
+    /// Domains.
+    pub domains: usize,
 }
 
 impl Default for Bounds {
     fn default() -> Self {
-        Self { tasks: 100_000, streams: 4_096, requests: 8_192, events: 100_000 }
+        Self {
+            tasks: 100_000,
+            streams: 4_096,
+            requests: 8_192,
+            events: 100_000,
+            services: 20_000,
+            instances: 500_000,
+            domains: 10_000,
+        }
     }
 }

@@ -72,6 +72,7 @@ pub const fn breaks(mistake: Mistake) -> &'static [Promise] {
         M::ForgivesChanges       => &[P9],
         M::ForgetsPending        => &[P3, Swept],
         M::ForgetsLatestStarts | M::ForgetsDrainEnds | M::KeepsNames => &[Swept],
+        M::ForgetsTooMany        => &[P5],
         M::DropsUpdates | M::ForgetsStruckDrains | M::ForgetsDomains | M::UnmarksTheDead
         | M::LosesLimits | M::CallsLostCancelled | M::BuriesTheTold | M::StopsNothing
         | M::ForgetsNobody | M::DeniesTasks => &[P5],

@@ -33,6 +33,8 @@ pub(crate) struct Pace {
     pub(crate) stop_after_task: Span,
     pub(crate) replace_after: Span,
     pub(crate) timing: Timing,
+    /// So many records of tasks that are over are kept.
+    pub(crate) tasks_max: usize,
 }
 
 impl Pace {
@@ -51,11 +53,13 @@ impl Pace {
             };
             let (stop_after, stop_after_task) = (Span::from_secs(22), Span::from_secs(30));
             let replace_after = Span::from_secs(4);
-            Self { limits, stop_after, stop_after_task, replace_after, timing }
+            let tasks_max = usize::MAX;
+            Self { limits, stop_after, stop_after_task, replace_after, timing, tasks_max }
         } else {
             let (stop_after, stop_after_task) = (Span::from_secs(120), Span::from_secs(180));
             let replace_after = Span::from_secs(15);
-            Self { limits: Limits::default(), stop_after, stop_after_task, replace_after, timing }
+            let (limits, tasks_max) = (Limits::default(), usize::MAX);
+            Self { limits, stop_after, stop_after_task, replace_after, timing, tasks_max }
         };
         pace.limits.batch_stop_after_max = pace.stop_after;
         pace.limits.stop_after_max = pace.stop_after_task;

@@ -82,6 +82,7 @@ const KNOWN: &[(Mistake, Promise, u64)] = &[
     (Mistake::ForgetsLatestStarts, Promise::Swept, 0),
     (Mistake::ForgetsDrainEnds, Promise::Swept, 0),
     (Mistake::KeepsNames, Promise::Swept, 0),
+    (Mistake::ForgetsTooMany, Promise::P5, 5),
     (Mistake::DropsUpdates, Promise::P5, 0),
     (Mistake::ForgetsStruckDrains, Promise::P5, 1),
     (Mistake::ForgetsDomains, Promise::P5, 0),

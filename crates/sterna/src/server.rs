@@ -61,6 +61,14 @@ pub(crate) struct Keep {
     /// How many events are kept
     #[arg(long, value_name = "COUNT", default_value_t = Bounds::default().events, value_parser = at_least_one)]
     keep_events: usize,
+    /// How many records of tasks that are over are kept; beyond that the oldest go, and their names stay
+    /// taken
+    #[arg(long, value_name = "COUNT", default_value_t = Retention::default().tasks_max, value_parser = at_least_one)]
+    keep_tasks_max: usize,
+    /// How many names are kept of tasks whose record went; beyond that the oldest go, none within ten
+    /// minutes
+    #[arg(long, value_name = "COUNT", default_value_t = Retention::default().names_max, value_parser = at_least_one)]
+    keep_names_max: usize,
 }
 
 /// How much there may be at a time.
@@ -75,6 +83,15 @@ pub(crate) struct Most {
     /// How many requests may be answered at a time
     #[arg(long, value_name = "COUNT", default_value_t = Bounds::default().requests as usize, value_parser = at_least_one)]
     requests_max: usize,
+    /// How many services there may be; the next is refused
+    #[arg(long, value_name = "COUNT", default_value_t = Bounds::default().services, value_parser = at_least_one)]
+    services_max: usize,
+    /// How many instances they may have together
+    #[arg(long, value_name = "COUNT", default_value_t = Bounds::default().instances, value_parser = at_least_one)]
+    instances_max: usize,
+    /// How many domains there may be
+    #[arg(long, value_name = "COUNT", default_value_t = Bounds::default().domains, value_parser = at_least_one)]
+    domains_max: usize,
 }
 
 fn at_least_one(text: &str) -> Result<usize, String> {
@@ -85,28 +102,45 @@ fn at_least_one(text: &str) -> Result<usize, String> {
 impl Keep {
     /// The same, for the server that this process starts.
     pub(crate) fn args(self) -> Vec<String> {
-        let Self { keep_tasks, caution_keep_names, keep_events } = self;
+        let Self { keep_tasks, caution_keep_names, keep_events, keep_tasks_max, keep_names_max } =
+            self;
         options([
             ("--keep-tasks", keep_tasks.to_string()),
             ("--caution-keep-names", caution_keep_names.to_string()),
             ("--keep-events", keep_events.to_string()),
+            ("--keep-tasks-max", keep_tasks_max.to_string()),
+            ("--keep-names-max", keep_names_max.to_string()),
         ])
+    }
+
+    fn retention(self) -> Retention {
+        Retention {
+            tasks: self.keep_tasks,
+            tasks_max: self.keep_tasks_max,
+            names: self.caution_keep_names,
+            names_max: self.keep_names_max,
+            ..Retention::default()
+        }
     }
 }
 
 impl Most {
     /// The same, for the server that this process starts.
     pub(crate) fn args(self) -> Vec<String> {
-        let Self { tasks_max, streams_max, requests_max } = self;
+        let Self { tasks_max, streams_max, requests_max, services_max, instances_max, domains_max } =
+            self;
         options([
             ("--tasks-max", tasks_max.to_string()),
             ("--streams-max", streams_max.to_string()),
             ("--requests-max", requests_max.to_string()),
+            ("--services-max", services_max.to_string()),
+            ("--instances-max", instances_max.to_string()),
+            ("--domains-max", domains_max.to_string()),
         ])
     }
 }
 
-fn options(all: [(&str, String); 3]) -> Vec<String> {
+fn options<const N: usize>(all: [(&str, String); N]) -> Vec<String> {
     all.into_iter().flat_map(|(name, value)| [name.to_owned(), value]).collect()
 }
 
@@ -117,6 +151,9 @@ fn bounds(keep: Keep, most: Most) -> Bounds {
         streams: most.streams_max as u64,
         requests: most.requests_max as u64,
         events: keep.keep_events,
+        services: most.services_max,
+        instances: most.instances_max,
+        domains: most.domains_max,
     }
 }
 
@@ -142,7 +179,7 @@ async fn serve(args: Args) -> anyhow::Result<()> {
         say(&format!("warning: {warning}"));
     }
     let data = args.data.clone();
-    let retention = Retention { tasks: args.keep.keep_tasks, names: args.keep.caution_keep_names };
+    let retention = args.keep.retention();
     let (listen, makes_cluster, bounds) = (args.listen, args.make, bounds(args.keep, args.most));
     let token_file = args.token_file.clone();
     let config = Config { store, listen, data, token_file, makes_cluster, retention, bounds };

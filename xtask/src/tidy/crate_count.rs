@@ -5,7 +5,7 @@ use crate::tidy::{Finding, floors, graph::Graph};
 /// root manifest bring in 186, of which PostgreSQL and TLS are 61 (ADR-8), etcd, with the gRPC that
 /// links use too, 28 more (ADR-9), searching logs 3 (ADR-5), and the server and its specs 27
 /// (ADR-15); the rest is room for small changes of theirs.
-const LIMIT: usize = 189;
+const LIMIT: usize = 190;
 
 /// The tree grows only on purpose.
 pub(super) fn check(graph: &Graph) -> Vec<Finding> {

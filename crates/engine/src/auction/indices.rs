@@ -9,6 +9,7 @@ use super::{
     registry::Registry,
     service::Service,
 };
+use crate::by_service::ServiceRef;
 
 #[derive(Clone, Debug)]
 pub(super) struct Zone {
@@ -183,7 +184,7 @@ impl Registry {
 /// Services.
 impl Registry {
     pub(super) fn find_service(&self, namespace: &Namespace, name: &Name) -> Option<u32> {
-        self.service_of.get(namespace)?.get(name).copied()
+        self.service_of.get(&ServiceRef { namespace, name }).copied()
     }
 
     /// The service of a key, with what its constraints say of others remembered; none for a task.
@@ -214,8 +215,7 @@ impl Registry {
             return service;
         }
         let number = self.services.add(Service::new(namespace.clone(), name.clone()));
-        let names = self.service_of.entry(namespace.clone()).or_default();
-        names.insert(name.clone(), number);
+        self.service_of.insert(ServiceRef { namespace, name }.to_key(), number);
         number
     }
 
@@ -254,12 +254,7 @@ impl Registry {
             let Some(Service { namespace, name, .. }) = self.services.remove(service) else {
                 continue;
             };
-            if let Some(names) = self.service_of.get_mut(&namespace) {
-                names.remove(&name);
-                if names.is_empty() {
-                    self.service_of.remove(&namespace);
-                }
-            }
+            self.service_of.remove(&ServiceRef { namespace: &namespace, name: &name });
         }
     }
 }
@@ -332,7 +327,7 @@ mod tests {
         let occupant = crate::auction::Occupant { key: &shy.key, wants: &shy.wants, stage };
         registry.vacate(BidderId::new(0), occupant).unwrap();
         assert_eq!(registry.services.iter().count(), 0);
-        assert!(registry.service_of.is_empty());
+        assert_eq!(registry.service_of.len(), 0);
     }
 
     #[test]

@@ -25,7 +25,6 @@ mod bidder;
 mod class;
 mod diagnose;
 mod indices;
-mod numbered;
 mod order;
 mod place;
 mod reason;

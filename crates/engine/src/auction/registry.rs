@@ -2,17 +2,17 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use sterna_model::{Amounts, Constraints, Name, Namespace, Surplus, Work, WorkKey, Zones};
+use sterna_model::{Amounts, Constraints, Name, Surplus, Work, WorkKey, Zones};
 
 use super::{
     bidder::{Bidder, BidderId, Occupant, Offer, Stage, Standing},
     class::{Class, Key},
     indices::{Profile, Zone},
-    numbered::Numbered,
     place::Ask,
     score::Rules,
     service::Service,
 };
+use crate::{by_service::ByService, numbered::Numbered};
 
 /// Every worker that may get work, and what is taken of it.
 ///
@@ -38,7 +38,7 @@ pub struct Registry {
     /// Counts the changes of the line above.
     pub(super) zones_changed: u64,
     pub(super) services: Numbered<Service>,
-    pub(super) service_of: BTreeMap<Namespace, BTreeMap<Name, u32>>,
+    pub(super) service_of: ByService<u32>,
     /// Services of which there may be nothing left to remember.
     pub(super) maybe_idle: Vec<u32>,
     pub(super) profiles: Vec<Profile>,

@@ -16,13 +16,13 @@ use sterna_model::{Amounts, Constraints, Name, Namespace, Work, WorkKey, Zones};
 
 use super::{
     bidder::{BidderId, Standing},
-    numbered::Numbered,
     order::Turn,
     place::Ask,
     reason::Reason,
     registry::Registry,
     tree::{Summary, Tree},
 };
+use crate::numbered::Numbered;
 
 /// Everything that was left over and still wants a worker.
 #[derive(Clone, Debug, Default)]

@@ -120,7 +120,7 @@ impl Control {
                 known.record = record;
                 known.since = if is_anew { Some(now.wall) } else { known.since };
             }
-            None => drop(self.services.insert(key.clone(), Service::new(record, Some(now.wall)))),
+            None => self.services.insert(key.clone(), Service::new(record, Some(now.wall))),
         }
         if let Some((_, wants)) = before {
             self.mind_distance(key, &wants);
@@ -165,7 +165,7 @@ impl Control {
     }
 
     fn delete_service(&mut self, now: Now, id: CallId, key: &ServiceKey) {
-        if !self.services.contains_key(key) {
+        if !self.services.contains(key) {
             return self.answer(id, Answer::NotFound);
         }
         // While it is still known how long each may take to end.

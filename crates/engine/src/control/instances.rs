@@ -3,30 +3,32 @@
 //! There may be hundreds of thousands, and those of a service are numbered without gaps, mostly: so
 //! they stand in one row for each service, without a key of their own.
 
-use std::collections::BTreeMap;
+use std::ops::Bound;
 
-use sterna_model::{Name, Namespace, Work, WorkKey, record::Instance};
+use sterna_model::{WorkKey, record::Instance};
 
 use super::ServiceKey;
+use crate::by_service::{ByService, ServiceRef};
 
 /// The instances of one service, in the order of their indices.
 type Row = Vec<(u32, Instance)>;
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Instances {
-    rows: BTreeMap<Namespace, BTreeMap<Name, Row>>,
+    rows: ByService<Row>,
+    count: usize,
 }
 
 impl Instances {
     pub(super) fn get(&self, key: &WorkKey) -> Option<&Instance> {
-        let (name, index) = parts(key)?;
-        let row = self.rows.get(&key.namespace)?.get(name)?;
+        let (service, index) = ServiceRef::of(key)?;
+        let row = self.rows.get(&service)?;
         row.get(find(row, index).ok()?).map(|(_, instance)| instance)
     }
 
     pub(super) fn get_mut(&mut self, key: &WorkKey) -> Option<&mut Instance> {
-        let (name, index) = parts(key)?;
-        let row = self.rows.get_mut(&key.namespace)?.get_mut(name)?;
+        let (service, index) = ServiceRef::of(key)?;
+        let row = self.rows.get_mut(&service)?;
         let at = find(row, index).ok()?;
         row.get_mut(at).map(|(_, instance)| instance)
     }
@@ -37,34 +39,40 @@ impl Instances {
 
     /// Puts an instance there, in the place of one with its key. What is no instance has no place.
     pub(super) fn insert(&mut self, key: &WorkKey, instance: Instance) {
-        let Some((name, index)) = parts(key) else { return };
-        let services = self.rows.entry(key.namespace.clone()).or_default();
-        let row = services.entry(name.clone()).or_default();
+        let Some((service, index)) = ServiceRef::of(key) else { return };
+        let Some(row) = self.rows.get_mut(&service) else {
+            self.count += 1;
+            return self.rows.insert(service.to_key(), vec![(index, instance)]);
+        };
         match find(row, index) {
             Ok(at) => row[at].1 = instance,
-            Err(at) => row.insert(at, (index, instance)),
+            Err(at) => {
+                self.count += 1;
+                row.insert(at, (index, instance));
+            }
         }
     }
 
+    /// How many there are.
+    pub(super) const fn len(&self) -> usize {
+        self.count
+    }
+
     pub(super) fn remove(&mut self, key: &WorkKey) {
-        let Some((name, index)) = parts(key) else { return };
-        let Some(services) = self.rows.get_mut(&key.namespace) else { return };
-        let Some(row) = services.get_mut(name) else { return };
+        let Some((service, index)) = ServiceRef::of(key) else { return };
+        let Some(row) = self.rows.get_mut(&service) else { return };
         if let Ok(at) = find(row, index) {
             row.remove(at);
+            self.count -= 1;
         }
         if row.is_empty() {
-            services.remove(name);
-        }
-        if services.is_empty() {
-            self.rows.remove(&key.namespace);
+            self.rows.remove(&service);
         }
     }
 
     /// Those of a service, in the order of their indices.
     pub(super) fn row(&self, service: &ServiceKey) -> &[(u32, Instance)] {
-        let row = self.rows.get(&service.namespace).and_then(|all| all.get(&service.name));
-        row.map_or(&[][..], Vec::as_slice)
+        self.rows.get(service).map_or(&[][..], Vec::as_slice)
     }
 
     /// The keys of a service's instances, from this index on.
@@ -76,30 +84,15 @@ impl Instances {
 
     /// The next so many keys after this one, in their order.
     pub(super) fn keys_after(&self, after: Option<&WorkKey>, count: usize) -> Vec<WorkKey> {
-        let spaces = match after {
-            Some(key) => self.rows.range(key.namespace.clone()..),
-            None => self.rows.range::<Namespace, _>(..),
-        };
-        let mut keys = Vec::new();
-        for (namespace, services) in spaces {
-            let last = after.filter(|key| key.namespace == *namespace).and_then(parts);
-            let services = match last {
-                Some((name, _)) => services.range(name.clone()..),
-                None => services.range::<Name, _>(..),
-            };
-            for (name, row) in services {
-                let last = last.filter(|(last, _)| *last == name).map(|(_, index)| index);
-                let at = last.map_or(0, |last| row.partition_point(|(index, _)| *index <= last));
-                for (index, _) in row.iter().skip(at) {
-                    if keys.len() == count {
-                        return keys;
-                    }
-                    let work = Work::Instance { service: name.clone(), index: *index };
-                    keys.push(WorkKey { namespace: namespace.clone(), work });
-                }
-            }
-        }
-        keys
+        let last = after.and_then(ServiceRef::of).map(|(service, index)| (service.to_key(), index));
+        let from = last.as_ref().map_or(Bound::Unbounded, |(key, _)| Bound::Included(key.clone()));
+        let rows = self.rows.range((from, Bound::Unbounded));
+        let keys = rows.flat_map(|(service, row)| {
+            let last = last.as_ref().filter(|(last, _)| last == service).map(|(_, index)| *index);
+            let at = last.map_or(0, |last| row.partition_point(|(index, _)| *index <= last));
+            row.iter().skip(at).map(|(index, _)| service.instance(*index))
+        });
+        keys.take(count).collect()
     }
 
     /// All keys, in their order.
@@ -109,21 +102,10 @@ impl Instances {
 
     /// All of them, in the order of their keys.
     pub(super) fn iter(&self) -> impl Iterator<Item = (WorkKey, &Instance)> {
-        self.rows.iter().flat_map(|(namespace, services)| {
-            services.iter().flat_map(move |(name, row)| {
-                row.iter().map(move |(index, instance)| {
-                    let work = Work::Instance { service: name.clone(), index: *index };
-                    (WorkKey { namespace: namespace.clone(), work }, instance)
-                })
-            })
+        let rows = self.rows.iter();
+        rows.flat_map(|(service, row)| {
+            row.iter().map(|(index, instance)| (service.instance(*index), instance))
         })
-    }
-}
-
-fn parts(key: &WorkKey) -> Option<(&Name, u32)> {
-    match &key.work {
-        Work::Instance { service, index } => Some((service, *index)),
-        Work::Task(_) | Work::Node { .. } => None,
     }
 }
 
@@ -138,8 +120,9 @@ fn find(row: &[(u32, Instance)], index: u32) -> Result<usize, usize> {
 
 #[cfg(test)]
 mod tests {
+    use sterna_model::{Name, Namespace, WallTime};
+
     use super::*;
-    use sterna_model::WallTime;
 
     fn service(name: &str) -> ServiceKey {
         ServiceKey { namespace: Namespace::default(), name: Name::new(name).unwrap() }
@@ -161,7 +144,9 @@ mod tests {
         assert_eq!(found.collect::<Vec<_>>(), [0, 1, 3, 7]);
         let expected = ["default/service/web/3", "default/service/web/7"];
         assert_eq!(indices(&instances, &web, 2), expected);
-        assert_eq!(instances.keys().len(), 5);
+        assert_eq!((instances.keys().len(), instances.len()), (5, 5));
+        instances.insert(&web.instance(7), Instance::new(WallTime::EPOCH));
+        assert_eq!(instances.len(), 5, "in the place of one");
         assert_eq!(instances.keys()[0], api.instance(3), "in the order of keys");
         let (mut after, mut sliced) = (None, Vec::new());
         loop {
@@ -187,7 +172,7 @@ mod tests {
         assert!(!instances.contains(&web.instance(0)));
         assert!(instances.get_mut(&web.instance(1)).is_some());
         instances.remove(&web.instance(1));
-        assert!(instances.rows.is_empty());
+        assert_eq!((instances.rows.len(), instances.len()), (0, 0));
     }
 
     #[test]

@@ -3,14 +3,16 @@
 use std::sync::Arc;
 
 use sterna_model::{
-    BootTime, Contract, Epoch, Incarnation, Lock, Name, Namespace, RunId, Span, TaskIncarnation,
-    WallTime, WorkKey,
+    BootTime, Contract, Epoch, Incarnation, Lock, Name, RunId, Span, TaskIncarnation, WallTime,
+    WorkKey,
     record::{Instance, Task, TaskEnd},
     spec::{ServiceSpec, TaskSpec},
 };
 use sterna_protocol::{
     health::Health, limits::Limits, message::Payload, roster::Enrolled, scheduler,
 };
+
+use crate::by_service::ServiceKey;
 
 /// Now, on both clocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,23 +31,6 @@ impl Now {
         } else {
             self.wall.plus(at.since(self.boot))
         }
-    }
-}
-
-/// What a service is called.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct ServiceKey {
-    /// Where the name holds.
-    pub namespace: Namespace,
-    /// The name.
-    pub name: Name,
-}
-
-impl ServiceKey {
-    /// The key of one of its instances.
-    pub fn instance(&self, index: u32) -> WorkKey {
-        let work = sterna_model::Work::Instance { service: self.name.clone(), index };
-        WorkKey { namespace: self.namespace.clone(), work }
     }
 }
 
@@ -247,19 +232,31 @@ pub enum Input {
     RosterIsComplete,
 }
 
-/// How long what is over is kept.
+/// How long what is over is kept, and how much of it. Beyond that the oldest go first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Retention {
     /// The record of a task, after its end.
     pub tasks: Span,
-    /// Its name, after its record went: so long it stays taken (safety rule 27).
+    /// How many of these.
+    pub tasks_max: usize,
+    /// How many bytes they may take together, about.
+    pub tasks_bytes_max: u64,
+    /// The name of a task, after its record went: so long it stays taken (safety rule 27).
     pub names: Span,
+    /// How many of these; see [`NAMES_AT_LEAST`](super::NAMES_AT_LEAST).
+    pub names_max: usize,
 }
 
 impl Default for Retention {
     fn default() -> Self {
         let week = Span::from_secs(7 * 24 * 3_600);
-        Self { tasks: week, names: week }
+        Self {
+            tasks: week,
+            tasks_max: 100_000,
+            tasks_bytes_max: 256 << 20,
+            names: week,
+            names_max: 1_000_000,
+        }
     }
 }
 

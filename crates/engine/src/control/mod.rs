@@ -10,6 +10,8 @@
 //! | --- | --- |
 //! | `calls` | what clients ask for |
 //! | `tasks` | the life of a task, from its record to its callback |
+//! | `made` | how much there is of what clients make |
+//! | `past` | how long, and how much, of what is over is kept |
 //! | `services` | which indices are to run; crashes; copies |
 //! | `updates` | how a new version of a service comes about, or is taken back |
 //! | `workers` | who is there, and what is on each |
@@ -43,7 +45,9 @@ mod fields;
 mod forecast;
 mod instances;
 mod interface;
+mod made;
 mod outbox;
+mod past;
 mod payload;
 mod placing;
 mod plan;
@@ -67,7 +71,7 @@ use sterna_model::{
     BootTime, Bytes, Constraints, Contract, Countables, Demand, Epoch, Lock, Millicores, Name,
     RunId, Span, WallTime, Wants, WorkKey,
     planted::{Mistake, is_planted},
-    record::{Placed, Task, TaskState},
+    record::{Placed, Task},
     spec::TaskSpec,
 };
 use sterna_protocol::{
@@ -80,9 +84,11 @@ pub use self::{
     forecast::{Fate, Forecast},
     interface::{
         Alarm, Answer, Begin, Call, CallId, Callback, Called, Drain, Effect, Input, Now, Record,
-        RecordKey, Retention, ServiceKey, ServiceRecord, Stage, Tombstone, WorkerSeen,
+        RecordKey, Retention, ServiceRecord, Stage, Tombstone, WorkerSeen,
     },
+    made::Made,
     outbox::{ParcelId, Write},
+    past::NAMES_AT_LEAST,
     payload::{Ended, ended, offer, progress},
     plan::{Change, Planned},
     why::{Awaited, Crashed, Next, Rule, Settling, Then, Unplaced, Why},
@@ -90,10 +96,15 @@ pub use self::{
 use self::{
     instances::Instances,
     outbox::Outbox,
+    past::Past,
     services::Service,
     workers::{Seat, Worker},
 };
-use crate::auction::{self, Rules, Waiting};
+pub use crate::by_service::ServiceKey;
+use crate::{
+    auction::{self, Rules, Waiting},
+    by_service::ByService,
+};
 
 /// How long a drain may take that a worker asks for itself.
 const DRAIN: Span = Span::from_secs(10 * 60);
@@ -126,6 +137,8 @@ pub struct Control {
     /// Those that hold in a store that has none.
     usual: Limits,
     retention: Retention,
+    /// What is over, in the order in which it goes.
+    past: Past,
     domains: BTreeMap<Name, Option<WallTime>>,
     registry: auction::Registry,
     waiting: Waiting,
@@ -142,7 +155,7 @@ pub struct Control {
     seated: BTreeMap<Lock, BTreeSet<RunId>>,
     tasks: BTreeMap<WorkKey, (Task, Arc<TaskSpec>)>,
     tombstones: BTreeMap<WorkKey, Tombstone>,
-    services: BTreeMap<ServiceKey, Service>,
+    services: ByService<Service>,
     instances: Instances,
     /// Instances that a worker turned down, and until when they wait.
     resting: BTreeMap<WorkKey, WallTime>,
@@ -176,7 +189,7 @@ enum Timer {
     Restart(WorkKey),
     /// An instance that has run long enough to count.
     Settled(WorkKey),
-    /// The latest start of a task, or the end of what is kept of it.
+    /// The latest start of a task.
     Task(WorkKey),
     /// A callback that is tried again.
     Callback(WorkKey),
@@ -209,6 +222,7 @@ impl Control {
             limits: Vec::new(),
             usual: Limits::default(),
             retention: Retention::default(),
+            past: Past::default(),
             domains: BTreeMap::new(),
             registry: auction::Registry::new(Rules::default()),
             waiting: Waiting::new(),
@@ -225,7 +239,7 @@ impl Control {
             seated: BTreeMap::new(),
             tasks: BTreeMap::new(),
             tombstones: BTreeMap::new(),
-            services: BTreeMap::new(),
+            services: ByService::default(),
             instances: Instances::default(),
             timers: BTreeSet::new(),
             swept: sweep::Cursor::START,
@@ -315,29 +329,7 @@ impl Control {
         for lock in self.draining() {
             self.evacuate(now, lock);
         }
-        self.count_stones();
-    }
-
-    /// Sets when the name of each task that was forgotten is free again.
-    fn count_stones(&mut self) {
-        let names = self.retention.names;
-        let timer =
-            |(key, stone): (&WorkKey, &Tombstone)| (stone.at.plus(names), Timer::Task(key.clone()));
-        let counted = self.tombstones.iter().filter(|(_, stone)| !stone.is_kept);
-        self.timers.extend(counted.map(timer));
-    }
-
-    /// How long what is over is kept, from now on.
-    pub fn retain(&mut self, retention: Retention) {
-        self.retention = retention;
-        self.count_stones();
-        let over = self.tasks.iter().filter_map(|(key, (task, _))| match task.state() {
-            TaskState::Completed { at, .. } => {
-                Some((at.plus(retention.tasks), Timer::Task(key.clone())))
-            }
-            TaskState::Pending | TaskState::Running { .. } | TaskState::Resolving { .. } => None,
-        });
-        self.timers.extend(over);
+        self.take_over_names();
     }
 
     /// Whether the store was restored, and nobody has said since that the roster is complete.
@@ -358,7 +350,7 @@ impl Control {
 
     /// A claim lasts as its run was started, whatever its service wants by now (safety rule 7).
     fn frozen(&self, key: &WorkKey, placed: &Placed) -> Placed {
-        let service = services::service_of(key).and_then(|service| self.services.get(&service));
+        let service = self.service_having(key);
         let wanted = service.filter(|_| is_planted(Mistake::RereadsStopAfter));
         let contract = wanted.map_or(placed.contract, |known| known.record.spec.contract);
         Placed { contract, ..placed.clone() }
@@ -389,7 +381,9 @@ impl Control {
         if self.anew.is_some() {
             return Some(now.boot);
         }
-        let (at, _) = self.timers.first()?;
+        let timer = self.timers.first().map(|(at, _)| *at);
+        let past = self.past.deadline(&self.retention);
+        let at = timer.into_iter().chain(past).min()?;
         Some(now.boot.plus(at.since(now.wall)))
     }
 
@@ -448,6 +442,7 @@ impl Control {
                 self.roll(now, &service);
             }
         }
+        self.forget_past(now);
         effects.append(&mut self.ready);
     }
 
@@ -489,7 +484,7 @@ impl Control {
             && let Some((_, timer)) = self.timers.pop_first()
         {
             match timer {
-                Timer::Restart(key) if services::service_of(&key).is_none() => {
+                Timer::Restart(key) if !services::is_instance(&key) => {
                     self.resting.remove(&key);
                     self.task_has_rested(&key);
                 }
@@ -537,8 +532,7 @@ impl Control {
         if let Some((_, spec)) = self.tasks.get(key) {
             return Some(spec.contract);
         }
-        let service = services::service_of(key).and_then(|service| self.services.get(&service));
-        service.map(|service| service.record.spec.contract)
+        self.service_having(key).map(|service| service.record.spec.contract)
     }
 
     /// What a run takes on its worker.
@@ -553,8 +547,7 @@ impl Control {
         if let Some((_, spec)) = self.tasks.get(key) {
             return Arc::clone(&spec.wants);
         }
-        let service = services::service_of(key).and_then(|service| self.services.get(&service));
-        if let Some(service) = service {
+        if let Some(service) = self.service_having(key) {
             return Arc::clone(&service.record.spec.wants);
         }
         // Of an orphan nobody knows what it takes, beside its place.

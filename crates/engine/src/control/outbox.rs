@@ -117,6 +117,11 @@ impl<K: Ord + Clone, V: Clone, A> Outbox<K, V, A> {
         self.parcels.pop_front().map_or_else(Vec::new, |parcel| parcel.after)
     }
 
+    /// Whether what is written next is committed soon.
+    pub(super) fn is_short(&self) -> bool {
+        self.parcels.len() <= 1
+    }
+
     /// How many writes wait.
     pub(super) fn len(&self) -> usize {
         self.parcels.iter().map(|parcel| parcel.writes.len()).sum()

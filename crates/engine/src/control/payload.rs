@@ -3,9 +3,9 @@
 //! Fields are added to these, never changed; what is not there is not said. What cannot be read at
 //! all is taken for as little as possible: an end is an end, whatever it says.
 
-use std::collections::BTreeSet;
+use std::{borrow::Cow, collections::BTreeSet};
 
-use serde_json::{Value, json};
+use serde_json::Value;
 use sterna_model::{
     Amounts, Bytes, IMAGES_TAG, Millicores, Name, Span,
     planted::{Mistake, is_planted},
@@ -61,10 +61,18 @@ pub(super) fn zone(facts: &[u8]) -> Zone {
     name.map_or(Zone::Nameless, Zone::Named)
 }
 
+/// The one word that counts of how far a run is. Every instance says it again and again, so that the
+/// others are passed over, and not kept.
+#[derive(Default, serde::Deserialize)]
+struct Progress<'a> {
+    #[serde(borrow)]
+    state: Option<Cow<'a, str>>,
+}
+
 /// How far a run is, by its worker's last word on it.
 pub fn progress(said: &[u8]) -> Container {
-    let said: Value = serde_json::from_slice(said).unwrap_or_default();
-    match said["state"].as_str() {
+    let said: Progress<'_> = serde_json::from_slice(said).unwrap_or_default();
+    match said.state.as_deref() {
         Some("running") => Container::Running,
         Some("reserved") => Container::Reserved,
         _ => Container::Starting,
@@ -82,15 +90,39 @@ pub struct Ended {
     pub report: Box<str>,
 }
 
+/// What counts of how a run ended. What it used and what it left, which may be long, is passed over.
+#[derive(Default, serde::Serialize, serde::Deserialize)]
+struct Words {
+    #[serde(default)]
+    cause: Value,
+    #[serde(default)]
+    exit: Value,
+}
+
+impl Words {
+    fn read(said: &[u8]) -> Option<Self> {
+        // Fields in a row without their names say nothing.
+        let is_object = said.trim_ascii_start().starts_with(b"{");
+        is_object.then(|| serde_json::from_slice(said).ok())?
+    }
+
+    fn was_stopped(&self) -> bool {
+        matches!(self.cause.as_str(), Some("request" | "deadline" | "worker_exit"))
+    }
+}
+
+/// Whether its worker ended a run, for whatever reason.
+pub(super) fn was_stopped(said: &[u8]) -> bool {
+    Words::read(said).is_some_and(|words| words.was_stopped())
+}
+
 /// Reads an end.
 pub fn ended(said: &[u8]) -> Ended {
-    let text = String::from_utf8_lossy(said);
-    let said: Value = serde_json::from_slice(said).unwrap_or_default();
-    let was_stopped =
-        matches!(said["cause"].as_str(), Some("request" | "deadline" | "worker_exit"));
-    let exited = said["cause"].as_str() == Some("exited");
-    let is_success = exited && said["exit"]["code"].as_i64() == Some(0);
-    Ended { was_stopped, is_success, report: text.into() }
+    let words = Words::read(said).unwrap_or_default();
+    let exited = words.cause.as_str() == Some("exited");
+    let is_success = exited && words.exit["code"].as_i64() == Some(0);
+    let report = String::from_utf8_lossy(said).into();
+    Ended { was_stopped: words.was_stopped(), is_success, report }
 }
 
 /// What a worker takes for granted about signals: between the request and KILL, and how long what has
@@ -105,11 +137,11 @@ const CRASH_TEXT_MAX: usize = 300;
 /// and what it left, stays out of a record that there may be many of.
 pub(super) fn crash(said: &[u8]) -> TaskEnd {
     let ran = |report: &str| TaskEnd::Ran { is_success: false, report: report.into() };
-    let Ok(Value::Object(said)) = serde_json::from_slice(said) else {
+    let Some(Words { cause, exit }) = Words::read(said) else {
         return ran(brief(&String::from_utf8_lossy(said)));
     };
-    let part = |field: &str| said.get(field).cloned().map(kept).unwrap_or_default();
-    ran(&json!({ "cause": part("cause"), "exit": part("exit") }).to_string())
+    let words = Words { cause: kept(cause), exit: kept(exit) };
+    ran(&serde_json::to_string(&words).unwrap_or_default())
 }
 
 /// A part of a report: a word, or one by its name.
@@ -165,6 +197,7 @@ mod tests {
         assert_eq!(read(r#"{"cause":"deadline"}"#), (true, false));
         assert_eq!(read(r#"{"cause":{"failed_to_start":"no such file"}}"#), (false, false));
         assert_eq!(read("not json"), (false, false));
+        assert_eq!(read(r#"["request",{"code":0}]"#), (false, false));
     }
 
     #[test]

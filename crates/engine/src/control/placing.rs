@@ -188,7 +188,7 @@ impl Control {
 
     /// Writes down what is known of a task or an instance.
     pub(super) fn write_work(&mut self, key: &WorkKey) {
-        if services::service_of(key).is_some() {
+        if services::is_instance(key) {
             self.write_instance(key);
         } else {
             self.write_task(key);

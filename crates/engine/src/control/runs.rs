@@ -59,7 +59,7 @@ impl Control {
     fn settled(&mut self, now: Now, run: RunId, settlement: Settlement) {
         let Some(key) = self.seats.get(&run).map(|seat| seat.key.clone()) else { return };
         self.leave_seat(run);
-        let is_instance = services::service_of(&key).is_some();
+        let is_instance = services::is_instance(&key);
         match settlement {
             Settlement::NotSent(_) | Settlement::Refused(_) if is_instance => {
                 self.copy_is_gone(now, &key, run, Gone::TurnedDown);
@@ -93,7 +93,7 @@ impl Control {
         let key = self.seats.get(&run).map(|seat| seat.key.clone());
         let key = key.or_else(|| self.lost.get(&run).cloned());
         let answer = match key {
-            Some(key) if services::service_of(&key).is_some() => {
+            Some(key) if services::is_instance(&key) => {
                 self.instance_reported(now, &key, run, &news);
                 StatusAnswer::Recorded
             }
@@ -119,7 +119,7 @@ impl Control {
     fn found(&mut self, now: Now, from: Incarnation, held: &Held) {
         let container = container_of(held);
         let placed = Placed { run: held.run, on: from, contract: held.contract };
-        if services::service_of(&held.key).is_some() {
+        if services::is_instance(&held.key) {
             self.found_instance(now, &held.key, placed, container);
         } else {
             self.found_task(now, &held.key, held.task, placed, container);
@@ -247,7 +247,7 @@ fn container_of(held: &Held) -> Container {
     match held.status.as_ref().map(|status| &status.news) {
         None => Container::Running,
         Some(News::Progress(said)) => payload::progress(said),
-        Some(News::Ended(said)) if payload::ended(said).was_stopped => Container::Shutdown,
+        Some(News::Ended(said)) if payload::was_stopped(said) => Container::Shutdown,
         Some(News::Ended(_)) => Container::Crashed,
         Some(News::WasNotRunning) => Container::Absent,
     }

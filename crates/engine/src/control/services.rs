@@ -6,7 +6,7 @@
 use std::{collections::BTreeSet, sync::Arc};
 
 use sterna_model::{
-    Contract, Incarnation, RunId, Span, WallTime, Work, WorkKey,
+    Contract, Incarnation, RunId, Span, WallTime, WorkKey,
     planted::{Mistake, is_planted},
     record::{
         Crash, CrashPolicy, Instance, InstancePhase, InstanceState, Placed, StopReason, TwinReason,
@@ -21,7 +21,10 @@ use super::{
     Control, Effect, Now, Record, RecordKey, ServiceKey, ServiceRecord, Timer, interface::Sending,
     payload,
 };
-use crate::tables::{self, Container, instance as table};
+use crate::{
+    by_service::ServiceRef,
+    tables::{self, Container, instance as table},
+};
 
 /// How a copy came to be certainly gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,13 +70,12 @@ pub(super) fn service_of(key: &WorkKey) -> Option<ServiceKey> {
 
 /// The same, with the index.
 pub(super) fn index_of(key: &WorkKey) -> Option<(ServiceKey, u32)> {
-    match &key.work {
-        Work::Instance { service, index } => {
-            let (namespace, name) = (key.namespace.clone(), service.clone());
-            Some((ServiceKey { namespace, name }, *index))
-        }
-        Work::Task(_) | Work::Node { .. } => None,
-    }
+    ServiceRef::of(key).map(|(service, index)| (service.to_key(), index))
+}
+
+/// Whether it is an instance of a service.
+pub(super) const fn is_instance(key: &WorkKey) -> bool {
+    ServiceRef::of(key).is_some()
 }
 
 /// Whether two copies may run at a time, while a worker is silent or evacuating.
@@ -148,13 +150,17 @@ impl Control {
     /// Does what one index needs now, and what its service's update may do; nothing, if it is as it
     /// should be.
     pub(super) fn converge_index(&mut self, now: Now, key: &WorkKey) {
-        let Some(service) = service_of(key) else { return };
-        self.look_at_index(now, key);
+        let Some((service, index)) = index_of(key) else { return };
+        self.look_at(now, key, (&service, index));
         self.roll(now, &service);
     }
 
     pub(super) fn look_at_index(&mut self, now: Now, key: &WorkKey) {
         let Some((service, index)) = index_of(key) else { return };
+        self.look_at(now, key, (&service, index));
+    }
+
+    fn look_at(&mut self, now: Now, key: &WorkKey, (service, index): (&ServiceKey, u32)) {
         let is_wanted = if is_planted(Mistake::JudgesByCount) {
             self.is_lacking(key)
         } else {
@@ -165,19 +171,25 @@ impl Control {
             self.write_instance(key);
         }
         if is_wanted {
-            self.keep_index(now, key, &service);
+            self.keep_index(now, key, service);
         } else {
-            self.release_index(now, key, &service);
+            self.release_index(now, key, service);
         }
-        self.note_index(now, &service, key, index);
+        self.note_index(now, service, key, index);
     }
 
     /// Whether a spec wants this index.
     pub(super) fn is_wanted(&self, key: &WorkKey) -> bool {
-        index_of(key).is_some_and(|(service, index)| {
+        ServiceRef::of(key).is_some_and(|(service, index)| {
             let known = self.services.get(&service);
             known.is_some_and(|known| index < known.record.spec.instances)
         })
+    }
+
+    /// The service that an instance is one of.
+    pub(super) fn service_having(&self, key: &WorkKey) -> Option<&Service> {
+        let (service, _) = ServiceRef::of(key)?;
+        self.services.get(&service)
     }
 
     /// Whether there are fewer than the spec wants, beside this one.
@@ -247,8 +259,7 @@ impl Control {
 
     /// A copy has ended. If its service is another program by now, its crashes are not that one's.
     fn forgive_outdated(&mut self, now: Now, key: &WorkKey, version: u64) {
-        let service = service_of(key).and_then(|service| self.services.get(&service));
-        if service.is_some_and(|service| service.record.version != version) {
+        if self.service_having(key).is_some_and(|service| service.record.version != version) {
             self.forgive(now, key);
         }
     }
@@ -584,9 +595,9 @@ impl Control {
         let Some(instance) = self.instances.get_mut(key) else { return };
         let copy = instance.copy().filter(|copy| copy.placed.run == run).cloned();
         let Some(copy) = copy else { return self.copy_is_gone(now, key, run, Gone::Over) };
-        let service = service_of(key).and_then(|service| self.services.get(&service));
+        let service = ServiceRef::of(key).and_then(|(service, _)| self.services.get(&service));
         let policy = service.map(|service| service.record.spec.crash).unwrap_or_default();
-        if payload::ended(said).was_stopped || copy.stopping.is_some() {
+        if payload::was_stopped(said) || copy.stopping.is_some() {
             return self.copy_is_gone(now, key, run, Gone::Over);
         }
         self.silent.remove(&run);

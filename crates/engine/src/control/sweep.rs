@@ -131,7 +131,7 @@ impl Control {
         found: &mut Vec<String>,
     ) -> Cursor {
         let last = last.and_then(services::index_of);
-        let from = last.as_ref().map_or(Bound::Unbounded, |(key, _)| Bound::Included(key));
+        let from = last.as_ref().map_or(Bound::Unbounded, |(key, _)| Bound::Included(key.clone()));
         let known = self.services.range((from, Bound::Unbounded));
         let wanted = known.flat_map(|(service, known)| {
             let is_last = last.as_ref().filter(|(last, _)| last == service);
@@ -191,7 +191,10 @@ impl Control {
         let (keys, last) = slice(rest, count);
         for key in &keys {
             let before = self.undone();
-            if self.sweep_task(now, key) {
+            if !self.is_past_minded(key) {
+                self.mind_past(key);
+                found.push(format!("{key}: that its record goes"));
+            } else if self.sweep_task(now, key) {
                 self.note_undone(&before, || key.to_string(), found);
             } else {
                 found.push(format!("{key}: a seat"));
@@ -213,12 +216,8 @@ impl Control {
                 self.sweep_pending(key);
             }
             TaskState::Running { .. } => {}
-            TaskState::Completed { at, .. } => {
-                let (goes, is_told) = (at.plus(self.retention.tasks), task.is_told());
-                if goes > now.wall || placed.is_none() {
-                    self.timers.insert((goes, Timer::Task(key.clone())));
-                }
-                if has_callback && !is_told {
+            TaskState::Completed { .. } => {
+                if has_callback && !task.is_told() {
                     self.call_back(now, key);
                 }
             }
@@ -261,10 +260,9 @@ impl Control {
         let rest = self.tombstones.range(after(last)).map(|(key, _)| key.clone());
         let (keys, last) = slice(rest, count);
         for key in keys {
-            let stone = self.tombstones.get(&key).filter(|stone| !stone.is_kept);
-            let Some(at) = stone.map(|stone| stone.at) else { continue };
-            if self.timers.insert((at.plus(self.retention.names), Timer::Task(key.clone()))) {
-                found.push(format!("the name {key}: a timer"));
+            if !self.is_name_minded(&key) {
+                self.mind_name(&key);
+                found.push(format!("the name {key}: that it is free some time"));
             }
         }
         on(last, Cursor::Tombstones, Cursor::Drains(None))

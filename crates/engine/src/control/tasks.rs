@@ -12,7 +12,7 @@ use sterna_protocol::message::{Kill, News};
 
 use super::{
     Alarm, Answer, CallId, Callback, Called, Control, Effect, Now, Record, RecordKey, Timer,
-    Tombstone, payload,
+    payload,
 };
 use crate::tables::task as table;
 
@@ -33,6 +33,7 @@ pub(super) struct Telling {
 impl Control {
     pub(super) fn write_task(&mut self, key: &WorkKey) {
         self.touch(key);
+        self.mind_past(key);
         let record = self.tasks.get(key).map(|(task, spec)| {
             let (task, spec) = (task.clone(), Arc::clone(spec));
             Record::Task(task, spec)
@@ -113,6 +114,7 @@ impl Control {
                 self.task_is_over(now, key);
             }
         }
+        self.mind_past(key);
     }
 
     /// What the record says of a task, from the worker that has this run.
@@ -264,16 +266,6 @@ impl Control {
             self.finish_task(now, key, TaskEnd::Lost);
         } else if task.amend(run, None).is_ok() {
             self.write_task(key);
-            self.retain_task(key);
-        }
-    }
-
-    /// What is kept of a task goes when its time has come; looked at again whenever something that
-    /// kept it longer is over.
-    fn retain_task(&mut self, key: &WorkKey) {
-        let Some((task, _)) = self.tasks.get(key) else { return };
-        if let TaskState::Completed { at, .. } | TaskState::Resolving { at, .. } = task.state() {
-            self.timers.insert((at.plus(self.retention.tasks), Timer::Task(key.clone())));
         }
     }
 
@@ -309,7 +301,6 @@ impl Control {
                         if task.knows(run) && task.amend(run, told).is_ok() {
                             self.lost.remove(&run);
                             self.write_task(key);
-                            self.retain_task(key);
                         }
                     }
                 }
@@ -350,14 +341,13 @@ impl Control {
         true
     }
 
-    /// Whoever asked for it is told, and the record goes when its time has come.
+    /// Whoever asked for it is told.
     fn task_is_over(&mut self, now: Now, key: &WorkKey) {
         let Some((task, spec)) = self.tasks.get(key) else { return };
         if task.phase() != TaskPhase::Completed {
             return;
         }
         let is_to_be_told = spec.callback.is_some() && !task.is_told();
-        self.retain_task(key);
         if is_to_be_told {
             self.call_back(now, key);
         }
@@ -427,37 +417,23 @@ impl Control {
             && task.hand_over().is_ok()
         {
             self.write_task(key);
-            self.retain_task(key);
         }
     }
 
-    /// Its latest start has come, or the end of what is kept of it.
+    /// Its latest start has come.
     pub(super) fn task_is_due(&mut self, now: Now, key: &WorkKey) {
-        let Some((task, spec)) = self.tasks.get(key) else {
-            if let Some(stone) = self.tombstones.get(key)
-                && !stone.is_kept
-                && stone.at.plus(self.retention.names) <= now.wall
-            {
-                self.tombstones.remove(key);
-                self.outbox.write(RecordKey::Tombstone(key.clone()), None);
-            }
-            return;
-        };
+        let Some((task, spec)) = self.tasks.get(key) else { return };
         match task.state() {
             TaskState::Running { .. } if is_planted(Mistake::ExpiresRunning) => {
                 self.finish_task(now, key, TaskEnd::TooLate);
             }
             // What runs is not ended for having begun late.
-            TaskState::Running { .. } | TaskState::Resolving { .. } => {}
+            TaskState::Running { .. }
+            | TaskState::Completed { .. }
+            | TaskState::Resolving { .. } => {}
             TaskState::Pending => {
                 if spec.latest_start.is_some_and(|at| at <= now.wall) {
                     self.finish_task(now, key, TaskEnd::TooLate);
-                }
-            }
-            TaskState::Completed { at, .. } => {
-                // What was cancelled and still runs keeps its record until it is gone.
-                if at.plus(self.retention.tasks) <= now.wall && task.placed().is_none() {
-                    self.forget_task(now, key);
                 }
             }
         }
@@ -476,58 +452,5 @@ impl Control {
             self.end_task_early(now, key, TaskEnd::Cancelled);
         }
         self.answer(id, answer);
-    }
-
-    /// The record goes. Asked again this does nothing more: a name that is kept stays so.
-    pub(super) fn delete_task(&mut self, now: Now, key: &WorkKey) -> Answer {
-        let Some((task, _)) = self.tasks.get(key) else { return Answer::NotFound };
-        match task.check_delete() {
-            // What was cancelled and still runs keeps its name until it is gone.
-            Ok(()) if task.placed().is_some() => {
-                let illegal = sterna_model::record::Illegal { event: "delete", phase: "ending" };
-                Answer::Conflict(illegal)
-            }
-            Ok(()) => {
-                self.forget_task(now, key);
-                Answer::Done
-            }
-            Err(illegal) => Answer::Conflict(illegal),
-        }
-    }
-
-    /// The record goes, and a name that was kept is free after a while, as that of any other.
-    pub(super) fn free_name(&mut self, now: Now, key: &WorkKey) -> Answer {
-        let answer = self.delete_task(now, key);
-        let Some(stone) = self.tombstones.get_mut(key).filter(|stone| stone.is_kept) else {
-            return answer;
-        };
-        (stone.is_kept, stone.at) = (false, now.wall);
-        let record = Record::Tombstone(stone.clone());
-        self.outbox.write(RecordKey::Tombstone(key.clone()), Some(record));
-        self.timers.insert((now.wall.plus(self.retention.names), Timer::Task(key.clone())));
-        Answer::Done
-    }
-
-    /// The record goes; its name stays taken for a while (safety rule 27), or until it is deleted.
-    fn forget_task(&mut self, now: Now, key: &WorkKey) {
-        let Some((task, spec)) = self.tasks.remove(key) else { return };
-        if let Some(run) = task.lost() {
-            self.lost.remove(&run);
-        }
-        let (incarnation, is_kept) = (task.incarnation(), spec.keeps_name);
-        let stone = Tombstone { incarnation, at: now.wall, is_kept };
-        if !is_kept && !is_planted(Mistake::KeepsNames) {
-            self.timers.insert((now.wall.plus(self.retention.names), Timer::Task(key.clone())));
-        }
-        self.callbacks.remove(key);
-        // Whoever found neither would start it a second time.
-        self.outbox.keep_together(2);
-        self.outbox.write(RecordKey::Task(key.clone()), None);
-        if is_planted(Mistake::ForgetsTombstones) {
-            return;
-        }
-        let record = Record::Tombstone(stone.clone());
-        self.outbox.write(RecordKey::Tombstone(key.clone()), Some(record));
-        self.tombstones.insert(key.clone(), stone);
     }
 }

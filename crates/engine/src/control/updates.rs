@@ -170,8 +170,7 @@ impl Control {
 
     /// An instance crashed. If it was of a version that is just coming about, that may be taken back.
     pub(super) fn count_against_update(&mut self, now: Now, key: &WorkKey, version: u64) {
-        let Some(service) = services::service_of(key) else { return };
-        let Some(known) = self.services.get(&service) else { return };
+        let Some(known) = self.service_having(key) else { return };
         let record = &known.record;
         let Some((before, spec)) = record.before.clone() else { return };
         let wanted = Arc::clone(&record.spec.wants);
@@ -183,6 +182,7 @@ impl Control {
         if version != record.version {
             return;
         }
+        let Some(service) = services::service_of(key) else { return };
         if record.crashes + 1 < limit {
             return self.change_record(&service, |record| record.crashes += 1);
         }

@@ -16,7 +16,6 @@ use sterna_protocol::{
 
 use super::{
     Control, Now, Record, RecordKey, Stage as StoreStage, WorkerSeen, payload, placing::Helped,
-    services,
 };
 use crate::auction::{Ask, BidderId, Occupant, Offer, Outcome, Stage, Standing};
 
@@ -237,8 +236,8 @@ impl Control {
         }
         let Occupant { key, wants, .. } = occupant;
         let is_counted = self.registry.occupy(bidder, occupant).is_ok();
-        let known = services::service_of(key).and_then(|service| self.services.get(&service));
-        let spec = known.map(|known| &known.record.spec.wants.constraints);
+        let wanted = self.service_having(key).map(|known| Arc::clone(&known.record.spec.wants));
+        let spec = wanted.as_ref().map(|wanted| &wanted.constraints);
         if let Some(spec) = spec.filter(|it| it.apart_from != wants.constraints.apart_from) {
             self.registry.set_word(key, spec);
         }
@@ -461,7 +460,7 @@ impl Control {
         }
         let mut copies = self.instances.get(key)?.copies();
         let version = copies.find(|copy| copy.placed.run == run)?.version;
-        let record = &self.services.get(&services::service_of(key)?)?.record;
+        let record = &self.service_having(key)?.record;
         let before = record.before.as_ref().filter(|(before, _)| *before == version);
         let spec = match before {
             Some((_, spec)) => spec,

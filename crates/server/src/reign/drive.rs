@@ -25,7 +25,7 @@ use super::{
     asides::Asides,
     commit::{Over, Stands, Writes, commit},
     now, put,
-    room::Room,
+    room::{Room, There},
     words,
 };
 use crate::{
@@ -134,7 +134,7 @@ pub(crate) async fn drive<'a>(
         heard: BTreeMap::new(),
         calls: BTreeMap::new(),
         calls_made: 0,
-        room: Room::new(shared.bounds.tasks),
+        room: Room::new(shared.bounds),
         asides: Asides::new(Mandate {
             cluster: cluster.id,
             epoch: cluster.epoch,
@@ -358,9 +358,8 @@ impl Reigning<'_> {
                 }
                 self.calls_made += 1;
                 let id = CallId(self.calls_made);
-                let standing = self.shared.mirror().under_way;
-                let is_known = |key: &_| self.leader.control().is_taken(key);
-                if let Err(refused) = self.room.take(id, &call, standing, is_known) {
+                let there = self.there(&call);
+                if let Err(refused) = self.room.take(id, &call, there) {
                     // Who no longer waits needs no answer.
                     drop(reply.send(Err(refused)));
                     return;
@@ -378,6 +377,19 @@ impl Reigning<'_> {
                     self.asides.give_up(&question);
                 }
             }
+        }
+    }
+
+    /// What there is when a call comes.
+    fn there(&self, call: &control::Call) -> There {
+        let control = self.leader.control();
+        let is_known = matches!(call, control::Call::CreateTask(key, ..) if control.is_taken(key));
+        There {
+            tasks: self.shared.mirror().under_way,
+            is_known,
+            has_room_for_names: control.has_room_for_names(now()),
+            made: control.made(),
+            adds: control.adds(call),
         }
     }
 

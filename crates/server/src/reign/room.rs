@@ -1,4 +1,4 @@
-//! Whether there is room for one more task. Pure.
+//! Whether there is room for one more of what clients make. Pure.
 //!
 //! Invariant: what stands and what is about to stand is never more than the bound; a task that is known
 //! needs no room, so that a creation that is repeated is answered as the first was.
@@ -6,37 +6,56 @@
 use std::collections::BTreeSet;
 
 use sterna_api::rest::{Code, Refused};
-use sterna_engine::control::{Call, CallId};
-use sterna_model::WorkKey;
+use sterna_engine::control::{Call, CallId, Made};
 
-/// Room for tasks that are not over.
+use crate::bounds::Bounds;
+
+/// Room for what clients make.
 #[derive(Debug)]
 pub(super) struct Room {
-    max: usize,
-    /// Creations that the leader has taken and that do not stand yet.
+    bounds: Bounds,
+    /// Creations of tasks that the leader has taken and that do not stand yet.
     making: BTreeSet<CallId>,
 }
 
+/// What there is when a call comes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct There {
+    /// Tasks that are not over, by the store.
+    pub(super) tasks: usize,
+    /// Whether a task has the name that the call asks for, or had it.
+    pub(super) is_known: bool,
+    /// Whether the name of one more task can be kept when it is over.
+    pub(super) has_room_for_names: bool,
+    /// Everything else, as it is going to stand, and what the call adds.
+    pub(super) made: Made,
+    pub(super) adds: Made,
+}
+
 impl Room {
-    pub(super) const fn new(max: usize) -> Self {
-        Self { max, making: BTreeSet::new() }
+    pub(super) const fn new(bounds: Bounds) -> Self {
+        Self { bounds, making: BTreeSet::new() }
     }
 
-    /// Takes a call, or says why not. `standing` tasks are not over by the store, and `is_known` tells of
-    /// a key whether a task has it, or had it.
-    pub(super) fn take(
-        &mut self,
-        id: CallId,
-        call: &Call,
-        standing: usize,
-        is_known: impl FnOnce(&WorkKey) -> bool,
-    ) -> Result<(), Refused> {
-        let Call::CreateTask(key, ..) = call else { return Ok(()) };
-        if is_known(key) {
+    /// Takes a call, or says why not.
+    pub(super) fn take(&mut self, id: CallId, call: &Call, there: There) -> Result<(), Refused> {
+        let Bounds { services, instances, domains, .. } = self.bounds;
+        let There { made, adds, .. } = there;
+        fits((made.services, adds.services), services, ("services", "--services-max"))?;
+        fits((made.instances, adds.instances), instances, ("instances", "--instances-max"))?;
+        fits((made.domains, adds.domains), domains, ("domains", "--domains-max"))?;
+        if !matches!(call, Call::CreateTask(..)) || there.is_known {
             return Ok(());
         }
-        if standing.saturating_add(self.making.len()) >= self.max {
+        if there.tasks.saturating_add(self.making.len()) >= self.bounds.tasks {
             return Err(self.full());
+        }
+        if !there.has_room_for_names {
+            let message = "as many names of tasks that are over are kept as may be, and the oldest may \
+                           still be asked for again";
+            let remedy = "wait a few minutes, or make tasks more slowly; `sterna server --keep-names-max` \
+                          says how many names are kept";
+            return Err(refused(message.to_owned(), remedy));
         }
         self.making.insert(id);
         Ok(())
@@ -48,13 +67,32 @@ impl Room {
     }
 
     fn full(&self) -> Refused {
-        let max = self.max;
+        let max = self.bounds.tasks;
         let tasks = if max == 1 { "task is" } else { "tasks are" };
         let message = format!("{max} {tasks} not over yet, and there may be no more at a time");
         let remedy = "wait until one is over, or end one with `sterna cancel`; `sterna server --tasks-max` \
                       says how many there may be";
-        Refused { remedy: remedy.into(), ..Refused::new(Code::TooMuch, message) }
+        refused(message, remedy)
     }
+}
+
+/// Whether so many more of something fit below its bound.
+fn fits(
+    (there, more): (usize, usize),
+    max: usize,
+    (what, option): (&str, &str),
+) -> Result<(), Refused> {
+    if more == 0 || there.saturating_add(more) <= max {
+        return Ok(());
+    }
+    let message =
+        format!("there are {there} {what}, and with {more} more there would be over {max}");
+    let remedy = format!("delete some first, or start `sterna server` with a larger {option}");
+    Err(refused(message, &remedy))
+}
+
+fn refused(message: String, remedy: &str) -> Refused {
+    Refused { remedy: remedy.into(), ..Refused::new(Code::TooMuch, message) }
 }
 
 #[cfg(test)]
@@ -75,12 +113,20 @@ mod tests {
         Call::CreateTask(key, TaskIncarnation::from_parts(WallTime::EPOCH, [1; 10]), spec)
     }
 
+    fn room(tasks: usize) -> Room {
+        Room::new(Bounds { tasks, services: 2, instances: 10, domains: 1, ..Bounds::default() })
+    }
+
+    fn there(tasks: usize) -> There {
+        let (made, adds) = (Made::default(), Made::default());
+        There { tasks, is_known: false, has_room_for_names: true, made, adds }
+    }
+
     #[test]
     fn what_is_about_to_stand_takes_room_too() {
-        let mut room = Room::new(3);
-        let nobody = |_: &WorkKey| false;
+        let mut room = room(3);
         let take = |room: &mut Room, id, standing| {
-            room.take(CallId(id), &create("t"), standing, nobody).is_ok()
+            room.take(CallId(id), &create("t"), there(standing)).is_ok()
         };
         assert!(take(&mut room, 1, 1) && take(&mut room, 2, 1), "there is room for two");
         assert!(!take(&mut room, 3, 1), "they are on their way");
@@ -93,12 +139,43 @@ mod tests {
 
     #[test]
     fn what_is_known_and_what_makes_nothing_needs_no_room() {
-        let mut room = Room::new(0);
-        assert!(room.take(CallId(1), &create("t"), 9, |_| true).is_ok());
+        let mut room = room(0);
+        let known = There { is_known: true, ..there(9) };
+        assert!(room.take(CallId(1), &create("t"), known).is_ok());
         let cancel = Call::CancelTask("default/task/t".parse().unwrap());
-        assert!(room.take(CallId(2), &cancel, 9, |_| false).is_ok());
-        let refused = room.take(CallId(3), &create("t"), 9, |_| false).unwrap_err();
+        assert!(room.take(CallId(2), &cancel, there(9)).is_ok());
+        let refused = room.take(CallId(3), &create("t"), there(9)).unwrap_err();
         assert_eq!(refused.code, Code::TooMuch);
         assert!(refused.remedy.contains("--tasks-max"), "{}", refused.remedy);
+    }
+
+    #[test]
+    fn a_task_whose_name_could_not_be_kept_is_refused() {
+        let full = There { has_room_for_names: false, ..there(0) };
+        let refused = room(3).take(CallId(1), &create("t"), full).unwrap_err();
+        assert_eq!(refused.code, Code::TooMuch);
+        assert!(refused.remedy.contains("--keep-names-max"), "{}", refused.remedy);
+        assert!(room(3).take(CallId(1), &create("t"), There { is_known: true, ..full }).is_ok());
+    }
+
+    #[test]
+    fn services_instances_and_domains_have_their_bounds() {
+        let call = Call::DeleteService(sterna_engine::control::ServiceKey {
+            namespace: sterna_model::Namespace::default(),
+            name: sterna_model::Name::new("web").unwrap(),
+        });
+        let take = |made, adds| room(0).take(CallId(1), &call, There { made, adds, ..there(0) });
+        let of = |services, instances, domains| Made { services, instances, domains };
+        assert!(take(of(1, 9, 0), of(1, 1, 1)).is_ok(), "just so many");
+        for (made, option) in [
+            (of(2, 0, 0), "--services-max"),
+            (of(0, 10, 0), "--instances-max"),
+            (of(0, 0, 1), "--domains-max"),
+        ] {
+            let refused = take(made, of(1, 1, 1)).unwrap_err();
+            assert_eq!(refused.code, Code::TooMuch);
+            assert!(refused.remedy.contains(option), "{}", refused.remedy);
+            assert!(take(made, of(0, 0, 0)).is_ok(), "what adds nothing is never refused");
+        }
     }
 }

@@ -29,8 +29,10 @@ struct Question {
     stood: Option<Record>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Asked {
+    /// So many records of tasks that are over are kept; beyond that the oldest go though nobody asks.
+    tasks_max: usize,
     open: BTreeMap<u64, Question>,
     /// The newest call about each record.
     newest: BTreeMap<RecordKey, u64>,
@@ -41,6 +43,16 @@ pub(super) struct Asked {
 }
 
 impl Asked {
+    pub(super) const fn new(tasks_max: usize) -> Self {
+        Self {
+            tasks_max,
+            open: BTreeMap::new(),
+            newest: BTreeMap::new(),
+            wished: BTreeSet::new(),
+            listed: BTreeMap::new(),
+        }
+    }
+
     pub(super) fn see(&mut self, sight: &Sight<'_>, fact: &Fact<'_>) {
         if let Fact::Asked { id, call, reign } = fact {
             let stood = about(call).and_then(|key| sight.stored.get(&key)).cloned();
@@ -117,12 +129,10 @@ impl Asked {
             RecordKey::Service(key) => self.service(sight, applied, key, changed),
             RecordKey::Task(key) => self.task(sight, applied, key, (changed, changes)),
             RecordKey::Tombstone(key) => {
-                let is_asked = || {
-                    self.by(applied, |call| {
-                        matches!(call, Call::DeleteTask(one) | Call::FreeName(one) if one == key)
-                    })
-                };
-                (changed.before.is_none() && !is_asked())
+                let is_news = changed.before.is_none();
+                let has_reason =
+                    || self.is_deleted(applied, key) || self.is_surplus(sight, changes);
+                (is_news && !has_reason())
                     .then(|| format!("{key} is deleted, and nobody asked for that"))
             }
             RecordKey::Roster(lock) => self.roster(sight, applied, *lock, changed),
@@ -136,6 +146,25 @@ impl Asked {
             RecordKey::Limits => self.limits(sight, applied, changed),
             RecordKey::Instance(_) | RecordKey::Stage => None,
         }
+    }
+
+    /// Whether somebody asks that a task be forgotten.
+    fn is_deleted(&self, applied: &Applied, key: &WorkKey) -> bool {
+        self.by(
+            applied,
+            |call| matches!(call, Call::DeleteTask(one) | Call::FreeName(one) if one == key),
+        )
+    }
+
+    /// Whether as many tasks that are over are left as may be kept, or were before what was forgotten in
+    /// the same commit: who went first was more than that.
+    fn is_surplus(&self, sight: &Sight<'_>, changes: &[Changed]) -> bool {
+        let is_over =
+            |record: &Record| matches!(record, Record::Task(task, _) if task.end().is_some());
+        let is_buried =
+            |one: &&Changed| matches!(one.key, RecordKey::Tombstone(_)) && one.before.is_none();
+        let left = sight.stored.all().filter(|(_, record)| is_over(record)).count();
+        left + changes.iter().filter(is_buried).count() > self.tasks_max
     }
 
     fn service(

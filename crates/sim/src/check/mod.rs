@@ -175,7 +175,7 @@ impl Checks {
             p01: p01::StartedOnce::default(),
             p02: p02::Copies::new(pace),
             p03: p03::StartedElsewhere,
-            p05: p05::Kept::default(),
+            p05: p05::Kept::new(pace),
             p06: p06::Room::default(),
             p07: p07::Deposed::default(),
             p08: p08::Orphans::new(pace),

@@ -22,12 +22,15 @@ use super::{
     unnoticed::Unnoticed,
     updates::Updates,
 };
-use crate::{clock::Moment, words};
+use crate::{
+    clock::Moment,
+    words::{self, Pace},
+};
 
 /// How often a receiver is tried before it is given up.
 const CALLS: u32 = 8;
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Kept {
     unnoticed: Unnoticed,
     asked: Asked,
@@ -42,6 +45,16 @@ pub(crate) struct Kept {
 const ANSWERED_WITHIN: Moment = 10_000;
 
 impl Kept {
+    pub(crate) fn new(pace: &Pace) -> Self {
+        Self {
+            unnoticed: Unnoticed::default(),
+            asked: Asked::new(pace.tasks_max),
+            called: BTreeMap::new(),
+            put: BTreeMap::new(),
+            updates: Updates::default(),
+        }
+    }
+
     fn answered(
         &mut self,
         sight: &Sight<'_>,

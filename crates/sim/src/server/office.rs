@@ -180,10 +180,13 @@ impl World {
         let mut seed = [0; 16];
         seed[..10].copy_from_slice(&self.rng.bytes());
         let begin = control::Begin { epoch: cluster.epoch, stage, records, seed };
+        let mut leader = Leader::new(now, fleet, begin);
+        let tasks_max = self.pace.tasks_max;
+        leader.retain(control::Retention { tasks_max, ..control::Retention::default() });
         let office = Office {
             reign,
             cluster,
-            leader: Leader::new(now, fleet, begin),
+            leader,
             batches: Batches::default(),
             under_way: UnderWay::Nothing,
             sent: 0,

@@ -6,6 +6,7 @@ mod evacuation;
 mod forecast;
 mod holes;
 mod leaders;
+mod past;
 mod plan;
 mod play;
 mod random;

@@ -202,7 +202,7 @@ fn a_clock_that_is_set_back_after_an_update_leads_to_nothing() {
 fn a_first_version_waits_for_nothing() {
     let mut play = Play::with(3);
     put(&mut play, usual(3));
-    let known = &play.control.services[&web()];
+    let known = play.control.services.get(&web()).unwrap();
     assert!(known.missing.is_empty(), "all serve as soon as they run");
     assert!(play.control.timers.is_empty(), "and nobody looks at them again");
 }

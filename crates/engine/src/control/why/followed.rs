@@ -2,7 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use sterna_model::{Lock, WorkKey, record::TaskState};
+use sterna_model::{
+    Lock, WorkKey,
+    record::{TaskPhase, TaskState},
+};
 use sterna_protocol::scheduler::Reach;
 
 use super::{Detail, Rule};
@@ -46,13 +49,18 @@ impl Control {
     }
 
     /// Which rule keeps a key, as [`Control::why`] tells it, without the words that cost a look at all
-    /// workers.
+    /// workers. That it is over keeps a task from nothing, and most that are looked at are over by then:
+    /// how they ended is not put into words for nobody.
     pub(crate) fn rule(
         &self,
         now: Now,
         key: &WorkKey,
         reach: impl Fn(Lock) -> Reach,
     ) -> Option<Rule> {
+        let task = self.tasks.get(key).map(|(task, _)| task.phase());
+        if task == Some(TaskPhase::Completed) {
+            return None;
+        }
         self.why_of(now, key, Detail::Rule, reach).map(|why| why.rule)
     }
 }

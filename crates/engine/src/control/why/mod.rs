@@ -291,7 +291,7 @@ impl Control {
         detail: Detail,
         reach: impl Fn(Lock) -> Reach,
     ) -> Option<Why> {
-        if services::service_of(key).is_some() {
+        if services::is_instance(key) {
             self.why_instance(now, key, detail, reach)
         } else {
             self.why_task(now, key, detail, reach)

@@ -4,7 +4,7 @@ use std::ops::{Index, IndexMut};
 
 /// See the door of this file.
 #[derive(Clone, Debug)]
-pub(super) struct Numbered<T> {
+pub(crate) struct Numbered<T> {
     things: Vec<Option<T>>,
     unused: Vec<u32>,
 }
@@ -16,7 +16,7 @@ impl<T> Default for Numbered<T> {
 }
 
 impl<T> Numbered<T> {
-    pub(super) fn add(&mut self, thing: T) -> u32 {
+    pub(crate) fn add(&mut self, thing: T) -> u32 {
         if let Some(number) = self.unused.pop() {
             self.things[number as usize] = Some(thing);
             return number;
@@ -25,7 +25,7 @@ impl<T> Numbered<T> {
         u32::try_from(self.things.len() - 1).unwrap_or(u32::MAX)
     }
 
-    pub(super) fn remove(&mut self, number: u32) -> Option<T> {
+    pub(crate) fn remove(&mut self, number: u32) -> Option<T> {
         let thing = self.things.get_mut(number as usize)?.take();
         if thing.is_some() {
             self.unused.push(number);
@@ -33,12 +33,12 @@ impl<T> Numbered<T> {
         thing
     }
 
-    pub(super) fn get(&self, number: u32) -> Option<&T> {
+    pub(crate) fn get(&self, number: u32) -> Option<&T> {
         self.things.get(number as usize)?.as_ref()
     }
 
     /// All of them, by number.
-    pub(super) fn iter(&self) -> impl Iterator<Item = (u32, &T)> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &T)> {
         (0..).zip(&self.things).filter_map(|(number, thing)| Some((number, thing.as_ref()?)))
     }
 }
