@@ -45,7 +45,7 @@ use crate::{
 const PING_AFTER: Duration = Duration::from_secs(10);
 /// How often a follower looks who leads, and a leader that could not begin tries again.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// So many connections more are taken, only to say that there are too many.
+/// So many connections more are taken, only to say that there are too many, or how the server is.
 const SPARE_MAX: usize = 64;
 /// So much is read ahead, and written for who does not read, on one connection.
 const BUFFER_MAX: usize = 64 << 10;

@@ -50,8 +50,8 @@ static FORWARDS: Semaphore = Semaphore::const_new(AT_A_TIME);
 
 /// Whom to ask in place of this server; `None` if it answers by itself.
 pub(super) fn whom(shared: &Shared, request: &Request) -> Option<String> {
-    // Counts are of each server, and calls are the same everywhere.
-    let is_own = ["/metrics", "/openapi.json"].contains(&request.uri().path());
+    // Calls are the same everywhere.
+    let is_own = request.uri().path() == "/openapi.json";
     if is_own || request.headers().contains_key(FORWARDED_BY) {
         return None;
     }
