@@ -128,6 +128,15 @@ pub struct Server {
     standing: watch::Receiver<Standing>,
 }
 
+/// How a server that can be asked for anything answers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Ready {
+    /// It leads.
+    Leads,
+    /// It asks this other one, which leads.
+    Follows(String),
+}
+
 /// Tells people what a server does.
 pub type Say = Arc<dyn Fn(&str) + Send + Sync>;
 
@@ -161,13 +170,19 @@ impl Server {
         self.address
     }
 
-    /// Waits until it can be asked for anything.
-    pub fn ready(&self) -> impl Future<Output = ()> + Send + use<> {
-        let mut standing = self.standing.clone();
+    /// Waits until it can be asked for anything: it leads, or knows who does, as `/readyz` has it.
+    pub fn ready(&self) -> impl Future<Output = Ready> + Send + use<> {
+        let (mut standing, own) = (self.standing.clone(), self.address.to_string());
         async move {
-            let is_ready = |standing: &Standing| matches!(standing, Standing::Leads(_));
-            // Only its end can be the reason not to be; who waits for that is told.
-            drop(standing.wait_for(is_ready).await);
+            loop {
+                if let Some(ready) = standing.borrow_and_update().ready(&own) {
+                    return ready;
+                }
+                if standing.changed().await.is_err() {
+                    // Only its end can be the reason not to be; who waits for that is told.
+                    std::future::pending::<()>().await;
+                }
+            }
         }
     }
 
@@ -424,6 +439,8 @@ impl Rule {
                     self.shared.stand(Standing::NotReady(trouble.to_string()));
                     continue;
                 }
+                // Nobody else can lead there: what stands in it is of an earlier life.
+                None if !store.about().is_shared => continue,
                 None => store.get(LEASE_KEY).await.ok().and_then(|reading| reading.item),
             };
             let lease = holder.and_then(|item| Lease::from_bytes(&item.value).ok());

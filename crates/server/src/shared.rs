@@ -19,6 +19,7 @@ use crate::{
     desk::Desk,
     events::Log,
     mirror::{Mirror, Write},
+    server::Ready,
 };
 
 /// What all parts of a server share.
@@ -94,6 +95,19 @@ pub(crate) enum Standing {
     Leads(Lead),
     /// Another one does, as far as is known.
     Follows(Option<String>),
+}
+
+impl Standing {
+    /// How a server of this name, which stands so, answers; `None` if it cannot be asked yet.
+    pub(crate) fn ready(&self, own: &str) -> Option<Ready> {
+        match self {
+            Self::NotReady(_) | Self::Follows(None) => None,
+            Self::Leads(_) => Some(Ready::Leads),
+            // Its own lease, of an earlier life, leads back to it.
+            Self::Follows(Some(leader)) if leader == own => None,
+            Self::Follows(Some(leader)) => Some(Ready::Follows(leader.clone())),
+        }
+    }
 }
 
 /// One reign, for those who ask.
@@ -218,10 +232,9 @@ impl Shared {
 
     /// Who leads, if it is another server that is known.
     pub(crate) fn leader_elsewhere(&self) -> Option<String> {
-        match self.standing() {
-            // Its own lease, of an earlier life, leads back to it.
-            Standing::Follows(leader) => leader.filter(|leader| *leader != self.name),
-            Standing::Leads(_) | Standing::NotReady(_) => None,
+        match self.standing.borrow().ready(&self.name) {
+            Some(Ready::Follows(leader)) => Some(leader),
+            Some(Ready::Leads) | None => None,
         }
     }
 
@@ -273,5 +286,22 @@ fn service_of(key: &RecordKey) -> Option<ServiceKey> {
         | RecordKey::Domain(_)
         | RecordKey::Limits
         | RecordKey::Stage => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_is_ready_when_it_leads_or_knows_who_else_does() {
+        let lead = Lead { cluster: String::new(), epoch: Epoch::new(1), term: Term::new(1) };
+        let follows = |leader: Option<&str>| Standing::Follows(leader.map(ToOwned::to_owned));
+        assert_eq!(Standing::Leads(lead).ready("here"), Some(Ready::Leads));
+        let there = Ready::Follows("there".to_owned());
+        assert_eq!(follows(Some("there")).ready("here"), Some(there));
+        assert_eq!(follows(Some("here")).ready("here"), None, "an earlier life of its own");
+        assert_eq!(follows(None).ready("here"), None);
+        assert_eq!(Standing::NotReady("it is early".to_owned()).ready("here"), None);
     }
 }

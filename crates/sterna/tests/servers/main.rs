@@ -46,6 +46,25 @@ fn any_server_answers_for_the_one_that_leads() {
     assert!(metrics.contains("sterna_forwarded_total 0"), "{metrics}");
 }
 
+/// Whoever starts one waits for that word.
+#[test]
+fn a_server_that_follows_says_in_json_that_it_is_ready_and_whom_it_follows() {
+    let store = postgres::Server::start(&[]);
+    let mut servers = Servers::start("json", &store.url("json"));
+    let (leader, _) = servers.ranks();
+    let late = servers.add(&["--token-file", "token", "--json"]);
+    let said = || servers.read(&format!("s{late}.out"));
+    place::wait_until("it is ready", place::LONG, || said().contains("\"ready\""));
+    assert!(servers.answer(late, &["status"]).contains(servers.address(leader)), "it answers");
+    let ready: Vec<serde_json::Value> =
+        said().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(ready[0]["event"], "listens");
+    let api = format!("http://{}/v1", servers.address(late));
+    let wanted =
+        serde_json::json!({ "event": "ready", "api": api, "follows": servers.address(leader) });
+    assert_eq!(ready[1..], [wanted]);
+}
+
 #[test]
 fn a_server_with_another_token_says_what_to_do() {
     let store = postgres::Server::start(&[]);

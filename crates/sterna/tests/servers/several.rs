@@ -223,13 +223,15 @@ impl Drop for Servers {
     }
 }
 
-fn begin(path: &PathBuf, log: &str, args: &[&str]) -> Child {
-    let log = path.join(format!("{log}.log"));
-    let log = fs::OpenOptions::new().create(true).append(true).open(log).unwrap();
+fn begin(path: &PathBuf, name: &str, args: &[&str]) -> Child {
+    let file = |end: &str| {
+        let path = path.join(format!("{name}.{end}"));
+        fs::OpenOptions::new().create(true).append(true).open(path).unwrap()
+    };
     let mut command = program();
     // By this it is found and ended, however the test ends.
     command.args(args).current_dir(path).env("PWD", path);
-    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log).spawn().unwrap()
+    command.stdin(Stdio::null()).stdout(file("out")).stderr(file("log")).spawn().unwrap()
 }
 
 fn block_on<T>(future: impl Future<Output = T>) -> T {
