@@ -14,7 +14,6 @@ use hyper_util::{
     server::conn::auto::Builder,
     service::TowerToHyperService,
 };
-use rustix::process::{Resource, getrlimit};
 use sterna_engine::control::Retention;
 use sterna_model::{ClusterId, Marks, Position};
 use sterna_store::{
@@ -32,7 +31,7 @@ use tokio::{
 
 use crate::{
     because,
-    bounds::Bounds,
+    bounds::{Bounds, Files},
     desk::{Inbox, desk},
     http, links,
     reign::{self, Ended, Outlets, ReignError},
@@ -45,8 +44,6 @@ use crate::{
 const PING_AFTER: Duration = Duration::from_secs(10);
 /// How often a follower looks who leads, and a leader that could not begin tries again.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// So many connections more are taken, only to say that there are too many, or how the server is.
-const SPARE_MAX: usize = 64;
 /// So much is read ahead, and written for who does not read, on one connection.
 const BUFFER_MAX: usize = 64 << 10;
 
@@ -234,9 +231,7 @@ fn bind(listen: SocketAddr) -> Result<(TcpListener, SocketAddr), ServerError> {
 /// are left for the store; who comes when no other is left is told so, and hung up on.
 async fn serve(listener: TcpListener, router: Router, shared: Arc<Shared>) {
     let mut connections = JoinSet::new();
-    let files = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
-    let most = usize::try_from(files / 4 * 3).unwrap_or(usize::MAX);
-    let spare = usize::try_from(files / 16).map_or(SPARE_MAX, |spare| spare.min(SPARE_MAX));
+    let Files { connections: most, spare, .. } = Files::of_process();
     let full = http::full(&shared, most);
     loop {
         let count = connections.len();

@@ -12,10 +12,10 @@ use sterna_api::rest::{Code, Refused};
 use sterna_engine::control::{RecordKey, ServiceKey};
 use sterna_model::{Epoch, Revision, Term, Work, WorkKey};
 use sterna_store::Store;
-use tokio::sync::{oneshot, watch};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot, watch};
 
 use crate::{
-    bounds::Bounds,
+    bounds::{Bounds, Files},
     desk::Desk,
     events::Log,
     mirror::{Mirror, Write},
@@ -33,6 +33,8 @@ pub(crate) struct Shared {
     /// What this server is called, and where it is reached.
     pub(crate) name: String,
     pub(crate) counters: Counters,
+    /// Connections to the server that leads, while this one follows.
+    pub(crate) lines: Lines,
     mirror: RwLock<Mirror>,
     waiting: Mutex<Waiting<WorkKey>>,
     /// Who waits for any instance of a service, or the service itself.
@@ -118,6 +120,29 @@ pub(crate) struct Lead {
     pub(crate) term: Term,
 }
 
+/// Connections to the server that leads: each is a file, of which there are so many.
+#[derive(Debug)]
+pub(crate) struct Lines {
+    free: Arc<Semaphore>,
+    pub(crate) max: usize,
+}
+
+impl Lines {
+    pub(crate) fn new(max: usize) -> Self {
+        Self { free: Arc::new(Semaphore::new(max)), max }
+    }
+
+    /// A place for one more, to be given back when its file is closed; `None` if there is none.
+    pub(crate) fn take(&self) -> Option<OwnedSemaphorePermit> {
+        Arc::clone(&self.free).try_acquire_owned().ok()
+    }
+
+    /// How many there are.
+    pub(crate) fn count(&self) -> usize {
+        self.max.saturating_sub(self.free.available_permits())
+    }
+}
+
 /// What is counted, for `/metrics`.
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
@@ -161,6 +186,7 @@ impl Shared {
             token,
             name,
             counters: Counters::default(),
+            lines: Lines::new(Files::of_process().forwards),
             mirror: RwLock::new(Mirror::new(Revision::new(0))),
             waiting: Mutex::default(),
             of_services: Mutex::default(),

@@ -65,6 +65,41 @@ fn a_server_that_follows_says_in_json_that_it_is_ready_and_whom_it_follows() {
     assert_eq!(ready[1..], [wanted]);
 }
 
+/// It needs a connection of its own for each call that it hands on.
+#[test]
+fn a_server_that_follows_with_few_files_refuses_what_it_cannot_hand_on_and_says_why() {
+    const FILES: &str = "200";
+    let store = postgres::Server::start(&[]);
+    let mut servers = Servers::start("files", &store.url("files"));
+    let few = servers.add_with_files(FILES, &["--token-file", "token"]);
+    place::wait_until("it follows", place::LONG, || servers.ask(few, "/readyz").contains("leads"));
+    let mut held: Vec<_> = Vec::new();
+    let refused = loop {
+        assert!(held.len() < 150, "nothing is refused");
+        match servers.stream(few, "/v1/events") {
+            Ok(stream) => held.push(stream),
+            Err(refused) => break refused,
+        }
+    };
+    assert!(held.len() >= 10, "{} are handed on", held.len());
+    // Whoever only keeps a connection has a place beside those, up to the bound of connections.
+    let idle: Vec<_> = (held.len()..150).map(|_| servers.stream(few, "/healthz")).collect();
+    let full = servers.stream(few, "/v1/status").expect_err("there is no room");
+    for refused in [refused, full] {
+        let says = |text: &str| assert!(refused.contains(text), "{text:?} in {refused}");
+        says("HTTP/1.1 429");
+        says("\"code\":\"too-much\"");
+        says("ulimit -n");
+    }
+    drop(idle);
+    held.truncate(5);
+    place::wait_until("there is room again", place::LONG, || {
+        servers.stream(few, "/v1/status").is_ok()
+    });
+    let log = servers.read(&format!("s{few}.log"));
+    assert!(!log.contains("open files"), "it had enough for its store: {log}");
+}
+
 #[test]
 fn a_server_with_another_token_says_what_to_do() {
     let store = postgres::Server::start(&[]);
