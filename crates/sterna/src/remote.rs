@@ -317,7 +317,7 @@ pub(crate) async fn resolve(
         }
         Some(name) => {
             for kind in KINDS {
-                if is_there(client, &remote.path(&format!("{}/{name}", list_of(kind)))).await? {
+                if is_there(client, &remote.path(&known_by(kind, &name))).await? {
                     names.push((kind, name.clone()));
                 }
             }
@@ -361,6 +361,17 @@ const fn list_of(kind: Kind) -> &'static str {
     match kind {
         Kind::Task => "tasks",
         Kind::Service | Kind::Schedule | Kind::Batch | Kind::Forest => "services",
+    }
+}
+
+/// What answers if there is something of this name: of a service that was deleted, as long as anything of
+/// it still ends.
+fn known_by(kind: Kind, name: &Name) -> String {
+    match kind {
+        Kind::Task => format!("tasks/{name}"),
+        Kind::Service | Kind::Schedule | Kind::Batch | Kind::Forest => {
+            format!("services/{name}/instances?limit=1")
+        }
     }
 }
 

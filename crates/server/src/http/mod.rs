@@ -113,6 +113,7 @@ fn calls() -> OpenApiRouter<Api> {
         .routes(routes!(services::list))
         .routes(routes!(services::get, services::put, services::delete))
         .routes(routes!(services::instances))
+        .routes(routes!(services::all_instances))
         .routes(routes!(services::instance))
         .routes(routes!(services::stop))
         .routes(routes!(services::kill))
