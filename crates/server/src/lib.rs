@@ -46,7 +46,7 @@ pub use self::{
     records::RecordError,
     reign::ReignError,
     seen::SeenError,
-    server::{Config, Say, Server, ServerError},
+    server::{Config, Ready, Say, Server, ServerError},
     token::{TOKEN_FILE, TokenError},
 };
 

@@ -14,7 +14,6 @@ use hyper_util::{
     server::conn::auto::Builder,
     service::TowerToHyperService,
 };
-use rustix::process::{Resource, getrlimit};
 use sterna_engine::control::Retention;
 use sterna_model::{ClusterId, Marks, Position};
 use sterna_store::{
@@ -32,7 +31,7 @@ use tokio::{
 
 use crate::{
     because,
-    bounds::Bounds,
+    bounds::{Bounds, Files},
     desk::{Inbox, desk},
     http, links,
     reign::{self, Ended, Outlets, ReignError},
@@ -45,8 +44,6 @@ use crate::{
 const PING_AFTER: Duration = Duration::from_secs(10);
 /// How often a follower looks who leads, and a leader that could not begin tries again.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// So many connections more are taken, only to say that there are too many.
-const SPARE_MAX: usize = 64;
 /// So much is read ahead, and written for who does not read, on one connection.
 const BUFFER_MAX: usize = 64 << 10;
 
@@ -128,6 +125,15 @@ pub struct Server {
     standing: watch::Receiver<Standing>,
 }
 
+/// How a server that can be asked for anything answers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Ready {
+    /// It leads.
+    Leads,
+    /// It asks this other one, which leads.
+    Follows(String),
+}
+
 /// Tells people what a server does.
 pub type Say = Arc<dyn Fn(&str) + Send + Sync>;
 
@@ -161,13 +167,19 @@ impl Server {
         self.address
     }
 
-    /// Waits until it can be asked for anything.
-    pub fn ready(&self) -> impl Future<Output = ()> + Send + use<> {
-        let mut standing = self.standing.clone();
+    /// Waits until it can be asked for anything: it leads, or knows who does, as `/readyz` has it.
+    pub fn ready(&self) -> impl Future<Output = Ready> + Send + use<> {
+        let (mut standing, own) = (self.standing.clone(), self.address.to_string());
         async move {
-            let is_ready = |standing: &Standing| matches!(standing, Standing::Leads(_));
-            // Only its end can be the reason not to be; who waits for that is told.
-            drop(standing.wait_for(is_ready).await);
+            loop {
+                if let Some(ready) = standing.borrow_and_update().ready(&own) {
+                    return ready;
+                }
+                if standing.changed().await.is_err() {
+                    // Only its end can be the reason not to be; who waits for that is told.
+                    std::future::pending::<()>().await;
+                }
+            }
         }
     }
 
@@ -219,9 +231,7 @@ fn bind(listen: SocketAddr) -> Result<(TcpListener, SocketAddr), ServerError> {
 /// are left for the store; who comes when no other is left is told so, and hung up on.
 async fn serve(listener: TcpListener, router: Router, shared: Arc<Shared>) {
     let mut connections = JoinSet::new();
-    let files = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
-    let most = usize::try_from(files / 4 * 3).unwrap_or(usize::MAX);
-    let spare = usize::try_from(files / 16).map_or(SPARE_MAX, |spare| spare.min(SPARE_MAX));
+    let Files { connections: most, spare, .. } = Files::of_process();
     let full = http::full(&shared, most);
     loop {
         let count = connections.len();
@@ -424,6 +434,8 @@ impl Rule {
                     self.shared.stand(Standing::NotReady(trouble.to_string()));
                     continue;
                 }
+                // Nobody else can lead there: what stands in it is of an earlier life.
+                None if !store.about().is_shared => continue,
                 None => store.get(LEASE_KEY).await.ok().and_then(|reading| reading.item),
             };
             let lease = holder.and_then(|item| Lease::from_bytes(&item.value).ok());

@@ -12,13 +12,14 @@ use sterna_api::rest::{Code, Refused};
 use sterna_engine::control::{RecordKey, ServiceKey};
 use sterna_model::{Epoch, Revision, Term, Work, WorkKey};
 use sterna_store::Store;
-use tokio::sync::{oneshot, watch};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot, watch};
 
 use crate::{
-    bounds::Bounds,
+    bounds::{Bounds, Files},
     desk::Desk,
     events::Log,
     mirror::{Mirror, Write},
+    server::Ready,
 };
 
 /// What all parts of a server share.
@@ -32,6 +33,8 @@ pub(crate) struct Shared {
     /// What this server is called, and where it is reached.
     pub(crate) name: String,
     pub(crate) counters: Counters,
+    /// Connections to the server that leads, while this one follows.
+    pub(crate) lines: Lines,
     mirror: RwLock<Mirror>,
     waiting: Mutex<Waiting<WorkKey>>,
     /// Who waits for any instance of a service, or the service itself.
@@ -96,12 +99,48 @@ pub(crate) enum Standing {
     Follows(Option<String>),
 }
 
+impl Standing {
+    /// How a server of this name, which stands so, answers; `None` if it cannot be asked yet.
+    pub(crate) fn ready(&self, own: &str) -> Option<Ready> {
+        match self {
+            Self::NotReady(_) | Self::Follows(None) => None,
+            Self::Leads(_) => Some(Ready::Leads),
+            // Its own lease, of an earlier life, leads back to it.
+            Self::Follows(Some(leader)) if leader == own => None,
+            Self::Follows(Some(leader)) => Some(Ready::Follows(leader.clone())),
+        }
+    }
+}
+
 /// One reign, for those who ask.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Lead {
     pub(crate) cluster: String,
     pub(crate) epoch: Epoch,
     pub(crate) term: Term,
+}
+
+/// Connections to the server that leads: each is a file, of which there are so many.
+#[derive(Debug)]
+pub(crate) struct Lines {
+    free: Arc<Semaphore>,
+    pub(crate) max: usize,
+}
+
+impl Lines {
+    pub(crate) fn new(max: usize) -> Self {
+        Self { free: Arc::new(Semaphore::new(max)), max }
+    }
+
+    /// A place for one more, to be given back when its file is closed; `None` if there is none.
+    pub(crate) fn take(&self) -> Option<OwnedSemaphorePermit> {
+        Arc::clone(&self.free).try_acquire_owned().ok()
+    }
+
+    /// How many there are.
+    pub(crate) fn count(&self) -> usize {
+        self.max.saturating_sub(self.free.available_permits())
+    }
 }
 
 /// What is counted, for `/metrics`.
@@ -147,6 +186,7 @@ impl Shared {
             token,
             name,
             counters: Counters::default(),
+            lines: Lines::new(Files::of_process().forwards),
             mirror: RwLock::new(Mirror::new(Revision::new(0))),
             waiting: Mutex::default(),
             of_services: Mutex::default(),
@@ -218,10 +258,9 @@ impl Shared {
 
     /// Who leads, if it is another server that is known.
     pub(crate) fn leader_elsewhere(&self) -> Option<String> {
-        match self.standing() {
-            // Its own lease, of an earlier life, leads back to it.
-            Standing::Follows(leader) => leader.filter(|leader| *leader != self.name),
-            Standing::Leads(_) | Standing::NotReady(_) => None,
+        match self.standing.borrow().ready(&self.name) {
+            Some(Ready::Follows(leader)) => Some(leader),
+            Some(Ready::Leads) | None => None,
         }
     }
 
@@ -273,5 +312,22 @@ fn service_of(key: &RecordKey) -> Option<ServiceKey> {
         | RecordKey::Domain(_)
         | RecordKey::Limits
         | RecordKey::Stage => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_is_ready_when_it_leads_or_knows_who_else_does() {
+        let lead = Lead { cluster: String::new(), epoch: Epoch::new(1), term: Term::new(1) };
+        let follows = |leader: Option<&str>| Standing::Follows(leader.map(ToOwned::to_owned));
+        assert_eq!(Standing::Leads(lead).ready("here"), Some(Ready::Leads));
+        let there = Ready::Follows("there".to_owned());
+        assert_eq!(follows(Some("there")).ready("here"), Some(there));
+        assert_eq!(follows(Some("here")).ready("here"), None, "an earlier life of its own");
+        assert_eq!(follows(None).ready("here"), None);
+        assert_eq!(Standing::NotReady("it is early".to_owned()).ready("here"), None);
     }
 }

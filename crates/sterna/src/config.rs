@@ -6,6 +6,8 @@
 //! ```
 //!
 //! Invariant: a token is for the server that the same file names, and for no other.
+//!
+//! Invariant: what is wrong with a file is told where the file is needed, and stops nobody else.
 
 use std::{
     env, fs, io,
@@ -13,7 +15,6 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use anyhow::Context;
 use toml::{
     Spanned,
     de::{DeTable, DeValue},
@@ -34,12 +35,33 @@ pub(crate) struct Config {
     pub(crate) token_file: Option<PathBuf>,
 }
 
+impl Config {
+    /// Whether it names this server, however it writes it.
+    pub(crate) fn names(&self, server: &str) -> bool {
+        let named = self.server.as_deref().and_then(|it| super::remote::address(it).ok());
+        named.is_some_and(|named| named == server)
+    }
+}
+
+/// What is wrong with a file: which, where and why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Wrong {
+    pub(crate) text: String,
+    code: u8,
+}
+
+impl Wrong {
+    /// It is needed, unless somebody does what is named.
+    pub(crate) fn needed(&self, unless: &str) -> anyhow::Error {
+        exit::coded(self.code)(anyhow::anyhow!("{}; mend it, or {unless}", self.text))
+    }
+}
+
 /// Every file that there is, in the order in which they count.
-pub(crate) fn files() -> anyhow::Result<Vec<Config>> {
+pub(crate) fn files() -> Vec<Result<Config, Wrong>> {
     let of_user = of_user(env::var_os("XDG_CONFIG_HOME"), env::var_os("HOME"));
     let all = of_user.into_iter().chain([PathBuf::from(OF_MACHINE)]);
-    let read = all.map(|path| read(&path)).filter_map(Result::transpose);
-    read.collect()
+    all.filter_map(|path| read(&path)).collect()
 }
 
 /// A path that is not absolute is none, as everywhere.
@@ -54,31 +76,31 @@ fn of_user(
     folder.map(|folder| folder.join("sterna/sterna.toml"))
 }
 
-fn read(path: &Path) -> anyhow::Result<Option<Config>> {
+fn read(path: &Path) -> Option<Result<Config, Wrong>> {
     let text = match fs::read_to_string(path) {
         Ok(text) => text,
-        Err(error) if is_absent(&error) => return Ok(None),
+        Err(error) if is_absent(&error) => return None,
         Err(error) => {
-            let code =
-                if error.kind() == io::ErrorKind::PermissionDenied { exit::DENIED } else { 1 };
-            let error = anyhow::Error::new(error);
-            return Err(exit::coded(code)(
-                error.context(format!("cannot read {}", path.display())),
-            ));
+            let is_denied = error.kind() == io::ErrorKind::PermissionDenied;
+            let code = if is_denied { exit::DENIED } else { 1 };
+            return Some(Err(Wrong {
+                text: format!("cannot read {}: {error}", path.display()),
+                code,
+            }));
         }
     };
-    let read = parse(path, &text).with_context(|| "mend it, or name a server by --server");
-    read.map(Some).map_err(exit::coded(exit::SPEC))
+    Some(parse(path, &text))
 }
 
 fn is_absent(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }
 
-fn parse(path: &Path, text: &str) -> anyhow::Result<Config> {
+fn parse(path: &Path, text: &str) -> Result<Config, Wrong> {
     let wrong = |spot: Range<usize>, why: String| {
         let (line, column) = place(text, spot.start);
-        anyhow::anyhow!("{}:{line}:{column}: {why}", path.display())
+        let text = format!("{}:{line}:{column}: {why}", path.display());
+        Wrong { text, code: exit::SPEC }
     };
     let table = DeTable::parse(text).map_err(|error| {
         wrong(error.span().unwrap_or(0..0), format!("this is not TOML: {}", error.message()))
@@ -137,7 +159,7 @@ mod tests {
     fn said(text: &str) -> String {
         match parse(Path::new("/c/sterna.toml"), text) {
             Ok(config) => format!("{:?} {:?}", config.server, config.token_file),
-            Err(error) => error.to_string(),
+            Err(wrong) => wrong.text,
         }
     }
 

@@ -413,7 +413,8 @@ impl<'a> Following<'a> {
                 }
                 Told::Came(index) => {
                     self.came(client, index).await?;
-                    false
+                    // It may have been deleted, and all of it gone, before it was watched.
+                    self.is_over(client).await?
                 }
                 Told::Deleted => self.is_over(client).await?,
                 Told::Ended(source) => self.ended(client, &source).await?,

@@ -6,10 +6,14 @@
 //! | token | `STERNA_TOKEN`, `STERNA_TOKEN_FILE`, `token_file` of `sterna.toml`, the `dev`'s `admin.token` |
 //!
 //! Invariant: a token is shown to no other server than the one that the same source names.
+//!
+//! Invariant: a file that is wrong is passed over by who knows server and token without it, and by nobody
+//! else: what it was to name comes before what comes after it, and must not be guessed.
 
 use std::{
     env, fs,
     path::{Path, PathBuf},
+    sync::Once,
 };
 
 use anyhow::Context;
@@ -20,8 +24,8 @@ use sterna_api::{
 use sterna_model::{Kind, Name, Namespace, SelectError, Selector, Target};
 
 use crate::{
-    config::{self, Config},
-    exit,
+    config::{self, Config, Wrong},
+    exit, out,
 };
 
 /// Where `dev` keeps everything, unless it is told otherwise.
@@ -92,21 +96,17 @@ impl Remote {
         let (dev, named) = (OfDev::find(), variable("STERNA_SERVER"));
         let typed = self.server.clone().map(|server| (server, By::Option));
         let named = || named.clone().map(|server| (server, By::Variable("STERNA_SERVER")));
-        let (mut files, mut named) = (None, typed.or_else(named));
-        if named.is_none() {
-            let read = files.insert(config::files()?);
-            let in_file = |file: &Config| Some((file.server.clone()?, By::File(file.path.clone())));
-            named = read.iter().find_map(in_file);
-        }
+        let files = config::files();
+        let named = match typed.or_else(named) {
+            Some(named) => Some(named),
+            None => in_files(&files)?,
+        };
         let of_dev = || dev.as_ref().map(|dev| (dev.address.clone(), By::Dev(dev.path.clone())));
         let (server, server_by) = named.or_else(of_dev).context(NOBODY).map_err(usage())?;
         let server = address(&server).map_err(usage())?;
         let token = match in_environment(&server)? {
             Some(token) => Some(token),
-            None => match in_files(&server, files)? {
-                Some(token) => Some(token),
-                None => dev.and_then(|dev| dev.token(&server)),
-            },
+            None => beside_server(&server, &files, dev)?,
         };
         let (token, token_by) = token.map_or((String::new(), None), |(it, by)| (it, Some(by)));
         Ok(Chosen { server, server_by, token, token_by })
@@ -174,14 +174,61 @@ fn in_environment(server: &str) -> anyhow::Result<Option<(String, By)>> {
     Ok(Some((token, By::Variable("STERNA_TOKEN_FILE"))))
 }
 
-/// The token of the first file that names this server.
-fn in_files(server: &str, files: Option<Vec<Config>>) -> anyhow::Result<Option<(String, By)>> {
-    let files = files.map_or_else(config::files, Ok)?;
-    let is_it = |file: &Config| file.server.as_deref().and_then(|it| address(it).ok());
-    let file = files.into_iter().find(|file| is_it(file).is_some_and(|it| it == server));
-    let Some(Config { path, token_file: Some(token), .. }) = file else { return Ok(None) };
-    let token = read_token(&format!("{}: token_file", path.display()), &token)?;
-    Ok(Some((token, By::File(path))))
+/// The server of the first file that names one.
+fn in_files(files: &[Result<Config, Wrong>]) -> anyhow::Result<Option<(String, By)>> {
+    for file in files {
+        let file = file.as_ref().map_err(|wrong| {
+            wrong.needed("name the server by --server or STERNA_SERVER, and give its token")
+        })?;
+        if let Some(server) = &file.server {
+            return Ok(Some((server.clone(), By::File(file.path.clone()))));
+        }
+    }
+    Ok(None)
+}
+
+/// The token beside who names this server: the first file that does, or the `dev` here.
+fn beside_server(
+    server: &str,
+    files: &[Result<Config, Wrong>],
+    dev: Option<OfDev>,
+) -> anyhow::Result<Option<(String, By)>> {
+    let (mut wrong, mut found) = (None, None);
+    for file in files {
+        match file {
+            Err(it) => wrong = wrong.or(Some(it)),
+            Ok(file) if file.names(server) => {
+                found = Some(file);
+                break;
+            }
+            Ok(_) => {}
+        }
+    }
+    let token = match found {
+        Some(Config { path, token_file: Some(token), .. }) => {
+            let token = read_token(&format!("{}: token_file", path.display()), token)?;
+            Some((token, By::File(path.clone())))
+        }
+        Some(Config { token_file: None, .. }) | None => dev.and_then(|dev| dev.token(server)),
+    };
+    match (token, wrong) {
+        (token @ (Some(_) | None), None) => Ok(token),
+        (None, Some(wrong)) => {
+            let unless = format!("give the token of {server} by STERNA_TOKEN or STERNA_TOKEN_FILE");
+            Err(wrong.needed(&unless))
+        }
+        (Some(token), Some(wrong)) => {
+            // A command may look for its server again and again.
+            static TOLD: Once = Once::new();
+            let text = &wrong.text;
+            TOLD.call_once(|| {
+                out::warning(&format!(
+                    "{text}; it is passed over, for server and token are known without it"
+                ));
+            });
+            Ok(Some(token))
+        }
+    }
 }
 
 fn read_token(named_by: &str, path: &Path) -> anyhow::Result<String> {
@@ -270,7 +317,7 @@ pub(crate) async fn resolve(
         }
         Some(name) => {
             for kind in KINDS {
-                if is_there(client, &remote.path(&format!("{}/{name}", list_of(kind)))).await? {
+                if is_there(client, &remote.path(&known_by(kind, &name))).await? {
                     names.push((kind, name.clone()));
                 }
             }
@@ -314,6 +361,17 @@ const fn list_of(kind: Kind) -> &'static str {
     match kind {
         Kind::Task => "tasks",
         Kind::Service | Kind::Schedule | Kind::Batch | Kind::Forest => "services",
+    }
+}
+
+/// What answers if there is something of this name: of a service that was deleted, as long as anything of
+/// it still ends.
+fn known_by(kind: Kind, name: &Name) -> String {
+    match kind {
+        Kind::Task => format!("tasks/{name}"),
+        Kind::Service | Kind::Schedule | Kind::Batch | Kind::Forest => {
+            format!("services/{name}/instances?limit=1")
+        }
     }
 }
 

@@ -12,7 +12,7 @@ use anyhow::Context;
 use rustix::process::{Resource, getrlimit, setrlimit};
 use serde_json::json;
 use sterna_model::Span;
-use sterna_server::{Bounds, Config, Retention, Server, ServerError};
+use sterna_server::{Bounds, Config, Ready, Retention, Server, ServerError};
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::{clock, exit, out, remote, until_eof};
@@ -203,9 +203,13 @@ async fn serve(args: Args) -> anyhow::Result<()> {
         tokio::select! {
             _ = ended.recv() => break,
             _ = interrupted.recv() => break,
-            () = server.ready(), if !is_told => {
+            ready = server.ready(), if !is_told => {
                 is_told = true;
-                tell(&json!({ "event": "ready", "api": format!("http://{address}/v1") }));
+                let mut told = json!({ "event": "ready", "api": format!("http://{address}/v1") });
+                if let Ready::Follows(leader) = ready {
+                    told["follows"] = leader.into();
+                }
+                tell(&told);
                 if args.until_eof {
                     // Nobody listens, perhaps; it goes on.
                     drop(writeln!(io::stdout(), "{address}"));

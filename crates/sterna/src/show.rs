@@ -60,11 +60,7 @@ pub(crate) fn ls(args: LsArgs) -> anyhow::Result<()> {
             tables.push((services.is_empty(), table));
         }
         if args.what == Some(What::Instances) {
-            let mut instances = Vec::new();
-            for service in all::<ServiceView>(&mut client, &remote.path("services")).await? {
-                let path = remote.path(&format!("services/{}/instances", service.name));
-                instances.extend(all::<InstanceView>(&mut client, &path).await?);
-            }
+            let instances: Vec<InstanceView> = all(&mut client, &remote.path("instances")).await?;
             json.insert("instances".to_owned(), serde_json::to_value(&instances)?);
             tables.push((instances.is_empty(), instance_table(&instances)));
         }

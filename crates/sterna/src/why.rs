@@ -87,6 +87,10 @@ fn text(whole: &ServiceExplained) -> String {
     let update = if whole.is_updating { ", and a new version comes about" } else { "" };
     // tidy: not a table
     let mut lines = vec![match (whole.is_well, wanted) {
+        (false, _) if whole.is_deleted => match whole.instances.len() {
+            1 => format!("{key}: it was deleted, and 1 instance still ends"),
+            count => format!("{key}: it was deleted, and {count} instances still end"),
+        },
         (true, 0) => format!("{key}: its spec wants no instances, and there are none"),
         (true, 1) => format!("{key}: its instance is where its spec wants it"),
         (true, _) => format!("{key}: all {wanted} instances are where its spec wants them"),
@@ -155,6 +159,7 @@ mod tests {
             wanted: 50,
             running: 40,
             is_updating: true,
+            is_deleted: false,
             is_well: false,
             well: 40,
             instances,
@@ -168,5 +173,16 @@ mod tests {
              default/service/many/40: crashed\n  next   it is tried again: 2026-01-01T00:00:40Z\n\
              the other 40 are where its spec wants them"
         );
+        let ending = ServiceExplained {
+            wanted: 0,
+            running: 0,
+            is_updating: false,
+            is_deleted: true,
+            well: 0,
+            ..whole
+        };
+        let said = text(&ending);
+        let first = "default/service/many: it was deleted, and 10 instances still end\n";
+        assert!(said.starts_with(first), "{said}");
     }
 }

@@ -111,6 +111,9 @@ pub struct ServiceExplained {
     pub running: u32,
     /// Whether a new version comes about.
     pub is_updating: bool,
+    /// Whether it was deleted: what is still there ends.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_deleted: bool,
     /// Whether the whole service is as it is wanted; of a later page, what that page is about.
     pub is_well: bool,
     /// How many instances up to `next` are where the spec wants them.

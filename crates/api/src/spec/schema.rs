@@ -125,7 +125,12 @@ const COMMON: &[Field] = &[
         "a fresh one",
         "Where it begins, as an absolute path that the worker has, or its image.",
     ),
-    field("user", "\"www-data\"", "the worker's", "As whom it runs: a name or a number."),
+    field(
+        "user",
+        "\"www-data\"",
+        "the worker's",
+        "As whom it runs: a name or a number. Another than the worker's own needs one that is root.",
+    ),
     field("group", "\"www-data\"", "the user's", "With which group: a name or a number."),
     field(
         "ports",

@@ -4,6 +4,9 @@
 //! it is made ([ADR 18](../../../../adr/0018-who-follows-forwards.md)).
 //!
 //! Invariant: nothing is forwarded twice, neither on to a third server nor a second time to the same one.
+//!
+//! Invariant: each call has a connection of its own, and of these there are so many that a file is left for
+//! everything else; beyond that the answer is 429.
 
 use std::{io, sync::Arc, time::Duration};
 
@@ -21,6 +24,7 @@ use hyper::{
     client::conn::http1,
 };
 use hyper_util::rt::TokioIo;
+use rustix::io::Errno;
 use sterna_api::rest::{Code, Refused};
 use tokio::{net::TcpStream, sync::Semaphore, time::timeout};
 
@@ -50,8 +54,8 @@ static FORWARDS: Semaphore = Semaphore::const_new(AT_A_TIME);
 
 /// Whom to ask in place of this server; `None` if it answers by itself.
 pub(super) fn whom(shared: &Shared, request: &Request) -> Option<String> {
-    // Counts are of each server, and calls are the same everywhere.
-    let is_own = ["/metrics", "/openapi.json"].contains(&request.uri().path());
+    // Calls are the same everywhere.
+    let is_own = request.uri().path() == "/openapi.json";
     if is_own || request.headers().contains_key(FORWARDED_BY) {
         return None;
     }
@@ -67,7 +71,7 @@ pub(super) async fn ask(shared: &Api, leader: &str, request: Request) -> Respons
     Counters::add(&shared.counters.forwarded, 1);
     let answer = tokio::select! {
         biased;
-        answer = exchange(&shared.name, leader, request) => answer,
+        answer = exchange(shared, leader, request) => answer,
         // One that stands still is not waited for when another leads.
         () = shared.follows_no_more(leader) => Err(Trouble::Deposed),
     };
@@ -134,6 +138,10 @@ fn handed_on(of: HandedOn) -> impl Stream<Item = io::Result<Bytes>> + Send {
 /// Why a leader has not answered.
 #[derive(Debug)]
 enum Trouble {
+    /// There are as many connections to it as may be.
+    NoLine(usize),
+    /// There is no file for one more: others of this machine, or the store, have more than was thought.
+    NoFile(io::Error),
     /// Nothing reached it.
     Unreached(io::Error),
     /// It may have done what it was asked for.
@@ -145,8 +153,33 @@ enum Trouble {
 }
 
 impl Trouble {
+    /// Nothing reached the leader.
+    fn unreached(error: io::Error) -> Self {
+        let of_files = [Errno::MFILE, Errno::NFILE].map(Errno::raw_os_error);
+        match error.raw_os_error() {
+            Some(number) if of_files.contains(&number) => Self::NoFile(error),
+            Some(_) | None => Self::Unreached(error),
+        }
+    }
+
     fn refused(&self, leader: &str) -> Refused {
+        let too_much = |message: String| {
+            let remedy = format!(
+                "wait a moment, or ask {leader}, which leads; give this server more open files (`ulimit -n`) \
+                 for more"
+            );
+            Refused { remedy: remedy.into(), ..Refused::new(Code::TooMuch, message) }
+        };
         let message = match self {
+            Self::NoLine(max) => {
+                return too_much(format!(
+                    "{max} connections to {leader}, which leads, are open already to hand on calls"
+                ));
+            }
+            Self::NoFile(why) => {
+                let text = "no connection can be opened to hand on the call";
+                return too_much(format!("{text} to {leader}, which leads ({why})"));
+            }
             Self::Unreached(why) => {
                 format!("{leader}, which leads, is not reached ({why}); nothing was done")
             }
@@ -167,20 +200,24 @@ impl Trouble {
 }
 
 async fn exchange(
-    own: &str,
+    shared: &Shared,
     leader: &str,
     request: Request,
 ) -> Result<Response<Incoming>, Trouble> {
+    let line = shared.lines.take().ok_or(Trouble::NoLine(shared.lines.max))?;
     let socket = match timeout(CONNECT_WITHIN, TcpStream::connect(leader)).await {
-        Ok(socket) => socket.map_err(Trouble::Unreached)?,
+        Ok(socket) => socket.map_err(Trouble::unreached)?,
         Err(_) => return Err(Trouble::Unreached(io::ErrorKind::TimedOut.into())),
     };
     socket.set_nodelay(true).map_err(Trouble::Unreached)?;
     let handshake = http1::handshake(TokioIo::new(socket)).await;
     let (mut send, connection) = handshake.map_err(|_| Trouble::Broken)?;
-    // It ends with its one answer, and so with whoever reads that.
-    tokio::spawn(async move { drop(connection.await) });
-    let request = addressed(own, leader, request)?;
+    // It ends with its one answer, and so with whoever reads that. Its place is free when its file is.
+    tokio::spawn(async move {
+        drop(connection.await);
+        drop(line);
+    });
+    let request = addressed(&shared.name, leader, request)?;
     let answer = timeout(ANSWER_WITHIN, send.send_request(request)).await;
     let mut answer = answer.map_err(|_| Trouble::Silent)?.map_err(|_| Trouble::Broken)?;
     let_go_of_connection(answer.headers_mut());

@@ -113,6 +113,7 @@ fn calls() -> OpenApiRouter<Api> {
         .routes(routes!(services::list))
         .routes(routes!(services::get, services::put, services::delete))
         .routes(routes!(services::instances))
+        .routes(routes!(services::all_instances))
         .routes(routes!(services::instance))
         .routes(routes!(services::stop))
         .routes(routes!(services::kill))
@@ -170,6 +171,10 @@ async fn wrong_method(request: Request) -> Refusal {
     Refusal(Refused::new(Code::WrongMethod, format!("{path} is not for {method}")))
 }
 
+/// What is asked by who looks after a server, with the token. It is answered at every bound, for it says
+/// why others are refused; it waits for nothing, and no body is read, so it takes no room itself.
+const LOOKED_AT: &str = "/metrics";
+
 /// Lets in who has the token, as long as there is room.
 async fn admit(State(shared): State<Api>, request: Request, next: Next) -> Response {
     let given = request.headers().get(http::header::AUTHORIZATION);
@@ -179,6 +184,9 @@ async fn admit(State(shared): State<Api>, request: Request, next: Next) -> Respo
         let what = if given.is_some() { "this token is not the right one" } else { "no token" };
         Counters::add(&shared.counters.refused, 1);
         return Refusal(Refused::new(Code::Unauthorized, what)).into_response();
+    }
+    if request.uri().path() == LOOKED_AT {
+        return next.run(request).await;
     }
     let Some(_place) = Place::take(&shared) else {
         Counters::add(&shared.counters.refused, 1);
@@ -201,7 +209,8 @@ async fn admit(State(shared): State<Api>, request: Request, next: Next) -> Respo
     answer
 }
 
-/// What everybody is told who comes when there are as many connections as there may be.
+/// What everybody is told who comes when there are as many connections as there may be; who looks after the
+/// server is answered. How many may come so is bounded by who takes their connections.
 pub(crate) fn full(shared: &Api, connections: usize) -> Router {
     let refuse = async move |State(shared): State<Api>| {
         Counters::add(&shared.counters.refused, 1);
@@ -211,7 +220,13 @@ pub(crate) fn full(shared: &Api, connections: usize) -> Router {
                       for more";
         Refusal(Refused { remedy: remedy.into(), ..Refused::new(Code::TooMuch, message) })
     };
-    Router::new().fallback(refuse).with_state(Arc::clone(shared))
+    Router::new()
+        .route(LOOKED_AT, get(status::metrics))
+        .layer(from_fn_with_state(Arc::clone(shared), admit))
+        .route("/healthz", get(status::healthz))
+        .route("/readyz", get(status::readyz))
+        .fallback(refuse)
+        .with_state(Arc::clone(shared))
 }
 
 fn too_many(shared: &Shared) -> Refusal {

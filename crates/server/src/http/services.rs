@@ -139,6 +139,28 @@ pub(super) async fn instances(
     page(&listing.paging(), all, view).map(Json)
 }
 
+/// The instances of all services of a namespace, in the order of their keys; also those that still end of a
+/// service that was deleted.
+#[utoipa::path(get, path = "/v1/namespaces/{namespace}/instances", tag = "services",
+    params(("namespace" = String, Path), Listing),
+    responses((status = 200, body = Page<InstanceView>), (status = "4XX", body = Refused), (status = "5XX", body = Refused)))]
+pub(super) async fn all_instances(
+    State(shared): State<Api>,
+    Path(space): Path<String>,
+    Query(listing): Query<Listing>,
+) -> Answer<Json<Page<InstanceView>>> {
+    let space = namespace(&space)?;
+    listing.check_phase(&InstancePhase::ALL.map(InstancePhase::as_str))?;
+    shared.lead()?;
+    let mirror = shared.mirror();
+    let all = mirror.instances.iter().filter(|(key, instance)| {
+        key.namespace == space && listing.is_in(instance.phase().as_str())
+    });
+    let all = all.map(|(key, instance)| (key.clone(), (key, instance)));
+    let view = |(key, instance): (&WorkKey, &Instance)| views::instance(&mirror, key, instance);
+    page(&listing.paging(), all, view).map(Json)
+}
+
 /// One instance.
 #[utoipa::path(get, path = "/v1/namespaces/{namespace}/services/{name}/instances/{index}", tag = "services",
     params(("namespace" = String, Path), ("name" = String, Path), ("index" = u32, Path)),

@@ -158,6 +158,13 @@ pub(super) async fn metrics(State(shared): State<Api>) -> impl IntoResponse {
         "Requests handed on to the server that leads.",
         read(&counters.forwarded),
     );
+    counted(
+        "forwarding",
+        "gauge",
+        "Connections to the server that leads.",
+        shared.lines.count() as u64,
+    );
+    counted("forwarding_max", "gauge", "How many there may be.", shared.lines.max as u64);
     counted("too_much_total", "counter", "Requests refused at a bound.", read(&counters.too_much));
     counted("connections", "gauge", "Connections that are open.", read(&counters.connections));
     counted(

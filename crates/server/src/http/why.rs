@@ -108,7 +108,8 @@ fn begun(
         key: format!("{}/service/{}", key.namespace, key.name),
         wanted: service.as_ref().map_or(0, |service| service.instances),
         running: u32::try_from(running).unwrap_or(u32::MAX),
-        is_updating: service.is_some_and(|service| service.is_updating),
+        is_updating: service.as_ref().is_some_and(|service| service.is_updating),
+        is_deleted: service.is_none(),
         is_well: false,
         well: 0,
         instances: Vec::new(),
@@ -162,7 +163,8 @@ impl Found {
     }
 
     fn into(self, answer: &mut ServiceExplained) {
-        let is_complete = answer.running == answer.wanted && !answer.is_updating;
+        let is_settled = !answer.is_updating && !answer.is_deleted;
+        let is_complete = answer.running == answer.wanted && is_settled;
         answer.is_well = self.ill.is_empty() && is_complete;
         answer.well = self.well + self.well_since;
         answer.instances = self.ill;

@@ -42,6 +42,18 @@ fn metric(api: &Api, name: &str) -> u64 {
     line.and_then(|count| count.parse().ok()).unwrap_or_else(|| panic!("{name} in {metrics}"))
 }
 
+/// Whoever looks after a server can, and only with the token where one is asked for.
+fn assert_looked_at(api: &Api) {
+    for path in ["/healthz", "/readyz", "/metrics"] {
+        assert_eq!(api.ask("GET", path, &[], None).status, 200, "{path}");
+    }
+    let mut stranger = TcpStream::connect(&api.place.address).expect("the server listens");
+    stranger.write_all(b"GET /metrics HTTP/1.1\r\nHost: sterna\r\n\r\n").expect("it reads");
+    let mut head = [0; 12];
+    stranger.read_exact(&mut head).expect("it answers");
+    assert_eq!(String::from_utf8_lossy(&head), "HTTP/1.1 401");
+}
+
 /// A request that is not answered to its end: a stream, or one that waits.
 fn hold(place: &Place, path: &str) -> TcpStream {
     let mut socket = TcpStream::connect(&place.address).expect("the server listens");
@@ -188,12 +200,13 @@ fn a_request_beyond_those_that_may_be_answered_is_refused_until_one_is() {
     assert_eq!(create(&api, "t", 1).status, 201);
     let path = format!("{TASKS}/t?wait_s=60");
     let _held = [hold(&api.place, &path), hold(&api.place, &path)];
-    wait_until("both wait", LONG, || metric(&api, "requests") == 3);
+    wait_until("both wait", LONG, || metric(&api, "requests") == 2);
     let third = hold(&api.place, &path);
     let refused = || api.ask("GET", TASKS, &[], None);
     wait_until("there is no place", LONG, || refused().status == 429);
     assert_too_much(&refused(), "3 requests are being answered already", "--requests-max");
-    assert_eq!(api.ask("GET", "/healthz", &[], None).status, 200, "who looks after it may");
+    assert_eq!(metric(&api, "requests"), 3, "who looks after it sees why");
+    assert_looked_at(&api);
     drop(third);
     wait_until("there is a place again", LONG, || refused().status == 200);
     assert!(metric(&api, "too_much_total") >= 2);
@@ -213,6 +226,8 @@ fn a_connection_beyond_those_that_may_be_open_is_told_so() {
     let mut held: Vec<_> = (0..150).map(|_| stream(&api.place, "/v1/events")).collect();
     let refused = || api.ask("GET", "/v1/status", &[], None);
     assert_too_much(&refused(), "150 connections are open already", "ulimit -n");
+    assert_eq!(metric(&api, "open_streams"), 150, "who looks after it sees why");
+    assert_looked_at(&api);
     // They are only told, and keep nobody else's place.
     for _ in 0..100 {
         assert_eq!(refused().status, 429);

@@ -1,7 +1,7 @@
 //! Many readers of events while tasks come and go: no event is lost, none comes twice, and all come in
 //! their order. A reader that stops reading costs nothing.
 
-use std::{env, fs, sync::Arc, time::Duration};
+use std::{fs, sync::Arc, time::Duration};
 
 use rustix::process::{Resource, getrlimit, setrlimit};
 use serde_json::json;
@@ -24,10 +24,10 @@ use tokio::{
 
 use crate::{place::LONG, storm::Place};
 
-/// How many readers and tasks; `STERNA_LONG` does what takes minutes.
-fn size() -> (usize, usize) {
-    if env::var_os("STERNA_LONG").is_some() { (1_000, 10_000) } else { (1_000, 1_500) }
-}
+/// How many read at once.
+const READERS: usize = 1_000;
+/// How many tasks come and go meanwhile: what is lost or doubled rarely is found only among many.
+const TASKS: usize = 10_000;
 
 /// How many readers stop reading at once.
 const STALLED: usize = 20;
@@ -145,7 +145,7 @@ fn many_readers_see_every_event_once_and_in_order() {
     let mut limit = getrlimit(Resource::Nofile);
     limit.current = limit.maximum;
     setrlimit(Resource::Nofile, limit).expect("as many files as there may be");
-    let (readers, tasks) = size();
+    let (readers, tasks) = (READERS, TASKS);
     let place = Arc::new(Place::new("crowd"));
     let mut server = place.server();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();

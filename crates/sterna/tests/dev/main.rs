@@ -21,5 +21,6 @@ mod slow;
 mod storm;
 mod taken;
 mod terminal;
+mod users;
 mod whole;
 mod why;

@@ -124,6 +124,46 @@ fn a_file_that_is_wrong_is_refused_with_its_line_and_column() {
     drop(fs::remove_dir_all(&place));
 }
 
+/// What is wrong with a file concerns whoever needs it.
+#[test]
+fn a_file_that_is_wrong_stops_no_command_that_can_do_without_it() {
+    let cluster = Cluster::start("wrong-unneeded", &[]);
+    let address = cluster.read(".sterna/address").trim().to_owned();
+    let token = cluster.read(".sterna/admin.token").trim().to_owned();
+    let place = std::env::temp_dir().join(format!("sterna-unneeded-{}", std::process::id()));
+    let file = place.join("config/sterna/sterna.toml").display().to_string();
+    let wrong = format!("{file}:2:1: there is no field \"sever\"");
+    let asks = |folder: &Path, args: &[&str], set: &[(&str, &str)]| {
+        let mut command = user(&place, "server = \"127.0.0.1:1\"\nsever = 1\n");
+        command.args(args).envs(set.iter().copied()).current_dir(folder);
+        said(&command.output().expect("sterna runs"))
+    };
+    let (here, elsewhere) = (cluster.path.as_path(), std::env::temp_dir());
+    let named = ["status", "--server", &address];
+    // The server is named, and its token is that of the `dev` here.
+    for (args, set) in
+        [(&named[..], None), (&named[..1], Some(("STERNA_SERVER", address.as_str())))]
+    {
+        let (code, said) = asks(here, args, set.as_slice());
+        assert_eq!(code, Some(0), "{said}");
+        assert_eq!(said.matches("warning: ").count(), 1, "{said}");
+        assert!(said.contains(&wrong) && said.contains("it is passed over"), "{said}");
+    }
+    // With a token beside it nobody asks the file.
+    assert_eq!(asks(&elsewhere, &named, &[("STERNA_TOKEN", &token)]), (Some(0), String::new()));
+    // Where it may hold what is needed, it is needed: to guess might be to ask another cluster.
+    for (folder, args, remedy) in [
+        (elsewhere.as_path(), &named[..], "STERNA_TOKEN"),
+        (here, &named[..1], "--server"),
+        (elsewhere.as_path(), &named[..1], "--server"),
+    ] {
+        let (code, said) = asks(folder, args, &[]);
+        assert_eq!(code, Some(65), "{said}");
+        assert!(said.contains(&wrong) && said.contains(remedy), "{said}");
+    }
+    drop(fs::remove_dir_all(&place));
+}
+
 fn copy(socket: &TcpStream) -> TcpStream {
     socket.try_clone().expect("another one of it")
 }

@@ -3,6 +3,7 @@
 use std::{
     fs,
     io::Read,
+    os::unix::fs::PermissionsExt as _,
     path::{Path, PathBuf},
     process::{Child, Command, Output, Stdio},
     thread::sleep,
@@ -70,21 +71,36 @@ impl Cluster {
         cluster
     }
 
+    /// One whose `dev` is started in another way.
+    pub(crate) fn start_so(name: &str, args: &[&str], so: impl FnOnce(&mut Command)) -> Self {
+        let cluster = Self::begin_so(name, args, so);
+        cluster.ready();
+        cluster
+    }
+
     /// One that may not be ready.
     pub(crate) fn begin(name: &str, args: &[&str]) -> Self {
+        Self::begin_so(name, args, |_| {})
+    }
+
+    fn begin_so(name: &str, args: &[&str], so: impl FnOnce(&mut Command)) -> Self {
         let path = std::env::temp_dir().join(format!("sterna-dev-{}-{name}", std::process::id()));
         drop(fs::remove_dir_all(&path));
         fs::create_dir_all(&path).expect("a directory for the test");
         let path = fs::canonicalize(&path).expect("it is there");
-        let dev = Self::dev(&path, args);
+        // Whoever it is started as keeps its data here.
+        let open = fs::Permissions::from_mode(0o777);
+        fs::set_permissions(&path, open).expect("a directory of the test");
+        let dev = Self::dev(&path, args, so);
         Self { path, dev }
     }
 
-    fn dev(path: &Path, args: &[&str]) -> Child {
+    fn dev(path: &Path, args: &[&str], so: impl FnOnce(&mut Command)) -> Child {
         let log = fs::OpenOptions::new().create(true).append(true).open(path.join("dev.log"));
         let mut dev = program();
         dev.args(["dev", "--listen", "127.0.0.1:0"]).args(args).current_dir(path);
         dev.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log.expect("a log"));
+        so(&mut dev);
         dev.spawn().expect("dev starts")
     }
 
@@ -110,13 +126,13 @@ impl Cluster {
 
     /// Starts it again after it ended.
     pub(crate) fn restart(&mut self, args: &[&str]) {
-        self.dev = Self::dev(&self.path, args);
+        self.dev = Self::dev(&self.path, args, |_| {});
         self.ready();
     }
 
     /// The same, if work may not be given then.
     pub(crate) fn again(&mut self) {
-        self.dev = Self::dev(&self.path, &[]);
+        self.dev = Self::dev(&self.path, &[], |_| {});
     }
 
     /// What `dev` said so far.

@@ -218,3 +218,39 @@ fn what_was_given_up_begins_again_when_it_is_stopped_or_changed_and_that_is_said
     let applied = cluster.json(&["apply", "s.toml"]);
     assert_eq!(applied["services"][0]["changes"][0]["kind"], "begin-again", "{applied}");
 }
+
+/// It ends for as long as its grace is, and somebody may want to know for what it waits.
+#[test]
+fn what_still_ends_of_a_service_that_was_deleted_is_found() {
+    let cluster = Cluster::start("deleted", &[]);
+    let spec = "version = 1\n[service.deaf]\nsignals = { grace = \"10m\" }\n\
+        run = [\"sh\", \"-c\", \"trap '' TERM; echo here; while :; do sleep 0.1; done\"]\n";
+    cluster.write("deaf.toml", spec);
+    cluster.answer(&["apply", "deaf.toml"]);
+    wait_until("it runs", LONG, || {
+        cluster.sterna(&["logs", "deaf/0"]).stdout.starts_with(b"here\n")
+    });
+    cluster.answer(&["delete", "deaf"]);
+    let listed = cluster.json(&["ls", "instances"]);
+    assert_eq!(listed["instances"][0]["key"], "default/service/deaf/0", "{listed}");
+    assert!(cluster.answer(&["ls", "instances"]).contains("deaf/0"));
+    let why = cluster.answer(&["why", "deaf"]);
+    assert!(
+        why.contains("default/service/deaf: it was deleted, and 1 instance still ends"),
+        "{why}"
+    );
+    assert!(why.contains("default/service/deaf/0: worker-1 ends it"), "{why}");
+    assert_eq!(cluster.json(&["why", "deaf/0"])["key"], "default/service/deaf/0");
+    for selector in ["deaf/0", "deaf", "service/deaf/0"] {
+        assert_eq!(cluster.answer(&["logs", selector]), "here\n", "{selector}");
+    }
+    // It is not there to be deleted again, and what still ends can be killed.
+    let again = cluster.sterna(&["delete", "deaf"]);
+    let said = String::from_utf8_lossy(&again.stderr).into_owned();
+    assert!(again.status.code() == Some(1) && said.contains("there is no service deaf"), "{said}");
+    cluster.answer(&["kill", "deaf/0"]);
+    wait_until("nothing is left", LONG, || {
+        cluster.json(&["ls", "instances"])["instances"] == serde_json::json!([])
+    });
+    assert_eq!(cluster.sterna(&["why", "deaf"]).status.code(), Some(1));
+}

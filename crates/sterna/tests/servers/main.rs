@@ -46,6 +46,60 @@ fn any_server_answers_for_the_one_that_leads() {
     assert!(metrics.contains("sterna_forwarded_total 0"), "{metrics}");
 }
 
+/// Whoever starts one waits for that word.
+#[test]
+fn a_server_that_follows_says_in_json_that_it_is_ready_and_whom_it_follows() {
+    let store = postgres::Server::start(&[]);
+    let mut servers = Servers::start("json", &store.url("json"));
+    let (leader, _) = servers.ranks();
+    let late = servers.add(&["--token-file", "token", "--json"]);
+    let said = || servers.read(&format!("s{late}.out"));
+    place::wait_until("it is ready", place::LONG, || said().contains("\"ready\""));
+    assert!(servers.answer(late, &["status"]).contains(servers.address(leader)), "it answers");
+    let ready: Vec<serde_json::Value> =
+        said().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(ready[0]["event"], "listens");
+    let api = format!("http://{}/v1", servers.address(late));
+    let wanted =
+        serde_json::json!({ "event": "ready", "api": api, "follows": servers.address(leader) });
+    assert_eq!(ready[1..], [wanted]);
+}
+
+/// It needs a connection of its own for each call that it hands on.
+#[test]
+fn a_server_that_follows_with_few_files_refuses_what_it_cannot_hand_on_and_says_why() {
+    const FILES: &str = "200";
+    let store = postgres::Server::start(&[]);
+    let mut servers = Servers::start("files", &store.url("files"));
+    let few = servers.add_with_files(FILES, &["--token-file", "token"]);
+    place::wait_until("it follows", place::LONG, || servers.ask(few, "/readyz").contains("leads"));
+    let mut held: Vec<_> = Vec::new();
+    let refused = loop {
+        assert!(held.len() < 150, "nothing is refused");
+        match servers.stream(few, "/v1/events") {
+            Ok(stream) => held.push(stream),
+            Err(refused) => break refused,
+        }
+    };
+    assert!(held.len() >= 10, "{} are handed on", held.len());
+    // Whoever only keeps a connection has a place beside those, up to the bound of connections.
+    let idle: Vec<_> = (held.len()..150).map(|_| servers.stream(few, "/healthz")).collect();
+    let full = servers.stream(few, "/v1/status").expect_err("there is no room");
+    for refused in [refused, full] {
+        let says = |text: &str| assert!(refused.contains(text), "{text:?} in {refused}");
+        says("HTTP/1.1 429");
+        says("\"code\":\"too-much\"");
+        says("ulimit -n");
+    }
+    drop(idle);
+    held.truncate(5);
+    place::wait_until("there is room again", place::LONG, || {
+        servers.stream(few, "/v1/status").is_ok()
+    });
+    let log = servers.read(&format!("s{few}.log"));
+    assert!(!log.contains("open files"), "it had enough for its store: {log}");
+}
+
 #[test]
 fn a_server_with_another_token_says_what_to_do() {
     let store = postgres::Server::start(&[]);

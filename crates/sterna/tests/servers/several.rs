@@ -3,7 +3,8 @@
 use std::{
     collections::BTreeMap,
     fs,
-    net::TcpListener,
+    io::{Read as _, Write as _},
+    net::{TcpListener, TcpStream},
     path::PathBuf,
     process::{Child, Command, Output, Stdio},
     sync::{
@@ -49,7 +50,7 @@ impl Servers {
         drop(ports);
         let mut args = vec!["worker", "--name", "w", "--data", "w"];
         args.extend(addresses.iter().flat_map(|address| ["--join", address]));
-        let worker = begin(&path, "w", &args);
+        let worker = begin(&path, "w", program(), &args);
         let mut servers = Self { path, store: store.to_owned(), servers: Vec::new(), worker };
         for (number, address) in addresses.into_iter().enumerate() {
             let server = servers.server(number, &address, &["--token-file", "token"]);
@@ -64,19 +65,35 @@ impl Servers {
     }
 
     fn server(&self, number: usize, address: &str, more: &[&str]) -> Child {
+        self.server_by(program(), number, address, more)
+    }
+
+    fn server_by(&self, program: Command, number: usize, address: &str, more: &[&str]) -> Child {
         let data = format!("s{number}");
         let store = &self.store;
         let usual = ["server", "--make", "--data", &data, "--listen", address, "--store", store];
-        begin(&self.path, &data, &[&usual, more].concat())
+        begin(&self.path, &data, program, &[&usual, more].concat())
     }
 
     /// One more server, started with these options.
     pub(crate) fn add(&mut self, more: &[&str]) -> usize {
+        self.add_by(program(), more)
+    }
+
+    /// The same, which may open so many files.
+    pub(crate) fn add_with_files(&mut self, files: &str, more: &[&str]) -> usize {
+        let mut shell = Command::new("sh");
+        shell.args(["-c", "ulimit -n $1 && shift && exec \"$@\"", "sh", files]);
+        shell.arg(program().get_program());
+        self.add_by(shell, more)
+    }
+
+    fn add_by(&mut self, program: Command, more: &[&str]) -> usize {
         let port = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = port.local_addr().unwrap().to_string();
         drop(port);
         let number = self.servers.len();
-        let server = self.server(number, &address, more);
+        let server = self.server_by(program, number, &address, more);
         self.servers.push((address, server));
         wait_until("it listens", LONG, || !self.ask(number, "/healthz").is_empty());
         number
@@ -104,6 +121,29 @@ impl Servers {
         let mut curl = Command::new("curl");
         curl.args(["-s", "-m", "5", "-H", &format!("Authorization: Bearer {TOKEN}"), &url]);
         String::from_utf8(curl.output().unwrap().stdout).unwrap()
+    }
+
+    /// An answer that has begun and is not read on; or all of one that refuses.
+    pub(crate) fn stream(&self, server: usize, path: &str) -> Result<TcpStream, String> {
+        let mut socket = TcpStream::connect(self.address(server)).unwrap();
+        socket.set_read_timeout(Some(LONG)).unwrap();
+        let request =
+            format!("GET {path} HTTP/1.1\r\nHost: sterna\r\nAuthorization: Bearer {TOKEN}\r\n\r\n");
+        socket.write_all(request.as_bytes()).unwrap();
+        let mut head = [0; 12];
+        socket.read_exact(&mut head).unwrap();
+        if head == *b"HTTP/1.1 200" {
+            return Ok(socket);
+        }
+        let mut answer = head.to_vec();
+        // Every refusal is one object, and the connection stays open after it.
+        while !answer.ends_with(b"}") {
+            let mut some = [0; 1_024];
+            let count = socket.read(&mut some).unwrap();
+            assert!(count > 0, "{}", String::from_utf8_lossy(&answer));
+            answer.extend_from_slice(&some[..count]);
+        }
+        Err(String::from_utf8(answer).unwrap())
     }
 
     pub(crate) fn sterna(&self, server: usize, args: &[&str]) -> Output {
@@ -223,13 +263,14 @@ impl Drop for Servers {
     }
 }
 
-fn begin(path: &PathBuf, log: &str, args: &[&str]) -> Child {
-    let log = path.join(format!("{log}.log"));
-    let log = fs::OpenOptions::new().create(true).append(true).open(log).unwrap();
-    let mut command = program();
+fn begin(path: &PathBuf, name: &str, mut command: Command, args: &[&str]) -> Child {
+    let file = |end: &str| {
+        let path = path.join(format!("{name}.{end}"));
+        fs::OpenOptions::new().create(true).append(true).open(path).unwrap()
+    };
     // By this it is found and ended, however the test ends.
     command.args(args).current_dir(path).env("PWD", path);
-    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log).spawn().unwrap()
+    command.stdin(Stdio::null()).stdout(file("out")).stderr(file("log")).spawn().unwrap()
 }
 
 fn block_on<T>(future: impl Future<Output = T>) -> T {

@@ -1,7 +1,7 @@
 //! What a run needs before its first command, and how each command is made from the work.
 
 use std::{
-    fs,
+    fs, io,
     os::unix::fs::{DirBuilderExt, PermissionsExt, chown},
     path::{Path, PathBuf},
 };
@@ -134,11 +134,11 @@ impl Prepared {
         }
         let fresh = &self.own;
         let made = fs::DirBuilder::new().mode(0o700).create(fresh);
-        let made = made.and_then(|()| match self.owner(image) {
-            Some((user, group)) => chown(fresh, Some(user), Some(group)),
-            None => Ok(()),
-        });
-        made.map_err(|error| format!("cannot make the work directory {}: {error}", fresh.display()))
+        made.map_err(|error| {
+            format!("cannot make the work directory {}: {error}", fresh.display())
+        })?;
+        let Some((user, group)) = self.owner(image) else { return Ok(()) };
+        chown(fresh, Some(user), Some(group)).map_err(|error| not_given(work, fresh, &error))
     }
 
     /// Whose its directory and its pipes are, if it is not the worker's.
@@ -212,6 +212,27 @@ pub(super) const fn is_plain(work: &Work) -> bool {
 /// Whether a run brings its own file system.
 const fn kind(work: &Work) -> Kind {
     if work.image.is_some() { Kind::Image } else { Kind::Process }
+}
+
+/// Why a directory was not given to whoever the work runs as: that is found out first by who is not root.
+fn not_given(work: &Work, directory: &Path, error: &io::Error) -> String {
+    let asked = [("user", &work.user), ("group", &work.group)];
+    let asked = asked
+        .iter()
+        .filter_map(|(field, value)| value.as_ref().map(|value| format!("{field} = {value:?}")));
+    let asked: Vec<_> = asked.collect();
+    if error.kind() != io::ErrorKind::PermissionDenied {
+        return format!("cannot give the work directory {} away: {error}", directory.display());
+    }
+    let (whose, leave) = if asked.is_empty() {
+        ("the user of the image".to_owned(), "")
+    } else {
+        (asked.join(", "), "leave it out, or ")
+    };
+    format!(
+        "{whose}: only a worker that is root can run work as another user or group ({error}); {leave}start \
+         the worker as root"
+    )
 }
 
 fn is_directory(given: &Path) -> Result<(), String> {

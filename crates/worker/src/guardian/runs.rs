@@ -429,7 +429,10 @@ pub(super) fn not_begun(step: sys::Step, error: &io::Error) -> String {
         sys::Step::Rlimits => {
             ("cannot set its resource limits", "ask in rlimits for no more than the worker has")
         }
-        sys::Step::User => ("cannot become its user", "only a worker that is root can do that"),
+        sys::Step::User => (
+            "user, group: only a worker that is root can run work as another user or group",
+            "leave it out, or start the worker as root",
+        ),
         sys::Step::Directory => {
             ("cannot enter its directory", "let its user enter it, or leave out directory")
         }

@@ -84,6 +84,21 @@ fn work_in_an_image_says_that_no_worker_can_run_images_and_goes_where_one_can() 
     assert_eq!(play.starts, [task("build")]);
 }
 
+#[test]
+fn work_that_lacks_a_tag_and_images_says_what_helps_against_both() {
+    let mut wants = (*wants(10)).clone();
+    wants.constraints.tags.extend([name(IMAGES_TAG), name("gpu")]);
+    let spec = TaskSpec { wants: Arc::new(wants), ..task_spec() };
+    let mut play = Play::with(1);
+    play.ask(Call::CreateTask(task("build"), incarnation(1), Arc::new(spec)));
+    assert_eq!(
+        play.why(&task("build")).unwrap().rule.to_string(),
+        "no worker has the right tags and can run images; w1 comes nearest, it lacks gpu, it can run no \
+         images; start a worker with --tag gpu, or ask for no such tag; install runc there, start its \
+         worker as root and anew, or run it without image"
+    );
+}
+
 /// A spec that must be apart from a service.
 fn apart_from(service: &str, instances: u32) -> ServiceSpec {
     let mut wants = (*wants(10)).clone();

@@ -341,7 +341,8 @@ fn write_tags(
         write!(f, "no worker that may have it can run images; {nearest} comes nearest")?;
         return f.write_str(NO_IMAGES);
     }
-    write!(f, "no worker has the right tags; {nearest} comes nearest")?;
+    let images = if runs_no_images { " and can run images" } else { "" };
+    write!(f, "no worker has the right tags{images}; {nearest} comes nearest")?;
     if !missing.is_empty() {
         write!(f, ", it lacks {}", names(&missing))?;
     }
@@ -355,7 +356,8 @@ fn write_tags(
         let tags: Vec<_> = missing.iter().map(|tag| format!("--tag {tag}")).collect();
         write!(f, "; start a worker with {}, or ask for no such tag", tags.join(" "))?;
     }
-    Ok(())
+    // Who mends only one of both would wait on.
+    if runs_no_images { f.write_str(NO_IMAGES) } else { Ok(()) }
 }
 
 fn names(names: &BTreeSet<Name>) -> String {
