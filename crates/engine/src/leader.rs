@@ -12,10 +12,13 @@
 //! Invariant: nothing decides here. What one says is handed to the other until both are silent; what
 //! concerns the outside goes out, in order.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::{
+    collections::{BTreeSet, VecDeque},
+    sync::Arc,
+};
 
 use sterna_model::{
-    BootTime, Incarnation, Lock, Revision, RunId, Work,
+    BootTime, Incarnation, Lock, Revision, RunId, Wants, Work, WorkKey,
     planted::{Mistake, is_planted},
 };
 use sterna_protocol::{
@@ -123,8 +126,18 @@ impl Leader {
     }
 
     /// Why a key is not where its spec wants it; see [`Control::why`]. Nothing is changed.
-    pub fn why(&mut self, now: Now, key: &sterna_model::WorkKey) -> Option<control::Why> {
+    pub fn why(&mut self, now: Now, key: &WorkKey) -> Option<control::Why> {
         self.control.why(now, key, |lock| self.fleet.reach(now.boot, lock))
+    }
+
+    /// Why no worker could ever have this; see [`Control::in_vain`]. Nothing is changed.
+    pub fn in_vain(
+        &mut self,
+        now: Now,
+        key: &WorkKey,
+        wants: &Arc<Wants>,
+    ) -> Option<control::Unplaced> {
+        self.control.in_vain(now, key, wants)
     }
 
     /// What a drain of this machine would do; see [`Control::forecast`]. Nothing is changed.

@@ -495,7 +495,7 @@ fn rule_25_kept_work_whose_claim_was_lost_waits_for_whoever_may_have_it() {
     let ends = "or `sterna declare-dead`; and until `sterna declare-complete` says that \
                 nobody else is missing";
     assert_eq!((rule, next), (format!("{waits} w{keeper}, {ends}"), Next::WhenBack));
-    assert_eq!(world.why(&task("kept")).unwrap().1, Next::At(latest));
+    assert_eq!(world.why(&task("kept")).unwrap().1, Next::EndsAt(latest));
     world.run(100);
     assert_eq!(world.task_end("kept"), Some(TaskEnd::TooLate), "it does not wait for ever");
     world.step(Input::Control(control::Input::RosterIsComplete));
@@ -561,7 +561,9 @@ fn what_why_says_of_a_silent_worker_happens_at_that_moment_and_not_before() {
         }
         let (rule, next) = world.why(&key).unwrap();
         assert!(rule.starts_with(&format!("w{silent}, which has it, is silent; ")), "{rule}");
-        let (Next::At(at) | Next::OverAt(at)) = next else { panic!("{rule}: {next:?}") };
+        let (Next::At(at) | Next::EndsAt(at) | Next::OverAt(at)) = next else {
+            panic!("{rule}: {next:?}")
+        };
         assert!(at > world.now.wall, "{rule}");
         while world.now.wall < at {
             assert_eq!(done(&world, &keys), before, "not before: {rule}");

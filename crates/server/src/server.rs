@@ -15,7 +15,7 @@ use hyper_util::{
     service::TowerToHyperService,
 };
 use sterna_engine::control::Retention;
-use sterna_model::{ClusterId, Marks, Position};
+use sterna_model::{BootTime, ClusterId, Marks, Position, Span};
 use sterna_store::{
     Store,
     cluster::{self, ClusterError, Seen},
@@ -44,6 +44,8 @@ use crate::{
 const PING_AFTER: Duration = Duration::from_secs(10);
 /// How often a follower looks who leads, and a leader that could not begin tries again.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// A reign that was shorter than this may have ended for a reason that is still there.
+const SHORT: Span = Span::from_secs(5);
 /// So much is read ahead, and written for who does not read, on one connection.
 const BUFFER_MAX: usize = 64 << 10;
 
@@ -352,6 +354,14 @@ impl Rule {
         Ok(true)
     }
 
+    /// A reign is over that began then. What ends each of them at once would fill the terms and the log.
+    async fn deposed(&self, why: &str, began: BootTime) {
+        (self.say)(&format!("leads no more: {why}"));
+        if boot_time().since(began) < SHORT {
+            sleep(LOOK_EVERY).await;
+        }
+    }
+
     async fn lead_on(&mut self, seen: &watch::Sender<Option<Seen>>) -> Result<(), ServerError> {
         let is_alone = !self.shared.store.about().is_shared;
         let timing = Timing { is_alone, ..Timing::default() };
@@ -393,6 +403,7 @@ impl Rule {
                 *before = Some(newest);
                 seen.send_replace(Some(newest));
             };
+            let began = boot_time();
             let ended = reign::drive(
                 &self.shared,
                 &candidate,
@@ -405,7 +416,7 @@ impl Rule {
             candidate.resign().await;
             match ended {
                 Ended::Told => return Ok(()),
-                Ended::Deposed(why) => (self.say)(&format!("leads no more: {why}")),
+                Ended::Deposed(why) => self.deposed(&why, began).await,
                 Ended::Lags(mandate, revision) => {
                     (self.say)(
                         "a worker has seen more of the store than there is: it was restored",

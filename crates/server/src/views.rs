@@ -229,6 +229,7 @@ pub(crate) fn explained(key: &WorkKey, why: Option<&Why>) -> Explained {
     };
     let (next, at) = match &why.next {
         Next::At(at) => ("it is tried at that moment", Some(time(*at))),
+        Next::EndsAt(at) => ("it is over at that moment, if it has not started", Some(time(*at))),
         Next::OverAt(at) => {
             ("it has failed at that moment, unless its worker is heard again", Some(time(*at)))
         }

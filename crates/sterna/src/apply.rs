@@ -69,7 +69,9 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
         let applied: Applied =
             client.call(http::Method::POST, &path, Some(&asked)).await.map_err(failed)?;
         let text = if args.json { pretty(&applied)? } else { told(&applied) };
-        answer(&text)
+        answer(&text)?;
+        warn(&applied.warnings);
+        Ok(())
     })
 }
 
@@ -122,8 +124,17 @@ pub(crate) fn plan(PlanArgs { args }: PlanArgs) -> anyhow::Result<()> {
             };
             lines.push(format!("task {}: {what}", task.name));
         }
-        answer(&lines.join("\n"))
+        answer(&lines.join("\n"))?;
+        warn(&plan.warnings);
+        Ok(())
     })
+}
+
+/// What is waited for in vain.
+pub(crate) fn warn(warnings: &[String]) {
+    for warning in warnings {
+        out::warning(warning);
+    }
 }
 
 /// Files that want nothing are no mistake, but nobody means them.

@@ -28,6 +28,9 @@ pub struct Plan {
     pub services: Vec<PlannedService>,
     /// Task by task.
     pub tasks: Vec<PlannedTask>,
+    /// What would be waited for in vain, as the workers are now.
+    #[serde(default)]
+    pub warnings: Vec<String>,
 }
 
 /// What would become of a service.
@@ -66,6 +69,9 @@ pub struct Applied {
     pub services: Vec<PlannedService>,
     /// Tasks.
     pub tasks: Vec<AppliedTask>,
+    /// What is waited for in vain, as the workers are now.
+    #[serde(default)]
+    pub warnings: Vec<String>,
 }
 
 /// A task that was asked for.

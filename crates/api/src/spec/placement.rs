@@ -17,6 +17,8 @@ const CPU_MIN: Millicores = Millicores::new(10);
 /// Less than this holds no program.
 const MEMORY_MIN: Bytes = Bytes::new(1 << 20);
 const DISK_MIN: Bytes = Bytes::new(4 << 10);
+/// So many names in one list at most, and so many things that are used: a record must hold them.
+const NAMES_MAX: usize = 256;
 
 /// What is asked for: for the auction, and for the worker, which lets it have no more.
 pub(super) struct Asked {
@@ -31,7 +33,12 @@ pub(super) fn read(fields: &Fields<'_>, kind: Kind, found: &mut Found<'_>) -> As
     let memory = amount(fields, "memory", MEMORY_MIN, found);
     let disk = amount(fields, "disk", DISK_MIN, found);
     let mut uses = Countables::default();
-    for (entry, said) in fields.get("uses").map(|said| said.pairs(found)).unwrap_or_default() {
+    let pairs = fields.get("uses").map(|said| said.pairs(found)).unwrap_or_default();
+    if let Some((_, said)) = pairs.get(NAMES_MAX) {
+        let reason = format!("{} things are used", pairs.len());
+        said.refuse(reason, format!("name at most {NAMES_MAX}"), found);
+    }
+    for (entry, said) in pairs {
         let count = said.whole(&(1..=1_000_000), found);
         match (Name::new(&entry.key), count) {
             (Ok(name), Some(count)) => uses.set(name, count),
@@ -94,7 +101,12 @@ where
 /// A list of names, none of them twice.
 pub(super) fn names(fields: &Fields<'_>, name: &str, found: &mut Found<'_>) -> BTreeSet<Name> {
     let mut names = BTreeSet::new();
-    for said in fields.get(name).map(|said| said.items(found)).unwrap_or_default() {
+    let items = fields.get(name).map(|said| said.items(found)).unwrap_or_default();
+    if let Some(said) = items.get(NAMES_MAX) {
+        let reason = format!("{} names stand here", items.len());
+        said.refuse(reason, format!("name at most {NAMES_MAX}"), found);
+    }
+    for said in items {
         let Some(name) = said.word::<Name>(found) else { continue };
         if names.contains(&name) {
             let reason = format!("{} stands here twice", quoted(name.as_str()));

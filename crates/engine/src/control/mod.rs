@@ -25,6 +25,7 @@
 //! | `placing` | the auction, and what waits for it |
 //! | `sweep` | whether anything was forgotten |
 //! | `instances` | where the records of instances stand in memory |
+//! | `weight` | how much room a record takes in a commit |
 //! | `outbox` | what must stand in the store before anything follows from it |
 //! | `payload` | what workers say, read from their words |
 //!
@@ -59,6 +60,7 @@ mod tasks;
 #[cfg(test)]
 mod tests;
 mod updates;
+mod weight;
 mod why;
 mod workers;
 
@@ -146,6 +148,8 @@ pub struct Control {
     asks: BTreeMap<WorkKey, Arc<Wants>>,
     /// What asks for one and may be kept by a worker that is missing (safety rule 25).
     kept_back: BTreeMap<WorkKey, Arc<Wants>>,
+    /// Tasks that are to fail without room, of which nobody can tell yet whether there is any.
+    undecided: BTreeSet<WorkKey>,
     /// Why those that wait were not placed.
     left: BTreeMap<WorkKey, Arc<auction::Reason>>,
     /// What happened in this step that may help what waits.
@@ -174,6 +178,8 @@ pub struct Control {
     anew: Option<Option<WorkKey>>,
     /// What the clocks showed last.
     seen: Now,
+    /// When this reign began.
+    began: BootTime,
     /// Callbacks that are being tried.
     callbacks: BTreeMap<WorkKey, tasks::Telling>,
     /// Runs that are being ended.
@@ -228,6 +234,7 @@ impl Control {
             waiting: Waiting::new(),
             asks: BTreeMap::new(),
             kept_back: BTreeMap::new(),
+            undecided: BTreeSet::new(),
             resting: BTreeMap::new(),
             silent: BTreeSet::new(),
             changed: BTreeSet::new(),
@@ -245,6 +252,7 @@ impl Control {
             swept: sweep::Cursor::START,
             anew: None,
             seen: now,
+            began: now.boot,
             callbacks: BTreeMap::new(),
             ending: BTreeMap::new(),
             touched: None,
@@ -383,8 +391,9 @@ impl Control {
         }
         let timer = self.timers.first().map(|(at, _)| *at);
         let past = self.past.deadline(&self.retention);
-        let at = timer.into_iter().chain(past).min()?;
-        Some(now.boot.plus(at.since(now.wall)))
+        let wall = timer.into_iter().chain(past).min();
+        let boot = wall.map(|at| now.boot.plus(at.since(now.wall)));
+        boot.into_iter().chain(self.decides_at()).min()
     }
 
     /// What is to be committed next, if nothing is on its way.
@@ -436,6 +445,7 @@ impl Control {
             self.converge(now, &service);
         }
         let has_helped = !self.helped.is_empty();
+        self.decide_anew(now);
         self.place(now);
         if has_helped {
             for service in std::mem::take(&mut self.held_up) {

@@ -11,7 +11,7 @@
 //! and 18).
 //!
 //! Invariant: parcels are committed in the order in which they were decided, one at a time, and none
-//! has more writes than fit into one commit. So a leader may end between any two writes, and whoever
+//! has more writes, nor more bytes, than fit into one commit. So a leader may end between any two writes, and whoever
 //! follows must be able to go on from there: a few that make sense only together are kept so
 //! ([`Outbox::keep_together`]); of a change to many records what its spec says is written last, so that
 //! it is asked for again as long as it is not done.
@@ -28,6 +28,19 @@ pub type Write<K, V> = (K, Option<V>);
 /// Writes in one parcel at most: commits stay below a hundred operations, fences included.
 const WRITES_MAX: usize = 80;
 
+/// Bytes of these in one parcel at most, unless one write alone has more: a commit takes more than twice as
+/// many, and what happened is told in the same one.
+const BYTES_MAX: usize = 500_000;
+
+/// What a write may have at most that is kept together with others.
+const SMALL: usize = 4_096;
+
+/// Something that takes room in a commit.
+pub(super) trait Weighed {
+    /// How many bytes it has in the store, at least about.
+    fn bytes(&self) -> usize;
+}
+
 /// Everything that is decided and not committed.
 #[derive(Clone, Debug)]
 pub(super) struct Outbox<K, V, A> {
@@ -42,12 +55,14 @@ pub(super) struct Outbox<K, V, A> {
 #[derive(Clone, Debug)]
 struct Parcel<K, V, A> {
     writes: BTreeMap<K, Option<V>>,
+    /// How much they weigh.
+    bytes: usize,
     after: Vec<A>,
 }
 
 impl<K, V, A> Default for Parcel<K, V, A> {
     fn default() -> Self {
-        Self { writes: BTreeMap::new(), after: Vec::new() }
+        Self { writes: BTreeMap::new(), bytes: 0, after: Vec::new() }
     }
 }
 
@@ -57,22 +72,30 @@ impl<K, V, A> Default for Outbox<K, V, A> {
     }
 }
 
-impl<K: Ord + Clone, V: Clone, A> Outbox<K, V, A> {
+impl<K: Ord + Clone, V: Clone + Weighed, A> Outbox<K, V, A> {
     /// Says what is to stand there, or that nothing is.
     pub(super) fn write(&mut self, key: K, value: Option<V>) {
+        let bytes = value.as_ref().map_or(0, Weighed::bytes);
         let first_is_sent = self.is_sent && self.parcels.len() == 1;
-        let is_full = self.parcels.back().is_none_or(|open| open.writes.len() >= WRITES_MAX);
+        let is_full = self.parcels.back().is_none_or(|open| {
+            let is_heavy = open.bytes + bytes > BYTES_MAX && !open.writes.is_empty();
+            open.writes.len() >= WRITES_MAX || is_heavy
+        });
         if first_is_sent || is_full {
             self.parcels.push_back(Parcel::default());
         }
         if let Some(open) = self.parcels.back_mut() {
-            open.writes.insert(key, value);
+            open.bytes += bytes;
+            let before = open.writes.insert(key, value).flatten();
+            open.bytes -= before.as_ref().map_or(0, Weighed::bytes);
         }
     }
 
-    /// The next so many writes go into one commit.
+    /// The next so many writes, none of which is large, go into one commit.
     pub(super) fn keep_together(&mut self, count: usize) {
-        let has_no_room = |open: &Parcel<K, V, A>| open.writes.len() + count > WRITES_MAX;
+        let has_no_room = |open: &Parcel<K, V, A>| {
+            open.writes.len() + count > WRITES_MAX || open.bytes + SMALL * count > BYTES_MAX
+        };
         if self.parcels.back().is_some_and(has_no_room) {
             self.parcels.push_back(Parcel::default());
         }
@@ -133,6 +156,53 @@ mod tests {
     use super::*;
 
     type Box = Outbox<u32, &'static str, &'static str>;
+
+    impl Weighed for &'static str {
+        fn bytes(&self) -> usize {
+            self.len()
+        }
+    }
+
+    #[test]
+    fn parcels_are_bounded_by_bytes_and_what_is_too_large_by_itself_goes_alone() {
+        let text: &'static str = "x".repeat(BYTES_MAX * 2).leak();
+        let mut outbox = Box::default();
+        for key in 0..30 {
+            outbox.write(key, Some(&text[..BYTES_MAX / 10]));
+        }
+        outbox.write(30, Some(text));
+        outbox.write(31, None);
+        // The last word on a key weighs, not those before it.
+        for _ in 0..100 {
+            outbox.write(32, Some(&text[..BYTES_MAX / 10]));
+        }
+        outbox.write(33, None);
+        let mut sizes = Vec::new();
+        while let Some((parcel, writes)) = outbox.send() {
+            let bytes: usize = writes.iter().filter_map(|(_, value)| value.map(str::len)).sum();
+            assert!(bytes <= BYTES_MAX || writes.len() == 1, "{bytes} in {} writes", writes.len());
+            sizes.push(writes.len());
+            outbox.committed(parcel);
+        }
+        assert_eq!(sizes, [10, 10, 10, 1, 3]);
+    }
+
+    #[test]
+    fn what_makes_sense_only_together_is_one_commit_however_much_was_written_before() {
+        let text: &'static str = "x".repeat(BYTES_MAX).leak();
+        for before in (0..=BYTES_MAX).step_by(1_000) {
+            let mut outbox = Box::default();
+            outbox.write(0, Some(&text[..before]));
+            outbox.keep_together(2);
+            outbox.write(1, Some(&text[..SMALL]));
+            outbox.write(2, Some(&text[..SMALL]));
+            while let Some((parcel, writes)) = outbox.send() {
+                let has = |key: u32| writes.iter().any(|(one, _)| *one == key);
+                assert_eq!(has(1), has(2), "after {before}");
+                outbox.committed(parcel);
+            }
+        }
+    }
 
     #[test]
     fn what_follows_waits_for_the_commit() {

@@ -17,11 +17,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use sterna_model::{
     Span, WallTime, WorkKey,
     planted::{Mistake, is_planted},
-    record::{Illegal, Task, TaskEnd, TaskPhase, TaskState},
+    record::{Illegal, Task, TaskPhase, TaskState},
     spec::TaskSpec,
 };
 
-use super::{Answer, Control, Now, Record, RecordKey, Retention, Tombstone};
+use super::{Answer, Control, Now, Record, RecordKey, Retention, Tombstone, weight};
 
 /// So long a name stays taken after its record went, however many there are: a creation that got no
 /// answer is repeated within that, if at all.
@@ -87,22 +87,6 @@ fn may_go(task: &Task, spec: &TaskSpec) -> bool {
     task.phase() == TaskPhase::Completed && task.placed().is_none() && !is_to_be_told
 }
 
-fn bytes_of(task: &Task, spec: &TaskSpec) -> u64 {
-    let report = match task.end() {
-        Some(TaskEnd::Ran { report, .. }) => report.len(),
-        Some(TaskEnd::NeverTaken { why } | TaskEnd::NoRoom { why }) => why.len(),
-        Some(
-            TaskEnd::Cancelled
-            | TaskEnd::Lost
-            | TaskEnd::Drained
-            | TaskEnd::TooLate
-            | TaskEnd::UnknownAfterRestore,
-        )
-        | None => 0,
-    };
-    (RECORD_BYTES + spec.work.len() + report) as u64
-}
-
 impl Control {
     /// How long what is over is kept, and how much of it, from now on.
     pub fn retain(&mut self, retention: Retention) {
@@ -136,7 +120,8 @@ impl Control {
         let Some((task, spec)) = self.tasks.get(key) else { return };
         let Some(at) = over_at(task) else { return };
         if may_go(task, spec) {
-            self.past.keep(at, key, bytes_of(task, spec));
+            let bytes = RECORD_BYTES + weight::of_task(task, spec);
+            self.past.keep(at, key, bytes as u64);
         } else {
             self.past.drop(at, key);
         }

@@ -121,9 +121,20 @@ pub fn ended(said: &[u8]) -> Ended {
     let words = Words::read(said).unwrap_or_default();
     let exited = words.cause.as_str() == Some("exited");
     let is_success = exited && words.exit["code"].as_i64() == Some(0);
-    let report = String::from_utf8_lossy(said).into();
-    Ended { was_stopped: words.was_stopped(), is_success, report }
+    let was_stopped = words.was_stopped();
+    let report = if said.len() > REPORT_BYTES_MAX {
+        in_brief(words).into()
+    } else {
+        String::from_utf8_lossy(said).into()
+    };
+    Ended { was_stopped, is_success, report }
 }
+
+/// Of a report that is longer no more is kept than why: it must fit into a record. A result of 50 KiB does
+/// in whatever letters it is written.
+const REPORT_BYTES_MAX: usize = 400_000;
+/// What a worker says of where a run is reached is kept if it is no longer.
+pub(super) const TOLD_BYTES_MAX: usize = 16_384;
 
 /// What a worker takes for granted about signals: between the request and KILL, and how long what has
 /// ports still answers before.
@@ -140,8 +151,12 @@ pub(super) fn crash(said: &[u8]) -> TaskEnd {
     let Some(Words { cause, exit }) = Words::read(said) else {
         return ran(brief(&String::from_utf8_lossy(said)));
     };
+    ran(&in_brief(Words { cause, exit }))
+}
+
+fn in_brief(Words { cause, exit }: Words) -> String {
     let words = Words { cause: kept(cause), exit: kept(exit) };
-    ran(&serde_json::to_string(&words).unwrap_or_default())
+    serde_json::to_string(&words).unwrap_or_default()
 }
 
 /// A part of a report: a word, or one by its name.
@@ -198,6 +213,19 @@ mod tests {
         assert_eq!(read(r#"{"cause":{"failed_to_start":"no such file"}}"#), (false, false));
         assert_eq!(read("not json"), (false, false));
         assert_eq!(read(r#"["request",{"code":0}]"#), (false, false));
+    }
+
+    #[test]
+    fn of_a_report_that_fits_into_no_record_it_is_kept_why() {
+        let report = |result: usize| {
+            let result = "x".repeat(result);
+            let said = format!(r#"{{"cause":"exited","exit":{{"code":0}},"result":"{result}"}}"#);
+            let Ended { is_success, report, .. } = ended(said.as_bytes());
+            assert!(is_success);
+            (report.len() == said.len(), report)
+        };
+        assert!(report(300_000).0, "word for word");
+        assert_eq!(&*report(REPORT_BYTES_MAX).1, r#"{"cause":"exited","exit":{"code":0}}"#);
     }
 
     #[test]

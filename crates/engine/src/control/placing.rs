@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use sterna_model::{
-    Contract, Wants, WorkKey,
+    BootTime, Contract, Lock, Wants, WorkKey,
     planted::{Mistake, is_planted},
     record::{Placed, TaskEnd, TaskPhase},
     spec::WhenFull,
@@ -172,7 +172,9 @@ impl Control {
         let is_to_fail = self.tasks.get(&ask.key).is_some_and(|(task, spec)| {
             task.phase() == TaskPhase::Pending && spec.when_full == WhenFull::Fail
         });
-        if is_to_fail {
+        if is_to_fail && self.may_have_room_soon(now) {
+            self.undecided.insert(ask.key.clone());
+        } else if is_to_fail {
             let why = self.unplaced(&ask.key, &reason).to_string();
             self.finish_task(now, &ask.key, TaskEnd::NoRoom { why: why.into() });
             return;
@@ -184,6 +186,41 @@ impl Control {
         if let Some(service) = services::service_of(&key) {
             self.roll(now, &service);
         }
+    }
+
+    /// Whether nobody can tell yet that there is no room: who is on the roster is coming back to a leader
+    /// that has just been elected. Not for longer than it takes to give a worker up.
+    pub(super) fn may_have_room_soon(&self, now: Now) -> bool {
+        let lose_after = self.limits.last().unwrap_or(&self.usual).lose_after;
+        now.boot < self.began.plus(lose_after) && self.coming().next().is_some()
+    }
+
+    /// Who is on the roster, may take work in a moment, and does not yet.
+    pub(super) fn coming(&self) -> impl Iterator<Item = Lock> {
+        let roster = self.roster.iter().filter(|(lock, entry)| {
+            let is_expected = !entry.is_declared_dead && !entry.is_forgotten;
+            let takes = self.workers.get(lock).is_some_and(|worker| worker.takes);
+            is_expected && !takes && !self.drains.contains_key(lock)
+        });
+        roster.map(|(lock, _)| *lock)
+    }
+
+    /// What is to fail without room is asked for again when it can be told whether there is any.
+    pub(super) fn decide_anew(&mut self, now: Now) {
+        if self.undecided.is_empty() || self.may_have_room_soon(now) {
+            return;
+        }
+        for key in std::mem::take(&mut self.undecided) {
+            if self.left.contains_key(&key) {
+                self.ask(&key);
+            }
+        }
+    }
+
+    /// Until when that is at the latest.
+    pub(super) fn decides_at(&self) -> Option<BootTime> {
+        let lose_after = self.limits.last().unwrap_or(&self.usual).lose_after;
+        (!self.undecided.is_empty()).then(|| self.began.plus(lose_after))
     }
 
     /// Writes down what is known of a task or an instance.

@@ -556,7 +556,9 @@ impl Control {
         match news {
             News::Progress(said) => {
                 if payload::progress(said) == Container::Running {
-                    let is_new = self.instances.get_mut(key).is_some_and(|it| it.tell(run, said));
+                    let fits = said.len() <= payload::TOLD_BYTES_MAX;
+                    let instance = self.instances.get_mut(key).filter(|_| fits);
+                    let is_new = instance.is_some_and(|it| it.tell(run, said));
                     if is_new {
                         self.write_instance(key);
                     }

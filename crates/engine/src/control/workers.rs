@@ -27,7 +27,7 @@ pub(super) struct Worker {
     pub(super) facts: Payload,
     pub(super) health: Health,
     /// Whether the fleet would send it a run.
-    takes: bool,
+    pub(super) takes: bool,
     /// Whether it has said in this reign what it runs, under this or an earlier life.
     is_back: bool,
     pub(super) bidder: BidderId,

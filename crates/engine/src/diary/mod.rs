@@ -248,6 +248,7 @@ fn told_as(rule: &Rule) -> Told {
         Rule::Unwanted { stale } => ("", stale.as_ref()),
         Rule::Waiting
         | Rule::MayBeKept { .. }
+        | Rule::Returning { .. }
         | Rule::TurnedDown
         | Rule::Starting { .. }
         | Rule::Stopping { .. }
@@ -279,7 +280,8 @@ const fn patience(rule: &Rule) -> Option<Span> {
         Rule::OutOfReach { .. }
         | Rule::SlotTaken { twin: TwinReason::Silent, .. }
         | Rule::HasTwin { twin: TwinReason::Silent, .. } => Some(SILENT),
-        Rule::TurnedDown
+        Rule::Returning { .. }
+        | Rule::TurnedDown
         | Rule::Starting { .. }
         | Rule::Stopping { .. }
         | Rule::Outdated { .. }

@@ -12,6 +12,9 @@ use sterna_protocol::roster::Enrolled;
 
 use crate::mirror::{Mirror, Write};
 
+/// So much of a reason is told.
+const REASON_BYTES_MAX: usize = 1_024;
+
 /// An event that has no number yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Told {
@@ -34,7 +37,10 @@ impl Told {
     }
 
     fn because(self, reason: impl Into<String>) -> Self {
-        Self { reason: Some(reason.into()), ..self }
+        let mut reason = reason.into();
+        // Many are told with one commit; the whole of it is in the record.
+        reason.truncate(reason.floor_char_boundary(REASON_BYTES_MAX));
+        Self { reason: Some(reason), ..self }
     }
 
     fn with(mut self, name: &str, value: Value) -> Self {

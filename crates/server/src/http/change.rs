@@ -12,7 +12,7 @@ use sterna_api::{
     spec::{Source, Specs, TaskDefinition, read},
 };
 use sterna_engine::control::{self, Call, ServiceKey};
-use sterna_model::{Name, Namespace, TaskIncarnation, Work, WorkKey, spec::ServiceSpec};
+use sterna_model::{Name, Namespace, TaskIncarnation, Wants, Work, WorkKey, spec::ServiceSpec};
 use sterna_store::machine::{random, wall_time};
 
 use super::{
@@ -66,6 +66,35 @@ async fn planned(shared: &Api, space: &Namespace, specs: &Specs) -> Answer<Vec<P
     Ok(plans.await?.iter().map(view).collect())
 }
 
+/// What each thing that is to run wants, with the word for it.
+fn wants(specs: &Specs) -> Vec<(String, Work, Arc<Wants>)> {
+    let services = specs.services.iter().map(|(name, spec)| {
+        let work = Work::Instance { service: name.clone(), index: 0 };
+        (format!("service {name}"), work, Arc::clone(&spec.wants))
+    });
+    let tasks = specs.tasks.iter().filter(|(_, task)| task.start).map(|(name, task)| {
+        (format!("task {name}"), Work::Task(name.clone()), Arc::clone(&task.spec.wants))
+    });
+    services.chain(tasks).collect()
+}
+
+/// What no worker could ever have, as they are now.
+async fn in_vain(
+    shared: &Api,
+    space: &Namespace,
+    wanted: Vec<(String, Work, Arc<Wants>)>,
+) -> Answer<Vec<String>> {
+    let space = space.clone();
+    let warnings = shared.desk.ask(move |leader, now| {
+        let warning = |(what, work, wants): (String, Work, Arc<Wants>)| {
+            let key = WorkKey { namespace: space.clone(), work };
+            leader.in_vain(now, &key, &wants).map(|why| format!("{what}: {why}"))
+        };
+        wanted.into_iter().filter_map(warning).collect()
+    });
+    Ok(warnings.await?)
+}
+
 fn view(planned: &control::Planned) -> PlannedService {
     PlannedService {
         name: planned.service.name.to_string(),
@@ -103,6 +132,7 @@ pub(super) async fn plan(
     let specs = specs(&asked)?;
     shared.lead()?;
     let services = planned(&shared, &space, &specs).await?;
+    let wanted = wants(&specs);
     let versions: Vec<_> =
         specs.tasks.iter().map(|(name, task)| versioned(name, task)).collect::<Result<_, _>>()?;
     let key = |version: &Name| {
@@ -120,7 +150,9 @@ pub(super) async fn plan(
             let starts = task.start && !taken;
             PlannedTask { name: name.to_string(), task: version.to_string(), starts }
         });
-    Ok(Json(Plan { services, tasks: tasks.collect() }))
+    let tasks = tasks.collect();
+    let warnings = in_vain(&shared, &space, wanted).await?;
+    Ok(Json(Plan { services, tasks, warnings }))
 }
 
 /// Makes what is like what these files want: services are made or changed, and tasks that are to start
@@ -138,6 +170,7 @@ pub(super) async fn apply(
     shared.lead()?;
     let versions: Vec<_> =
         specs.tasks.iter().map(|(name, task)| versioned(name, task)).collect::<Result<_, _>>()?;
+    let wanted = wants(&specs);
     let mut services = Vec::new();
     for (name, spec) in specs.services {
         let key = ServiceKey { namespace: space.clone(), name };
@@ -159,7 +192,8 @@ pub(super) async fn apply(
         }
         tasks.push(AppliedTask { name: name.to_string(), task: version.to_string(), started });
     }
-    Ok(Json(Applied { services, tasks }))
+    let warnings = in_vain(&shared, &space, wanted).await?;
+    Ok(Json(Applied { services, tasks, warnings }))
 }
 
 /// Says how far it was done: what comes before in the files stands, and to apply them again is harmless.

@@ -39,6 +39,8 @@ use crate::{
 
 /// So much is taken from a queue before anything else has its turn.
 const TURN: usize = 256;
+/// So much of what no record tells goes with one commit.
+const TOLD_AT_ONCE: usize = 200;
 /// How long after a look at everything, which must find nothing, the leader begins the next one.
 const SWEEP_EVERY: Duration = Duration::from_secs(30);
 /// How long after a part of one it goes on with the next part: everybody else has a turn between.
@@ -425,8 +427,12 @@ impl Reigning<'_> {
             return;
         }
         let (parcel, writes) = parcel.map_or((None, Vec::new()), |(id, all)| (Some(id), all));
-        let mut told = std::mem::take(&mut self.told);
-        let replies = std::mem::take(&mut self.replies);
+        // The others go with the next: what happened must fit into a commit with what was written.
+        let most = self.told.len().min(TOLD_AT_ONCE);
+        let mut told: Vec<_> = self.told.drain(..most).collect();
+        // Who is answered when what was told stands waits for all of it.
+        let is_all = self.told.is_empty();
+        let replies = if is_all { std::mem::take(&mut self.replies) } else { Vec::new() };
         told.extend(events::told(&self.shared.mirror(), &writes));
         let log = &self.shared.log;
         let block = log.block(self.cluster.epoch, self.reign.term, now().wall, told);

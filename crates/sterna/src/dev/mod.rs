@@ -190,6 +190,7 @@ impl Dev {
             self.tell(&json!({ "event": "applied", "applied": applied }));
             if !self.json {
                 out::note(&apply::told(&applied));
+                apply::warn(&applied.warnings);
             }
         }
         Ok(())

@@ -10,6 +10,7 @@ mod deaths;
 mod endpoints;
 mod history;
 mod images;
+mod large;
 mod lines;
 mod named;
 mod once;

@@ -9,11 +9,12 @@ use sterna_model::{
 };
 use sterna_protocol::{
     message::{Held, News, RunRefusal, StatusAnswer},
-    scheduler::{GoneBy, NotSent, Settlement},
+    scheduler::{self, GoneBy, NotSent, Settlement},
 };
 
 use super::play::{
-    FAILURE, Mood, Play, SUCCESS, incarnation, life, service_spec, task, task_spec, wants, web,
+    FAILURE, Mood, Play, SUCCESS, enrolled, incarnation, life, service_spec, task, task_spec,
+    wants, web,
 };
 use crate::control::{Alarm, Answer, Call, Called, Effect, Input, Now, RecordKey};
 
@@ -199,6 +200,46 @@ fn a_task_waits_for_room_or_fails_as_its_spec_says() {
 }
 
 #[test]
+fn a_task_does_not_fail_for_room_while_workers_come_back_to_a_new_leader() {
+    for comes_back in [true, false] {
+        let mut play = Play::with(1);
+        play.news(scheduler::Effect::Enroll(enrolled(1)));
+        play.moods.insert(1, Mood::Silent);
+        let mut play = play.change_leader();
+        let spec = TaskSpec { when_full: WhenFull::Fail, ..task_spec() };
+        play.ask(create_as("build", spec));
+        assert_eq!(play.record(&task("build")).phase(), TaskPhase::Pending);
+        let why = play.why(&task("build")).unwrap();
+        assert_eq!(why.rule.name(), "returning");
+        play.pass(59);
+        assert_eq!(play.record(&task("build")).phase(), TaskPhase::Pending);
+        if comes_back {
+            play.join(1);
+            assert_eq!(play.record(&task("build")).phase(), TaskPhase::Running);
+        } else {
+            play.pass(1);
+            let end = play.record(&task("build")).end().unwrap().to_string();
+            assert!(end.starts_with("no room: "), "{end}");
+        }
+    }
+}
+
+#[test]
+fn a_task_fails_for_room_as_soon_as_everybody_is_back() {
+    let mut play = Play::with(2);
+    play.news(scheduler::Effect::Enroll(enrolled(1)));
+    play.news(scheduler::Effect::Enroll(enrolled(2)));
+    play.moods.insert(2, Mood::Silent);
+    let mut play = play.change_leader();
+    let large = TaskSpec { wants: wants(1_000), when_full: WhenFull::Fail, ..task_spec() };
+    play.ask(create_as("large", large));
+    assert_eq!(play.record(&task("large")).phase(), TaskPhase::Pending);
+    play.join(2);
+    let end = play.record(&task("large")).end().unwrap().to_string();
+    assert!(end.starts_with("no room: no worker could ever hold it"), "{end}");
+}
+
+#[test]
 fn what_waits_for_a_worker_starts_when_one_comes() {
     let mut play = Play::empty();
     for number in 1..=3 {
@@ -234,6 +275,8 @@ fn a_callback_is_called_until_it_is_taken_and_given_up_after_eight_times() {
         let mut tries = 1;
         while play.record(&task("build")).phase() == TaskPhase::Resolving {
             assert_eq!(play.callbacks.len(), tries);
+            let delete = play.ask(Call::DeleteTask(task("build")));
+            assert!(matches!(delete, Answer::Conflict(_)), "nobody would be told: {delete:?}");
             let called = if tries == taken_at { Called::Taken } else { Called::NotTaken };
             play.step(Input::Called(task("build"), incarnation(1), called));
             if called == Called::NotTaken && tries < 8 {

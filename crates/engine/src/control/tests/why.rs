@@ -173,7 +173,8 @@ fn a_task_that_waits_says_until_when() {
     play.ask(Call::CreateTask(task("build"), incarnation(1), Arc::new(spec)));
     let told = play.why(&task("build")).unwrap();
     assert_eq!(told.rule.to_string(), "there is no worker: start one");
-    assert_eq!((told.since, told.next), (Some(WallTime::EPOCH), at(60)));
+    let ends = Next::EndsAt(WallTime::EPOCH.plus(Span::from_secs(60)));
+    assert_eq!((told.since, told.next), (Some(WallTime::EPOCH), ends));
     play.pass(60);
     let told = play.why(&task("build")).unwrap();
     assert_eq!(told.rule.to_string(), format!("it is over: {}", TaskEnd::TooLate));

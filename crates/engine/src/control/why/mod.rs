@@ -64,6 +64,12 @@ pub enum Rule {
     },
     /// No worker got it: the nearest miss, and the smallest change that would help.
     Unplaced(Box<Unplaced>),
+    /// Nobody who is here has room, and workers of the roster are on their way back to a leader that has
+    /// just been elected.
+    Returning {
+        /// How many.
+        workers: usize,
+    },
     /// A worker has just turned it down.
     TurnedDown,
     /// It is on its way.
@@ -206,6 +212,8 @@ impl fmt::Display for Crashed {
 pub enum Next {
     /// It is tried at this moment.
     At(WallTime),
+    /// It is over at this moment, if it has not started until then.
+    EndsAt(WallTime),
     /// It is over at this moment, unless its worker is heard again.
     OverAt(WallTime),
     /// What is being ended is killed at this moment, if it is still there.
@@ -237,6 +245,7 @@ impl Rule {
             Self::Waiting => "waiting",
             Self::MayBeKept { .. } => "may-be-kept",
             Self::Unplaced(_) => "unplaced",
+            Self::Returning { .. } => "returning",
             Self::TurnedDown => "turned-down",
             Self::Starting { .. } => "starting",
             Self::Stopping { .. } => "stopping",
@@ -312,7 +321,7 @@ impl Control {
                 if let (Next::WhenThereIsRoom | Next::WhenChanged | Next::WhenBack, Some(at)) =
                     (&why.next, spec.latest_start)
                 {
-                    why.next = Next::At(at);
+                    why.next = Next::EndsAt(at);
                 }
                 Some(why)
             }
@@ -386,6 +395,10 @@ impl Control {
             let rule = Rule::Starting { worker: None, is_monitored, before: None, is_awaited };
             return Why { rule, since, next: Next::WhenTold };
         };
+        if self.may_have_room_soon(now) {
+            let rule = Rule::Returning { workers: self.coming().count() };
+            return Why { rule, since, next: Next::WhenThereIsRoom };
+        }
         let unplaced = match detail {
             Detail::Whole => self.unplaced(key, reason),
             Detail::Rule => Unplaced::plain(reason),

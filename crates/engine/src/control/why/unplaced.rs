@@ -2,12 +2,14 @@
 
 use std::{collections::BTreeSet, fmt, sync::Arc};
 
-use sterna_model::{IMAGES_TAG, Lack, Lock, Name, Resource, WallTime, WorkKey, record::TwinReason};
+use sterna_model::{
+    IMAGES_TAG, Lack, Lock, Name, Resource, WallTime, Wants, WorkKey, record::TwinReason,
+};
 use sterna_protocol::health::Health;
 
 use crate::{
-    auction::{Ask, Reason},
-    control::{Control, WorkerSeen, services},
+    auction::{Ask, Prospect, Reason},
+    control::{Control, Now, WorkerSeen, services},
 };
 
 /// Why no worker got it, with what only the whole cluster tells.
@@ -85,6 +87,20 @@ impl Control {
             let outcome = self.rehearse(&[self.ask_of(key)]);
             let left = outcome.left.into_iter().next();
             drop(left.map(|left| self.left.insert(key.clone(), left.reason)));
+        }
+    }
+
+    /// Why no worker could ever have this, as they are now, however long it waits; `None` if one could, or
+    /// if nobody can tell yet. Nothing is changed.
+    pub fn in_vain(&mut self, now: Now, key: &WorkKey, wants: &Arc<Wants>) -> Option<Unplaced> {
+        if self.may_have_room_soon(now) {
+            return None;
+        }
+        let ask = Ask { key: key.clone(), wants: Arc::clone(wants) };
+        let left = self.rehearse(std::slice::from_ref(&ask)).left.into_iter().next()?;
+        match left.reason.prospect() {
+            Prospect::Never => Some(self.unplaced_as(&ask, &left.reason)),
+            Prospect::Wait => None,
         }
     }
 

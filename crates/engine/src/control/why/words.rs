@@ -9,6 +9,9 @@ use sterna_model::{
 
 use super::{Awaited, Rule};
 
+const RESTORED: &str = "the store was restored, and what it has forgotten may still run: nothing is started until that has \
+     certainly ended; `sterna status` says when, and what `sterna declare-complete` is for";
+
 impl fmt::Display for Rule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let on = |worker: &Option<Name>| match worker {
@@ -16,11 +19,7 @@ impl fmt::Display for Rule {
             None => "a worker that is not here".to_owned(),
         };
         match self {
-            Self::Waiting => f.write_str(
-                "the store was restored, and what it has forgotten may still run: nothing is started \
-                 until that has certainly ended; `sterna status` says when, and what \
-                 `sterna declare-complete` is for",
-            ),
+            Self::Waiting => f.write_str(RESTORED),
             Self::MayBeKept { missing, is_roster_complete } => {
                 write_kept(f, missing, *is_roster_complete)
             }
@@ -63,6 +62,13 @@ impl fmt::Display for Rule {
             Self::OutOfReach { worker, contract, is_task } => {
                 write!(f, "{}, which has it, is silent; ", on(worker))?;
                 write_silent(f, worker.as_ref(), *contract, *is_task)
+            }
+            Self::Returning { workers } => {
+                let are = if *workers == 1 { "worker is" } else { "workers are" };
+                write!(
+                    f,
+                    "nobody who is here has room; {workers} {are} not back with this leader yet"
+                )
             }
             Self::Telling { end, tries: 0 } => {
                 write!(f, "it is over: {end}; its callback is on its way")

@@ -146,7 +146,8 @@ pub const fn task_after(phase: TaskPhase, event: TaskEvent) -> TaskAfter {
         (P::Resolving, E::Cancel)   => Refused,
         (P::Resolving, E::Resolve)  => Refused,
         (P::Resolving, E::HandOver) => In(P::Completed),
-        (P::Resolving, E::Delete)   => Gone,
+        // Whoever is to be told of it would never be.
+        (P::Resolving, E::Delete)   => Refused,
     }
 }
 

@@ -134,7 +134,7 @@ rows! {
     resolving_on_cancel_gives_refused: Resolving, Cancel => Refused;
     resolving_on_resolve_gives_refused: Resolving, Resolve => Refused;
     resolving_on_hand_over_gives_completed: Resolving, HandOver => In(TaskPhase::Completed);
-    resolving_on_delete_gives_gone: Resolving, Delete => Gone;
+    resolving_on_delete_gives_refused: Resolving, Delete => Refused;
 }
 
 #[test]
