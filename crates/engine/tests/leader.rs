@@ -10,6 +10,7 @@ use std::{
 
 use sterna_engine::{
     Effect, Input, Leader, Line,
+    auction::Rules,
     control::{self, Answer, Call, CallId, Drain, Next, Now, Record, RecordKey, ServiceKey, Stage},
 };
 use sterna_model::{
@@ -150,7 +151,8 @@ fn leader(now: Now, term: u64, origin: Origin, store: &BTreeMap<RecordKey, Recor
     };
     let records = store.clone().into_iter().collect();
     let seed = [u8::try_from(term).unwrap(); 16];
-    Leader::new(now, fleet, control::Begin { epoch: Epoch::new(1), stage, records, seed })
+    let (epoch, rules) = (Epoch::new(1), Rules::default());
+    Leader::new(now, fleet, control::Begin { epoch, stage, records, seed, rules })
 }
 
 impl World {

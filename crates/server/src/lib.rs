@@ -50,7 +50,7 @@ pub use self::{
     token::{TOKEN_FILE, TokenError},
 };
 
-pub use sterna_engine::control::Retention;
+pub use sterna_engine::{auction::Rules, control::Retention};
 
 /// Everything that an error says, cause after cause.
 fn because(error: &dyn std::error::Error) -> String {

@@ -14,7 +14,7 @@ use hyper_util::{
     server::conn::auto::Builder,
     service::TowerToHyperService,
 };
-use sterna_engine::control::Retention;
+use sterna_engine::{auction::Rules, control::Retention};
 use sterna_model::{BootTime, ClusterId, Marks, Position, Span};
 use sterna_store::{
     Store,
@@ -66,6 +66,8 @@ pub struct Config {
     pub retention: Retention,
     /// How much there may be at a time, while this server leads.
     pub bounds: Bounds,
+    /// By what this server places, while it leads. Servers of one cluster must have the same.
+    pub rules: Rules,
 }
 
 impl std::fmt::Debug for Config {
@@ -145,7 +147,8 @@ impl Server {
     /// # Errors
     /// [`ServerError`].
     pub async fn start(config: Config, say: Say) -> Result<Self, ServerError> {
-        let Config { store, listen, data, token_file, makes_cluster, retention, bounds } = config;
+        let Config { store, listen, data, token_file, makes_cluster, retention, bounds, rules } =
+            config;
         if !listen.ip().is_loopback() {
             return Err(ServerError::Remote { address: listen });
         }
@@ -160,7 +163,8 @@ impl Server {
         let serving = tokio::spawn(serve(listener, router, Arc::clone(&shared)));
         let (stop, stopped) = mpsc::channel(1);
         let standing = shared.standings();
-        let rule = Rule { shared, inbox, stopped, data, before, makes_cluster, retention, say };
+        let kept = (retention, rules);
+        let rule = Rule { shared, inbox, stopped, data, before, makes_cluster, kept, say };
         Ok(Self { address, stop, ruling: tokio::spawn(rule.run()), serving, standing })
     }
 
@@ -289,7 +293,8 @@ struct Rule {
     data: PathBuf,
     before: Option<Seen>,
     makes_cluster: bool,
-    retention: Retention,
+    /// How long things are kept, and by what is placed, while this server leads.
+    kept: (Retention, Rules),
     say: Say,
 }
 
@@ -376,11 +381,11 @@ impl Rule {
             let Some(held) = candidate.until() else { continue };
             // Not before the election was committed.
             let elected = boot_time();
-            let store = &self.shared.store;
-            let begun = reign::begin(store, held, elected, self.before.as_ref()).await;
+            let (store, rules) = (&self.shared.store, self.kept.1.clone());
+            let begun = reign::begin(store, held, elected, self.before.as_ref(), rules).await;
             let begun = match begun {
                 Ok(mut begun) => {
-                    begun.leader.retain(self.retention);
+                    begun.leader.retain(self.kept.0);
                     begun
                 }
                 Err(ReignError::Store(error)) => {
@@ -487,6 +492,7 @@ mod tests {
             token_file: None,
             makes_cluster,
             retention: Retention::default(),
+            rules: Rules::default(),
             bounds: Bounds::default(),
         };
         let say: Say = Arc::new(|_: &str| {});
@@ -515,6 +521,7 @@ mod tests {
             token_file: None,
             makes_cluster: true,
             retention: Retention::default(),
+            rules: Rules::default(),
             bounds: Bounds::default(),
         };
         let mut server = Server::start(config, Arc::new(|_: &str| {})).await.unwrap();

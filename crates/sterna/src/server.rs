@@ -11,8 +11,8 @@ use std::{
 use anyhow::Context;
 use rustix::process::{Resource, getrlimit, setrlimit};
 use serde_json::json;
-use sterna_model::Span;
-use sterna_server::{Bounds, Config, Ready, Retention, Server, ServerError};
+use sterna_model::{Name, Span};
+use sterna_server::{Bounds, Config, Ready, Retention, Rules, Server, ServerError};
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::{clock, exit, out, remote, until_eof};
@@ -36,6 +36,13 @@ pub(crate) struct Args {
     /// Make a new cluster if the store is empty and none was seen here
     #[arg(long)]
     make: bool,
+    /// The zones that there are, also those in which no worker is yet: the homes of pinned instances depend
+    /// on how many there are. Servers of one cluster must be told the same
+    #[arg(long, value_name = "ZONE", value_delimiter = ',')]
+    zones: Vec<Name>,
+    /// How many containers may be starting at a time in the whole cluster; the others wait
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..))]
+    starts_max: Option<u32>,
     #[command(flatten)]
     keep: Keep,
     #[command(flatten)]
@@ -182,7 +189,10 @@ async fn serve(args: Args) -> anyhow::Result<()> {
     let retention = args.keep.retention();
     let (listen, makes_cluster, bounds) = (args.listen, args.make, bounds(args.keep, args.most));
     let token_file = args.token_file.clone();
-    let config = Config { store, listen, data, token_file, makes_cluster, retention, bounds };
+    let zones = args.zones.iter().cloned().collect();
+    let rules = Rules { zones, start_limit: args.starts_max, ..Rules::default() };
+    let config =
+        Config { store, listen, data, token_file, makes_cluster, retention, bounds, rules };
     let server = Server::start(config, Arc::new(say)).await;
     let mut server = server.map_err(|error| exit::coded(code(&error))(error.into()))?;
     let address = server.address();

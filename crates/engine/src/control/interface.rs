@@ -12,7 +12,7 @@ use sterna_protocol::{
     health::Health, limits::Limits, message::Payload, roster::Enrolled, scheduler,
 };
 
-use crate::by_service::ServiceKey;
+use crate::{auction::Rules, by_service::ServiceKey};
 
 /// Now, on both clocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -145,6 +145,8 @@ pub struct Begin {
     pub records: Vec<(RecordKey, Record)>,
     /// For the ids of runs; never given twice.
     pub seed: [u8; 16],
+    /// What is true of the whole auction.
+    pub rules: Rules,
 }
 
 /// Names a call of a client.

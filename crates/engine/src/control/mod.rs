@@ -104,7 +104,7 @@ use self::{
 };
 pub use crate::by_service::ServiceKey;
 use crate::{
-    auction::{self, Rules, Waiting},
+    auction::{self, Waiting},
     by_service::ByService,
 };
 
@@ -208,7 +208,7 @@ enum Timer {
 impl Control {
     /// A leader that has just been elected, with everything that the store says.
     pub fn new(now: Now, begin: Begin) -> Self {
-        let Begin { epoch, stage, records, seed } = begin;
+        let Begin { epoch, stage, records, seed, rules } = begin;
         let mut control = Self {
             epoch,
             stage,
@@ -230,7 +230,7 @@ impl Control {
             retention: Retention::default(),
             past: Past::default(),
             domains: BTreeMap::new(),
-            registry: auction::Registry::new(Rules::default()),
+            registry: auction::Registry::new(rules),
             waiting: Waiting::new(),
             asks: BTreeMap::new(),
             kept_back: BTreeMap::new(),

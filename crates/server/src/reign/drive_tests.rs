@@ -1,4 +1,5 @@
 use futures_util::future::BoxFuture;
+use sterna_engine::auction::Rules;
 use sterna_model::{ClusterId, Span, WriteId};
 use sterna_store::{
     About, Commit, Memory, Outcome, Page, Reading, Scan, Store, StoreError, Watch, cluster,
@@ -97,7 +98,9 @@ async fn elected_here() -> Leading {
     };
     let mut candidate = Candidate::start(Arc::clone(&store), timing, name);
     candidate.elected().await;
-    let begun = begin(&store, candidate.until().unwrap(), boot_time(), None).await.unwrap();
+    let begun = begin(&store, candidate.until().unwrap(), boot_time(), None, Rules::default())
+        .await
+        .unwrap();
     Leading { stalls, shared: Arc::new(shared), inbox, candidate, begun }
 }
 

@@ -22,6 +22,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use sterna_engine::{
     Leader,
+    auction::Rules,
     control::{self, Now, Record, RecordKey},
 };
 use sterna_model::{BootTime, Marks, Revision};
@@ -105,6 +106,7 @@ pub(crate) async fn begin(
     (reign, lease_until): (Reign, BootTime),
     elected: BootTime,
     seen: Option<&Seen>,
+    rules: Rules,
 ) -> Result<Begun, ReignError> {
     let cluster = open(&**store, reign, seen).await?;
     let (items, revision) = scan_all(&**store, records::ALL).await?;
@@ -155,7 +157,8 @@ pub(crate) async fn begin(
         origin,
         bump: Bump::Forbidden,
     };
-    let records = control::Begin { epoch: cluster.epoch, stage, records: all, seed: random() };
+    let (epoch, seed) = (cluster.epoch, random());
+    let records = control::Begin { epoch, stage, records: all, seed, rules };
     let leader = Leader::new(now(), fleet, records);
     Ok(Begun { reign, cluster, leader, mirror, events, revision })
 }

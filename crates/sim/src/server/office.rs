@@ -3,6 +3,7 @@
 use bytes::Bytes;
 use sterna_engine::{
     Leader,
+    auction::Rules,
     control::{self, Now, ParcelId, Record, RecordKey},
 };
 use sterna_model::{Marks, Position, Revision, WriteId};
@@ -179,7 +180,8 @@ impl World {
         };
         let mut seed = [0; 16];
         seed[..10].copy_from_slice(&self.rng.bytes());
-        let begin = control::Begin { epoch: cluster.epoch, stage, records, seed };
+        let rules = Rules::default();
+        let begin = control::Begin { epoch: cluster.epoch, stage, records, seed, rules };
         let mut leader = Leader::new(now, fleet, begin);
         let tasks_max = self.pace.tasks_max;
         leader.retain(control::Retention { tasks_max, ..control::Retention::default() });

@@ -4,6 +4,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use anyhow::Context;
 use serde_json::Value;
+use sterna_engine::auction::Rules;
 use sterna_engine::control::{
     Begin, Call, CallId, Control, Drain, Effect, Fate, Forecast, Input, Now, ServiceKey, Stage,
 };
@@ -132,8 +133,13 @@ struct Fleet {
 impl Fleet {
     fn new(workers: u32) -> anyhow::Result<Self> {
         let now = Now { boot: BootTime::from_millis(1_000_000), wall: WallTime::EPOCH };
-        let begin =
-            Begin { epoch: Epoch::new(1), stage: Stage::Used, records: Vec::new(), seed: [1; 16] };
+        let begin = Begin {
+            epoch: Epoch::new(1),
+            stage: Stage::Used,
+            records: Vec::new(),
+            seed: [1; 16],
+            rules: Rules::default(),
+        };
         let control = Control::new(now, begin);
         let (lives, effects) = (Vec::new(), Vec::new());
         let mut fleet = Self { control, now, lives, numbers: 0, effects };

@@ -76,3 +76,21 @@ fn what_is_being_ended_is_killed_at_the_moment_that_why_names_and_not_before() {
     let late = gone.since(at);
     assert!(late.as_millis() < 20_000, "it was killed {late} after that");
 }
+
+/// Nothing said so before `why`.
+#[test]
+fn who_applies_what_no_worker_could_ever_have_is_warned() {
+    let cluster = Cluster::start("why-in-vain", &[]);
+    let spec = "version = 1\n[service.big]\nrun = [\"sleep\", \"9\"]\nmemory = \"900TiB\"\n\
+        [service.small]\nrun = [\"sleep\", \"9\"]\nmemory = \"1MiB\"\n";
+    cluster.write("big.toml", spec);
+    for command in ["plan", "apply"] {
+        let output = cluster.sterna(&[command, "big.toml"]);
+        assert!(output.status.success());
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(said.contains("service big: no worker could ever hold it; worker-1 "), "{said}");
+        assert!(!said.contains("small"), "{said}");
+        let warnings = &cluster.json(&[command, "big.toml"])["warnings"];
+        assert_eq!(warnings.as_array().map(Vec::len), Some(1), "{warnings}");
+    }
+}

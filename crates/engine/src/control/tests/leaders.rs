@@ -151,6 +151,7 @@ fn a_leader_that_is_not_yet_to_start_anything_starts_nothing() {
         stage: crate::control::Stage::Recovered,
         records,
         seed: [1; 16],
+        rules: crate::auction::Rules::default(),
     };
     play.control = crate::control::Control::new(now, begin);
     play.join(1);

@@ -16,6 +16,7 @@ use sterna_protocol::{
     scheduler::{self, Dispatch, Reach, Report, Settlement},
 };
 
+use crate::auction::Rules;
 use crate::control::{
     Alarm, Answer, Begin, Call, CallId, Control, Effect, Input, Now, Record, RecordKey, ServiceKey,
     Stage, Why,
@@ -173,7 +174,8 @@ impl Play {
         let now = Now { boot: sterna_model::BootTime::from_millis(1_000_000), wall };
         let records = store.clone().into_iter().collect();
         let stage = if is_recovered { Stage::Recovered } else { Stage::Used };
-        let begin = Begin { epoch: Epoch::new(epoch), stage, records, seed: [reign; 16] };
+        let (epoch, seed, rules) = (Epoch::new(epoch), [reign; 16], Rules::default());
+        let begin = Begin { epoch, stage, records, seed, rules };
         let mut play = Self {
             control: Control::new(now, begin),
             now,
