@@ -134,6 +134,11 @@ impl Registry {
         self.zones_changed
     }
 
+    /// How many there are.
+    pub(super) fn zone_count(&self) -> u32 {
+        u32::try_from(self.zone_order.len()).unwrap_or(u32::MAX)
+    }
+
     pub(super) fn enter_zone(&mut self, name: Option<&Name>) -> u32 {
         let name = name.cloned();
         if let Some(zone) = self.zone_of.get(&name) {

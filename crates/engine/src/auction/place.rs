@@ -84,7 +84,7 @@ impl Registry {
             let ask = &asks[job.ask];
             let known = refused
                 .get(&job.service)
-                .and_then(|refusals| refusals.iter().find(|refusal| refusal.is_of(ask)));
+                .and_then(|all| all.iter().find(|refusal| refusal.is_of(ask, self.zone_count())));
             if let Some(known) = known {
                 outcome.left.push(Left { ask: job.ask, reason: Arc::clone(&known.reason) });
                 continue;
@@ -298,6 +298,18 @@ fn is_same_spec(a: &Ask, b: &Ask) -> bool {
     Arc::ptr_eq(&a.wants, &b.wants) && one == other && a.key.namespace == b.key.namespace
 }
 
+/// Which zones an ask may have, and in which order, told from those of other indices of its service;
+/// `None` if it is not pinned. Indices that are as many zones apart have the same one, but for the first
+/// two, which go on to other zones.
+pub(super) fn ranking(ask: &Ask, zones: u32) -> Option<u32> {
+    match &ask.key.work {
+        Work::Instance { index, .. } if ask.wants.constraints.zones == Zones::Pinned => {
+            Some(if *index <= 1 { *index } else { 2 + index % zones.max(1) })
+        }
+        Work::Instance { .. } | Work::Task(_) | Work::Node { .. } => None,
+    }
+}
+
 /// An ask that was left over in this batch.
 struct Refusal<'a> {
     ask: &'a Ask,
@@ -308,12 +320,11 @@ impl Refusal<'_> {
     /// How many are remembered of a service, and of tasks.
     const KEPT: usize = 8;
 
-    /// Whether the ask would be refused for the same reason.
-    fn is_of(&self, ask: &Ask) -> bool {
+    /// Whether the ask would be refused for the same reason, with so many zones.
+    fn is_of(&self, ask: &Ask, zones: u32) -> bool {
         let (ours, theirs) = (&self.ask.wants, &ask.wants);
         let is_same = Arc::ptr_eq(ours, theirs) || ours == theirs;
-        // Each pinned index has a ranking of its own.
-        let is_pinned = ours.constraints.zones == Zones::Pinned;
-        is_same && !is_pinned && self.ask.key.namespace == ask.key.namespace
+        let has_its_zones = ranking(self.ask, zones) == ranking(ask, zones);
+        is_same && has_its_zones && self.ask.key.namespace == ask.key.namespace
     }
 }

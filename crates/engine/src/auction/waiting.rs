@@ -17,7 +17,7 @@ use sterna_model::{Amounts, Constraints, Name, Namespace, Work, WorkKey, Zones};
 use super::{
     bidder::{BidderId, Standing},
     order::Turn,
-    place::Ask,
+    place::{Ask, ranking},
     reason::Reason,
     registry::Registry,
     tree::{Summary, Tree},
@@ -81,6 +81,8 @@ type Size = [u32; 3];
 /// Asks that want the same and may be on the same workers.
 #[derive(Clone, Debug)]
 struct Group {
+    /// What it was found by when it was made: there may be other zones since.
+    key: GroupKey,
     /// One of them.
     sample: Ask,
     kind: Kind,
@@ -92,8 +94,8 @@ struct Group {
 struct GroupKey {
     namespace: Namespace,
     service: Option<Name>,
-    /// Of work that is pinned: each index has zones of its own.
-    index: Option<u32>,
+    /// Of work that is pinned: which zones it may have.
+    ranking: Option<u32>,
     amounts: [u64; 3],
     countables: Vec<(Name, u64)>,
     constraints: Constraints,
@@ -146,7 +148,7 @@ impl Waiting {
 
     /// Parks what an auction has left, for the reason that it gave; in the place of an earlier ask
     /// of the same key.
-    pub fn park(&mut self, ask: Ask, reason: &Reason) {
+    pub fn park(&mut self, registry: &Registry, ask: Ask, reason: &Reason) {
         self.forget(&ask.key);
         self.asked += 1;
         let memory = ask.wants.demand.amounts().memory.get();
@@ -163,7 +165,7 @@ impl Waiting {
             | Reason::TooLarge { .. }
             | Reason::Withheld { .. }
             | Reason::Short { .. }
-            | Reason::Apart { .. } => Place::Group(self.enter(&ask, turn)),
+            | Reason::Apart { .. } => Place::Group(self.enter(registry, &ask, turn)),
         };
         if ask.wants.constraints.zones == Zones::Pinned {
             self.pinned.insert(ask.key.clone());
@@ -265,8 +267,8 @@ impl Waiting {
         best.map(|(_, group)| group)
     }
 
-    fn enter(&mut self, ask: &Ask, turn: Turn) -> u32 {
-        let key = GroupKey::of(ask);
+    fn enter(&mut self, registry: &Registry, ask: &Ask, turn: Turn) -> u32 {
+        let key = GroupKey::of(ask, registry.zone_count());
         let number = match self.group_of.get(&key) {
             Some(number) => *number,
             None => {
@@ -274,8 +276,8 @@ impl Waiting {
                 let kind = (stack.clone(), tags.clone());
                 let [cpu, memory, disk, _] = flat(ask.wants.demand.amounts());
                 let size = [cpu, memory, disk].map(|amount| u64::BITS - amount.leading_zeros());
-                let group = Group { sample: ask.clone(), kind, size, queue: BTreeMap::new() };
-                let number = self.groups.add(group);
+                let (sample, queue) = (ask.clone(), BTreeMap::new());
+                let number = self.groups.add(Group { key: key.clone(), sample, kind, size, queue });
                 self.group_of.insert(key, number);
                 number
             }
@@ -288,15 +290,16 @@ impl Waiting {
     fn leave(&mut self, number: u32, turn: Turn) {
         self.groups[number].queue.remove(&turn);
         self.tell(number);
-        if self.groups[number].queue.is_empty() {
-            self.group_of.remove(&GroupKey::of(&self.groups[number].sample));
-            self.groups.remove(number);
+        if self.groups[number].queue.is_empty()
+            && let Some(group) = self.groups.remove(number)
+        {
+            self.group_of.remove(&group.key);
         }
     }
 
     /// Whose turn is first in a group goes into the tree of its kind.
     fn tell(&mut self, number: u32) {
-        let Group { sample, kind, size, queue } = &self.groups[number];
+        let Group { sample, kind, size, queue, .. } = &self.groups[number];
         if let Some((turn, _)) = queue.first_key_value() {
             let front = Front { turn: *turn, least: flat(sample.wants.demand.amounts()) };
             match self.sets.get_mut(kind) {
@@ -322,18 +325,18 @@ impl Waiting {
 }
 
 impl GroupKey {
-    fn of(ask: &Ask) -> Self {
+    fn of(ask: &Ask, zones: u32) -> Self {
         let Ask { key, wants } = ask;
         let amounts = wants.demand.amounts();
-        let (service, index) = match &key.work {
-            Work::Instance { service, index } => (Some(service.clone()), Some(*index)),
-            Work::Task(_) | Work::Node { .. } => (None, None),
+        let service = match &key.work {
+            Work::Instance { service, .. } => Some(service.clone()),
+            Work::Task(_) | Work::Node { .. } => None,
         };
         let countables = amounts.countables.iter().map(|(name, count)| (name.clone(), count));
         Self {
             namespace: key.namespace.clone(),
             service,
-            index: index.filter(|_| wants.constraints.zones == Zones::Pinned),
+            ranking: ranking(ask, zones),
             amounts: [amounts.cpu.get(), amounts.memory.get(), amounts.disk.get()],
             countables: countables.collect(),
             constraints: wants.constraints.clone(),

@@ -50,6 +50,8 @@ pub(super) struct Outbox<K, V, A> {
     done: u64,
     /// Whether the first is on its way.
     is_sent: bool,
+    /// How many writes there are.
+    writes: usize,
 }
 
 #[derive(Clone, Debug)]
@@ -68,7 +70,7 @@ impl<K, V, A> Default for Parcel<K, V, A> {
 
 impl<K, V, A> Default for Outbox<K, V, A> {
     fn default() -> Self {
-        Self { parcels: VecDeque::new(), done: 0, is_sent: false }
+        Self { parcels: VecDeque::new(), done: 0, is_sent: false, writes: 0 }
     }
 }
 
@@ -86,8 +88,9 @@ impl<K: Ord + Clone, V: Clone + Weighed, A> Outbox<K, V, A> {
         }
         if let Some(open) = self.parcels.back_mut() {
             open.bytes += bytes;
-            let before = open.writes.insert(key, value).flatten();
-            open.bytes -= before.as_ref().map_or(0, Weighed::bytes);
+            let before = open.writes.insert(key, value);
+            self.writes += usize::from(before.is_none());
+            open.bytes -= before.flatten().as_ref().map_or(0, Weighed::bytes);
         }
     }
 
@@ -137,7 +140,9 @@ impl<K: Ord + Clone, V: Clone + Weighed, A> Outbox<K, V, A> {
         }
         self.is_sent = false;
         self.done += 1;
-        self.parcels.pop_front().map_or_else(Vec::new, |parcel| parcel.after)
+        let Some(parcel) = self.parcels.pop_front() else { return Vec::new() };
+        self.writes -= parcel.writes.len();
+        parcel.after
     }
 
     /// Whether what is written next is committed soon.
@@ -146,8 +151,8 @@ impl<K: Ord + Clone, V: Clone + Weighed, A> Outbox<K, V, A> {
     }
 
     /// How many writes wait.
-    pub(super) fn len(&self) -> usize {
-        self.parcels.iter().map(|parcel| parcel.writes.len()).sum()
+    pub(super) const fn len(&self) -> usize {
+        self.writes
     }
 }
 
@@ -263,9 +268,12 @@ mod tests {
         }
         let mut sizes = Vec::new();
         while let Some((parcel, writes)) = outbox.send() {
+            let before = outbox.len();
             sizes.push(writes.len());
             outbox.committed(parcel);
+            assert_eq!(before - outbox.len(), writes.len());
         }
+        assert_eq!(outbox.len(), 0);
         assert_eq!(sizes.iter().max(), Some(&WRITES_MAX));
         assert!(sizes.iter().sum::<usize>() >= 200);
     }

@@ -21,7 +21,7 @@ use sterna_model::{
     spec::TaskSpec,
 };
 
-use super::{Answer, Control, Now, Record, RecordKey, Retention, Tombstone, weight};
+use super::{Answer, Control, Now, Record, RecordKey, Retention, Timer, Tombstone, weight};
 
 /// So long a name stays taken after its record went, however many there are: a creation that got no
 /// answer is repeated within that, if at all.
@@ -224,6 +224,9 @@ impl Control {
         let (incarnation, is_kept) = (task.incarnation(), spec.keeps_name);
         let stone = Tombstone { incarnation, at: now.wall, is_kept };
         self.callbacks.remove(key);
+        if let Some(at) = spec.latest_start {
+            self.timers.remove(&(at, Timer::Task(key.clone())));
+        }
         // Whoever found neither would start it a second time.
         self.outbox.keep_together(2);
         self.outbox.write(RecordKey::Task(key.clone()), None);

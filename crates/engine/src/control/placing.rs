@@ -181,7 +181,7 @@ impl Control {
         }
         let key = ask.key.clone();
         self.touch(&key);
-        self.waiting.park(ask, &reason);
+        self.waiting.park(&self.registry, ask, &reason);
         self.left.insert(key.clone(), reason);
         if let Some(service) = services::service_of(&key) {
             self.roll(now, &service);

@@ -62,7 +62,7 @@ fn hole_9_what_waits_is_placed_as_soon_as_there_is_room_and_not_tried_before() {
     fleet.hold(0, std::slice::from_ref(&old));
     let new = instance("new", 0, &wants(10));
     let outcome = fleet.auction(std::slice::from_ref(&new));
-    waiting.park(new.clone(), &outcome.left[0].reason);
+    waiting.park(&fleet.registry, new.clone(), &outcome.left[0].reason);
     let mut woken = Vec::new();
     let change = Change::Worker(BidderId::new(0));
     assert_eq!(waiting.wake(&fleet.registry, change, &mut woken), 0);
@@ -80,7 +80,7 @@ fn hole_4_an_application_that_is_restarted_in_place_is_whole_when_its_old_copies
     let (old, new) = (service("web", 40, &wants(10)), service("web", 40, &wants(10)));
     let outcome = fleet.auction(&old);
     for left in fleet.auction(&new).left {
-        waiting.park(new[left.ask].clone(), &left.reason);
+        waiting.park(&fleet.registry, new[left.ask].clone(), &left.reason);
     }
     assert_eq!(waiting.len(), 40);
     for placement in outcome.placed {

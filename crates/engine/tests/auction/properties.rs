@@ -431,7 +431,7 @@ proptest! {
                     waiting.forget(&ask.key);
                 }
                 for left in &outcome.left {
-                    waiting.park(asks[left.ask].clone(), &left.reason);
+                    waiting.park(&world.registry, asks[left.ask].clone(), &left.reason);
                 }
             }
             let worker = changed.map(|id| Change::Worker(BidderId::new(id)));
@@ -446,7 +446,7 @@ proptest! {
                     prop_assert!(rounds < 100, "it goes round in circles");
                     let outcome = world.auction(&woken);
                     for left in outcome.left {
-                        waiting.park(woken[left.ask].clone(), &left.reason);
+                        waiting.park(&world.registry, woken[left.ask].clone(), &left.reason);
                     }
                 }
             }

@@ -12,7 +12,7 @@ use crate::fleet::{
 /// Parks everything that a fleet has left.
 fn park(fleet: &mut Fleet, waiting: &mut Waiting) {
     for (ask, reason) in fleet.left.drain(..) {
-        waiting.park(ask, &reason);
+        waiting.park(&fleet.registry, ask, &reason);
     }
 }
 
@@ -186,12 +186,12 @@ fn who_is_cancelled_or_asks_anew_waits_no_longer() {
     let ask = instance("web", 0, &wants(50));
     fleet.auction(std::slice::from_ref(&ask));
     let (_, reason) = fleet.left.pop().unwrap();
-    waiting.park(ask.clone(), &reason);
-    waiting.park(instance("web", 0, &wants(10)), &reason);
+    waiting.park(&fleet.registry, ask.clone(), &reason);
+    waiting.park(&fleet.registry, instance("web", 0, &wants(10)), &reason);
     assert_eq!(waiting.len(), 1);
     vacate(&mut fleet, 0, &held[0][0], Stage::Started);
     assert_eq!(settle(&mut fleet, &mut waiting, Change::Worker(BidderId::new(0))), [1]);
-    waiting.park(ask.clone(), &reason);
+    waiting.park(&fleet.registry, ask.clone(), &reason);
     assert!(waiting.forget(&ask.key).is_some());
     assert!(waiting.forget(&ask.key).is_none() && waiting.is_empty());
 }
@@ -208,4 +208,27 @@ fn a_look_for_room_does_not_bring_back_whom_a_service_avoided() {
     assert!(fleet.registry.would_hold(BidderId::new(0), occupant, &ask));
     fleet.auction(&[instance("web", 0, &wants(1))]);
     assert!(fleet.left.is_empty(), "{:?}", fleet.left);
+}
+
+#[test]
+fn room_in_a_zone_wakes_one_of_those_that_are_pinned_there_and_nobody_else() {
+    let pinned = Constraints { zones: Zones::Pinned, ..Constraints::default() };
+    let wants = constrained(10, pinned);
+    // Each of the two is in a zone of its own, and holds ten.
+    let mut fleet = Fleet::new(0);
+    fleet.add(offer(0, "z0"));
+    fleet.add(offer(1, "z1"));
+    let mut waiting = Waiting::new();
+    fleet.auction(&service("web", 100, &wants));
+    assert_eq!(fleet.left.len(), 80);
+    park(&mut fleet, &mut waiting);
+    // All that are pinned were looked at when the zones came.
+    settle(&mut fleet, &mut waiting, Change::Recalled);
+    let is_there = |ask: &Ask| {
+        fleet.on(0).iter().any(|key| ask.key.to_string() == format!("default/service/{key}"))
+    };
+    let held = service("web", 100, &wants).into_iter().find(is_there).unwrap();
+    vacate(&mut fleet, 0, &held, Stage::Starting);
+    assert_eq!(settle(&mut fleet, &mut waiting, Change::Worker(BidderId::new(0))), [1]);
+    assert_eq!(waiting.len(), 79);
 }

@@ -149,3 +149,14 @@ fn what_clients_make_is_counted_and_what_a_call_adds() {
     play.ask(Call::DeleteService(web()));
     assert_eq!(play.control.made().services, 0);
 }
+
+#[test]
+fn the_latest_start_of_a_task_that_went_is_waited_for_no_longer() {
+    let mut play = Play::with(1);
+    let latest_start = Some(play.now.wall.plus(Span::from_secs(365 * 24 * 3_600)));
+    play.ask(create_as(1, TaskSpec { latest_start, ..task_spec() }));
+    play.end(play.runs_on(1)[0], SUCCESS);
+    assert!(!play.control.timers.is_empty());
+    play.ask(Call::DeleteTask(task(&name(1))));
+    assert!(play.control.timers.is_empty());
+}
