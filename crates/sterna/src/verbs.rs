@@ -241,13 +241,36 @@ pub(crate) fn of_worker(args: WorkerArgs, verb: WorkerVerb) -> anyhow::Result<()
     wait(async {
         let mut client = args.remote.client()?;
         let path = args.path()?;
-        let (method, path, did) = match verb {
-            WorkerVerb::Undrain => (Method::POST, path + "/undrain", "takes work again"),
-            WorkerVerb::Forget => (Method::DELETE, path, "is forgotten"),
+        let (method, verb_path) = match verb {
+            WorkerVerb::Undrain => (Method::POST, format!("{path}/undrain")),
+            WorkerVerb::Forget => (Method::DELETE, path.clone()),
         };
-        let done: Done = client.call(method, &path, None::<&()>).await.map_err(failed)?;
+        let done: Done = client.call(method, &verb_path, None::<&()>).await.map_err(failed)?;
+        let did = match verb {
+            WorkerVerb::Undrain => taking(&mut client, &path).await?,
+            WorkerVerb::Forget => "is forgotten",
+        };
         tell(args.json, &done, &format!("worker {}", args.worker), did)
     })
+}
+
+/// How long a worker that is heard may take to hear that it is drained no longer.
+const HEARS_WITHIN: u32 = 25;
+
+/// Waits until a worker takes work again: it must hear that first, and who drains another one meanwhile
+/// would move nothing here. One that is not well may take long; it is not waited for.
+async fn taking(client: &mut Client, path: &str) -> anyhow::Result<&'static str> {
+    for _ in 0..HEARS_WITHIN {
+        let worker: WorkerView = client.get(path).await.map_err(failed)?;
+        if worker.takes_work {
+            return Ok("takes work again");
+        }
+        if worker.health != "healthy" {
+            break;
+        }
+        tokio::time::sleep(ASK_EVERY).await;
+    }
+    Ok("is drained no longer, and takes work as soon as it is heard and well")
 }
 
 pub(crate) fn drain(args: DrainArgs) -> anyhow::Result<()> {

@@ -254,3 +254,16 @@ fn what_still_ends_of_a_service_that_was_deleted_is_found() {
     });
     assert_eq!(cluster.sterna(&["why", "deaf"]).status.code(), Some(1));
 }
+
+/// It said so half a second before: who drained another worker then moved nothing here.
+#[test]
+fn who_undrains_a_worker_can_count_on_it_at_once() {
+    let cluster = Cluster::start("undrained", &[]);
+    for _ in 0..3 {
+        cluster.answer(&["drain", "worker-1"]);
+        let said = cluster.answer(&["undrain", "worker-1"]);
+        assert_eq!(said, "worker worker-1 takes work again\n");
+        let workers = cluster.json(&["ls", "workers"]);
+        assert_eq!(workers["workers"][0]["takes_work"], true, "{workers}");
+    }
+}
