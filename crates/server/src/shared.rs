@@ -161,6 +161,8 @@ pub(crate) struct Counters {
     pub(crate) alarms: AtomicU64,
     pub(crate) callbacks: AtomicU64,
     pub(crate) busy_micros: AtomicU64,
+    /// Names that stay taken of tasks whose record went.
+    pub(crate) names: AtomicU64,
 }
 
 impl Counters {

@@ -181,6 +181,7 @@ pub(super) async fn metrics(State(shared): State<Api>) -> impl IntoResponse {
     counted("callbacks_total", "counter", "Callbacks tried.", read(&counters.callbacks));
     let mirror = shared.mirror();
     counted("tasks", "gauge", "Tasks with a record.", mirror.tasks.len() as u64);
+    counted("names", "gauge", "Names of tasks whose record went.", read(&counters.names));
     let (under_way, max) = (mirror.under_way as u64, shared.bounds.tasks as u64);
     counted("tasks_under_way", "gauge", "Tasks that are not over.", under_way);
     counted("tasks_under_way_max", "gauge", "How many there may be.", max);

@@ -1,6 +1,11 @@
 //! The loop of a reign: waits, lets the leader decide, and does what it says.
 
-use std::{collections::BTreeMap, pin::Pin, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeMap,
+    pin::Pin,
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
 
 use sterna_api::rest::{Code, EventKind, Refused};
 use sterna_engine::{
@@ -476,6 +481,7 @@ impl Reigning<'_> {
         let followed = Some((reign.term, reign.nonce));
         let (cluster, marks) = (self.cluster.id, self.leader.fleet().marks());
         (self.outlets.seen)(Seen { cluster, position, reign: followed, marks });
+        counters.names.store(self.leader.control().names() as u64, Ordering::Relaxed);
         self.shared.apply(revision, writes);
         self.shared.log.publish(block);
         // Who no longer waits needs no answer.

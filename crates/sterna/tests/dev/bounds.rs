@@ -240,3 +240,51 @@ fn a_connection_beyond_those_that_may_be_open_is_told_so() {
     wait_until("they are gone", LONG, || metric(&api, "connections") < 145);
     assert!(metric(&api, "too_much_total") >= 101);
 }
+
+/// Nothing runs here: tasks are over because they are cancelled.
+#[test]
+fn beyond_those_that_are_kept_the_oldest_records_go_and_their_names_stay_taken() {
+    let api = Api::start_with("keep-max", &["--keep-tasks-max", "3", "--keep-names-max", "4"]);
+    let over = |number: u32| {
+        let name = format!("t-{number}");
+        assert_eq!(create(&api, &name, number).status, 201);
+        assert_eq!(api.ask("POST", &format!("{TASKS}/{name}/cancel"), &[], None).status, 200);
+    };
+    (0..5).for_each(over);
+    let names = || {
+        let page = api.ask("GET", TASKS, &[], None).body;
+        let items = page["items"].as_array().expect("a page").iter();
+        items.map(|task| task["name"].as_str().expect("a name").to_owned()).collect::<Vec<_>>()
+    };
+    wait_until("the oldest are gone", LONG, || names() == ["t-2", "t-3", "t-4"]);
+    assert_eq!(create(&api, "t-0", 0).status, 409, "its name stays taken");
+    assert_eq!((metric(&api, "tasks"), metric(&api, "names")), (3, 2));
+    // Names that somebody may still ask for again are not forgotten for others.
+    (5..7).for_each(over);
+    wait_until("four names are kept", LONG, || metric(&api, "names") == 4);
+    assert_too_much(&create(&api, "more", 9), "as many names", "--keep-names-max");
+}
+
+#[test]
+fn services_instances_and_domains_beyond_their_bounds_are_refused() {
+    let most = ["--services-max", "2", "--instances-max", "5", "--domains-max", "1"];
+    let api = Api::start_with("services-max", &most);
+    let put = |name: &str, instances: u32| {
+        let text =
+            format!("version = 1\n[service.{name}]\nrun = [\"true\"]\ninstances = {instances}\n");
+        let files = json!({ "files": [{ "name": "s.toml", "text": text }] });
+        api.ask("POST", "/v1/namespaces/default/apply", &[], Some(&files))
+    };
+    assert_eq!(put("one", 2).status, 200);
+    assert_eq!(put("two", 2).status, 200);
+    assert_too_much(&put("three", 1), "there are 2 services", "--services-max");
+    assert_too_much(&put("two", 4), "there are 4 instances", "--instances-max");
+    assert_eq!(put("two", 3).status, 200, "just so many");
+    assert_eq!(put("two", 1).status, 200, "fewer are always taken");
+    let domain = |name: &str| {
+        api.ask("PUT", &format!("/v1/domains/{name}"), &[], Some(&json!({ "for_s": 60 })))
+    };
+    assert_eq!(domain("shop").status, 200);
+    assert_eq!(domain("shop").status, 200, "it is there");
+    assert_too_much(&domain("blog"), "there are 1 domains", "--domains-max");
+}
