@@ -12,7 +12,7 @@ use sterna_model::{
 use sterna_protocol::message::Kill;
 
 use super::{
-    Answer, Call, CallId, Control, Effect, Now, ServiceKey, ServiceRecord, services::Service,
+    Answer, Call, CallId, Control, Effect, Now, ServiceKey, ServiceRecord, standing::Service,
 };
 
 impl Control {

@@ -13,6 +13,7 @@
 //! | `made` | how much there is of what clients make |
 //! | `past` | how long, and how much, of what is over is kept |
 //! | `services` | which indices are to run; crashes; copies |
+//! | `standing` | how far the instances of a service are |
 //! | `updates` | how a new version of a service comes about, or is taken back |
 //! | `workers` | who is there, and what is on each |
 //! | `roster` | who may come back, and which zones there are by that |
@@ -55,6 +56,7 @@ mod plan;
 mod roster;
 mod runs;
 mod services;
+mod standing;
 mod sweep;
 mod tasks;
 #[cfg(test)]
@@ -99,7 +101,7 @@ use self::{
     instances::Instances,
     outbox::Outbox,
     past::Past,
-    services::Service,
+    standing::Service,
     workers::{Seat, Worker},
 };
 pub use crate::by_service::ServiceKey;

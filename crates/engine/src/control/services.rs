@@ -3,7 +3,7 @@
 //! Every index is judged by itself, never by how many there are. What time or a worker did to one
 //! leads here, and [`Control::converge_index`] says what is missing.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::sync::Arc;
 
 use sterna_model::{
     Contract, Incarnation, RunId, Span, WallTime, WorkKey,
@@ -18,8 +18,8 @@ use sterna_protocol::{
 };
 
 use super::{
-    Control, Effect, Now, Record, RecordKey, ServiceKey, ServiceRecord, Timer, interface::Sending,
-    payload,
+    Control, Effect, Now, Record, RecordKey, ServiceKey, Timer, interface::Sending, payload,
+    standing::Service,
 };
 use crate::{
     by_service::ServiceRef,
@@ -39,29 +39,6 @@ pub(super) enum Gone {
 
 /// How long an instance waits that a worker turned down.
 const TURNED_DOWN: Span = Span::from_secs(1);
-
-/// A service, and which of its indices are not as its spec wants them.
-#[derive(Clone, Debug)]
-pub(super) struct Service {
-    pub(super) record: Arc<ServiceRecord>,
-    /// Since when it is wanted in this version; `None` if that was under an earlier leader.
-    pub(super) since: Option<WallTime>,
-    /// Those that do not serve now.
-    pub(super) missing: BTreeSet<u32>,
-    /// Those with a copy of another version.
-    pub(super) outdated: BTreeSet<u32>,
-}
-
-impl Service {
-    pub(super) const fn new(record: Arc<ServiceRecord>, since: Option<WallTime>) -> Self {
-        Self { record, since, missing: BTreeSet::new(), outdated: BTreeSet::new() }
-    }
-
-    /// Whether another version comes about.
-    pub(super) fn is_updating(&self) -> bool {
-        self.record.before.is_some() || !self.outdated.is_empty()
-    }
-}
 
 /// The service of an instance, and no other work.
 pub(super) fn service_of(key: &WorkKey) -> Option<ServiceKey> {

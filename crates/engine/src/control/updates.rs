@@ -11,14 +11,23 @@ use sterna_model::{
 
 use crate::auction::Ask;
 
-use super::{
-    Alarm, Control, Effect, Now, Record, RecordKey, ServiceKey, Timer,
-    services::{self, Service},
-};
+use super::{Alarm, Control, Effect, Now, Record, RecordKey, ServiceKey, Timer, services};
 
 /// How many of those that serve are looked at for room, when there is none: one of the first does, or
 /// there is little hope.
 const LOOKED_AT: usize = 64;
+
+#[cfg(test)]
+thread_local! {
+    /// How many indices were looked at to go on with updates.
+    pub(super) static LOOKS: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
+}
+
+/// Counts a look at an index.
+fn looked() {
+    #[cfg(test)]
+    LOOKS.set(LOOKS.get() + 1);
+}
 
 impl Control {
     pub(super) fn write_service(&mut self, key: &ServiceKey) {
@@ -57,8 +66,7 @@ impl Control {
             }
             Some(InstanceState::Unclaimed { .. } | InstanceState::Crashed { .. }) | None => {}
         }
-        let is_news = set(&mut known.missing, index, is_wanted && !serves)
-            | set(&mut known.outdated, index, is_wanted && is_outdated);
+        let is_news = known.note(index, is_wanted && !serves, is_wanted && is_outdated);
         if is_news {
             self.touch(key);
         }
@@ -73,7 +81,7 @@ impl Control {
     pub(super) fn roll(&mut self, now: Now, service: &ServiceKey) {
         let Some(known) = self.services.get(service) else { return };
         if known.outdated.is_empty() {
-            if known.record.before.is_some() && self.is_there(service, known) {
+            if known.record.before.is_some() && known.is_there() {
                 self.change_record(service, |record| {
                     let before = record.before.take();
                     if let Some((_, spec)) = before.filter(|_| is_planted(Mistake::DropsUpdates)) {
@@ -84,24 +92,19 @@ impl Control {
             }
             return;
         }
-        let allowed = match is_planted(Mistake::EndsAllAtOnce) {
-            true => known.record.spec.instances,
-            false => known.record.spec.update.max_unavailable.max(1),
-        } as usize;
-        let budget = allowed.saturating_sub(known.missing.len());
-        let idle = known.outdated.iter().filter(|index| known.missing.contains(index));
-        let serving = known.outdated.iter().filter(|index| !known.missing.contains(index));
-        let taken = serving.clone().take(budget).count();
-        let mut next: Vec<u32> = idle.chain(serving.clone().take(budget)).copied().collect();
-        if taken == budget && !self.left.is_empty() {
-            let unplaced = known.missing.iter().filter(|index| self.is_unplaced(service, **index));
-            let unplaced: Vec<u32> = unplaced.copied().collect();
-            let budget = allowed.saturating_sub(known.missing.len() + taken - unplaced.len());
-            let rest = serving.skip(taken).take(LOOKED_AT.saturating_add(budget));
-            let rest: Vec<u32> = rest.copied().collect();
-            if let Some(waits) = unplaced.first() {
-                next.extend(self.those_that_make_room(service, *waits, rest, budget));
-            }
+        let budget = known.budget(known.missing.len());
+        let serving = known.outdated.iter().filter(|index| !known.idle.contains(index));
+        let mut serving = serving.inspect(|_| looked()).copied();
+        let mut next: Vec<u32> = known.idle.iter().copied().collect();
+        let chosen = serving.by_ref().take(budget.any);
+        next.extend(chosen);
+        let is_spent = next.len() == known.idle.len() + budget.any;
+        if is_spent
+            && budget.for_room > 0
+            && let Some(waits) = known.unplaced.first().copied()
+        {
+            let rest = serving.take(LOOKED_AT.saturating_add(budget.for_room)).collect();
+            next.extend(self.those_that_make_room(service, waits, rest, budget.for_room));
         }
         for index in next {
             let key = service.instance(index);
@@ -132,20 +135,6 @@ impl Control {
             chosen.push(serving.remove(at));
         }
         chosen
-    }
-
-    /// Whether a new version is there, as far as there is room for it: at least one serves, and those
-    /// that do not only wait for room.
-    fn is_there(&self, service: &ServiceKey, known: &Service) -> bool {
-        let missing = &known.missing;
-        let some_serve = missing.len() < known.record.spec.instances as usize;
-        missing.is_empty()
-            || some_serve && missing.iter().all(|index| self.is_unplaced(service, *index))
-    }
-
-    /// Whether nobody has room for an index.
-    pub(super) fn is_unplaced(&self, service: &ServiceKey, index: u32) -> bool {
-        self.left.contains_key(&service.instance(index))
     }
 
     /// Whether the worker of one index could have another, that waits, if it had not the first.
@@ -203,9 +192,4 @@ impl Control {
         self.tell(Effect::Alarm(Alarm::Reverted(service.clone())));
         self.changed.insert(service);
     }
-}
-
-/// Gives whether that is news.
-fn set(all: &mut std::collections::BTreeSet<u32>, index: u32, is_in: bool) -> bool {
-    if is_in { all.insert(index) } else { all.remove(&index) }
 }

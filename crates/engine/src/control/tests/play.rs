@@ -289,6 +289,8 @@ impl Play {
         while self.store_one() {}
         let swept = self.control.sweep(self.now);
         assert!(swept.is_empty(), "a sweep found {swept:?}");
+        let misnoted = self.control.misnoted();
+        assert!(misnoted.is_empty(), "{misnoted:?}");
     }
 
     /// Commits the next parcel, if there is one.

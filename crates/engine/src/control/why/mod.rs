@@ -22,10 +22,7 @@ pub use self::{
     settling::{Settling, Then},
     unplaced::Unplaced,
 };
-use super::{
-    Control, Now, payload,
-    services::{self, Service},
-};
+use super::{Control, Now, payload, services, standing::Service};
 use crate::auction::Prospect;
 
 /// How much is to be told.

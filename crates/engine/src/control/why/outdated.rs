@@ -1,7 +1,7 @@
 //! Why an instance is still of an older version.
 
 use super::{Awaited, Detail, Next, Rule, Why};
-use crate::control::{Control, ServiceKey, services::Service};
+use crate::control::{Control, ServiceKey, standing::Service};
 
 impl Control {
     /// An instance that its service's update has not come to yet.

@@ -8,7 +8,7 @@ use sterna_model::{
 };
 
 use super::{Detail, Next, Rule, Why};
-use crate::control::{Control, ServiceKey, services::Service};
+use crate::control::{Control, ServiceKey, standing::Service};
 
 /// An instance that an update waits for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -107,8 +107,7 @@ impl Control {
                 false => Then::WaitsOn { missing },
             };
         }
-        let mut rest = known.missing.difference(&by_then);
-        match missing <= self.left.len() && rest.all(|index| self.is_unplaced(key, *index)) {
+        match missing == known.unplaced.len() {
             true => Then::Completes,
             false => Then::WaitsOn { missing },
         }
