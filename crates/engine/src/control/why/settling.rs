@@ -121,10 +121,10 @@ impl Control {
     ) -> impl Iterator<Item = (WallTime, u32)> + use<'a> {
         // Both are in the order of their indices.
         let mut missing = known.missing.iter().peekable();
-        self.instances.row(key).iter().filter_map(move |(index, instance)| {
-            while missing.next_if(|one| *one < index).is_some() {}
-            missing.next_if_eq(&index)?;
-            settles(known, instance).map(|(at, _)| (at, *index))
+        self.instances.row(key).filter_map(move |(index, instance)| {
+            while missing.next_if(|one| **one < index).is_some() {}
+            missing.next_if_eq(&&index)?;
+            settles(known, instance).map(|(at, _)| (at, index))
         })
     }
 }
