@@ -114,10 +114,8 @@ impl Control {
         }
         for run in self.runs_on(lock) {
             let Some(key) = self.seats.get(&run).map(|seat| seat.key.clone()) else { continue };
-            if let Some(instance) = self.instances.get_mut(&key) {
-                if instance.stop(run, StopReason::Drain) {
-                    self.write_instance(&key);
-                }
+            if self.instances.contains(&key) {
+                self.stop_copy(&key, run, StopReason::Drain);
             } else if self.is_run_of_task(&key, run) {
                 self.end_task_early(now, &key, TaskEnd::Drained);
             }
