@@ -9,8 +9,7 @@ use sterna_engine::control::{Change, Crashed, Next, Rule, ServiceKey, Why};
 use sterna_model::{
     WallTime, Work, WorkKey,
     record::{
-        Instance, InstanceCopy, InstancePhase, InstanceState, StopReason, Task, TaskEnd, TaskState,
-        TwinReason,
+        Instance, InstanceCopy, InstanceState, StopReason, Task, TaskEnd, TaskState, TwinReason,
     },
     spec::TaskSpec,
 };
@@ -117,26 +116,19 @@ pub(crate) fn task(mirror: &Mirror, key: &WorkKey, task: &Task, spec: &TaskSpec)
     }
 }
 
-/// Whether a copy of it runs: its own, or one that is being moved until that does.
-pub(crate) fn is_running(instance: &Instance) -> bool {
-    let is_moved = instance
-        .twin()
-        .is_some_and(|twin| twin.reason == TwinReason::Evacuating && twin.running_since.is_some());
-    instance.phase() == InstancePhase::Running || is_moved
-}
-
 pub(crate) fn service(mirror: &Mirror, key: &ServiceKey) -> Option<ServiceView> {
     let record = mirror.services.get(key)?;
-    let running = instances(mirror, key).filter(|(_, instance)| is_running(instance)).count();
+    let count = mirror.count(key);
     Some(ServiceView {
         key: format!("{}/service/{}", key.namespace, key.name),
         name: key.name.to_string(),
         namespace: key.namespace.to_string(),
         instances: record.spec.instances,
-        running: u32::try_from(running).unwrap_or(u32::MAX),
+        running: count.running,
         run: command(&record.spec.work),
         version: record.version,
-        is_updating: record.before.is_some(),
+        // One that was taken back has no version before it, and comes about as any other.
+        is_updating: record.before.is_some() || count.outdated > 0,
         domain: record.spec.domain.to_string(),
     })
 }
@@ -240,7 +232,7 @@ pub(crate) fn explained(key: &WorkKey, why: Option<&Why>) -> Explained {
             ("it counts as there at that moment, if it runs until then", Some(time(*at)))
         }
         Next::WhenTold => ("it goes on when its worker says more", None),
-        Next::WhenServing => ("it goes on when more instances of the new version serve", None),
+        Next::WhenServing => ("it goes on when more instances of the wanted version serve", None),
         Next::WhenCertain => {
             ("it goes on when what the store has forgotten has certainly ended", None)
         }

@@ -84,7 +84,7 @@ async fn whole(client: &mut Client, path: &str) -> anyhow::Result<ServiceExplain
 
 fn text(whole: &ServiceExplained) -> String {
     let ServiceExplained { key, wanted, running, well, .. } = whole;
-    let update = if whole.is_updating { ", and a new version comes about" } else { "" };
+    let update = if whole.is_updating { ", and another version comes about" } else { "" };
     // tidy: not a table
     let mut lines = vec![match (whole.is_well, wanted) {
         (false, _) if whole.is_deleted => match whole.instances.len() {
@@ -167,7 +167,7 @@ mod tests {
         };
         assert_eq!(
             text(&whole),
-            "default/service/many: 40 of 50 instances run, and a new version comes about\n\
+            "default/service/many: 40 of 50 instances run, and another version comes about\n\
              default/service/many/11,12,23..29: no room\n  \
              next   it is tried again: 2026-01-01T00:00:11Z at the earliest\n\
              default/service/many/40: crashed\n  next   it is tried again: 2026-01-01T00:00:40Z\n\

@@ -110,13 +110,13 @@ pub struct ServiceView {
     pub namespace: String,
     /// How many instances are wanted.
     pub instances: u32,
-    /// How many run.
+    /// How many of those run that are wanted, and are not being ended.
     pub running: u32,
     /// Its command.
     pub run: Vec<String>,
     /// Names the spec, as far as it needs restarts.
     pub version: u64,
-    /// Whether a new version comes about.
+    /// Whether another version comes about, newer or older: until no instance is of any other.
     pub is_updating: bool,
     /// The domain that must be fresh.
     pub domain: String,

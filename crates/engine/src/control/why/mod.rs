@@ -219,7 +219,7 @@ pub enum Next {
     ServesAt(WallTime),
     /// It goes on when its worker says more.
     WhenTold,
-    /// It goes on when more instances of the new version serve.
+    /// It goes on when more instances of the wanted version serve.
     WhenServing,
     /// It goes on when what the store has forgotten has certainly ended.
     WhenCertain,

@@ -1,4 +1,4 @@
-//! Why an instance is still of an older version.
+//! Why an instance is still of another version.
 
 use super::{Awaited, Detail, Next, Rule, Why};
 use crate::control::{Control, ServiceKey, standing::Service};

@@ -24,7 +24,7 @@ pub struct Settling {
 /// What an update does when an instance has run for long enough.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Then {
-    /// It replaces another one of these of the older version.
+    /// It replaces another one of these of another version.
     Replaces {
         /// How many there are.
         outdated: usize,
@@ -43,14 +43,14 @@ impl fmt::Display for Settling {
         let Self { healthy_for, then, crashes_left } = self;
         write!(
             f,
-            "it is of the new version, and the update waits until it has run for {healthy_for}; "
+            "it is of the wanted version, and the update waits until it has run for {healthy_for}; "
         )?;
         match then {
             Then::Replaces { outdated: 1 } => {
-                f.write_str("then the last of the older version is replaced")?;
+                f.write_str("then the last of another version is replaced")?;
             }
             Then::Replaces { outdated } => {
-                write!(f, "then the next of {outdated} of the older version is replaced")?;
+                write!(f, "then the next of {outdated} of another version is replaced")?;
             }
             Then::Completes => f.write_str("then the update is complete")?,
             Then::WaitsOn { missing: 1 } => f.write_str("then it waits for 1 other")?,

@@ -164,9 +164,9 @@ fn write_outdated(
     awaits: Option<&Awaited>,
 ) -> fmt::Result {
     match others {
-        0 => f.write_str("it is the last of an older version")?,
-        1 => f.write_str("it is of an older version, and another one is too")?,
-        _ => write!(f, "it is of an older version, and {others} others are too")?,
+        0 => f.write_str("it is the last of another version")?,
+        1 => f.write_str("it is of another version, and one more is too")?,
+        _ => write!(f, "it is of another version, and {others} others are too")?,
     }
     match awaits {
         None => Ok(()),
@@ -199,7 +199,7 @@ const fn stops_for(reason: StopReason) -> &'static str {
     match reason {
         StopReason::Unwanted => "its spec no longer wants it",
         StopReason::Asked => "somebody asked for it",
-        StopReason::Update => "its spec has a newer version",
+        StopReason::Update => "its spec has another version",
         StopReason::Elsewhere => "another copy has its place",
         StopReason::Drain => "its worker is drained",
     }
