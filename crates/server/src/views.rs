@@ -186,6 +186,12 @@ pub(crate) fn instance(mirror: &Mirror, key: &WorkKey, instance: &Instance) -> I
         worker: copy.and_then(|copy| name(copy.placed.on.lock)),
         run_id: copy.map(|copy| copy.placed.run.to_string()),
         version: copy.map(|copy| copy.version),
+        is_ready: match instance.state() {
+            InstanceState::Running { copy, .. } => Some(is_ready(copy)),
+            InstanceState::Unclaimed { .. }
+            | InstanceState::Claimed { .. }
+            | InstanceState::Crashed { .. } => None,
+        },
         stopping: stopping.map(str::to_owned),
         crashes: instance.crashes().count,
         last_crash,
@@ -231,6 +237,10 @@ pub(crate) fn explained(key: &WorkKey, why: Option<&Why>) -> Explained {
         Next::ServesAt(at) => {
             ("it counts as there at that moment, if it runs until then", Some(time(*at)))
         }
+        Next::CountsAt(at) => {
+            ("it counts as a crash at that moment, if it is not ready until then", Some(time(*at)))
+        }
+        Next::WhenReady => ("it takes requests when its readiness probe succeeds", None),
         Next::WhenTold => ("it goes on when its worker says more", None),
         Next::WhenServing => ("it goes on when more instances of the wanted version serve", None),
         Next::WhenCertain => {
@@ -276,6 +286,12 @@ fn over_text(end: &str) -> String {
     }
 }
 
+/// Whether a copy that runs takes requests, by its worker's last word; what is not said is so.
+fn is_ready(copy: &InstanceCopy) -> bool {
+    let told = copy.told.as_deref().and_then(|told| serde_json::from_slice::<Value>(told).ok());
+    told.is_none_or(|told| told["is_ready"] != false)
+}
+
 /// Where an instance takes requests, by its own copy and by one that is being moved.
 pub(crate) fn endpoints(mirror: &Mirror, key: &WorkKey, instance: &Instance) -> Vec<EndpointView> {
     let Work::Instance { index, .. } = &key.work else { return Vec::new() };
@@ -285,16 +301,17 @@ pub(crate) fn endpoints(mirror: &Mirror, key: &WorkKey, instance: &Instance) -> 
         | InstanceState::Claimed { .. }
         | InstanceState::Crashed { .. } => None,
     };
-    // What is being moved takes requests until another copy runs.
+    // What is being moved takes requests until another copy does.
+    let is_replaced = runs.is_some_and(is_ready);
     let twin = instance.twin().filter(|twin| {
-        twin.reason == TwinReason::Evacuating && twin.running_since.is_some() && runs.is_none()
+        twin.reason == TwinReason::Evacuating && twin.running_since.is_some() && !is_replaced
     });
     let copies = runs.into_iter().chain(twin.map(|twin| &twin.copy));
     let endpoint = |copy: &InstanceCopy| {
-        let told: Value = serde_json::from_slice(copy.told.as_deref()?).ok()?;
-        if told["is_ready"] == false || copy.stopping.is_some() {
+        if !is_ready(copy) || copy.stopping.is_some() {
             return None;
         }
+        let told: Value = serde_json::from_slice(copy.told.as_deref()?).ok()?;
         let ports = told["ports"]
             .as_object()?
             .iter()
@@ -308,4 +325,81 @@ pub(crate) fn endpoints(mirror: &Mirror, key: &WorkKey, instance: &Instance) -> 
         })
     };
     copies.filter_map(endpoint).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use sterna_engine::control::{Record, RecordKey};
+    use sterna_model::{
+        Bytes, Constraints, Contract, Countables, Demand, DirectoryId, Incarnation, Lock,
+        MachineId, Millicores, Name, Revision, RunId, Wants, record::Placed,
+    };
+    use sterna_protocol::roster::{Enrolled, Zone};
+
+    use super::*;
+
+    fn life(number: u8) -> Incarnation {
+        let directory = DirectoryId::from_parts(WallTime::EPOCH, [number; 10]);
+        let machine = MachineId::from_bytes([number; 16]).unwrap();
+        Incarnation { lock: Lock { directory, machine }, life: 1 }
+    }
+
+    fn enrolled(number: u8) -> (RecordKey, Option<Record>) {
+        let entry = Enrolled {
+            incarnation: life(number),
+            name: Name::new(&format!("w{number}")).unwrap(),
+            boot: 1,
+            birth: 1,
+            is_declared_dead: false,
+            is_draining: false,
+            is_forgotten: false,
+            zone: Zone::Unsaid,
+        };
+        (RecordKey::Roster(life(number).lock), Some(Record::Roster(entry)))
+    }
+
+    fn run(number: u8) -> RunId {
+        RunId::from_parts(WallTime::EPOCH, [number; 10])
+    }
+
+    /// It runs on this worker, which says whether it is ready.
+    fn start(instance: &mut Instance, on: u8, is_ready: bool) {
+        let amounts = (Millicores::new(0), Bytes::new(0));
+        let demand = Demand::new(amounts.0, amounts.1, amounts.1, Countables::default());
+        let wants = Arc::new(Wants { demand, constraints: Constraints::default() });
+        let placed = Placed { run: run(on), on: life(on), contract: Contract::Keep };
+        instance.claim(placed, 1, wants, WallTime::EPOCH).unwrap();
+        say(instance, on, is_ready);
+        instance.start(WallTime::EPOCH).unwrap();
+    }
+
+    fn say(instance: &mut Instance, on: u8, is_ready: bool) {
+        let said = serde_json::json!({
+            "state": "running", "is_ready": is_ready, "address": "::1", "ports": { "http": 80 },
+        });
+        instance.tell(run(on), said.to_string().as_bytes());
+    }
+
+    /// There was nobody from when the next copy ran until it was ready.
+    #[test]
+    fn what_is_moved_takes_requests_until_the_next_copy_is_ready() {
+        let mut mirror = Mirror::new(Revision::new(1));
+        mirror.apply(Revision::new(1), vec![enrolled(1), enrolled(2)]);
+        let key: WorkKey = "default/service/web/0".parse().unwrap();
+        let listed = |it: &Instance| {
+            let all = endpoints(&mirror, &key, it).into_iter().map(|one| one.worker);
+            (all.collect::<Vec<_>>(), super::instance(&mirror, &key, it).is_ready)
+        };
+        let on = |worker: &str| vec![worker.to_owned()];
+        let mut instance = Instance::new(WallTime::EPOCH);
+        start(&mut instance, 1, true);
+        instance.displace(TwinReason::Evacuating, WallTime::EPOCH).unwrap();
+        assert_eq!(listed(&instance), (on("w1"), None));
+        start(&mut instance, 2, false);
+        assert_eq!(listed(&instance), (on("w1"), Some(false)));
+        say(&mut instance, 2, true);
+        assert_eq!(listed(&instance), (on("w2"), Some(true)));
+    }
 }

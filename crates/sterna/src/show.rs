@@ -111,7 +111,11 @@ fn instance_table(instances: &[InstanceView]) -> Table {
         let worker = it.worker.clone().or(moved).unwrap_or_default();
         let crash = it.last_crash.as_ref();
         let crash = crash.map(|crash| format!("{}, {} ago", crash.end.text, age(&crash.at)));
-        let (phase, crashes) = (it.phase.clone(), it.crashes.to_string());
+        let crashes = it.crashes.to_string();
+        let phase = match it.is_ready {
+            Some(false) => format!("{}, not ready", it.phase),
+            Some(true) | None => it.phase.clone(),
+        };
         table.row([name, phase, since, crashes, worker, crash.unwrap_or_default()]);
     }
     table

@@ -146,6 +146,9 @@ pub struct InstanceView {
     /// Of which version of its service.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<u64>,
+    /// Whether it takes requests; said of what runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub is_ready: Option<bool>,
     /// Whether it is being ended, and why.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stopping: Option<String>,

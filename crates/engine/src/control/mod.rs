@@ -95,7 +95,7 @@ pub use self::{
     past::NAMES_AT_LEAST,
     payload::{Ended, ended, offer, progress},
     plan::{Change, Planned},
-    why::{Awaited, Crashed, Next, Rule, Settling, Then, Unplaced, Why},
+    why::{Awaited, Crashed, Late, Next, Rule, Settling, Then, Unplaced, Unready, Why},
 };
 use self::{
     instances::Instances,
@@ -197,6 +197,8 @@ enum Timer {
     Restart(WorkKey),
     /// An instance that has run long enough to count.
     Settled(WorkKey),
+    /// An instance that was not ready for long enough to count against its update.
+    Unready(WorkKey),
     /// The latest start of a task.
     Task(WorkKey),
     /// A callback that is tried again.
@@ -501,6 +503,7 @@ impl Control {
                     self.task_has_rested(&key);
                 }
                 Timer::Restart(key) | Timer::Settled(key) => self.converge_index(now, &key),
+                Timer::Unready(key) => self.unready_is_due(now, &key),
                 Timer::Task(key) => self.task_is_due(now, &key),
                 Timer::Callback(key) => self.call_back_again(now, &key),
                 Timer::Drain(lock) => self.end_drain(now, lock),

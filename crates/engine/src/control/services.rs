@@ -241,17 +241,6 @@ impl Control {
         }
     }
 
-    /// A copy that evacuates ends when another runs, or has crashed.
-    fn end_evacuated(&mut self, key: &WorkKey) {
-        let Some(instance) = self.instances.get(key) else { return };
-        let Some(twin) = instance.twin() else { return };
-        let is_replaced =
-            matches!(instance.phase(), InstancePhase::Running | InstancePhase::Crashed);
-        if twin.reason == TwinReason::Evacuating && is_replaced {
-            self.stop_copy(key, twin.copy.placed.run, StopReason::Elsewhere);
-        }
-    }
-
     /// Asks for a worker, unless one has just turned it down.
     fn ask_when_rested(&mut self, now: Now, key: &WorkKey) {
         match self.resting.get(key) {
@@ -539,7 +528,11 @@ impl Control {
                     if is_new {
                         self.write_instance(key);
                     }
-                    self.copy_runs(now, key, run);
+                    let has_begun = self.copy_runs(now, key, run);
+                    // It may be ready now, or no longer.
+                    if is_new && !has_begun {
+                        self.converge_index(now, key);
+                    }
                 }
             }
             News::WasNotRunning => {
@@ -553,21 +546,23 @@ impl Control {
         }
     }
 
-    fn copy_runs(&mut self, now: Now, key: &WorkKey, run: RunId) {
+    /// A copy runs; gives whether anything followed from that.
+    fn copy_runs(&mut self, now: Now, key: &WorkKey, run: RunId) -> bool {
         self.seat_started(run);
-        let Some(instance) = self.instances.get_mut(key) else { return };
+        let Some(instance) = self.instances.get_mut(key) else { return false };
         if instance.is_its(run) {
             // Told again it is no news.
             if instance.start(now.wall).is_err() {
-                return;
+                return false;
             }
         } else if instance.is_twins(run) {
             instance.start_twin(now.wall);
         } else {
-            return;
+            return false;
         }
         self.write_instance(key);
         self.converge_index(now, key);
+        true
     }
 
     fn copy_ended(&mut self, now: Now, key: &WorkKey, run: RunId, said: &[u8]) {

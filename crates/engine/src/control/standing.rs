@@ -3,14 +3,17 @@
 //! An update asks for that at each event of each instance. So it is noted index by index, and nobody
 //! walks over all of them.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use sterna_model::{
-    WallTime, WorkKey,
+    Span, WallTime, WorkKey,
     planted::{Mistake, is_planted},
 };
 
-use super::{Control, ServiceRecord};
+use super::{Control, Now, ServiceRecord, payload};
 use crate::{auction::Reason, by_service::ServiceRef};
 
 /// A service, and which of its indices are not as its spec wants them.
@@ -27,6 +30,9 @@ pub(super) struct Service {
     pub(super) outdated: BTreeSet<u32>,
     /// Those of them that do not serve.
     pub(super) idle: BTreeSet<u32>,
+    /// Those that run, of a version that is just coming about, and are not ready: when that counts as a
+    /// crash. Since when they are not is known to this leader alone.
+    pub(super) unready: BTreeMap<u32, WallTime>,
 }
 
 /// How many of those that serve an update may end now.
@@ -40,8 +46,15 @@ pub(super) struct Budget {
 
 impl Service {
     pub(super) const fn new(record: Arc<ServiceRecord>, since: Option<WallTime>) -> Self {
-        let none = BTreeSet::new;
-        Self { record, since, missing: none(), unplaced: none(), outdated: none(), idle: none() }
+        Self {
+            record,
+            since,
+            missing: BTreeSet::new(),
+            unplaced: BTreeSet::new(),
+            outdated: BTreeSet::new(),
+            idle: BTreeSet::new(),
+            unready: BTreeMap::new(),
+        }
     }
 
     /// Whether another version comes about.
@@ -72,6 +85,34 @@ impl Service {
         let missing = self.missing.len();
         let some_serve = missing < self.record.spec.instances as usize;
         missing == 0 || some_serve && missing == self.unplaced.len()
+    }
+
+    /// Within what an instance of a version that is just coming about is to be ready; `None` if nothing
+    /// follows when it is not.
+    pub(super) fn ready_within(&self) -> Option<Span> {
+        let record = &self.record;
+        record.before.as_ref()?;
+        record.spec.update.revert_after?;
+        payload::ready_within(&record.spec.work)
+    }
+
+    /// Notes whether an index that should be ready is not; gives when that counts as a crash.
+    pub(super) fn note_unready(
+        &mut self,
+        now: Now,
+        index: u32,
+        is_unready: bool,
+    ) -> Option<WallTime> {
+        let within = if is_unready { self.ready_within() } else { None };
+        let Some(within) = within else {
+            self.unready.remove(&index);
+            return None;
+        };
+        let latest = now.wall.plus(within);
+        let at = self.unready.entry(index).or_insert(latest);
+        // A clock that was set back makes nobody wait longer.
+        *at = latest.min(*at);
+        Some(*at)
     }
 
     /// Notes how an index is; gives whether that is news.

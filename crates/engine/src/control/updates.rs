@@ -11,7 +11,7 @@ use sterna_model::{
 
 use crate::auction::Ask;
 
-use super::{Alarm, Control, Effect, Now, Record, RecordKey, ServiceKey, Timer, services};
+use super::{Alarm, Control, Effect, Now, Record, RecordKey, ServiceKey, Timer, payload, services};
 
 /// How many of those that serve are looked at for room, when there is none: one of the first does, or
 /// there is little hope.
@@ -49,6 +49,7 @@ impl Control {
         let mut serves = false;
         let mut is_outdated = false;
         let mut settles = None;
+        let mut is_unready = false;
         match self.instances.get(key).map(sterna_model::record::Instance::state) {
             Some(InstanceState::Running { copy, since }) => {
                 let is_current = copy.version == record.version;
@@ -56,7 +57,10 @@ impl Control {
                 is_outdated = !is_current && copy.stopping.is_none();
                 // One that runs since later than now does so by a clock that was wrong.
                 let is_settled = settled <= now.wall || *since > now.wall;
-                serves = copy.stopping.is_none() && (!is_current || is_settled);
+                // What runs of another version takes requests, or did: it is not ended for nothing.
+                is_unready = is_update && is_current && !payload::is_ready(copy);
+                serves = copy.stopping.is_none() && (!is_current || is_settled && !is_unready);
+                is_unready &= copy.stopping.is_none();
                 if is_update && is_current && settled > now.wall && copy.stopping.is_none() {
                     settles = Some(settled);
                 }
@@ -67,11 +71,32 @@ impl Control {
             Some(InstanceState::Unclaimed { .. } | InstanceState::Crashed { .. }) | None => {}
         }
         let is_news = known.note(index, is_wanted && !serves, is_wanted && is_outdated);
+        let late = known.note_unready(now, index, is_wanted && is_unready);
         if is_news {
             self.touch(key);
         }
+        if let Some(at) = late {
+            self.timers.insert((at, Timer::Unready(key.clone())));
+        }
         if let Some(at) = settles {
             self.timers.insert((at, Timer::Settled(key.clone())));
+        }
+    }
+
+    /// An instance of a version that is just coming about was not ready for as long as it may take: that
+    /// counts as a crash of it, and so does the next time as long. It is not ended: it may yet be.
+    pub(super) fn unready_is_due(&mut self, now: Now, key: &WorkKey) {
+        let Some((service, index)) = services::index_of(key) else { return };
+        let Some(known) = self.services.get_mut(&service) else { return };
+        let is_due = known.unready.get(&index).is_some_and(|at| *at <= now.wall);
+        if !is_due {
+            return;
+        }
+        known.unready.remove(&index);
+        let version = known.record.version;
+        self.count_against_update(now, key, version);
+        if !self.changed.contains(&service) {
+            self.converge_index(now, key);
         }
     }
 

@@ -10,6 +10,7 @@ mod past;
 mod plan;
 mod play;
 mod random;
+mod readiness;
 mod reports;
 mod services;
 mod sweep;

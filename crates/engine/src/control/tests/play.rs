@@ -23,6 +23,7 @@ use crate::control::{
 };
 
 pub(super) const RUNNING: &[u8] = br#"{"state":"running","is_ready":true}"#;
+pub(super) const UNREADY: &[u8] = br#"{"state":"running","is_ready":false}"#;
 pub(super) const STOPPED: &[u8] = br#"{"cause":"request"}"#;
 pub(super) const SUCCESS: &[u8] = br#"{"cause":"exited","exit":{"code":0}}"#;
 pub(super) const FAILURE: &[u8] = br#"{"cause":"exited","exit":{"code":1}}"#;

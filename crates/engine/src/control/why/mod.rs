@@ -6,6 +6,7 @@ mod followed;
 mod outdated;
 mod settling;
 mod unplaced;
+mod unready;
 mod words;
 
 use std::fmt;
@@ -21,6 +22,7 @@ pub(in crate::control) use self::settling::LOOKS;
 pub use self::{
     settling::{Settling, Then},
     unplaced::Unplaced,
+    unready::{Late, Unready},
 };
 use super::{Control, Now, payload, services, standing::Service};
 use crate::auction::Prospect;
@@ -112,6 +114,8 @@ pub enum Rule {
     },
     /// It runs, of the version that is wanted, and an update waits until it has done so for long enough.
     Settling(Settling),
+    /// It runs, and is not ready.
+    Unready(Unready),
     /// A second copy is there beside it.
     HasTwin {
         /// Where.
@@ -217,8 +221,12 @@ pub enum Next {
     KilledAt(WallTime),
     /// It counts as there at this moment, if it runs until then.
     ServesAt(WallTime),
+    /// It counts as a crash at this moment, if it is not ready until then.
+    CountsAt(WallTime),
     /// It goes on when its worker says more.
     WhenTold,
+    /// It takes requests when its readiness probe succeeds.
+    WhenReady,
     /// It goes on when more instances of the wanted version serve.
     WhenServing,
     /// It goes on when what the store has forgotten has certainly ended.
@@ -252,6 +260,7 @@ impl Rule {
             Self::Unwanted { .. } => "unwanted",
             Self::Outdated { .. } => "outdated",
             Self::Settling(_) => "settling",
+            Self::Unready(_) => "not-ready",
             Self::HasTwin { .. } => "has-twin",
             Self::Sick { .. } => "sick",
             Self::OutOfReach { .. } => "out-of-reach",
@@ -501,6 +510,12 @@ impl Control {
                 told(starting(name(copy.placed.on), its, instance, detail), Some(*since))
             }
             InstanceState::Running { since, .. } => {
+                let is_moved = |twin: &Twin| twin.reason == TwinReason::Evacuating;
+                if instance.twin().is_some_and(is_moved)
+                    && let Some(why) = self.why_unready(known, index, instance)
+                {
+                    return Some(why);
+                }
                 if let Some(twin) = instance.twin() {
                     let next = self.until_twin_is_gone(now, twin, detail, &reach);
                     let (worker, twin) = (name(twin.copy.placed.on), twin.reason);
@@ -510,10 +525,13 @@ impl Control {
                         next,
                     });
                 }
-                let known = known?;
-                if known.outdated.contains(&index) {
+                if let Some(known) = known.filter(|known| known.outdated.contains(&index)) {
                     return Some(self.why_outdated(&service, known, detail));
                 }
+                if let Some(why) = self.why_unready(known, index, instance) {
+                    return Some(why);
+                }
+                let known = known?;
                 self.why_settling(&service, known, (index, instance), detail)
             }
             InstanceState::Crashed { until } => {

@@ -8,7 +8,7 @@ use sterna_model::{
 };
 
 use super::{Detail, Next, Rule, Why};
-use crate::control::{Control, ServiceKey, standing::Service};
+use crate::control::{Control, ServiceKey, payload, standing::Service};
 
 /// An instance that an update waits for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -89,8 +89,7 @@ impl Control {
             Detail::Whole => self.then(key, known, at),
             Detail::Rule => Then::WaitsOn { missing: known.missing.len() - 1 },
         };
-        let limit = update.revert_after.filter(|_| known.record.before.is_some());
-        let crashes_left = limit.map(|limit| limit.saturating_sub(known.record.crashes).max(1));
+        let crashes_left = crashes_left(known);
         let rule = Rule::Settling(Settling { healthy_for: update.healthy_for, then, crashes_left });
         Some(Why { rule, since: Some(since), next: Next::ServesAt(at) })
     }
@@ -129,6 +128,13 @@ impl Control {
     }
 }
 
+/// How many more crashes of a version that comes about take it back; `None` if none do.
+pub(super) fn crashes_left(known: &Service) -> Option<u32> {
+    let record = &known.record;
+    let limit = record.spec.update.revert_after.filter(|_| record.before.is_some());
+    limit.map(|limit| limit.saturating_sub(record.crashes).max(1))
+}
+
 /// When an instance that runs, of the version that is wanted, has done so for long enough, and since when
 /// it does.
 fn settles(known: &Service, instance: &Instance) -> Option<(WallTime, WallTime)> {
@@ -137,6 +143,8 @@ fn settles(known: &Service, instance: &Instance) -> Option<(WallTime, WallTime)>
     match instance.state() {
         InstanceState::Running { copy, since } => {
             let is_its = copy.stopping.is_none() && copy.version == known.record.version;
+            // One that is not ready settles when it is, and nobody knows when that will be.
+            let is_its = is_its && payload::is_ready(copy);
             is_its.then(|| (since.plus(known.record.spec.update.healthy_for), *since))
         }
         InstanceState::Unclaimed { .. }

@@ -51,6 +51,7 @@ impl fmt::Display for Rule {
             Self::Unwanted { stale } => write_unwanted(f, stale.as_ref()),
             Self::Outdated { others, awaits } => write_outdated(f, *others, awaits.as_ref()),
             Self::Settling(settling) => settling.fmt(f),
+            Self::Unready(unready) => unready.fmt(f),
             Self::HasTwin { worker, twin } => {
                 write!(f, "a second copy on {} {}", on(worker), twin_does(*twin))?;
                 write_twin_remedy(f, worker.as_ref(), *twin)
