@@ -79,6 +79,11 @@ impl Service {
         Budget { any, for_room: with_room - any }
     }
 
+    /// Those of another version that serve.
+    pub(super) fn serving(&self) -> impl Iterator<Item = u32> {
+        self.outdated.iter().filter(|index| !self.idle.contains(index)).copied()
+    }
+
     /// Whether its version is there, as far as there is room for it: at least one serves, and those that
     /// do not only wait for room.
     pub(super) fn is_there(&self) -> bool {

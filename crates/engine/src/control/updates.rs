@@ -11,7 +11,10 @@ use sterna_model::{
 
 use crate::auction::Ask;
 
-use super::{Alarm, Control, Effect, Now, Record, RecordKey, ServiceKey, Timer, payload, services};
+use super::{
+    Alarm, Control, Effect, Now, Record, RecordKey, ServiceKey, Timer, payload, services,
+    standing::Service,
+};
 
 /// How many of those that serve are looked at for room, when there is none: one of the first does, or
 /// there is little hope.
@@ -118,17 +121,15 @@ impl Control {
             return;
         }
         let budget = known.budget(known.missing.len());
-        let serving = known.outdated.iter().filter(|index| !known.idle.contains(index));
-        let mut serving = serving.inspect(|_| looked()).copied();
         let mut next: Vec<u32> = known.idle.iter().copied().collect();
-        let chosen = serving.by_ref().take(budget.any);
-        next.extend(chosen);
-        let is_spent = next.len() == known.idle.len() + budget.any;
+        let near = LOOKED_AT.saturating_add(budget.any).saturating_add(budget.for_room);
+        let mut rest: Vec<u32> = known.serving().inspect(|_| looked()).take(near).collect();
+        let is_spent = rest.len() >= budget.any;
+        next.extend(rest.drain(..budget.any.min(rest.len())));
         if is_spent
             && budget.for_room > 0
             && let Some(waits) = known.unplaced.first().copied()
         {
-            let rest = serving.take(LOOKED_AT.saturating_add(budget.for_room)).collect();
             next.extend(self.those_that_make_room(service, waits, rest, budget.for_room));
         }
         for index in next {
@@ -160,6 +161,18 @@ impl Control {
             chosen.push(serving.remove(at));
         }
         chosen
+    }
+
+    /// Whether an update would end one more of those that serve, if so many were missing.
+    pub(super) fn ends_more(&self, service: &ServiceKey, known: &Service, missing: usize) -> bool {
+        let budget = known.budget(missing);
+        budget.any > 0 || budget.for_room > 0 && self.would_make_room(service, known)
+    }
+
+    /// Whether to end one of those that serve makes room for one that finds none.
+    pub(super) fn would_make_room(&self, service: &ServiceKey, known: &Service) -> bool {
+        let Some(waits) = known.unplaced.first() else { return false };
+        known.serving().take(LOOKED_AT).any(|index| self.makes_room(service, index, *waits))
     }
 
     /// Whether the worker of one index could have another, that waits, if it had not the first.

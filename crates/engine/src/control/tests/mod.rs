@@ -1,5 +1,6 @@
 //! The control core among workers that do as they are told, unless a test says otherwise.
 
+mod awaited;
 mod calls;
 mod duties;
 mod evacuation;

@@ -24,7 +24,7 @@ pub use self::{
     unplaced::Unplaced,
     unready::{Late, Unready},
 };
-use super::{Control, Now, payload, services, standing::Service};
+use super::{Control, Now, ServiceKey, payload, services, standing::Service};
 use crate::auction::Prospect;
 
 /// How much is to be told.
@@ -182,6 +182,13 @@ pub enum Awaited {
     /// That more are there.
     Missing {
         /// So many are not.
+        count: usize,
+        /// So many may be missing.
+        at_most: u32,
+    },
+    /// That there is room for those that find none: to end another one makes none.
+    Room {
+        /// So many find none.
         count: usize,
         /// So many may be missing.
         at_most: u32,
@@ -509,31 +516,20 @@ impl Control {
                 let its = known.filter(|known| known.record.version == copy.version);
                 told(starting(name(copy.placed.on), its, instance, detail), Some(*since))
             }
-            InstanceState::Running { since, .. } => {
-                let is_moved = |twin: &Twin| twin.reason == TwinReason::Evacuating;
-                if instance.twin().is_some_and(is_moved)
-                    && let Some(why) = self.why_unready(known, index, instance)
-                {
-                    return Some(why);
-                }
-                if let Some(twin) = instance.twin() {
+            InstanceState::Running { since, .. } => match instance.twin() {
+                None => self.why_alone((&service, index), known, instance, detail),
+                Some(twin) => {
+                    let is_moved = twin.reason == TwinReason::Evacuating;
+                    let unready = self.why_unready(known, index, instance);
+                    if let Some(why) = unready.filter(|_| is_moved) {
+                        return Some(why);
+                    }
                     let next = self.until_twin_is_gone(now, twin, detail, &reach);
                     let (worker, twin) = (name(twin.copy.placed.on), twin.reason);
-                    return Some(Why {
-                        rule: Rule::HasTwin { worker, twin },
-                        since: Some(*since),
-                        next,
-                    });
+                    let rule = Rule::HasTwin { worker, twin };
+                    Some(Why { rule, since: Some(*since), next })
                 }
-                if let Some(known) = known.filter(|known| known.outdated.contains(&index)) {
-                    return Some(self.why_outdated(&service, known, detail));
-                }
-                if let Some(why) = self.why_unready(known, index, instance) {
-                    return Some(why);
-                }
-                let known = known?;
-                self.why_settling(&service, known, (index, instance), detail)
-            }
+            },
             InstanceState::Crashed { until } => {
                 let crashed = crashed(instance);
                 let (rule, next) = match until {
@@ -543,5 +539,20 @@ impl Control {
                 Some(Why { rule, since: instance.crashes().last, next })
             }
         }
+    }
+
+    /// An instance that runs, with no second copy beside it.
+    fn why_alone(
+        &self,
+        (service, index): (&ServiceKey, u32),
+        known: Option<&Service>,
+        instance: &Instance,
+        detail: Detail,
+    ) -> Option<Why> {
+        if let Some(known) = known.filter(|known| known.outdated.contains(&index)) {
+            return Some(self.why_outdated(service, known, detail));
+        }
+        let unready = self.why_unready(known, index, instance);
+        unready.or_else(|| self.why_settling(service, known?, (index, instance), detail))
     }
 }

@@ -1,6 +1,6 @@
 //! Why an instance that runs is not taken for there: an update waits until it has run for long enough.
 
-use std::{collections::BTreeSet, fmt};
+use std::fmt;
 
 use sterna_model::{
     Span, WallTime,
@@ -36,6 +36,11 @@ pub enum Then {
         /// How many are missing.
         missing: usize,
     },
+    /// It waits for room for those that find none.
+    WaitsForRoom {
+        /// How many.
+        unplaced: usize,
+    },
 }
 
 impl fmt::Display for Settling {
@@ -55,6 +60,12 @@ impl fmt::Display for Settling {
             Then::Completes => f.write_str("then the update is complete")?,
             Then::WaitsOn { missing: 1 } => f.write_str("then it waits for 1 other")?,
             Then::WaitsOn { missing } => write!(f, "then it waits for {missing} others")?,
+            Then::WaitsForRoom { unplaced: 1 } => {
+                f.write_str("then it waits for room for 1 other")?;
+            }
+            Then::WaitsForRoom { unplaced } => {
+                write!(f, "then it waits for room for {unplaced} others")?;
+            }
         }
         match crashes_left {
             None => Ok(()),
@@ -96,19 +107,18 @@ impl Control {
 
     /// What an update does at this moment, if nothing changes until then.
     fn then(&self, key: &ServiceKey, known: &Service, at: WallTime) -> Then {
-        let by_then = self.settling(key, known).filter(|(one, _)| *one <= at);
-        let by_then: BTreeSet<u32> = by_then.map(|(_, index)| index).collect();
-        let missing = known.missing.len() - by_then.len();
-        if !known.outdated.is_empty() {
-            let at_most = known.record.spec.update.max_unavailable.max(1) as usize;
-            return match missing < at_most {
-                true => Then::Replaces { outdated: known.outdated.len() },
-                false => Then::WaitsOn { missing },
-            };
+        let by_then = self.settling(key, known).filter(|(one, _)| *one <= at).count();
+        let missing = known.missing.len() - by_then;
+        let awaited = missing.saturating_sub(known.unplaced.len());
+        let outdated = known.outdated.len();
+        if outdated > 0 && self.ends_more(key, known, missing) {
+            return Then::Replaces { outdated };
         }
-        match missing == known.unplaced.len() {
-            true => Then::Completes,
-            false => Then::WaitsOn { missing },
+        // tidy: not a table
+        match (awaited, outdated) {
+            (0, 0) => Then::Completes,
+            (0, 1..) => Then::WaitsForRoom { unplaced: known.unplaced.len() },
+            (1.., 0..) => Then::WaitsOn { missing: awaited },
         }
     }
 

@@ -39,10 +39,7 @@ impl fmt::Display for Rule {
                 write!(f, "{} ends it: {}", on(worker), stops_for(*reason))
             }
             Self::Crashed(crashed) => write!(f, "{crashed}; it waits"),
-            Self::GivenUp(crashed) => write!(
-                f,
-                "{crashed}; it was given up: change its spec, or `sterna stop` it to let it begin again"
-            ),
+            Self::GivenUp(crashed) => write!(f, "{crashed}; {GIVEN_UP}"),
             Self::SlotTaken { worker, twin } => {
                 let does = twin_does(*twin);
                 write!(f, "a copy on {} {does}, and may still run", on(worker))?;
@@ -87,6 +84,9 @@ impl fmt::Display for Rule {
         }
     }
 }
+
+const GIVEN_UP: &str =
+    "it was given up: change its spec, or `sterna stop` it to let it begin again";
 
 fn write_kept(f: &mut fmt::Formatter<'_>, missing: &[Name], is_complete: bool) -> fmt::Result {
     f.write_str("the store was restored, and a missing worker may keep it: it waits")?;
@@ -177,6 +177,11 @@ fn write_outdated(
         Some(Awaited::Missing { count, at_most }) => {
             let (are, may) = (if *count == 1 { "is" } else { "are" }, at_most);
             write!(f, "; {count} {are} not there yet, and at most {may} may be missing")
+        }
+        Some(Awaited::Room { count, at_most }) => {
+            let (find, them) = if *count == 1 { ("finds", "it") } else { ("find", "them") };
+            write!(f, "; {count} {find} no room, at most {at_most} may be missing, ")?;
+            write!(f, "and to end another one makes no room for {them}")
         }
     }
 }
