@@ -187,6 +187,7 @@ mod tests {
             highest: 1,
             before: None,
             crashes: 0,
+            taken_back: None,
         }))
     }
 

@@ -2,10 +2,10 @@
 
 use serde_json::Value;
 use sterna_api::rest::{
-    ChangeView, CrashView, EndView, EndpointView, Explained, InstanceView, ServiceView, TaskView,
-    TwinView,
+    ChangeView, CrashView, EndView, EndpointView, Explained, InstanceView, ServiceView,
+    TakenBackView, TaskView, TwinView,
 };
-use sterna_engine::control::{Change, Crashed, Next, Rule, ServiceKey, Why};
+use sterna_engine::control::{Change, Crashed, Next, Rule, ServiceKey, TakenBack, Why};
 use sterna_model::{
     WallTime, Work, WorkKey,
     record::{
@@ -130,7 +130,19 @@ pub(crate) fn service(mirror: &Mirror, key: &ServiceKey) -> Option<ServiceView> 
         // One that was taken back has no version before it, and comes about as any other.
         is_updating: record.before.is_some() || count.outdated > 0,
         domain: record.spec.domain.to_string(),
+        taken_back: record.taken_back.as_ref().map(|taken| taken_back(key, taken)),
     })
+}
+
+/// A version that was taken back, and what for.
+fn taken_back(key: &ServiceKey, taken: &TakenBack) -> TakenBackView {
+    let TakenBack { version, at, index, why } = taken;
+    let name = &key.name;
+    let text = match is_report(why) {
+        true => format!("{name}/{index} crashed: {}", over_text(why)),
+        false => format!("{name}/{index}: {why}"),
+    };
+    TakenBackView { version: *version, at: time(*at), index: *index, text }
 }
 
 /// The instances of a service, in the order of their indices.
@@ -280,10 +292,11 @@ pub(crate) fn explained(key: &WorkKey, why: Option<&Why>) -> Explained {
 /// An end that may be a worker's report.
 fn over_text(end: &str) -> String {
     let report = TaskEnd::Ran { is_success: false, report: end.into() };
-    match serde_json::from_str::<Value>(end) {
-        Ok(Value::Object(_)) => end_text(&report),
-        Ok(_) | Err(_) => end.to_owned(),
-    }
+    if is_report(end) { end_text(&report) } else { end.to_owned() }
+}
+
+fn is_report(end: &str) -> bool {
+    serde_json::from_str::<Value>(end).is_ok_and(|end| end.is_object())
 }
 
 /// Whether a copy that runs takes requests, by its worker's last word; what is not said is so.
@@ -334,11 +347,11 @@ mod tests {
     use sterna_engine::control::{Record, RecordKey};
     use sterna_model::{
         Bytes, Constraints, Contract, Countables, Demand, DirectoryId, Incarnation, Lock,
-        MachineId, Millicores, Name, Revision, RunId, Wants, record::Placed,
+        MachineId, Millicores, Name, Namespace, Revision, RunId, Wants, record::Placed,
     };
     use sterna_protocol::roster::{Enrolled, Zone};
 
-    use super::*;
+    use super::{instance as view, *};
 
     fn life(number: u8) -> Incarnation {
         let directory = DirectoryId::from_parts(WallTime::EPOCH, [number; 10]);
@@ -390,7 +403,7 @@ mod tests {
         let key: WorkKey = "default/service/web/0".parse().unwrap();
         let listed = |it: &Instance| {
             let all = endpoints(&mirror, &key, it).into_iter().map(|one| one.worker);
-            (all.collect::<Vec<_>>(), super::instance(&mirror, &key, it).is_ready)
+            (all.collect::<Vec<_>>(), view(&mirror, &key, it).is_ready)
         };
         let on = |worker: &str| vec![worker.to_owned()];
         let mut instance = Instance::new(WallTime::EPOCH);
@@ -401,5 +414,17 @@ mod tests {
         assert_eq!(listed(&instance), (on("w1"), Some(false)));
         say(&mut instance, 2, true);
         assert_eq!(listed(&instance), (on("w2"), Some(true)));
+    }
+
+    #[test]
+    fn a_version_that_was_taken_back_says_what_for() {
+        let key = ServiceKey { namespace: Namespace::default(), name: Name::new("web").unwrap() };
+        let text = |why: &str| {
+            let at = WallTime::EPOCH;
+            taken_back(&key, &TakenBack { version: 2, at, index: 3, why: why.into() }).text
+        };
+        let report = r#"{"cause":"exited","exit":{"code":3}}"#;
+        assert_eq!(text(report), "web/3 crashed: exited with 3");
+        assert_eq!(text("it was not ready for 1m"), "web/3: it was not ready for 1m");
     }
 }

@@ -129,4 +129,7 @@ pub struct ServiceExplained {
     /// What to give as `after` to get the next page; none if this is the last.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next: Option<String>,
+    /// The version that was taken back because it failed, until another one is wanted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub taken_back: Option<super::TakenBackView>,
 }

@@ -120,6 +120,22 @@ pub struct ServiceView {
     pub is_updating: bool,
     /// The domain that must be fresh.
     pub domain: String,
+    /// The version that was taken back because it failed, until another one is wanted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub taken_back: Option<TakenBackView>,
+}
+
+/// A version of a service that was taken back.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct TakenBackView {
+    /// Which.
+    pub version: u64,
+    /// When.
+    pub at: String,
+    /// The instance with which it was enough.
+    pub index: u32,
+    /// What for, in words.
+    pub text: String,
 }
 
 /// One index of a service.

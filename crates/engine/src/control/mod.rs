@@ -88,7 +88,7 @@ pub use self::{
     forecast::{Fate, Forecast},
     interface::{
         Alarm, Answer, Begin, Call, CallId, Callback, Called, Drain, Effect, Input, Now, Record,
-        RecordKey, Retention, ServiceRecord, Stage, Tombstone, WorkerSeen,
+        RecordKey, Retention, ServiceRecord, Stage, TakenBack, Tombstone, WorkerSeen,
     },
     made::Made,
     outbox::{ParcelId, Write},

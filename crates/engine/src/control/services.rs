@@ -580,7 +580,7 @@ impl Control {
         }
         self.write_instance(key);
         self.forgive_outdated(now, key, copy.version);
-        self.count_against_update(now, key, copy.version);
+        self.count_against_update(now, key, copy.version, None);
         self.copy_went(now, key);
     }
 }

@@ -12,8 +12,8 @@ use sterna_model::{
 use crate::auction::Ask;
 
 use super::{
-    Alarm, Control, Effect, Now, Record, RecordKey, ServiceKey, Timer, payload, services,
-    standing::Service,
+    Alarm, Control, Effect, Now, Record, RecordKey, ServiceKey, TakenBack, Timer, payload,
+    services, standing::Service,
 };
 
 /// How many of those that serve are looked at for room, when there is none: one of the first does, or
@@ -97,7 +97,8 @@ impl Control {
         }
         known.unready.remove(&index);
         let version = known.record.version;
-        self.count_against_update(now, key, version);
+        let within = known.ready_within();
+        self.count_against_update(now, key, version, within);
         if !self.changed.contains(&service) {
             self.converge_index(now, key);
         }
@@ -195,8 +196,15 @@ impl Control {
         }
     }
 
-    /// An instance crashed. If it was of a version that is just coming about, that may be taken back.
-    pub(super) fn count_against_update(&mut self, now: Now, key: &WorkKey, version: u64) {
+    /// An instance crashed, or was not ready for so long. If it was of a version that is just coming about,
+    /// that may be taken back.
+    pub(super) fn count_against_update(
+        &mut self,
+        now: Now,
+        key: &WorkKey,
+        version: u64,
+        unready: Option<Span>,
+    ) {
         let Some(known) = self.service_having(key) else { return };
         let record = &known.record;
         let Some((before, spec)) = record.before.clone() else { return };
@@ -209,10 +217,14 @@ impl Control {
         if version != record.version {
             return;
         }
-        let Some(service) = services::service_of(key) else { return };
+        let Some((service, index)) = services::index_of(key) else { return };
         if record.crashes + 1 < limit {
             return self.change_record(&service, |record| record.crashes += 1);
         }
+        let crash = self.instances.get(key).and_then(|instance| instance.last_crash());
+        let crash = crash.map(|crash| crash.end.to_string());
+        let unready = unready.map(|within| format!("it was not ready for {within}"));
+        let why = unready.or(crash).unwrap_or_default().into();
         let Some(known) = self.services.get_mut(&service) else { return };
         // The crash stands with its count before it is forgiven for this.
         self.outbox.part();
@@ -221,6 +233,8 @@ impl Control {
             // What changes in place is no part of a version.
             let sterna_model::spec::ServiceSpec { wants, contract, work, .. } = (*spec).clone();
             (record.spec.wants, record.spec.contract, record.spec.work) = (wants, contract, work);
+            let taken_back = TakenBack { version, at: now.wall, index, why };
+            record.taken_back = Some(taken_back);
             record.version = before;
             record.before = None;
             record.crashes = 0;

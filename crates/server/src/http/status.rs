@@ -59,6 +59,8 @@ pub(super) async fn status(
     let services = mirror.services.iter().filter(|(key, _)| is_meant(&key.namespace));
     let wanted = services.clone().map(|(_, service)| service.spec.instances as usize).sum();
     let running = services.clone().map(|(key, _)| mirror.count(key).running as usize).sum();
+    let taken_back = services.clone().filter(|(_, service)| service.taken_back.is_some());
+    let taken_back = taken_back.map(|(key, _)| format!("{}/service/{}", key.namespace, key.name));
     Ok(Json(Status {
         cluster: lead.cluster,
         epoch: lead.epoch.get(),
@@ -72,6 +74,7 @@ pub(super) async fn status(
         workers: by_health,
         tasks,
         services: Counts { services: services.count(), wanted, running },
+        taken_back: taken_back.collect(),
         waits_for: waits_for.collect(),
         is_recovered,
         warnings: shared.store.warnings(),

@@ -113,6 +113,7 @@ fn begun(
         well: 0,
         instances: Vec::new(),
         next: None,
+        taken_back: service.and_then(|service| service.taken_back),
     };
     let is_left = |key: &WorkKey| after.is_none_or(|after| index(key) > Some(after));
     let asked = all.into_iter().map(|(key, _)| key.clone()).filter(is_left);

@@ -161,6 +161,8 @@ fn a_version_that_is_never_ready_is_taken_back_when_that_has_counted_often_enoug
     assert_eq!(play.alarms, [Alarm::Reverted(web())]);
     assert!(!play.running.contains_key(&run));
     assert_eq!(of_the_next(&play), 0);
+    let taken = play.control.service(&web()).unwrap().taken_back.clone().unwrap();
+    assert_eq!((taken.index, &*taken.why), (index, "it was not ready for 1m"));
 }
 
 #[test]

@@ -526,3 +526,28 @@ fn what_runs_of_an_older_version_is_not_looked_at_with_each_event() {
     let (few, many) = (of(100), of(400));
     assert_eq!(few, many);
 }
+
+/// Only events said so, and whoever had not looked at them took the version that runs for the new one.
+#[test]
+fn a_version_that_was_taken_back_is_named_with_its_reason_until_another_one_is_wanted() {
+    let mut play = Play::with(2);
+    let taken = |play: &Play| {
+        let taken = play.control.service(&web()).unwrap().taken_back.clone();
+        taken.map(|it| (it.version, it.index, it.at, it.why.to_string()))
+    };
+    put(&mut play, usual(1));
+    put(&mut play, other_work(&usual(1), "broken"));
+    play.pass(5);
+    for _ in 0..3 {
+        assert_eq!(taken(&play), None);
+        play.end(play.run_of(0), FAILURE);
+    }
+    let at = WallTime::EPOCH.plus(Span::from_secs(5));
+    let why = r#"{"cause":"exited","exit":{"code":1}}"#.to_owned();
+    assert_eq!(taken(&play), Some((1, 0, at, why.clone())));
+    put(&mut play, ServiceSpec { instances: 2, ..usual(1) });
+    let mut play = play.change_leader();
+    assert_eq!(taken(&play), Some((1, 0, at, why)), "that is no other version");
+    put(&mut play, other_work(&usual(1), "mended"));
+    assert_eq!(taken(&play), None);
+}
