@@ -68,7 +68,11 @@ pub(crate) fn told(alarm: &Alarm) -> Told {
         }
         Alarm::Reverted(key) => {
             let name = format!("{}/service/{}", key.namespace, key.name);
-            about(name, "its new version crashed too often, and was taken back".to_owned())
+            about(
+                name,
+                "its new version crashed too often, or was not ready, and was taken back"
+                    .to_owned(),
+            )
         }
     }
 }

@@ -14,7 +14,7 @@
 //! | `reign` | one reign: reads the store, drives the leader, commits |
 //! | `desk` | where everybody puts what they want of the leader |
 //! | `records` | records in bytes, and where they stand |
-//! | `mirror`, `events`, `views`, `alarms` | what stands, what happened, and how it is shown; pure |
+//! | `mirror`, `counts`, `events`, `views`, `alarms` | what stands, what happened, and how it is shown; pure |
 //! | `http` | REST, events and logs |
 //! | `links`, `callbacks` | the streams of workers; who is told that a task is over |
 //! | `bounds` | how much there may be at a time |
@@ -27,6 +27,7 @@ mod alarms;
 mod bounds;
 mod callbacks;
 mod clock;
+mod counts;
 mod desk;
 mod events;
 mod http;

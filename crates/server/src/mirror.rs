@@ -13,6 +13,8 @@ use sterna_model::{
 };
 use sterna_protocol::roster::Enrolled;
 
+use crate::counts::{self, Count};
+
 /// One write of a commit.
 pub(crate) type Write = (RecordKey, Option<Record>);
 
@@ -22,6 +24,8 @@ pub(crate) struct Mirror {
     pub(crate) revision: Revision,
     pub(crate) services: BTreeMap<ServiceKey, Arc<ServiceRecord>>,
     pub(crate) instances: BTreeMap<WorkKey, Instance>,
+    /// How far those of each service are.
+    counts: BTreeMap<ServiceKey, Count>,
     pub(crate) tasks: BTreeMap<WorkKey, (Task, Arc<TaskSpec>)>,
     /// How many of those are not over.
     pub(crate) under_way: usize,
@@ -37,6 +41,7 @@ impl Mirror {
             revision,
             services: BTreeMap::new(),
             instances: BTreeMap::new(),
+            counts: BTreeMap::new(),
             tasks: BTreeMap::new(),
             under_way: 0,
             roster: BTreeMap::new(),
@@ -57,13 +62,16 @@ impl Mirror {
         // tidy: not a table
         match (key, record) {
             (RecordKey::Service(key), Some(Record::Service(record))) => {
-                self.services.insert(key, record);
+                self.write_service(key, record);
             }
-            (RecordKey::Service(key), None) => drop(self.services.remove(&key)),
+            (RecordKey::Service(key), None) => {
+                self.services.remove(&key);
+                self.counts.remove(&key);
+            }
             (RecordKey::Instance(key), Some(Record::Instance(instance))) => {
-                self.instances.insert(key, instance);
+                self.write_instance(key, Some(instance));
             }
-            (RecordKey::Instance(key), None) => drop(self.instances.remove(&key)),
+            (RecordKey::Instance(key), None) => self.write_instance(key, None),
             (RecordKey::Task(key), Some(Record::Task(task, spec))) => {
                 self.under_way += usize::from(is_under_way(&task));
                 let before = self.tasks.insert(key, (task, spec));
@@ -101,6 +109,44 @@ impl Mirror {
         }
     }
 
+    fn write_service(&mut self, key: ServiceKey, record: Arc<ServiceRecord>) {
+        let counted_by = |record: &ServiceRecord| (record.version, record.spec.instances);
+        let by = counted_by(&record);
+        let before = self.services.insert(key.clone(), record);
+        if before.is_some_and(|before| counted_by(&before) == by) {
+            return;
+        }
+        let Some(record) = self.services.get(&key) else { return };
+        let mut count = Count::default();
+        for (key, instance) in self.instances.range(key.instance(0)..=key.instance(u32::MAX)) {
+            if let Some((_, index)) = counts::service_of(key) {
+                count.add(Count::of(record, index, instance));
+            }
+        }
+        self.counts.insert(key, count);
+    }
+
+    fn write_instance(&mut self, key: WorkKey, instance: Option<Instance>) {
+        if let Some((service, index)) = counts::service_of(&key)
+            && let Some(record) = self.services.get(&service)
+            && let Some(count) = self.counts.get_mut(&service)
+        {
+            let was = self.instances.get(&key).map(|was| Count::of(record, index, was));
+            let is = instance.as_ref().map(|is| Count::of(record, index, is));
+            count.subtract(was.unwrap_or_default());
+            count.add(is.unwrap_or_default());
+        }
+        match instance {
+            Some(instance) => drop(self.instances.insert(key, instance)),
+            None => drop(self.instances.remove(&key)),
+        }
+    }
+
+    /// How far the instances of a service are.
+    pub(crate) fn count(&self, service: &ServiceKey) -> Count {
+        self.counts.get(service).copied().unwrap_or_default()
+    }
+
     /// A task is no more what it was.
     fn forget(&mut self, before: Option<(Task, Arc<TaskSpec>)>) {
         self.under_way -= usize::from(before.is_some_and(|(task, _)| is_under_way(&task)));
@@ -114,4 +160,102 @@ impl Mirror {
 
 fn is_under_way(task: &Task) -> bool {
     task.end().is_none()
+}
+
+#[cfg(test)]
+mod tests {
+    use sterna_api::spec::{Source, read};
+    use sterna_model::{
+        DirectoryId, Incarnation, MachineId, Namespace, RunId,
+        record::{Placed, StopReason, TwinReason},
+    };
+
+    use super::*;
+
+    fn web() -> ServiceKey {
+        ServiceKey { namespace: Namespace::default(), name: Name::new("web").unwrap() }
+    }
+
+    /// A record of a service of so many instances, in this version.
+    fn record(instances: u32, version: u64) -> Record {
+        let text = format!("version = 1\n[service.web]\nrun = [\"a\"]\ninstances = {instances}\n");
+        let specs = read(&[Source { name: "a.toml", text: &text }]).unwrap();
+        let spec = specs.services.into_values().next().unwrap();
+        Record::Service(Arc::new(ServiceRecord {
+            spec,
+            version,
+            highest: 1,
+            before: None,
+            crashes: 0,
+            taken_back: None,
+        }))
+    }
+
+    fn running(version: u64) -> Instance {
+        let directory = DirectoryId::from_parts(WallTime::EPOCH, [1; 10]);
+        let machine = MachineId::from_bytes([1; 16]).unwrap();
+        let on = Incarnation { lock: Lock { directory, machine }, life: 1 };
+        let Record::Service(record) = record(1, 0) else { panic!() };
+        let spec = &record.spec;
+        let run = RunId::from_parts(WallTime::EPOCH, [1; 10]);
+        let placed = Placed { run, on, contract: spec.contract };
+        let mut instance = Instance::new(WallTime::EPOCH);
+        instance.claim(placed, version, Arc::clone(&spec.wants), WallTime::EPOCH).unwrap();
+        instance.start(WallTime::EPOCH).unwrap();
+        instance
+    }
+
+    fn write(mirror: &mut Mirror, index: u32, instance: Option<Instance>) {
+        let key = RecordKey::Instance(web().instance(index));
+        let record = instance.map(Record::Instance);
+        mirror.apply(mirror.revision, vec![(key, record)]);
+        check(mirror);
+    }
+
+    fn write_service(mirror: &mut Mirror, record: Option<Record>) {
+        mirror.apply(mirror.revision, vec![(RecordKey::Service(web()), record)]);
+        check(mirror);
+    }
+
+    /// What is counted is what a look at all of them gives.
+    fn check(mirror: &Mirror) {
+        let mut whole = Count::default();
+        for (key, instance) in &mirror.instances {
+            let (service, index) = counts::service_of(key).unwrap();
+            let record = mirror.services.get(&service);
+            record.into_iter().for_each(|record| whole.add(Count::of(record, index, instance)));
+        }
+        assert_eq!(mirror.count(&web()), whole);
+    }
+
+    #[test]
+    fn what_runs_and_of_which_version_is_counted_write_by_write() {
+        let mut mirror = Mirror::new(Revision::new(1));
+        let count = |running, outdated| Count { running, outdated };
+        write(&mut mirror, 0, Some(running(0)));
+        write_service(&mut mirror, Some(record(3, 0)));
+        for index in 0..3 {
+            write(&mut mirror, index, Some(running(0)));
+        }
+        assert_eq!(mirror.count(&web()), count(3, 0));
+        write(&mut mirror, 1, Some(running(1)));
+        assert_eq!(mirror.count(&web()), count(3, 1), "one of a version that was taken back");
+        let mut ends = running(1);
+        ends.stop(ends.copy().unwrap().placed.run, StopReason::Update);
+        write(&mut mirror, 1, Some(ends));
+        assert_eq!(mirror.count(&web()), count(2, 1), "it is there until it is gone");
+        write(&mut mirror, 1, Some(Instance::new(WallTime::EPOCH)));
+        assert_eq!(mirror.count(&web()), count(2, 0));
+        write_service(&mut mirror, Some(record(3, 1)));
+        assert_eq!(mirror.count(&web()), count(2, 2));
+        write_service(&mut mirror, Some(record(1, 1)));
+        assert_eq!(mirror.count(&web()), count(1, 1), "what is not wanted is not counted");
+        let mut moves = running(1);
+        moves.displace(TwinReason::Evacuating, WallTime::EPOCH).unwrap();
+        write(&mut mirror, 0, Some(moves));
+        assert_eq!(mirror.count(&web()), count(1, 0), "its copy runs on until another does");
+        write(&mut mirror, 2, None);
+        write_service(&mut mirror, None);
+        assert_eq!(mirror.count(&web()), count(0, 0));
+    }
 }

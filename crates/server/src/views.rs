@@ -2,15 +2,14 @@
 
 use serde_json::Value;
 use sterna_api::rest::{
-    ChangeView, CrashView, EndView, EndpointView, Explained, InstanceView, ServiceView, TaskView,
-    TwinView,
+    ChangeView, CrashView, EndView, EndpointView, Explained, InstanceView, ServiceView,
+    TakenBackView, TaskView, TwinView,
 };
-use sterna_engine::control::{Change, Crashed, Next, Rule, ServiceKey, Why};
+use sterna_engine::control::{Change, Crashed, Next, Rule, ServiceKey, TakenBack, Why};
 use sterna_model::{
     WallTime, Work, WorkKey,
     record::{
-        Instance, InstanceCopy, InstancePhase, InstanceState, StopReason, Task, TaskEnd, TaskState,
-        TwinReason,
+        Instance, InstanceCopy, InstanceState, StopReason, Task, TaskEnd, TaskState, TwinReason,
     },
     spec::TaskSpec,
 };
@@ -117,28 +116,33 @@ pub(crate) fn task(mirror: &Mirror, key: &WorkKey, task: &Task, spec: &TaskSpec)
     }
 }
 
-/// Whether a copy of it runs: its own, or one that is being moved until that does.
-pub(crate) fn is_running(instance: &Instance) -> bool {
-    let is_moved = instance
-        .twin()
-        .is_some_and(|twin| twin.reason == TwinReason::Evacuating && twin.running_since.is_some());
-    instance.phase() == InstancePhase::Running || is_moved
-}
-
 pub(crate) fn service(mirror: &Mirror, key: &ServiceKey) -> Option<ServiceView> {
     let record = mirror.services.get(key)?;
-    let running = instances(mirror, key).filter(|(_, instance)| is_running(instance)).count();
+    let count = mirror.count(key);
     Some(ServiceView {
         key: format!("{}/service/{}", key.namespace, key.name),
         name: key.name.to_string(),
         namespace: key.namespace.to_string(),
         instances: record.spec.instances,
-        running: u32::try_from(running).unwrap_or(u32::MAX),
+        running: count.running,
         run: command(&record.spec.work),
         version: record.version,
-        is_updating: record.before.is_some(),
+        // One that was taken back has no version before it, and comes about as any other.
+        is_updating: record.before.is_some() || count.outdated > 0,
         domain: record.spec.domain.to_string(),
+        taken_back: record.taken_back.as_ref().map(|taken| taken_back(key, taken)),
     })
+}
+
+/// A version that was taken back, and what for.
+fn taken_back(key: &ServiceKey, taken: &TakenBack) -> TakenBackView {
+    let TakenBack { version, at, index, why } = taken;
+    let name = &key.name;
+    let text = match is_report(why) {
+        true => format!("{name}/{index} crashed: {}", over_text(why)),
+        false => format!("{name}/{index}: {why}"),
+    };
+    TakenBackView { version: *version, at: time(*at), index: *index, text }
 }
 
 /// The instances of a service, in the order of their indices.
@@ -194,6 +198,12 @@ pub(crate) fn instance(mirror: &Mirror, key: &WorkKey, instance: &Instance) -> I
         worker: copy.and_then(|copy| name(copy.placed.on.lock)),
         run_id: copy.map(|copy| copy.placed.run.to_string()),
         version: copy.map(|copy| copy.version),
+        is_ready: match instance.state() {
+            InstanceState::Running { copy, .. } => Some(is_ready(copy)),
+            InstanceState::Unclaimed { .. }
+            | InstanceState::Claimed { .. }
+            | InstanceState::Crashed { .. } => None,
+        },
         stopping: stopping.map(str::to_owned),
         crashes: instance.crashes().count,
         last_crash,
@@ -239,8 +249,12 @@ pub(crate) fn explained(key: &WorkKey, why: Option<&Why>) -> Explained {
         Next::ServesAt(at) => {
             ("it counts as there at that moment, if it runs until then", Some(time(*at)))
         }
+        Next::CountsAt(at) => {
+            ("it counts as a crash at that moment, if it is not ready until then", Some(time(*at)))
+        }
+        Next::WhenReady => ("it takes requests when its readiness probe succeeds", None),
         Next::WhenTold => ("it goes on when its worker says more", None),
-        Next::WhenServing => ("it goes on when more instances of the new version serve", None),
+        Next::WhenServing => ("it goes on when more instances of the wanted version serve", None),
         Next::WhenCertain => {
             ("it goes on when what the store has forgotten has certainly ended", None)
         }
@@ -278,10 +292,17 @@ pub(crate) fn explained(key: &WorkKey, why: Option<&Why>) -> Explained {
 /// An end that may be a worker's report.
 fn over_text(end: &str) -> String {
     let report = TaskEnd::Ran { is_success: false, report: end.into() };
-    match serde_json::from_str::<Value>(end) {
-        Ok(Value::Object(_)) => end_text(&report),
-        Ok(_) | Err(_) => end.to_owned(),
-    }
+    if is_report(end) { end_text(&report) } else { end.to_owned() }
+}
+
+fn is_report(end: &str) -> bool {
+    serde_json::from_str::<Value>(end).is_ok_and(|end| end.is_object())
+}
+
+/// Whether a copy that runs takes requests, by its worker's last word; what is not said is so.
+fn is_ready(copy: &InstanceCopy) -> bool {
+    let told = copy.told.as_deref().and_then(|told| serde_json::from_slice::<Value>(told).ok());
+    told.is_none_or(|told| told["is_ready"] != false)
 }
 
 /// Where an instance takes requests, by its own copy and by one that is being moved.
@@ -293,16 +314,17 @@ pub(crate) fn endpoints(mirror: &Mirror, key: &WorkKey, instance: &Instance) -> 
         | InstanceState::Claimed { .. }
         | InstanceState::Crashed { .. } => None,
     };
-    // What is being moved takes requests until another copy runs.
+    // What is being moved takes requests until another copy does.
+    let is_replaced = runs.is_some_and(is_ready);
     let twin = instance.twin().filter(|twin| {
-        twin.reason == TwinReason::Evacuating && twin.running_since.is_some() && runs.is_none()
+        twin.reason == TwinReason::Evacuating && twin.running_since.is_some() && !is_replaced
     });
     let copies = runs.into_iter().chain(twin.map(|twin| &twin.copy));
     let endpoint = |copy: &InstanceCopy| {
-        let told: Value = serde_json::from_slice(copy.told.as_deref()?).ok()?;
-        if told["is_ready"] == false || copy.stopping.is_some() {
+        if !is_ready(copy) || copy.stopping.is_some() {
             return None;
         }
+        let told: Value = serde_json::from_slice(copy.told.as_deref()?).ok()?;
         let ports = told["ports"]
             .as_object()?
             .iter()
@@ -316,4 +338,93 @@ pub(crate) fn endpoints(mirror: &Mirror, key: &WorkKey, instance: &Instance) -> 
         })
     };
     copies.filter_map(endpoint).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use sterna_engine::control::{Record, RecordKey};
+    use sterna_model::{
+        Bytes, Constraints, Contract, Countables, Demand, DirectoryId, Incarnation, Lock,
+        MachineId, Millicores, Name, Namespace, Revision, RunId, Wants, record::Placed,
+    };
+    use sterna_protocol::roster::{Enrolled, Zone};
+
+    use super::{instance as view, *};
+
+    fn life(number: u8) -> Incarnation {
+        let directory = DirectoryId::from_parts(WallTime::EPOCH, [number; 10]);
+        let machine = MachineId::from_bytes([number; 16]).unwrap();
+        Incarnation { lock: Lock { directory, machine }, life: 1 }
+    }
+
+    fn enrolled(number: u8) -> (RecordKey, Option<Record>) {
+        let entry = Enrolled {
+            incarnation: life(number),
+            name: Name::new(&format!("w{number}")).unwrap(),
+            boot: 1,
+            birth: 1,
+            is_declared_dead: false,
+            is_draining: false,
+            is_forgotten: false,
+            zone: Zone::Unsaid,
+        };
+        (RecordKey::Roster(life(number).lock), Some(Record::Roster(entry)))
+    }
+
+    fn run(number: u8) -> RunId {
+        RunId::from_parts(WallTime::EPOCH, [number; 10])
+    }
+
+    /// It runs on this worker, which says whether it is ready.
+    fn start(instance: &mut Instance, on: u8, is_ready: bool) {
+        let amounts = (Millicores::new(0), Bytes::new(0));
+        let demand = Demand::new(amounts.0, amounts.1, amounts.1, Countables::default());
+        let wants = Arc::new(Wants { demand, constraints: Constraints::default() });
+        let placed = Placed { run: run(on), on: life(on), contract: Contract::Keep };
+        instance.claim(placed, 1, wants, WallTime::EPOCH).unwrap();
+        say(instance, on, is_ready);
+        instance.start(WallTime::EPOCH).unwrap();
+    }
+
+    fn say(instance: &mut Instance, on: u8, is_ready: bool) {
+        let said = serde_json::json!({
+            "state": "running", "is_ready": is_ready, "address": "::1", "ports": { "http": 80 },
+        });
+        instance.tell(run(on), said.to_string().as_bytes());
+    }
+
+    /// There was nobody from when the next copy ran until it was ready.
+    #[test]
+    fn what_is_moved_takes_requests_until_the_next_copy_is_ready() {
+        let mut mirror = Mirror::new(Revision::new(1));
+        mirror.apply(Revision::new(1), vec![enrolled(1), enrolled(2)]);
+        let key: WorkKey = "default/service/web/0".parse().unwrap();
+        let listed = |it: &Instance| {
+            let all = endpoints(&mirror, &key, it).into_iter().map(|one| one.worker);
+            (all.collect::<Vec<_>>(), view(&mirror, &key, it).is_ready)
+        };
+        let on = |worker: &str| vec![worker.to_owned()];
+        let mut instance = Instance::new(WallTime::EPOCH);
+        start(&mut instance, 1, true);
+        instance.displace(TwinReason::Evacuating, WallTime::EPOCH).unwrap();
+        assert_eq!(listed(&instance), (on("w1"), None));
+        start(&mut instance, 2, false);
+        assert_eq!(listed(&instance), (on("w1"), Some(false)));
+        say(&mut instance, 2, true);
+        assert_eq!(listed(&instance), (on("w2"), Some(true)));
+    }
+
+    #[test]
+    fn a_version_that_was_taken_back_says_what_for() {
+        let key = ServiceKey { namespace: Namespace::default(), name: Name::new("web").unwrap() };
+        let text = |why: &str| {
+            let at = WallTime::EPOCH;
+            taken_back(&key, &TakenBack { version: 2, at, index: 3, why: why.into() }).text
+        };
+        let report = r#"{"cause":"exited","exit":{"code":3}}"#;
+        assert_eq!(text(report), "web/3 crashed: exited with 3");
+        assert_eq!(text("it was not ready for 1m"), "web/3: it was not ready for 1m");
+    }
 }

@@ -50,11 +50,13 @@ pub(crate) fn ls(args: LsArgs) -> anyhow::Result<()> {
             let mut table = Table::new(&["SERVICE", "RUNNING", "VERSION", "COMMAND"]);
             for it in &services {
                 let running = format!("{}/{}", it.running, it.instances);
-                let version = if it.is_updating {
-                    format!("{} (updating)", it.version)
-                } else {
-                    it.version.to_string()
-                };
+                let mut version = it.version.to_string();
+                if it.is_updating {
+                    version.push_str(" (updating)");
+                }
+                if let Some(taken) = &it.taken_back {
+                    version.push_str(&format!(" ({} was taken back)", taken.version));
+                }
                 table.row([it.name.clone(), running, version, it.run.join(" ")]);
             }
             tables.push((services.is_empty(), table));
@@ -111,7 +113,11 @@ fn instance_table(instances: &[InstanceView]) -> Table {
         let worker = it.worker.clone().or(moved).unwrap_or_default();
         let crash = it.last_crash.as_ref();
         let crash = crash.map(|crash| format!("{}, {} ago", crash.end.text, age(&crash.at)));
-        let (phase, crashes) = (it.phase.clone(), it.crashes.to_string());
+        let crashes = it.crashes.to_string();
+        let phase = match it.is_ready {
+            Some(false) => format!("{}, not ready", it.phase),
+            Some(true) | None => it.phase.clone(),
+        };
         table.row([name, phase, since, crashes, worker, crash.unwrap_or_default()]);
     }
     table
@@ -245,6 +251,9 @@ fn status_text(status: &Status) -> String {
         ),
         format!("tasks     {}", counts(&status.tasks)),
     ];
+    for service in &status.taken_back {
+        lines.push(format!("reverted  {service}: see `sterna why {service}`"));
+    }
     for awaited in &status.waits_for {
         let long = match awaited.seconds {
             Some(seconds) => format!("for {seconds} s at most"),

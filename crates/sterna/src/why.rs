@@ -2,7 +2,7 @@
 
 use sterna_api::{
     client::Client,
-    rest::{Explained, ServiceExplained},
+    rest::{Explained, ServiceExplained, TakenBackView},
 };
 use sterna_model::{Kind, Target};
 
@@ -84,7 +84,7 @@ async fn whole(client: &mut Client, path: &str) -> anyhow::Result<ServiceExplain
 
 fn text(whole: &ServiceExplained) -> String {
     let ServiceExplained { key, wanted, running, well, .. } = whole;
-    let update = if whole.is_updating { ", and a new version comes about" } else { "" };
+    let update = if whole.is_updating { ", and another version comes about" } else { "" };
     // tidy: not a table
     let mut lines = vec![match (whole.is_well, wanted) {
         (false, _) if whole.is_deleted => match whole.instances.len() {
@@ -96,6 +96,10 @@ fn text(whole: &ServiceExplained) -> String {
         (true, _) => format!("{key}: all {wanted} instances are where its spec wants them"),
         (false, _) => format!("{key}: {running} of {wanted} instances run{update}"),
     }];
+    if let Some(taken) = &whole.taken_back {
+        let TakenBackView { version, at, text, .. } = taken;
+        lines.push(format!("version {version} was taken back at {at}; {text}"));
+    }
     for alike in alike(&whole.instances) {
         lines.push(explained(&format!("{key}/{}", indices(&alike)), &alike));
     }
@@ -164,10 +168,17 @@ mod tests {
             well: 40,
             instances,
             next: None,
+            taken_back: Some(TakenBackView {
+                version: 7,
+                at: "2026-01-01T00:00:00Z".into(),
+                index: 4,
+                text: "many/4 crashed: exited with 3".into(),
+            }),
         };
         assert_eq!(
             text(&whole),
-            "default/service/many: 40 of 50 instances run, and a new version comes about\n\
+            "default/service/many: 40 of 50 instances run, and another version comes about\n\
+             version 7 was taken back at 2026-01-01T00:00:00Z; many/4 crashed: exited with 3\n\
              default/service/many/11,12,23..29: no room\n  \
              next   it is tried again: 2026-01-01T00:00:11Z at the earliest\n\
              default/service/many/40: crashed\n  next   it is tried again: 2026-01-01T00:00:40Z\n\

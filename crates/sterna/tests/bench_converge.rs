@@ -33,6 +33,7 @@ fn a_step_does_not_walk_over_the_fleet() {
         "forecast_ms",
         "why_ms",
         "lost_s",
+        "update_ms",
         "bytes_per_instance",
     ] {
         assert!(many[figure].as_f64().unwrap() > 0.0, "{figure}: {many}");
@@ -47,7 +48,7 @@ fn the_table_names_every_figure() {
     let output = bench(&["--workers", "100"]);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let text = String::from_utf8(output.stdout).unwrap();
-    for says in ["one event", "a sweep", "a forecast", "lost workers", "an instance"] {
+    for says in ["one event", "a sweep", "a forecast", "lost workers", "an update", "an instance"] {
         assert!(text.contains(says), "{says:?} is not in: {text}");
     }
 }

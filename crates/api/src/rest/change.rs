@@ -113,9 +113,9 @@ pub struct ServiceExplained {
     pub key: String,
     /// How many instances are wanted.
     pub wanted: u32,
-    /// How many run.
+    /// How many of those run that are wanted, and are not being ended.
     pub running: u32,
-    /// Whether a new version comes about.
+    /// Whether another version comes about, newer or older: until no instance is of any other.
     pub is_updating: bool,
     /// Whether it was deleted: what is still there ends.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -129,4 +129,7 @@ pub struct ServiceExplained {
     /// What to give as `after` to get the next page; none if this is the last.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next: Option<String>,
+    /// The version that was taken back because it failed, until another one is wanted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub taken_back: Option<super::TakenBackView>,
 }

@@ -115,6 +115,9 @@ pub struct Status {
     pub tasks: BTreeMap<String, usize>,
     /// Services, and their instances.
     pub services: Counts,
+    /// Services whose newest version was taken back because it failed, and that nobody has changed since.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub taken_back: Vec<String>,
     /// For whom this leader waits before it starts everything.
     pub waits_for: Vec<Awaiting>,
     /// Whether the store was restored, and nobody has said to this leader that every worker that there

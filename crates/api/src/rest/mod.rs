@@ -33,7 +33,7 @@ pub use self::{
     },
     work::{
         CrashView, CreateTask, EndView, EndpointView, InstanceView, LogLine, LogPage, PutService,
-        ResultView, ServiceView, TaskView, TwinView,
+        ResultView, ServiceView, TakenBackView, TaskView, TwinView,
     },
 };
 

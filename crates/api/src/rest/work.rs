@@ -110,16 +110,32 @@ pub struct ServiceView {
     pub namespace: String,
     /// How many instances are wanted.
     pub instances: u32,
-    /// How many run.
+    /// How many of those run that are wanted, and are not being ended.
     pub running: u32,
     /// Its command.
     pub run: Vec<String>,
     /// Names the spec, as far as it needs restarts.
     pub version: u64,
-    /// Whether a new version comes about.
+    /// Whether another version comes about, newer or older: until no instance is of any other.
     pub is_updating: bool,
     /// The domain that must be fresh.
     pub domain: String,
+    /// The version that was taken back because it failed, until another one is wanted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub taken_back: Option<TakenBackView>,
+}
+
+/// A version of a service that was taken back.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct TakenBackView {
+    /// Which.
+    pub version: u64,
+    /// When.
+    pub at: String,
+    /// The instance with which it was enough.
+    pub index: u32,
+    /// What for, in words.
+    pub text: String,
 }
 
 /// One index of a service.
@@ -146,6 +162,9 @@ pub struct InstanceView {
     /// Of which version of its service.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<u64>,
+    /// Whether it takes requests; said of what runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub is_ready: Option<bool>,
     /// Whether it is being ended, and why.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stopping: Option<String>,

@@ -210,7 +210,7 @@ const OF_SERVICES: &[Field] = &[
         "readiness",
         "{ tcp = \"http\" }",
         "none",
-        "What decides whether an instance takes requests; it ends nothing.",
+        "What decides whether an instance takes requests, and is there for an update or a drain; it ends nothing.",
     ),
     field("crash", "{ give_up_at = 20 }", "see below", "How crashes are answered."),
     field(
@@ -448,7 +448,7 @@ pub(super) const UPDATE: Form = Form {
             "revert_after",
             "3",
             "3",
-            "After so many crashes of the new version it is taken back; or `never`.",
+            "After so many crashes of the new version it is taken back; to be not ready for `start_timeout` counts as one; or `never`.",
         ),
     ]],
 };

@@ -12,7 +12,7 @@ use sterna_model::{
 use sterna_protocol::message::Kill;
 
 use super::{
-    Answer, Call, CallId, Control, Effect, Now, ServiceKey, ServiceRecord, services::Service,
+    Answer, Call, CallId, Control, Effect, Now, ServiceKey, ServiceRecord, standing::Service,
 };
 
 impl Control {
@@ -105,7 +105,14 @@ impl Control {
         self.allow_for(&key.instance(0), spec.contract);
         let begins_again = !self.begin_again_with(key, &spec).is_empty();
         let record = match self.services.get(key).map(|known| &known.record) {
-            None => ServiceRecord { spec, version: 0, highest: 0, before: None, crashes: 0 },
+            None => ServiceRecord {
+                spec,
+                version: 0,
+                highest: 0,
+                before: None,
+                crashes: 0,
+                taken_back: None,
+            },
             Some(record) if record.spec == spec => {
                 let has_ended = self.stop_from(key, instances);
                 return self.answer(id, if has_ended { Answer::Done } else { Answer::Already });
@@ -237,11 +244,18 @@ fn other_version(record: &ServiceRecord, spec: ServiceSpec) -> ServiceRecord {
     // What still runs of the version before is as it is wanted again.
     if let Some(version) = record.taken_back_by(&spec) {
         let highest = record.highest;
-        return ServiceRecord { spec, version, highest, before: None, crashes: 0 };
+        return ServiceRecord {
+            spec,
+            version,
+            highest,
+            before: None,
+            crashes: 0,
+            taken_back: None,
+        };
     }
     // While one update is under way, the way back leads to what was before it.
     let before = record.before.clone();
     let before = before.or_else(|| Some((record.version, Arc::new(record.spec.clone()))));
     let highest = record.highest + 1;
-    ServiceRecord { spec, version: highest, highest, before, crashes: 0 }
+    ServiceRecord { spec, version: highest, highest, before, crashes: 0, taken_back: None }
 }

@@ -3,11 +3,11 @@
 use sterna_model::{
     Lock, RunId, WallTime, WorkKey,
     planted::{Mistake, is_planted},
-    record::{InstancePhase, StopReason, TaskEnd, TwinReason},
+    record::{InstanceCopy, InstancePhase, InstanceState, StopReason, TaskEnd, TwinReason},
 };
 use sterna_protocol::{message::Kill, scheduler};
 
-use super::{Control, Drain, Now, Record, RecordKey, Timer, domains::SHOWN, services};
+use super::{Control, Drain, Now, Record, RecordKey, Timer, domains::SHOWN, payload, services};
 
 impl Control {
     /// Begins to drain a machine, or ends that.
@@ -38,7 +38,8 @@ impl Control {
         }
     }
 
-    /// What was to move from a machine, and has not, stays there.
+    /// What was to move from a machine, and has not, stays there. What takes the requests of a copy that
+    /// is not ready yet ends when that one is.
     fn stay(&mut self, now: Now, lock: Lock) {
         for run in self.runs_on(lock) {
             let Some(key) = self.seats.get(&run).map(|seat| seat.key.clone()) else { continue };
@@ -46,10 +47,34 @@ impl Control {
                 self.instances.get(&key).and_then(|one| one.twin()).is_some_and(|twin| {
                     twin.copy.placed.run == run && twin.reason == TwinReason::Evacuating
                 });
-            if is_evacuating {
+            let is_needed = is_evacuating && self.is_needed(&key);
+            if is_evacuating && !is_needed {
                 self.settle_twin(now, &key);
             }
         }
+    }
+
+    /// A copy that evacuates ends when another runs and is ready, or has crashed. One that is not ready
+    /// itself keeps nobody waiting.
+    pub(super) fn end_evacuated(&mut self, key: &WorkKey) {
+        let Some(instance) = self.instances.get(key) else { return };
+        let Some(twin) = instance.twin() else { return };
+        let is_replaced = match instance.state() {
+            InstanceState::Unclaimed { .. } | InstanceState::Claimed { .. } => false,
+            InstanceState::Running { copy, .. } => is_replaced(copy, &twin.copy),
+            InstanceState::Crashed { .. } => true,
+        };
+        if twin.reason == TwinReason::Evacuating && is_replaced {
+            self.stop_copy(key, twin.copy.placed.run, StopReason::Elsewhere);
+        }
+    }
+
+    /// Whether an instance runs, and is not ready, while its second copy is.
+    fn is_needed(&self, key: &WorkKey) -> bool {
+        let Some(instance) = self.instances.get(key) else { return false };
+        let runs = instance.copy().filter(|_| instance.phase() == InstancePhase::Running);
+        let twin = instance.twin().map(|twin| &twin.copy);
+        runs.zip(twin).is_some_and(|(copy, twin)| !is_replaced(copy, twin))
     }
 
     /// Moves what can be moved from a machine. Tasks do not move: they run on until the deadline.
@@ -114,10 +139,8 @@ impl Control {
         }
         for run in self.runs_on(lock) {
             let Some(key) = self.seats.get(&run).map(|seat| seat.key.clone()) else { continue };
-            if let Some(instance) = self.instances.get_mut(&key) {
-                if instance.stop(run, StopReason::Drain) {
-                    self.write_instance(&key);
-                }
+            if self.instances.contains(&key) {
+                self.stop_copy(&key, run, StopReason::Drain);
             } else if self.is_run_of_task(&key, run) {
                 self.end_task_early(now, &key, TaskEnd::Drained);
             }
@@ -125,4 +148,9 @@ impl Control {
             self.kill(run, Kill::Now);
         }
     }
+}
+
+/// Whether a copy that runs has the place of one that is being moved.
+fn is_replaced(copy: &InstanceCopy, moved: &InstanceCopy) -> bool {
+    payload::is_ready(copy) || !payload::is_ready(moved)
 }

@@ -50,7 +50,7 @@ impl fmt::Display for Fate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Moves { to, ends_first: false } => {
-                write!(f, "moves to {to}, and ends here when it runs there")
+                write!(f, "moves to {to}, and ends here when it is ready there")
             }
             Self::Moves { to, ends_first: true } => write!(f, "ends here, then begins on {to}"),
             Self::Nowhere { why, ends_first: false } => {

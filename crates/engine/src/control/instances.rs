@@ -1,17 +1,24 @@
 //! The instances of all services, by service and index.
 //!
 //! There may be hundreds of thousands, and those of a service are numbered without gaps, mostly: so
-//! they stand in one row for each service, without a key of their own.
+//! they stand in pages of some dozen for each service, without a key of their own. A page is short enough
+//! that one can be taken out of its middle: a service that is deleted goes from its first index on.
 
-use std::ops::Bound;
+use std::{collections::BTreeMap, ops::Bound};
 
 use sterna_model::{WorkKey, record::Instance};
 
 use super::ServiceKey;
 use crate::by_service::{ByService, ServiceRef};
 
-/// The instances of one service, in the order of their indices.
-type Row = Vec<(u32, Instance)>;
+/// How many indices a page is for.
+const PAGE: u32 = 64;
+
+/// The instances of some indices in a row, in their order.
+type Page = Vec<(u32, Instance)>;
+
+/// The instances of one service, by page.
+type Row = BTreeMap<u32, Page>;
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Instances {
@@ -22,15 +29,15 @@ pub(super) struct Instances {
 impl Instances {
     pub(super) fn get(&self, key: &WorkKey) -> Option<&Instance> {
         let (service, index) = ServiceRef::of(key)?;
-        let row = self.rows.get(&service)?;
-        row.get(find(row, index).ok()?).map(|(_, instance)| instance)
+        let page = self.rows.get(&service)?.get(&(index / PAGE))?;
+        page.get(find(page, index).ok()?).map(|(_, instance)| instance)
     }
 
     pub(super) fn get_mut(&mut self, key: &WorkKey) -> Option<&mut Instance> {
         let (service, index) = ServiceRef::of(key)?;
-        let row = self.rows.get_mut(&service)?;
-        let at = find(row, index).ok()?;
-        row.get_mut(at).map(|(_, instance)| instance)
+        let page = self.rows.get_mut(&service)?.get_mut(&(index / PAGE))?;
+        let at = find(page, index).ok()?;
+        page.get_mut(at).map(|(_, instance)| instance)
     }
 
     pub(super) fn contains(&self, key: &WorkKey) -> bool {
@@ -40,15 +47,16 @@ impl Instances {
     /// Puts an instance there, in the place of one with its key. What is no instance has no place.
     pub(super) fn insert(&mut self, key: &WorkKey, instance: Instance) {
         let Some((service, index)) = ServiceRef::of(key) else { return };
-        let Some(row) = self.rows.get_mut(&service) else {
-            self.count += 1;
-            return self.rows.insert(service.to_key(), vec![(index, instance)]);
-        };
-        match find(row, index) {
-            Ok(at) => row[at].1 = instance,
+        if !self.rows.contains(&service) {
+            self.rows.insert(service.to_key(), Row::new());
+        }
+        let Some(row) = self.rows.get_mut(&service) else { return };
+        let page = row.entry(index / PAGE).or_default();
+        match find(page, index) {
+            Ok(at) => page[at].1 = instance,
             Err(at) => {
                 self.count += 1;
-                row.insert(at, (index, instance));
+                page.insert(at, (index, instance));
             }
         }
     }
@@ -61,25 +69,41 @@ impl Instances {
     pub(super) fn remove(&mut self, key: &WorkKey) {
         let Some((service, index)) = ServiceRef::of(key) else { return };
         let Some(row) = self.rows.get_mut(&service) else { return };
-        if let Ok(at) = find(row, index) {
-            row.remove(at);
+        let Some(page) = row.get_mut(&(index / PAGE)) else { return };
+        if let Ok(at) = find(page, index) {
+            #[cfg(test)]
+            MOVED.set(MOVED.get() + page.len() - at);
+            page.remove(at);
             self.count -= 1;
+        }
+        if page.is_empty() {
+            row.remove(&(index / PAGE));
         }
         if row.is_empty() {
             self.rows.remove(&service);
         }
     }
 
+    /// Those of a service from this index on, in the order of their indices.
+    fn row_from<'a>(
+        &'a self,
+        service: &ServiceKey,
+        first: u32,
+    ) -> impl Iterator<Item = (u32, &'a Instance)> + use<'a> {
+        self.rows.get(service).into_iter().flat_map(move |row| walk(row, first))
+    }
+
     /// Those of a service, in the order of their indices.
-    pub(super) fn row(&self, service: &ServiceKey) -> &[(u32, Instance)] {
-        self.rows.get(service).map_or(&[][..], Vec::as_slice)
+    pub(super) fn row<'a>(
+        &'a self,
+        service: &ServiceKey,
+    ) -> impl Iterator<Item = (u32, &'a Instance)> + use<'a> {
+        self.row_from(service, 0)
     }
 
     /// The keys of a service's instances, from this index on.
     pub(super) fn keys_from(&self, service: &ServiceKey, first: u32) -> Vec<WorkKey> {
-        let row = self.row(service);
-        let at = row.partition_point(|(index, _)| *index < first);
-        row.iter().skip(at).map(|(index, _)| service.instance(*index)).collect()
+        self.row_from(service, first).map(|(index, _)| service.instance(index)).collect()
     }
 
     /// The next so many keys after this one, in their order.
@@ -89,8 +113,9 @@ impl Instances {
         let rows = self.rows.range((from, Bound::Unbounded));
         let keys = rows.flat_map(|(service, row)| {
             let last = last.as_ref().filter(|(last, _)| last == service).map(|(_, index)| *index);
-            let at = last.map_or(0, |last| row.partition_point(|(index, _)| *index <= last));
-            row.iter().skip(at).map(|(index, _)| service.instance(*index))
+            let rest = walk(row, last.unwrap_or(0));
+            let rest = rest.skip_while(move |(index, _)| last.is_some_and(|last| *index <= last));
+            rest.map(|(index, _)| service.instance(index))
         });
         keys.take(count).collect()
     }
@@ -104,18 +129,31 @@ impl Instances {
     pub(super) fn iter(&self) -> impl Iterator<Item = (WorkKey, &Instance)> {
         let rows = self.rows.iter();
         rows.flat_map(|(service, row)| {
-            row.iter().map(|(index, instance)| (service.instance(*index), instance))
+            walk(row, 0).map(|(index, instance)| (service.instance(index), instance))
         })
     }
 }
 
-fn find(row: &[(u32, Instance)], index: u32) -> Result<usize, usize> {
-    // Most rows have no gaps.
-    let guess = index as usize;
-    if row.get(guess).is_some_and(|(found, _)| *found == index) {
+/// Those of a row from this index on.
+fn walk(row: &Row, first: u32) -> impl Iterator<Item = (u32, &Instance)> {
+    let pages = row.range(first / PAGE..).flat_map(|(_, page)| page);
+    // Only the first page has any before it.
+    pages.skip_while(move |(index, _)| *index < first).map(|(index, one)| (*index, one))
+}
+
+fn find(page: &[(u32, Instance)], index: u32) -> Result<usize, usize> {
+    // Most pages have no gaps.
+    let guess = (index % PAGE) as usize;
+    if page.get(guess).is_some_and(|(found, _)| *found == index) {
         return Ok(guess);
     }
-    row.binary_search_by_key(&index, |(found, _)| *found)
+    page.binary_search_by_key(&index, |(found, _)| *found)
+}
+
+#[cfg(test)]
+thread_local! {
+    /// How many instances stood behind those that were taken out.
+    static MOVED: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
 }
 
 #[cfg(test)]
@@ -173,6 +211,44 @@ mod tests {
         assert!(instances.get_mut(&web.instance(1)).is_some());
         instances.remove(&web.instance(1));
         assert_eq!((instances.rows.len(), instances.len()), (0, 0));
+    }
+
+    /// The rest of the row was moved for each: of 100,000 that took half a minute.
+    #[test]
+    fn to_take_out_the_first_costs_little_however_many_follow() {
+        for many in [1_000, 4_000] {
+            let mut instances = Instances::default();
+            let web = service("web");
+            for index in 0..many {
+                instances.insert(&web.instance(index), Instance::new(WallTime::EPOCH));
+            }
+            MOVED.set(0);
+            for index in 0..many {
+                assert_eq!(instances.len(), (many - index) as usize);
+                instances.remove(&web.instance(index));
+            }
+            assert!(MOVED.get() <= (many * PAGE) as usize, "{} moved", MOVED.get());
+            assert_eq!((instances.rows.len(), instances.len()), (0, 0));
+        }
+    }
+
+    #[test]
+    fn they_are_told_in_order_from_any_index_across_pages() {
+        let mut instances = Instances::default();
+        let web = service("web");
+        let all = [0, 63, 64, 65, 127, 200, u32::MAX];
+        for index in all.into_iter().rev() {
+            instances.insert(&web.instance(index), Instance::new(WallTime::EPOCH));
+        }
+        for first in all.into_iter().chain([1, 66, 128, 201]) {
+            let told: Vec<u32> = instances.row_from(&web, first).map(|(index, _)| index).collect();
+            let expected: Vec<u32> = all.into_iter().filter(|index| *index >= first).collect();
+            assert_eq!(told, expected, "from {first}");
+            let key = web.instance(first);
+            let after = expected.into_iter().filter(|index| *index > first);
+            let after: Vec<_> = after.map(|index| web.instance(index)).collect();
+            assert_eq!(instances.keys_after(Some(&key), 9), after, "after {first}");
+        }
     }
 
     #[test]

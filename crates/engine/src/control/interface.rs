@@ -104,6 +104,21 @@ pub struct ServiceRecord {
     pub before: Option<(u64, Arc<ServiceSpec>)>,
     /// Crashes of instances of the new version, while it comes about.
     pub crashes: u32,
+    /// The last version that was taken back because it failed, until somebody wants another one.
+    pub taken_back: Option<TakenBack>,
+}
+
+/// A version that was taken back.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TakenBack {
+    /// Which.
+    pub version: u64,
+    /// When.
+    pub at: WallTime,
+    /// The instance with which it was enough.
+    pub index: u32,
+    /// How that one crashed, in its worker's words; or in ours, that it was not ready.
+    pub why: Box<str>,
 }
 
 impl ServiceRecord {

@@ -13,6 +13,7 @@
 //! | `made` | how much there is of what clients make |
 //! | `past` | how long, and how much, of what is over is kept |
 //! | `services` | which indices are to run; crashes; copies |
+//! | `standing` | how far the instances of a service are |
 //! | `updates` | how a new version of a service comes about, or is taken back |
 //! | `workers` | who is there, and what is on each |
 //! | `roster` | who may come back, and which zones there are by that |
@@ -55,6 +56,7 @@ mod plan;
 mod roster;
 mod runs;
 mod services;
+mod standing;
 mod sweep;
 mod tasks;
 #[cfg(test)]
@@ -86,20 +88,20 @@ pub use self::{
     forecast::{Fate, Forecast},
     interface::{
         Alarm, Answer, Begin, Call, CallId, Callback, Called, Drain, Effect, Input, Now, Record,
-        RecordKey, Retention, ServiceRecord, Stage, Tombstone, WorkerSeen,
+        RecordKey, Retention, ServiceRecord, Stage, TakenBack, Tombstone, WorkerSeen,
     },
     made::Made,
     outbox::{ParcelId, Write},
     past::NAMES_AT_LEAST,
     payload::{Ended, ended, offer, progress},
     plan::{Change, Planned},
-    why::{Awaited, Crashed, Next, Rule, Settling, Then, Unplaced, Why},
+    why::{Awaited, Crashed, Late, Next, Rule, Settling, Then, Unplaced, Unready, Why},
 };
 use self::{
     instances::Instances,
     outbox::Outbox,
     past::Past,
-    services::Service,
+    standing::Service,
     workers::{Seat, Worker},
 };
 pub use crate::by_service::ServiceKey;
@@ -195,6 +197,8 @@ enum Timer {
     Restart(WorkKey),
     /// An instance that has run long enough to count.
     Settled(WorkKey),
+    /// An instance that was not ready for long enough to count against its update.
+    Unready(WorkKey),
     /// The latest start of a task.
     Task(WorkKey),
     /// A callback that is tried again.
@@ -499,6 +503,7 @@ impl Control {
                     self.task_has_rested(&key);
                 }
                 Timer::Restart(key) | Timer::Settled(key) => self.converge_index(now, &key),
+                Timer::Unready(key) => self.unready_is_due(now, &key),
                 Timer::Task(key) => self.task_is_due(now, &key),
                 Timer::Callback(key) => self.call_back_again(now, &key),
                 Timer::Drain(lock) => self.end_drain(now, lock),

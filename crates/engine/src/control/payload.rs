@@ -9,7 +9,7 @@ use serde_json::Value;
 use sterna_model::{
     Amounts, Bytes, IMAGES_TAG, Millicores, Name, Span,
     planted::{Mistake, is_planted},
-    record::TaskEnd,
+    record::{InstanceCopy, TaskEnd},
 };
 use sterna_protocol::roster::Zone;
 
@@ -77,6 +77,25 @@ pub fn progress(said: &[u8]) -> Container {
         Some("reserved") => Container::Reserved,
         _ => Container::Starting,
     }
+}
+
+/// The one word that counts of whether a run takes requests.
+#[derive(Default, serde::Deserialize)]
+struct Readiness {
+    is_ready: Option<bool>,
+}
+
+/// Whether a copy that runs takes requests, by its worker's last word on it. Of what has no readiness probe
+/// that is said as soon as it runs; what is not said is so.
+pub(super) fn is_ready(copy: &InstanceCopy) -> bool {
+    let said = copy.told.as_deref().map(serde_json::from_slice::<Readiness>);
+    said.and_then(Result::ok).and_then(|said| said.is_ready).unwrap_or(true)
+}
+
+/// Within what work is to be ready once it runs; `None` for whenever, or if nobody asks whether it is.
+pub(super) fn ready_within(work: &[u8]) -> Option<Span> {
+    let work: Value = serde_json::from_slice(work).unwrap_or_default();
+    work["readiness"]["start_timeout"].as_str()?.parse().ok()
 }
 
 /// How a run ended.
@@ -253,6 +272,15 @@ mod tests {
         assert_eq!(within(r#"{"signals":{"grace":null},"ports":["http"]}"#), None);
         let starting = ends_within(br#"{"ports":["http"]}"#, false);
         assert_eq!(starting, Some(GRACE), "nobody asks it for anything yet");
+    }
+
+    #[test]
+    fn work_is_to_be_ready_within_what_its_probe_says() {
+        let within = |work: &str| ready_within(work.as_bytes()).map(|span| span.to_string());
+        let probe = r#"{"run":["a"],"readiness":{"start_timeout":"30s"}}"#;
+        assert_eq!(within(probe), Some("30s".to_owned()));
+        assert_eq!(within(r#"{"run":["a"],"readiness":{"start_timeout":null}}"#), None);
+        assert_eq!(within(r#"{"run":["a"],"monitor":{"start_timeout":"30s"}}"#), None);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Who gets what: the auction, and what waits for it.
 
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 use sterna_model::{
     BootTime, Contract, Lock, Wants, WorkKey,
@@ -14,7 +14,7 @@ use sterna_protocol::{
     scheduler,
 };
 
-use super::{Control, Effect, Now, ServiceKey, interface::Sending, services};
+use super::{Control, Effect, Now, ServiceKey, interface::Sending, services, standing::Service};
 use crate::auction::{Ask, BidderId, Change, Reason};
 
 /// Something after which work that waits may be placed.
@@ -54,7 +54,7 @@ impl Control {
     /// No longer.
     pub(super) fn withdraw(&mut self, key: &WorkKey) {
         self.waiting.forget(key);
-        self.left.remove(key);
+        self.forget_left(key);
         self.asks.remove(key);
         self.kept_back.remove(key);
     }
@@ -108,10 +108,18 @@ impl Control {
                 self.give(now, ask, placement.bidder);
             }
         }
+        // Each of them once, when all is known: one may have thousands that nobody has room for.
+        let mut held_up = BTreeSet::new();
         for left in outcome.left {
             if let Some(ask) = asks.get(left.ask) {
                 self.leave(now, ask.clone(), left.reason);
+                if self.service_having(&ask.key).is_some_and(Service::is_updating) {
+                    held_up.extend(services::service_of(&ask.key));
+                }
             }
+        }
+        for service in held_up {
+            self.roll(now, &service);
         }
     }
 
@@ -128,7 +136,7 @@ impl Control {
         let run = self.new_run(now);
         let number = self.runs_made;
         let key = &ask.key;
-        self.left.remove(key);
+        self.forget_left(key);
         // Time passes between two ticks too.
         if self.is_too_late(now, key) {
             self.finish_task(now, key, TaskEnd::TooLate);
@@ -182,10 +190,7 @@ impl Control {
         let key = ask.key.clone();
         self.touch(&key);
         self.waiting.park(&self.registry, ask, &reason);
-        self.left.insert(key.clone(), reason);
-        if let Some(service) = services::service_of(&key) {
-            self.roll(now, &service);
-        }
+        self.note_left(&key, reason);
     }
 
     /// Whether nobody can tell yet that there is no room: who is on the roster is coming back to a leader

@@ -3,7 +3,7 @@
 //! Every index is judged by itself, never by how many there are. What time or a worker did to one
 //! leads here, and [`Control::converge_index`] says what is missing.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::sync::Arc;
 
 use sterna_model::{
     Contract, Incarnation, RunId, Span, WallTime, WorkKey,
@@ -18,8 +18,8 @@ use sterna_protocol::{
 };
 
 use super::{
-    Control, Effect, Now, Record, RecordKey, ServiceKey, ServiceRecord, Timer, interface::Sending,
-    payload,
+    Control, Effect, Now, Record, RecordKey, ServiceKey, Timer, interface::Sending, payload,
+    standing::Service,
 };
 use crate::{
     by_service::ServiceRef,
@@ -39,29 +39,6 @@ pub(super) enum Gone {
 
 /// How long an instance waits that a worker turned down.
 const TURNED_DOWN: Span = Span::from_secs(1);
-
-/// A service, and which of its indices are not as its spec wants them.
-#[derive(Clone, Debug)]
-pub(super) struct Service {
-    pub(super) record: Arc<ServiceRecord>,
-    /// Since when it is wanted in this version; `None` if that was under an earlier leader.
-    pub(super) since: Option<WallTime>,
-    /// Those that do not serve now.
-    pub(super) missing: BTreeSet<u32>,
-    /// Those with a copy of another version.
-    pub(super) outdated: BTreeSet<u32>,
-}
-
-impl Service {
-    pub(super) const fn new(record: Arc<ServiceRecord>, since: Option<WallTime>) -> Self {
-        Self { record, since, missing: BTreeSet::new(), outdated: BTreeSet::new() }
-    }
-
-    /// Whether another version comes about.
-    pub(super) fn is_updating(&self) -> bool {
-        self.record.before.is_some() || !self.outdated.is_empty()
-    }
-}
 
 /// The service of an instance, and no other work.
 pub(super) fn service_of(key: &WorkKey) -> Option<ServiceKey> {
@@ -261,17 +238,6 @@ impl Control {
     fn forgive_outdated(&mut self, now: Now, key: &WorkKey, version: u64) {
         if self.service_having(key).is_some_and(|service| service.record.version != version) {
             self.forgive(now, key);
-        }
-    }
-
-    /// A copy that evacuates ends when another runs, or has crashed.
-    fn end_evacuated(&mut self, key: &WorkKey) {
-        let Some(instance) = self.instances.get(key) else { return };
-        let Some(twin) = instance.twin() else { return };
-        let is_replaced =
-            matches!(instance.phase(), InstancePhase::Running | InstancePhase::Crashed);
-        if twin.reason == TwinReason::Evacuating && is_replaced {
-            self.stop_copy(key, twin.copy.placed.run, StopReason::Elsewhere);
         }
     }
 
@@ -562,7 +528,11 @@ impl Control {
                     if is_new {
                         self.write_instance(key);
                     }
-                    self.copy_runs(now, key, run);
+                    let has_begun = self.copy_runs(now, key, run);
+                    // It may be ready now, or no longer.
+                    if is_new && !has_begun {
+                        self.converge_index(now, key);
+                    }
                 }
             }
             News::WasNotRunning => {
@@ -576,21 +546,23 @@ impl Control {
         }
     }
 
-    fn copy_runs(&mut self, now: Now, key: &WorkKey, run: RunId) {
+    /// A copy runs; gives whether anything followed from that.
+    fn copy_runs(&mut self, now: Now, key: &WorkKey, run: RunId) -> bool {
         self.seat_started(run);
-        let Some(instance) = self.instances.get_mut(key) else { return };
+        let Some(instance) = self.instances.get_mut(key) else { return false };
         if instance.is_its(run) {
             // Told again it is no news.
             if instance.start(now.wall).is_err() {
-                return;
+                return false;
             }
         } else if instance.is_twins(run) {
             instance.start_twin(now.wall);
         } else {
-            return;
+            return false;
         }
         self.write_instance(key);
         self.converge_index(now, key);
+        true
     }
 
     fn copy_ended(&mut self, now: Now, key: &WorkKey, run: RunId, said: &[u8]) {
@@ -608,7 +580,7 @@ impl Control {
         }
         self.write_instance(key);
         self.forgive_outdated(now, key, copy.version);
-        self.count_against_update(now, key, copy.version);
+        self.count_against_update(now, key, copy.version, None);
         self.copy_went(now, key);
     }
 }

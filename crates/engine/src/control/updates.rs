@@ -12,13 +12,25 @@ use sterna_model::{
 use crate::auction::Ask;
 
 use super::{
-    Alarm, Control, Effect, Now, Record, RecordKey, ServiceKey, Timer,
-    services::{self, Service},
+    Alarm, Control, Effect, Now, Record, RecordKey, ServiceKey, TakenBack, Timer, payload,
+    services, standing::Service,
 };
 
 /// How many of those that serve are looked at for room, when there is none: one of the first does, or
 /// there is little hope.
 const LOOKED_AT: usize = 64;
+
+#[cfg(test)]
+thread_local! {
+    /// How many indices were looked at to go on with updates.
+    pub(super) static LOOKS: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
+}
+
+/// Counts a look at an index.
+fn looked() {
+    #[cfg(test)]
+    LOOKS.set(LOOKS.get() + 1);
+}
 
 impl Control {
     pub(super) fn write_service(&mut self, key: &ServiceKey) {
@@ -40,6 +52,7 @@ impl Control {
         let mut serves = false;
         let mut is_outdated = false;
         let mut settles = None;
+        let mut is_unready = false;
         match self.instances.get(key).map(sterna_model::record::Instance::state) {
             Some(InstanceState::Running { copy, since }) => {
                 let is_current = copy.version == record.version;
@@ -47,7 +60,10 @@ impl Control {
                 is_outdated = !is_current && copy.stopping.is_none();
                 // One that runs since later than now does so by a clock that was wrong.
                 let is_settled = settled <= now.wall || *since > now.wall;
-                serves = copy.stopping.is_none() && (!is_current || is_settled);
+                // What runs of another version takes requests, or did: it is not ended for nothing.
+                is_unready = is_update && is_current && !payload::is_ready(copy);
+                serves = copy.stopping.is_none() && (!is_current || is_settled && !is_unready);
+                is_unready &= copy.stopping.is_none();
                 if is_update && is_current && settled > now.wall && copy.stopping.is_none() {
                     settles = Some(settled);
                 }
@@ -57,13 +73,34 @@ impl Control {
             }
             Some(InstanceState::Unclaimed { .. } | InstanceState::Crashed { .. }) | None => {}
         }
-        let is_news = set(&mut known.missing, index, is_wanted && !serves)
-            | set(&mut known.outdated, index, is_wanted && is_outdated);
+        let is_news = known.note(index, is_wanted && !serves, is_wanted && is_outdated);
+        let late = known.note_unready(now, index, is_wanted && is_unready);
         if is_news {
             self.touch(key);
         }
+        if let Some(at) = late {
+            self.timers.insert((at, Timer::Unready(key.clone())));
+        }
         if let Some(at) = settles {
             self.timers.insert((at, Timer::Settled(key.clone())));
+        }
+    }
+
+    /// An instance of a version that is just coming about was not ready for as long as it may take: that
+    /// counts as a crash of it, and so does the next time as long. It is not ended: it may yet be.
+    pub(super) fn unready_is_due(&mut self, now: Now, key: &WorkKey) {
+        let Some((service, index)) = services::index_of(key) else { return };
+        let Some(known) = self.services.get_mut(&service) else { return };
+        let is_due = known.unready.get(&index).is_some_and(|at| *at <= now.wall);
+        if !is_due {
+            return;
+        }
+        known.unready.remove(&index);
+        let version = known.record.version;
+        let within = known.ready_within();
+        self.count_against_update(now, key, version, within);
+        if !self.changed.contains(&service) {
+            self.converge_index(now, key);
         }
     }
 
@@ -73,7 +110,7 @@ impl Control {
     pub(super) fn roll(&mut self, now: Now, service: &ServiceKey) {
         let Some(known) = self.services.get(service) else { return };
         if known.outdated.is_empty() {
-            if known.record.before.is_some() && self.is_there(service, known) {
+            if known.record.before.is_some() && known.is_there() {
                 self.change_record(service, |record| {
                     let before = record.before.take();
                     if let Some((_, spec)) = before.filter(|_| is_planted(Mistake::DropsUpdates)) {
@@ -84,24 +121,17 @@ impl Control {
             }
             return;
         }
-        let allowed = match is_planted(Mistake::EndsAllAtOnce) {
-            true => known.record.spec.instances,
-            false => known.record.spec.update.max_unavailable.max(1),
-        } as usize;
-        let budget = allowed.saturating_sub(known.missing.len());
-        let idle = known.outdated.iter().filter(|index| known.missing.contains(index));
-        let serving = known.outdated.iter().filter(|index| !known.missing.contains(index));
-        let taken = serving.clone().take(budget).count();
-        let mut next: Vec<u32> = idle.chain(serving.clone().take(budget)).copied().collect();
-        if taken == budget && !self.left.is_empty() {
-            let unplaced = known.missing.iter().filter(|index| self.is_unplaced(service, **index));
-            let unplaced: Vec<u32> = unplaced.copied().collect();
-            let budget = allowed.saturating_sub(known.missing.len() + taken - unplaced.len());
-            let rest = serving.skip(taken).take(LOOKED_AT.saturating_add(budget));
-            let rest: Vec<u32> = rest.copied().collect();
-            if let Some(waits) = unplaced.first() {
-                next.extend(self.those_that_make_room(service, *waits, rest, budget));
-            }
+        let budget = known.budget(known.missing.len());
+        let mut next: Vec<u32> = known.idle.iter().copied().collect();
+        let near = LOOKED_AT.saturating_add(budget.any).saturating_add(budget.for_room);
+        let mut rest: Vec<u32> = known.serving().inspect(|_| looked()).take(near).collect();
+        let is_spent = rest.len() >= budget.any;
+        next.extend(rest.drain(..budget.any.min(rest.len())));
+        if is_spent
+            && budget.for_room > 0
+            && let Some(waits) = known.unplaced.first().copied()
+        {
+            next.extend(self.those_that_make_room(service, waits, rest, budget.for_room));
         }
         for index in next {
             let key = service.instance(index);
@@ -134,18 +164,16 @@ impl Control {
         chosen
     }
 
-    /// Whether a new version is there, as far as there is room for it: at least one serves, and those
-    /// that do not only wait for room.
-    fn is_there(&self, service: &ServiceKey, known: &Service) -> bool {
-        let missing = &known.missing;
-        let some_serve = missing.len() < known.record.spec.instances as usize;
-        missing.is_empty()
-            || some_serve && missing.iter().all(|index| self.is_unplaced(service, *index))
+    /// Whether an update would end one more of those that serve, if so many were missing.
+    pub(super) fn ends_more(&self, service: &ServiceKey, known: &Service, missing: usize) -> bool {
+        let budget = known.budget(missing);
+        budget.any > 0 || budget.for_room > 0 && self.would_make_room(service, known)
     }
 
-    /// Whether nobody has room for an index.
-    pub(super) fn is_unplaced(&self, service: &ServiceKey, index: u32) -> bool {
-        self.left.contains_key(&service.instance(index))
+    /// Whether to end one of those that serve makes room for one that finds none.
+    pub(super) fn would_make_room(&self, service: &ServiceKey, known: &Service) -> bool {
+        let Some(waits) = known.unplaced.first() else { return false };
+        known.serving().take(LOOKED_AT).any(|index| self.makes_room(service, index, *waits))
     }
 
     /// Whether the worker of one index could have another, that waits, if it had not the first.
@@ -168,8 +196,15 @@ impl Control {
         }
     }
 
-    /// An instance crashed. If it was of a version that is just coming about, that may be taken back.
-    pub(super) fn count_against_update(&mut self, now: Now, key: &WorkKey, version: u64) {
+    /// An instance crashed, or was not ready for so long. If it was of a version that is just coming about,
+    /// that may be taken back.
+    pub(super) fn count_against_update(
+        &mut self,
+        now: Now,
+        key: &WorkKey,
+        version: u64,
+        unready: Option<Span>,
+    ) {
         let Some(known) = self.service_having(key) else { return };
         let record = &known.record;
         let Some((before, spec)) = record.before.clone() else { return };
@@ -182,10 +217,14 @@ impl Control {
         if version != record.version {
             return;
         }
-        let Some(service) = services::service_of(key) else { return };
+        let Some((service, index)) = services::index_of(key) else { return };
         if record.crashes + 1 < limit {
             return self.change_record(&service, |record| record.crashes += 1);
         }
+        let crash = self.instances.get(key).and_then(|instance| instance.last_crash());
+        let crash = crash.map(|crash| crash.end.to_string());
+        let unready = unready.map(|within| format!("it was not ready for {within}"));
+        let why = unready.or(crash).unwrap_or_default().into();
         let Some(known) = self.services.get_mut(&service) else { return };
         // The crash stands with its count before it is forgiven for this.
         self.outbox.part();
@@ -194,6 +233,8 @@ impl Control {
             // What changes in place is no part of a version.
             let sterna_model::spec::ServiceSpec { wants, contract, work, .. } = (*spec).clone();
             (record.spec.wants, record.spec.contract, record.spec.work) = (wants, contract, work);
+            let taken_back = TakenBack { version, at: now.wall, index, why };
+            record.taken_back = Some(taken_back);
             record.version = before;
             record.before = None;
             record.crashes = 0;
@@ -203,9 +244,4 @@ impl Control {
         self.tell(Effect::Alarm(Alarm::Reverted(service.clone())));
         self.changed.insert(service);
     }
-}
-
-/// Gives whether that is news.
-fn set(all: &mut std::collections::BTreeSet<u32>, index: u32, is_in: bool) -> bool {
-    if is_in { all.insert(index) } else { all.remove(&index) }
 }

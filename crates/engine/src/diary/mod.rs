@@ -257,6 +257,7 @@ fn told_as(rule: &Rule) -> Told {
         | Rule::SlotTaken { twin: TwinReason::Evacuating | TwinReason::Surplus, .. }
         | Rule::Outdated { .. }
         | Rule::Settling(_)
+        | Rule::Unready(_)
         | Rule::HasTwin { twin: TwinReason::Evacuating | TwinReason::Surplus, .. }
         | Rule::Telling { .. }
         | Rule::Untold { .. }
@@ -286,6 +287,7 @@ const fn patience(rule: &Rule) -> Option<Span> {
         | Rule::Stopping { .. }
         | Rule::Outdated { .. }
         | Rule::Settling(_)
+        | Rule::Unready(_)
         | Rule::SlotTaken { twin: TwinReason::Evacuating | TwinReason::Surplus, .. }
         | Rule::HasTwin { twin: TwinReason::Evacuating | TwinReason::Surplus, .. } => Some(MINUTE),
         Rule::Telling { tries: 0, .. } => Some(MINUTE),

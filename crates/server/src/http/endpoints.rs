@@ -156,8 +156,14 @@ mod tests {
             sterna_api::spec::read(&[sterna_api::spec::Source { name: "s", text }]).unwrap();
         let spec = specs.services.into_values().next().unwrap();
         let key = service_key("default", "web").unwrap();
-        let record =
-            control::ServiceRecord { spec, version: 1, highest: 1, before: None, crashes: 0 };
+        let record = control::ServiceRecord {
+            spec,
+            version: 1,
+            highest: 1,
+            before: None,
+            crashes: 0,
+            taken_back: None,
+        };
         let record = Some(control::Record::Service(Arc::new(record)));
         let write = (control::RecordKey::Service(key.clone()), record);
         shared.apply(Revision::new(1), vec![write]);

@@ -13,7 +13,6 @@ use sterna_model::Namespace;
 use sterna_store::machine::boot_time;
 
 use super::{Answer, Api, fleet, given::Query, namespace};
-use crate::views;
 
 /// What is counted.
 #[derive(Clone, Debug, Default, serde::Deserialize, utoipa::IntoParams)]
@@ -59,8 +58,9 @@ pub(super) async fn status(
     }
     let services = mirror.services.iter().filter(|(key, _)| is_meant(&key.namespace));
     let wanted = services.clone().map(|(_, service)| service.spec.instances as usize).sum();
-    let instances = mirror.instances.iter().filter(|(key, _)| is_meant(&key.namespace));
-    let running = instances.filter(|(_, it)| views::is_running(it));
+    let running = services.clone().map(|(key, _)| mirror.count(key).running as usize).sum();
+    let taken_back = services.clone().filter(|(_, service)| service.taken_back.is_some());
+    let taken_back = taken_back.map(|(key, _)| format!("{}/service/{}", key.namespace, key.name));
     Ok(Json(Status {
         cluster: lead.cluster,
         epoch: lead.epoch.get(),
@@ -73,7 +73,8 @@ pub(super) async fn status(
         starts_nothing,
         workers: by_health,
         tasks,
-        services: Counts { services: services.count(), wanted, running: running.count() },
+        services: Counts { services: services.count(), wanted, running },
+        taken_back: taken_back.collect(),
         waits_for: waits_for.collect(),
         is_recovered,
         warnings: shared.store.warnings(),

@@ -46,8 +46,14 @@ impl Hasher for Fnv {
 /// Names the spec of a service.
 pub(super) fn of_service(record: &ServiceRecord) -> String {
     let spec = record.spec.clone();
-    let bare =
-        ServiceRecord { spec, version: record.version, highest: 0, before: None, crashes: 0 };
+    let bare = ServiceRecord {
+        spec,
+        version: record.version,
+        highest: 0,
+        before: None,
+        crashes: 0,
+        taken_back: None,
+    };
     let mut hash = Fnv::new();
     hash.write(&records::encode_service(&bare));
     format!("\"{:016x}\"", hash.finish())

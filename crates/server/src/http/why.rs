@@ -102,18 +102,18 @@ fn begun(
     if service.is_none() && all.is_empty() {
         return None;
     }
-    // One that was deleted wants none of what is still there.
-    let running = all.iter().filter(|(_, instance)| views::is_running(instance)).count();
     let answer = ServiceExplained {
         key: format!("{}/service/{}", key.namespace, key.name),
+        // One that was deleted wants none of what is still there.
         wanted: service.as_ref().map_or(0, |service| service.instances),
-        running: u32::try_from(running).unwrap_or(u32::MAX),
+        running: service.as_ref().map_or(0, |service| service.running),
         is_updating: service.as_ref().is_some_and(|service| service.is_updating),
         is_deleted: service.is_none(),
         is_well: false,
         well: 0,
         instances: Vec::new(),
         next: None,
+        taken_back: service.and_then(|service| service.taken_back),
     };
     let is_left = |key: &WorkKey| after.is_none_or(|after| index(key) > Some(after));
     let asked = all.into_iter().map(|(key, _)| key.clone()).filter(is_left);

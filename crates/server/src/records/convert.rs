@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use sterna_engine::control::{Drain, ServiceRecord, Tombstone};
+use sterna_engine::control::{Drain, ServiceRecord, TakenBack, Tombstone};
 use sterna_model::{
     Bytes, Constraints, Countables, Demand, Epoch, Incarnation, Millicores, Name, RunId, Span,
     TaskIncarnation, WallTime, Wants, Zones,
@@ -161,6 +161,7 @@ impl Word<ServiceRecord> for words::Service {
             before: before.map(|(_, spec)| Word::of(&**spec)),
             before_version: before.map_or(0, |(version, _)| *version),
             crashes: record.crashes,
+            taken_back: record.taken_back.as_ref().map(Word::of),
         }
     }
 
@@ -172,7 +173,20 @@ impl Word<ServiceRecord> for words::Service {
             highest: self.highest,
             before: before.map(|spec| (self.before_version, Arc::new(spec))),
             crashes: self.crashes,
+            taken_back: perhaps("taken_back", self.taken_back)?,
         })
+    }
+}
+
+impl Word<TakenBack> for words::TakenBack {
+    fn of(taken: &TakenBack) -> Self {
+        let TakenBack { version, at, index, why } = taken;
+        Self { version: *version, at_ms: ms(*at), index: *index, why: why.to_string() }
+    }
+
+    fn read(self) -> Result<TakenBack, FieldError> {
+        let Self { version, at_ms, index, why } = self;
+        Ok(TakenBack { version, at: at(at_ms)?, index, why: why.into() })
     }
 }
 

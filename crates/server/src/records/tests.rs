@@ -1,6 +1,6 @@
 //! Records come back as they were written, and what cannot be read is refused with its place.
 
-use sterna_engine::control::{Drain, ServiceRecord, Tombstone};
+use sterna_engine::control::{Drain, ServiceRecord, TakenBack, Tombstone};
 use sterna_model::{
     Bytes, ClusterId, Constraints, Contract, Countables, Demand, DirectoryId, Epoch, Incarnation,
     Lock, MachineId, Millicores, RunId, Span, TaskIncarnation, WallTime, Wants, Zones,
@@ -183,14 +183,26 @@ fn all() -> Vec<(RecordKey, Record)> {
     let web = ServiceKey { namespace: Namespace::default(), name: name("web") };
     let before = Some((4, Arc::new(service_spec(1))));
     let spec = service_spec(3);
-    let service =
-        |before| ServiceRecord { spec: spec.clone(), version: 5, highest: 6, before, crashes: 2 };
+    let why = r#"{"cause":"exited","exit":{"code":3}}"#.into();
+    let taken_back = TakenBack { version: 6, at: NOW, index: 3, why };
+    let service = |before, taken_back| ServiceRecord {
+        spec: spec.clone(),
+        version: 5,
+        highest: 6,
+        before,
+        crashes: 2,
+        taken_back,
+    };
     let incarnation = TaskIncarnation::from_parts(NOW, [3; 10]);
     let tombstone = |is_kept| Record::Tombstone(Tombstone { incarnation, at: NOW, is_kept });
     let entry = entry(Zone::Named(name("east")));
     let mut all = vec![
-        (RecordKey::Service(web.clone()), Record::Service(Arc::new(service(before)))),
-        (RecordKey::Service(web.clone()), Record::Service(Arc::new(service(None)))),
+        (RecordKey::Service(web.clone()), Record::Service(Arc::new(service(before, None)))),
+        (RecordKey::Service(web.clone()), Record::Service(Arc::new(service(None, None)))),
+        (
+            RecordKey::Service(web.clone()),
+            Record::Service(Arc::new(service(None, Some(taken_back)))),
+        ),
         (RecordKey::Tombstone(task.clone()), tombstone(false)),
         (RecordKey::Tombstone(task.clone()), tombstone(true)),
         (RecordKey::Roster(lock()), Record::Roster(entry)),
@@ -252,6 +264,21 @@ fn a_record_stands_in_exactly_these_bytes() {
     let mut expected = vec![0x0a, 16];
     expected.extend_from_slice(id.as_bytes());
     assert_eq!(bytes, expected);
+}
+
+/// Other builds wrote none, and this one writes none where there is none.
+#[test]
+fn a_version_that_was_taken_back_stands_in_exactly_these_bytes_after_all_others() {
+    let bytes = |taken_back| {
+        let spec = service_spec(1);
+        let (version, highest, before, crashes) = (1, 2, None, 0);
+        let record = ServiceRecord { spec, version, highest, before, crashes, taken_back };
+        encode(&Record::Service(Arc::new(record)), &cluster())
+    };
+    let taken_back = TakenBack { version: 2, at: NOW, index: 3, why: "x".into() };
+    let (without, with) = (bytes(None), bytes(Some(taken_back)));
+    let added = [0x3a, 7, 0x08, 2, 0x18, 3, 0x22, 1, b'x'];
+    assert_eq!(with, [&without[..], &added[..]].concat());
 }
 
 /// Where a machine is was not written by other builds; the field of it is the last one.

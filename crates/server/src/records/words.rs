@@ -19,6 +19,21 @@ pub(super) struct Service {
     pub(super) before_version: u64,
     #[prost(uint32, tag = "6")]
     pub(super) crashes: u32,
+    #[prost(message, optional, tag = "7")]
+    pub(super) taken_back: Option<TakenBack>,
+}
+
+/// A version of a service that was taken back.
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct TakenBack {
+    #[prost(uint64, tag = "1")]
+    pub(super) version: u64,
+    #[prost(sint64, tag = "2")]
+    pub(super) at_ms: i64,
+    #[prost(uint32, tag = "3")]
+    pub(super) index: u32,
+    #[prost(string, tag = "4")]
+    pub(super) why: String,
 }
 
 #[derive(Clone, PartialEq, Message)]

@@ -10,7 +10,7 @@ use sterna_engine::control::{
 };
 use sterna_model::{
     BootTime, Bytes, Constraints, Contract, Countables, Demand, DirectoryId, Epoch, Incarnation,
-    Lock, MachineId, Millicores, Name, Namespace, RunId, Span, WallTime, Wants,
+    Lock, MachineId, Millicores, Name, Namespace, RunId, Span, WallTime, Wants, Work,
     record::CrashPolicy,
     spec::{DEFAULT_DOMAIN, ServiceSpec, UpdatePolicy},
 };
@@ -32,9 +32,10 @@ use crate::{clock, out};
 /// 10,000 workers with 250,000 instances of 1,000 services, on one core and in virtual time: how long
 /// a step takes after one event (a crash, and that the next copy runs), how long a sweep over
 /// everything, which must find nothing, and its longest slice, how long it takes to say what a drain
-/// would do, how many bytes an instance takes, and how long it takes until the 25,000 instances of 1,000
-/// workers that are lost at once have their next workers. Beside it: reading and writing the same number
-/// of keys in an ordered map.
+/// would do, how many bytes an instance takes, how long the longest step takes of an update of
+/// 10,000 instances to a version that nobody has room for and that is to have as many more, and how long it takes
+/// until the 25,000 instances of 1,000 workers that are lost at once have their next workers. Beside it:
+/// reading and writing the same number of keys in an ordered map.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// How many workers there are; each has 25 instances
@@ -48,13 +49,14 @@ pub(crate) struct Args {
 }
 
 /// What it may take at most, with 10,000 workers.
-const LIMITS: [Bound; 7] = [
+const LIMITS: [Bound; 8] = [
     ("step_us_p99", 20.0),
     ("sweep_s", 1.0),
     ("sweep_slice_ms", 10.0),
     ("forecast_ms", 5.0),
     ("why_ms", 5.0),
     ("lost_s", 1.0),
+    ("update_ms", 250.0),
     ("bytes_per_instance", 600.0),
 ];
 
@@ -70,6 +72,7 @@ const EXPLAINED: usize = 200;
 const EVENTS: usize = 20_000;
 
 const RUNNING: &[u8] = br#"{"state":"running","is_ready":true}"#;
+const STOPPED: &[u8] = br#"{"cause":"request"}"#;
 const CRASHED: &[u8] = br#"{"cause":"exited","exit":{"code":1}}"#;
 const FACTS: &[u8] = br#"{"cpu_millicores":64000,"memory_bytes":68719476736,
     "disk_bytes":1099511627776,"containers":250,"zone":"z"}"#;
@@ -114,6 +117,8 @@ fn measure(workers: u32) -> anyhow::Result<Report> {
     let lost = workers / 10;
     let seconds = fleet.lose(lost)?;
     report.figures.insert("lost_s".to_owned(), rounded(seconds.as_secs_f64()));
+    progress.say("an update");
+    report.figures.insert("update_ms".to_owned(), rounded(fleet.update_nowhere()? / 1e3));
     // Last: what it drains away stays where it was, for nobody here ends it.
     progress.say("reasons");
     let mut reasons = fleet.explain_some(EXPLAINED)?;
@@ -261,6 +266,48 @@ impl Fleet {
         Ok(taken)
     }
 
+    /// As many instances as there are workers get a version that nobody has room for, with as many more:
+    /// the longest step of that, of a few crashes meanwhile, and of its end, in µs.
+    fn update_nowhere(&mut self) -> anyhow::Result<f64> {
+        let key = ServiceKey { namespace: Namespace::default(), name: Name::new("avalanche")? };
+        let instances = u32::try_from(self.lives.len())?;
+        let update = UpdatePolicy { healthy_for: Span::ZERO, ..UpdatePolicy::default() };
+        let spec = ServiceSpec { instances, update, ..Self::spec(Bytes::new(1 << 20))? };
+        self.step(Input::Call(CallId(0), Call::PutService(key.clone(), spec.clone())));
+        self.settle();
+        let wants = Self::spec(Bytes::new(1 << 40))?.wants;
+        let next = ServiceSpec { instances: 2 * instances, wants, ..spec };
+        let mut steps = Vec::new();
+        steps.push(self.timed(Input::Call(CallId(0), Call::PutService(key.clone(), next))));
+        self.timed_settle(&mut steps);
+        let runs: Vec<_> = self.runs_of(&key).collect();
+        anyhow::ensure!(runs.len() == instances as usize, "{} are there", runs.len());
+        let (crashing, rest) = runs.split_at(100);
+        for (run, lock) in crashing {
+            let input = self.status(*run, *lock, News::Ended(Payload::from(CRASHED)));
+            steps.push(self.timed(input));
+            self.timed_settle(&mut steps);
+        }
+        steps.push(self.timed(Input::Call(CallId(0), Call::DeleteService(key.clone()))));
+        self.timed_settle(&mut steps);
+        for (run, lock) in rest {
+            let input = self.status(*run, *lock, News::Ended(Payload::from(STOPPED)));
+            steps.push(self.timed(input));
+        }
+        self.timed_settle(&mut steps);
+        anyhow::ensure!(self.runs_of(&key).next().is_none(), "it is deleted, and not gone");
+        Ok(steps.into_iter().fold(0.0, f64::max))
+    }
+
+    /// The runs of one service, in the order of their indices, and where they are.
+    fn runs_of(&self, service: &ServiceKey) -> impl Iterator<Item = (RunId, Lock)> {
+        let claims = self.control.claims().filter(|claim| match &claim.key.work {
+            Work::Instance { service: name, .. } => *name == service.name,
+            Work::Task(_) | Work::Node { .. } => false,
+        });
+        claims.map(|claim| (claim.run, claim.holder.lock))
+    }
+
     /// Every run, and where it is.
     fn runs(&self) -> impl Iterator<Item = (RunId, Lock)> {
         self.control.claims().map(|claim| (claim.run, claim.holder.lock))
@@ -370,12 +417,14 @@ fn table(report: &Report) -> String {
     let figure = |key: &str| report.figures.get(key).map_or_else(String::new, Value::to_string);
     format!(
         "one event       p50 {} µs, p99 {} µs\na sweep         {} s, at most {} ms at once\n\
+         an update       {} ms at most at once, with nowhere to go\n\
          a forecast      {} ms\na reason        {} ms\nlost workers    {} s until all their instances have others\n\
          an instance     {} bytes\n",
         figure("step_us_p50"),
         figure("step_us_p99"),
         figure("sweep_s"),
         figure("sweep_slice_ms"),
+        figure("update_ms"),
         figure("forecast_ms"),
         figure("why_ms"),
         figure("lost_s"),

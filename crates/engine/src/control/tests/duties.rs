@@ -70,7 +70,8 @@ fn duty_s3_an_index_that_no_spec_wants_ends_when_its_domain_is_fresh() {
     let spec = ServiceSpec { domain: name("apps"), ..service_spec(3) };
     play.ask(put(spec.clone()));
     let spec = ServiceSpec { instances: 1, ..spec };
-    let record = ServiceRecord { spec, version: 0, highest: 0, before: None, crashes: 0 };
+    let record =
+        ServiceRecord { spec, version: 0, highest: 0, before: None, crashes: 0, taken_back: None };
     play.store.insert(RecordKey::Service(web()), Record::Service(Arc::new(record)));
     let mut play = play.change_leader();
     assert_eq!(play.phases(), running(3), "what is not known to be wanted may be wanted");

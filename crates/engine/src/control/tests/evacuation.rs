@@ -397,3 +397,23 @@ fn a_task_that_a_drain_has_stopped_stays_drained() {
     assert_eq!(record.end(), Some(&TaskEnd::Drained));
     assert!(record.placed().is_none());
 }
+
+/// Until it was gone it was counted as one that serves, and an update ended another beside it.
+#[test]
+fn what_the_end_of_a_drain_ends_is_missing_at_once() {
+    let mut play = Play::with(2);
+    play.ask(Call::PutService(web(), service_spec(2)));
+    let first = play.run_of(0);
+    let (from, to) = if play.worker_of(first) == 1 { (1, 2) } else { (2, 1) };
+    play.fall_silent(from);
+    assert_eq!(play.worker_of(play.run_of(0)), to, "another is beside the silent one");
+    drain(&mut play, to);
+    let own = play.run_of(0);
+    assert_eq!(play.instance(0).copy().unwrap().stopping, None, "its twin's slot is taken");
+    // Nobody hears that it is to end, and a sweep would hide what was not noted.
+    play.moods.insert(to, Mood::Silent);
+    play.is_storing = false;
+    play.pass(600);
+    let known = play.control.services.get(&web()).unwrap();
+    assert!(known.missing.contains(&0), "{own} is being ended");
+}

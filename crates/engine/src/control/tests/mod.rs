@@ -1,5 +1,6 @@
 //! The control core among workers that do as they are told, unless a test says otherwise.
 
+mod awaited;
 mod calls;
 mod duties;
 mod evacuation;
@@ -10,6 +11,7 @@ mod past;
 mod plan;
 mod play;
 mod random;
+mod readiness;
 mod reports;
 mod services;
 mod sweep;

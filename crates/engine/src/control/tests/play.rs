@@ -23,6 +23,7 @@ use crate::control::{
 };
 
 pub(super) const RUNNING: &[u8] = br#"{"state":"running","is_ready":true}"#;
+pub(super) const UNREADY: &[u8] = br#"{"state":"running","is_ready":false}"#;
 pub(super) const STOPPED: &[u8] = br#"{"cause":"request"}"#;
 pub(super) const SUCCESS: &[u8] = br#"{"cause":"exited","exit":{"code":0}}"#;
 pub(super) const FAILURE: &[u8] = br#"{"cause":"exited","exit":{"code":1}}"#;
@@ -289,6 +290,8 @@ impl Play {
         while self.store_one() {}
         let swept = self.control.sweep(self.now);
         assert!(swept.is_empty(), "a sweep found {swept:?}");
+        let misnoted = self.control.misnoted();
+        assert!(misnoted.is_empty(), "{misnoted:?}");
     }
 
     /// Commits the next parcel, if there is one.

@@ -7,11 +7,13 @@ use std::{collections::BTreeMap, sync::Arc};
 use sterna_model::{RunId, Work, WorkKey, record::InstancePhase, spec::ServiceSpec};
 use sterna_protocol::{
     health::Health,
+    message::News,
     scheduler::{GoneBy, Settlement},
 };
 
 use super::play::{
-    FAILURE, Mood, Play, SUCCESS, incarnation, lock, other_work, service_spec, task, task_spec, web,
+    FAILURE, Mood, Play, RUNNING, SUCCESS, UNREADY, incarnation, lock, other_work, service_spec,
+    task, task_spec, web,
 };
 use crate::control::{Call, Drain};
 
@@ -40,12 +42,13 @@ fn anything(play: &mut Play, dice: &mut Dice) {
     let is_silent = play.moods[&worker] == Mood::Silent;
     let heard = play.running.iter().filter(|(_, (on, _))| play.moods[on] != Mood::Silent);
     let heard: Vec<RunId> = heard.map(|(run, _)| *run).collect();
-    match dice.roll(14) {
+    match dice.roll(16) {
         0 => {
             play.call(Call::PutService(web(), service_spec(dice.index())));
         }
         1 => {
-            let version = format!("v{}", dice.roll(3));
+            let readiness = r#""readiness":{"start_timeout":"20s"}"#;
+            let version = format!("{{{readiness},\"run\":[\"v{}\"]}}", dice.roll(3));
             let spec = other_work(&service_spec(dice.index()), &version);
             play.call(Call::PutService(web(), spec));
         }
@@ -85,7 +88,21 @@ fn anything(play: &mut Play, dice: &mut Dice) {
         12 => {
             play.call(Call::StopInstance(web().instance(dice.index())));
         }
+        13 | 14 => {
+            let said = if dice.roll(3) == 0 { RUNNING } else { UNREADY };
+            if let Some(run) = dice.pick(&heard) {
+                say(play, run, said);
+            }
+        }
         _ => play.pass(dice.roll(40)),
+    }
+}
+
+/// A worker says whether an instance takes requests.
+fn say(play: &mut Play, run: RunId, said: &[u8]) {
+    let is_instance = |(_, key): &(u8, WorkKey)| matches!(key.work, Work::Instance { .. });
+    if play.running.get(&run).is_some_and(is_instance) {
+        play.report(run, News::Progress(Arc::from(said)));
     }
 }
 
@@ -133,6 +150,9 @@ fn whatever_happens_the_promises_hold_and_it_converges() {
         for worker in 1..=WORKERS {
             play.come_back(worker);
             play.call(Call::Undrain(lock(worker)));
+        }
+        for run in play.running.keys().copied().collect::<Vec<_>>() {
+            say(&mut play, run, RUNNING);
         }
         play.call(Call::PutService(web(), ServiceSpec { notes: "end".into(), ..service_spec(5) }));
         for _ in 0..40 {

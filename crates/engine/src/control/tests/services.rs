@@ -50,6 +50,7 @@ fn hole_1_missing_and_extra_are_judged_by_index_and_not_by_count() {
         highest: 0,
         before: None,
         crashes: 0,
+        taken_back: None,
     });
     let key = RecordKey::Service(web());
     store.insert(key, crate::control::Record::Service(spec));

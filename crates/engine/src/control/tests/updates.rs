@@ -10,7 +10,7 @@ use sterna_model::{
 use sterna_protocol::message::News;
 
 use super::play::{FAILURE, Mood, Play, RUNNING, other_work, service_spec, wants, web};
-use crate::control::{Alarm, Answer, Call, Change, Record, RecordKey};
+use crate::control::{Alarm, Answer, Call, Change, Record, RecordKey, updates::LOOKS};
 
 fn put(play: &mut Play, spec: ServiceSpec) {
     play.ask(Call::PutService(web(), spec));
@@ -480,4 +480,74 @@ fn a_version_that_is_taken_back_leaves_what_was_changed_in_place_meanwhile() {
     }
     let Record::Service(record) = &play.store[&RecordKey::Service(web())] else { panic!() };
     assert_eq!(record.spec, ServiceSpec { crash, notes: "mine".into(), instances: 3, ..old });
+}
+
+/// How many looks at indices it takes to put a spec, and then to hear of a few crashes.
+fn looks(play: &mut Play, spec: ServiceSpec) -> (usize, usize) {
+    // A sweep looks at everything.
+    play.is_storing = false;
+    LOOKS.set(0);
+    play.call(Call::PutService(web(), spec));
+    while play.store_one() {}
+    let put = LOOKS.replace(0);
+    for index in 1..=4 {
+        play.end(play.run_of(index), FAILURE);
+        while play.store_one() {}
+    }
+    (put, LOOKS.get())
+}
+
+/// Each that found no worker had all of them looked at: a leader that was given some thousand stood
+/// still until its lease was over, and so did the next.
+#[test]
+fn an_update_costs_as_much_as_it_ends_and_not_what_waits_by_what_waits() {
+    let of = |size: u32| {
+        let mut play = Play::with(2);
+        let spec = ServiceSpec { wants: wants(2), ..usual(10) };
+        put(&mut play, spec.clone());
+        looks(&mut play, ServiceSpec { wants: wants(500), instances: size, ..spec })
+    };
+    let ((put, heard), (twice_put, twice_heard)) = (of(200), of(400));
+    assert!(twice_put <= 2 * put.max(64), "{put} looks, then {twice_put}");
+    assert!(twice_heard <= heard.max(4 * 64), "{heard} looks, then {twice_heard}");
+}
+
+#[test]
+fn what_runs_of_an_older_version_is_not_looked_at_with_each_event() {
+    let of = |size: u32| {
+        let mut play = Play::empty();
+        for worker in 1..=10 {
+            play.join(worker);
+        }
+        let spec = ServiceSpec { wants: wants(1), ..usual(size) };
+        put(&mut play, spec.clone());
+        looks(&mut play, other_work(&spec, "v2"))
+    };
+    let (few, many) = (of(100), of(400));
+    assert_eq!(few, many);
+}
+
+/// Only events said so, and whoever had not looked at them took the version that runs for the new one.
+#[test]
+fn a_version_that_was_taken_back_is_named_with_its_reason_until_another_one_is_wanted() {
+    let mut play = Play::with(2);
+    let taken = |play: &Play| {
+        let taken = play.control.service(&web()).unwrap().taken_back.clone();
+        taken.map(|it| (it.version, it.index, it.at, it.why.to_string()))
+    };
+    put(&mut play, usual(1));
+    put(&mut play, other_work(&usual(1), "broken"));
+    play.pass(5);
+    for _ in 0..3 {
+        assert_eq!(taken(&play), None);
+        play.end(play.run_of(0), FAILURE);
+    }
+    let at = WallTime::EPOCH.plus(Span::from_secs(5));
+    let why = r#"{"cause":"exited","exit":{"code":1}}"#.to_owned();
+    assert_eq!(taken(&play), Some((1, 0, at, why.clone())));
+    put(&mut play, ServiceSpec { instances: 2, ..usual(1) });
+    let mut play = play.change_leader();
+    assert_eq!(taken(&play), Some((1, 0, at, why)), "that is no other version");
+    put(&mut play, other_work(&usual(1), "mended"));
+    assert_eq!(taken(&play), None);
 }

@@ -329,11 +329,11 @@ fn an_instance_that_an_update_waits_for_says_until_when_and_what_happens_then() 
         play.moods.insert(worker, Mood::Obeys);
     }
     play.report(play.run_of(0), News::Progress(Arc::from(RUNNING)));
-    let waits = "it is of the new version, and the update waits until it has run for 10s; then";
+    let waits = "it is of the wanted version, and the update waits until it has run for 10s; then";
     let back = "; with 3 crashes before that the version is taken back";
     let expected = [
-        "the next of 2 of the older version is replaced",
-        "the last of the older version is replaced",
+        "the next of 2 of another version is replaced",
+        "the last of another version is replaced",
         "the update is complete",
     ];
     for (index, then) in expected.into_iter().enumerate() {
@@ -403,7 +403,7 @@ fn after_a_version_was_taken_back_no_update_is_spoken_of() {
     put(&mut play, spec.clone());
     play.pass(60);
     put(&mut play, other_work(&spec, "v2"));
-    assert!(why(&mut play, 0).0.starts_with("it is of the new version"));
+    assert!(why(&mut play, 0).0.starts_with("it is of the wanted version"));
     play.end(play.run_of(0), FAILURE);
     play.pass(600);
     assert!(!is_updating(&play));
@@ -484,7 +484,7 @@ fn an_instance_that_waits_for_its_update_says_so() {
         play.moods.insert(worker, Mood::Dawdles);
     }
     put(&mut play, other_work(&service_spec(3), "v2"));
-    let older = "it is of an older version, and another one is too";
+    let older = "it is of another version, and one more is too";
     let expected = format!("{older}; 1 is not there yet, and at most 1 may be missing");
     assert_eq!(why(&mut play, 2), (expected, Next::WhenServing));
     assert_eq!(since(&mut play, 2), Some(WallTime::EPOCH));
@@ -501,13 +501,13 @@ fn an_update_that_waits_until_one_has_run_for_long_enough_says_which_and_when() 
     put(&mut play, spec.clone());
     play.pass(3);
     put(&mut play, other_work(&spec, "v2"));
-    let older = "it is of an older version, and another one is too";
+    let older = "it is of another version, and one more is too";
     let expected = format!("{older}; it waits for web/0 to have run for 10s");
     assert_eq!(why(&mut play, 3), (expected, at(13)));
     play.pass(9);
     assert!(why(&mut play, 3).0.contains("web/0"));
     play.pass(1);
-    assert!(why(&mut play, 3).0.starts_with("it is of the new version"), "and then it does");
+    assert!(why(&mut play, 3).0.starts_with("it is of the wanted version"), "and then it does");
 }
 
 /// What helps against a copy that is silent for good.

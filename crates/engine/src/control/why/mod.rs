@@ -6,6 +6,7 @@ mod followed;
 mod outdated;
 mod settling;
 mod unplaced;
+mod unready;
 mod words;
 
 use std::fmt;
@@ -21,11 +22,9 @@ pub(in crate::control) use self::settling::LOOKS;
 pub use self::{
     settling::{Settling, Then},
     unplaced::Unplaced,
+    unready::{Late, Unready},
 };
-use super::{
-    Control, Now, payload,
-    services::{self, Service},
-};
+use super::{Control, Now, ServiceKey, payload, services, standing::Service};
 use crate::auction::Prospect;
 
 /// How much is to be told.
@@ -115,6 +114,8 @@ pub enum Rule {
     },
     /// It runs, of the version that is wanted, and an update waits until it has done so for long enough.
     Settling(Settling),
+    /// It runs, and is not ready.
+    Unready(Unready),
     /// A second copy is there beside it.
     HasTwin {
         /// Where.
@@ -185,6 +186,13 @@ pub enum Awaited {
         /// So many may be missing.
         at_most: u32,
     },
+    /// That there is room for those that find none: to end another one makes none.
+    Room {
+        /// So many find none.
+        count: usize,
+        /// So many may be missing.
+        at_most: u32,
+    },
 }
 
 /// How often an instance crashed, and how the last time.
@@ -220,9 +228,13 @@ pub enum Next {
     KilledAt(WallTime),
     /// It counts as there at this moment, if it runs until then.
     ServesAt(WallTime),
+    /// It counts as a crash at this moment, if it is not ready until then.
+    CountsAt(WallTime),
     /// It goes on when its worker says more.
     WhenTold,
-    /// It goes on when more instances of the new version serve.
+    /// It takes requests when its readiness probe succeeds.
+    WhenReady,
+    /// It goes on when more instances of the wanted version serve.
     WhenServing,
     /// It goes on when what the store has forgotten has certainly ended.
     WhenCertain,
@@ -255,6 +267,7 @@ impl Rule {
             Self::Unwanted { .. } => "unwanted",
             Self::Outdated { .. } => "outdated",
             Self::Settling(_) => "settling",
+            Self::Unready(_) => "not-ready",
             Self::HasTwin { .. } => "has-twin",
             Self::Sick { .. } => "sick",
             Self::OutOfReach { .. } => "out-of-reach",
@@ -503,22 +516,20 @@ impl Control {
                 let its = known.filter(|known| known.record.version == copy.version);
                 told(starting(name(copy.placed.on), its, instance, detail), Some(*since))
             }
-            InstanceState::Running { since, .. } => {
-                if let Some(twin) = instance.twin() {
+            InstanceState::Running { since, .. } => match instance.twin() {
+                None => self.why_alone((&service, index), known, instance, detail),
+                Some(twin) => {
+                    let is_moved = twin.reason == TwinReason::Evacuating;
+                    let unready = self.why_unready(known, index, instance);
+                    if let Some(why) = unready.filter(|_| is_moved) {
+                        return Some(why);
+                    }
                     let next = self.until_twin_is_gone(now, twin, detail, &reach);
                     let (worker, twin) = (name(twin.copy.placed.on), twin.reason);
-                    return Some(Why {
-                        rule: Rule::HasTwin { worker, twin },
-                        since: Some(*since),
-                        next,
-                    });
+                    let rule = Rule::HasTwin { worker, twin };
+                    Some(Why { rule, since: Some(*since), next })
                 }
-                let known = known?;
-                if known.outdated.contains(&index) {
-                    return Some(self.why_outdated(&service, known, detail));
-                }
-                self.why_settling(&service, known, (index, instance), detail)
-            }
+            },
             InstanceState::Crashed { until } => {
                 let crashed = crashed(instance);
                 let (rule, next) = match until {
@@ -528,5 +539,20 @@ impl Control {
                 Some(Why { rule, since: instance.crashes().last, next })
             }
         }
+    }
+
+    /// An instance that runs, with no second copy beside it.
+    fn why_alone(
+        &self,
+        (service, index): (&ServiceKey, u32),
+        known: Option<&Service>,
+        instance: &Instance,
+        detail: Detail,
+    ) -> Option<Why> {
+        if let Some(known) = known.filter(|known| known.outdated.contains(&index)) {
+            return Some(self.why_outdated(service, known, detail));
+        }
+        let unready = self.why_unready(known, index, instance);
+        unready.or_else(|| self.why_settling(service, known?, (index, instance), detail))
     }
 }

@@ -1,6 +1,6 @@
 //! Why an instance that runs is not taken for there: an update waits until it has run for long enough.
 
-use std::{collections::BTreeSet, fmt};
+use std::fmt;
 
 use sterna_model::{
     Span, WallTime,
@@ -8,7 +8,7 @@ use sterna_model::{
 };
 
 use super::{Detail, Next, Rule, Why};
-use crate::control::{Control, ServiceKey, services::Service};
+use crate::control::{Control, ServiceKey, payload, standing::Service};
 
 /// An instance that an update waits for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,7 +24,7 @@ pub struct Settling {
 /// What an update does when an instance has run for long enough.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Then {
-    /// It replaces another one of these of the older version.
+    /// It replaces another one of these of another version.
     Replaces {
         /// How many there are.
         outdated: usize,
@@ -36,6 +36,11 @@ pub enum Then {
         /// How many are missing.
         missing: usize,
     },
+    /// It waits for room for those that find none.
+    WaitsForRoom {
+        /// How many.
+        unplaced: usize,
+    },
 }
 
 impl fmt::Display for Settling {
@@ -43,18 +48,24 @@ impl fmt::Display for Settling {
         let Self { healthy_for, then, crashes_left } = self;
         write!(
             f,
-            "it is of the new version, and the update waits until it has run for {healthy_for}; "
+            "it is of the wanted version, and the update waits until it has run for {healthy_for}; "
         )?;
         match then {
             Then::Replaces { outdated: 1 } => {
-                f.write_str("then the last of the older version is replaced")?;
+                f.write_str("then the last of another version is replaced")?;
             }
             Then::Replaces { outdated } => {
-                write!(f, "then the next of {outdated} of the older version is replaced")?;
+                write!(f, "then the next of {outdated} of another version is replaced")?;
             }
             Then::Completes => f.write_str("then the update is complete")?,
             Then::WaitsOn { missing: 1 } => f.write_str("then it waits for 1 other")?,
             Then::WaitsOn { missing } => write!(f, "then it waits for {missing} others")?,
+            Then::WaitsForRoom { unplaced: 1 } => {
+                f.write_str("then it waits for room for 1 other")?;
+            }
+            Then::WaitsForRoom { unplaced } => {
+                write!(f, "then it waits for room for {unplaced} others")?;
+            }
         }
         match crashes_left {
             None => Ok(()),
@@ -89,28 +100,25 @@ impl Control {
             Detail::Whole => self.then(key, known, at),
             Detail::Rule => Then::WaitsOn { missing: known.missing.len() - 1 },
         };
-        let limit = update.revert_after.filter(|_| known.record.before.is_some());
-        let crashes_left = limit.map(|limit| limit.saturating_sub(known.record.crashes).max(1));
+        let crashes_left = crashes_left(known);
         let rule = Rule::Settling(Settling { healthy_for: update.healthy_for, then, crashes_left });
         Some(Why { rule, since: Some(since), next: Next::ServesAt(at) })
     }
 
     /// What an update does at this moment, if nothing changes until then.
     fn then(&self, key: &ServiceKey, known: &Service, at: WallTime) -> Then {
-        let by_then = self.settling(key, known).filter(|(one, _)| *one <= at);
-        let by_then: BTreeSet<u32> = by_then.map(|(_, index)| index).collect();
-        let missing = known.missing.len() - by_then.len();
-        if !known.outdated.is_empty() {
-            let at_most = known.record.spec.update.max_unavailable.max(1) as usize;
-            return match missing < at_most {
-                true => Then::Replaces { outdated: known.outdated.len() },
-                false => Then::WaitsOn { missing },
-            };
+        let by_then = self.settling(key, known).filter(|(one, _)| *one <= at).count();
+        let missing = known.missing.len() - by_then;
+        let awaited = missing.saturating_sub(known.unplaced.len());
+        let outdated = known.outdated.len();
+        if outdated > 0 && self.ends_more(key, known, missing) {
+            return Then::Replaces { outdated };
         }
-        let mut rest = known.missing.difference(&by_then);
-        match missing <= self.left.len() && rest.all(|index| self.is_unplaced(key, *index)) {
-            true => Then::Completes,
-            false => Then::WaitsOn { missing },
+        // tidy: not a table
+        match (awaited, outdated) {
+            (0, 0) => Then::Completes,
+            (0, 1..) => Then::WaitsForRoom { unplaced: known.unplaced.len() },
+            (1.., 0..) => Then::WaitsOn { missing: awaited },
         }
     }
 
@@ -122,12 +130,19 @@ impl Control {
     ) -> impl Iterator<Item = (WallTime, u32)> + use<'a> {
         // Both are in the order of their indices.
         let mut missing = known.missing.iter().peekable();
-        self.instances.row(key).iter().filter_map(move |(index, instance)| {
-            while missing.next_if(|one| *one < index).is_some() {}
-            missing.next_if_eq(&index)?;
-            settles(known, instance).map(|(at, _)| (at, *index))
+        self.instances.row(key).filter_map(move |(index, instance)| {
+            while missing.next_if(|one| **one < index).is_some() {}
+            missing.next_if_eq(&&index)?;
+            settles(known, instance).map(|(at, _)| (at, index))
         })
     }
+}
+
+/// How many more crashes of a version that comes about take it back; `None` if none do.
+pub(super) fn crashes_left(known: &Service) -> Option<u32> {
+    let record = &known.record;
+    let limit = record.spec.update.revert_after.filter(|_| record.before.is_some());
+    limit.map(|limit| limit.saturating_sub(record.crashes).max(1))
 }
 
 /// When an instance that runs, of the version that is wanted, has done so for long enough, and since when
@@ -138,6 +153,8 @@ fn settles(known: &Service, instance: &Instance) -> Option<(WallTime, WallTime)>
     match instance.state() {
         InstanceState::Running { copy, since } => {
             let is_its = copy.stopping.is_none() && copy.version == known.record.version;
+            // One that is not ready settles when it is, and nobody knows when that will be.
+            let is_its = is_its && payload::is_ready(copy);
             is_its.then(|| (since.plus(known.record.spec.update.healthy_for), *since))
         }
         InstanceState::Unclaimed { .. }

@@ -39,10 +39,7 @@ impl fmt::Display for Rule {
                 write!(f, "{} ends it: {}", on(worker), stops_for(*reason))
             }
             Self::Crashed(crashed) => write!(f, "{crashed}; it waits"),
-            Self::GivenUp(crashed) => write!(
-                f,
-                "{crashed}; it was given up: change its spec, or `sterna stop` it to let it begin again"
-            ),
+            Self::GivenUp(crashed) => write!(f, "{crashed}; {GIVEN_UP}"),
             Self::SlotTaken { worker, twin } => {
                 let does = twin_does(*twin);
                 write!(f, "a copy on {} {does}, and may still run", on(worker))?;
@@ -51,6 +48,7 @@ impl fmt::Display for Rule {
             Self::Unwanted { stale } => write_unwanted(f, stale.as_ref()),
             Self::Outdated { others, awaits } => write_outdated(f, *others, awaits.as_ref()),
             Self::Settling(settling) => settling.fmt(f),
+            Self::Unready(unready) => unready.fmt(f),
             Self::HasTwin { worker, twin } => {
                 write!(f, "a second copy on {} {}", on(worker), twin_does(*twin))?;
                 write_twin_remedy(f, worker.as_ref(), *twin)
@@ -86,6 +84,9 @@ impl fmt::Display for Rule {
         }
     }
 }
+
+const GIVEN_UP: &str =
+    "it was given up: change its spec, or `sterna stop` it to let it begin again";
 
 fn write_kept(f: &mut fmt::Formatter<'_>, missing: &[Name], is_complete: bool) -> fmt::Result {
     f.write_str("the store was restored, and a missing worker may keep it: it waits")?;
@@ -164,9 +165,9 @@ fn write_outdated(
     awaits: Option<&Awaited>,
 ) -> fmt::Result {
     match others {
-        0 => f.write_str("it is the last of an older version")?,
-        1 => f.write_str("it is of an older version, and another one is too")?,
-        _ => write!(f, "it is of an older version, and {others} others are too")?,
+        0 => f.write_str("it is the last of another version")?,
+        1 => f.write_str("it is of another version, and one more is too")?,
+        _ => write!(f, "it is of another version, and {others} others are too")?,
     }
     match awaits {
         None => Ok(()),
@@ -176,6 +177,11 @@ fn write_outdated(
         Some(Awaited::Missing { count, at_most }) => {
             let (are, may) = (if *count == 1 { "is" } else { "are" }, at_most);
             write!(f, "; {count} {are} not there yet, and at most {may} may be missing")
+        }
+        Some(Awaited::Room { count, at_most }) => {
+            let (find, them) = if *count == 1 { ("finds", "it") } else { ("find", "them") };
+            write!(f, "; {count} {find} no room, at most {at_most} may be missing, ")?;
+            write!(f, "and to end another one makes no room for {them}")
         }
     }
 }
@@ -199,7 +205,7 @@ const fn stops_for(reason: StopReason) -> &'static str {
     match reason {
         StopReason::Unwanted => "its spec no longer wants it",
         StopReason::Asked => "somebody asked for it",
-        StopReason::Update => "its spec has a newer version",
+        StopReason::Update => "its spec has another version",
         StopReason::Elsewhere => "another copy has its place",
         StopReason::Drain => "its worker is drained",
     }

@@ -182,7 +182,7 @@ pub enum StopReason {
     Unwanted,
     /// Somebody asked for it; it begins again.
     Asked,
-    /// The spec has a newer version.
+    /// The spec has another version.
     Update,
     /// Another copy has its place.
     Elsewhere,

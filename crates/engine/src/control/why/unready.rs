@@ -1,0 +1,71 @@
+//! Why an instance that runs takes no requests.
+
+use std::fmt;
+
+use sterna_model::{Name, Span, record::Instance};
+
+use super::{Next, Rule, Why, settling::crashes_left};
+use crate::control::{Control, payload::is_ready, standing::Service};
+
+/// An instance that runs, and is not ready.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unready {
+    /// Where a copy that is being moved takes its requests meanwhile.
+    pub instead: Option<Name>,
+    /// Whether an update waits for it.
+    pub is_awaited: bool,
+    /// What follows for that update if it is not ready for so long.
+    pub late: Option<Late>,
+}
+
+/// What follows when an instance of a version that comes about is not ready.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Late {
+    /// So long of that count as one crash.
+    pub within: Span,
+    /// So many more, and the version is taken back.
+    pub crashes_left: u32,
+}
+
+impl fmt::Display for Unready {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { instead, is_awaited, late } = self;
+        f.write_str("it runs, and is not ready yet: its readiness probe does not succeed, ")?;
+        match instead {
+            Some(worker) => write!(f, "and its copy on {worker} takes requests until it does")?,
+            None => f.write_str("so that it takes no requests")?,
+        }
+        if *is_awaited {
+            f.write_str("; the update waits for it")?;
+        }
+        let Some(Late { within, crashes_left }) = late else { return Ok(()) };
+        write!(f, "; every {within} of that counts as a crash, and ")?;
+        match crashes_left {
+            1 => f.write_str("with one more the version is taken back"),
+            left => write!(f, "with {left} more the version is taken back"),
+        }
+    }
+}
+
+impl Control {
+    /// An instance that runs, if it is not ready.
+    pub(super) fn why_unready(
+        &self,
+        known: Option<&Service>,
+        index: u32,
+        instance: &Instance,
+    ) -> Option<Why> {
+        let copy = instance.copy().filter(|copy| !is_ready(copy))?;
+        let instead = instance.twin().and_then(|twin| self.name_of(twin.copy.placed.on.lock));
+        let its = known.filter(|known| known.record.version == copy.version);
+        let is_awaited = its.is_some_and(Service::is_updating);
+        let at = its.and_then(|known| known.unready.get(&index)).copied();
+        let late = at.zip(its).and_then(|(_, known)| {
+            let (within, crashes_left) = (known.ready_within()?, crashes_left(known)?);
+            Some(Late { within, crashes_left })
+        });
+        let next = at.map_or(Next::WhenReady, Next::CountsAt);
+        // Its record has the moment at which it began, and not since when it is not ready.
+        Some(Why { rule: Rule::Unready(Unready { instead, is_awaited, late }), since: None, next })
+    }
+}
