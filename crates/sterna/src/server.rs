@@ -166,7 +166,7 @@ fn bounds(keep: Keep, most: Most) -> Bounds {
 
 pub(crate) fn run(args: Args) -> anyhow::Result<()> {
     if args.until_eof {
-        until_eof::watch()?;
+        drop(until_eof::watch()?);
     }
     // Every worker, client and reader is an open file. What is not given is found out by who needs it.
     let mut files = getrlimit(Resource::Nofile);

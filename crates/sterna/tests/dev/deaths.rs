@@ -169,6 +169,34 @@ fn nothing_is_left_when_dev_is_killed() {
     assert!(!is_alive(&pid));
 }
 
+/// `keep` is for the next worker, and after `dev` there is none.
+#[test]
+fn what_is_kept_for_the_next_worker_ends_with_dev() {
+    let spec = SERVICE.to_owned() + "when_worker_exits = \"keep\"\non_silence = \"keep\"\n";
+    for name in ["INT", "KILL"] {
+        let mut cluster = Cluster::start(&format!("kept-{name}"), &[]);
+        let pid = service_of(&cluster, &spec);
+        signal(cluster.child("worker"), "KILL");
+        wait_until("the worker is back", LONG, || cluster.said().contains("worker-1 is back"));
+        assert!(is_alive(&pid), "the next worker has it");
+        assert_eq!(newest(&cluster), pid);
+        signal(cluster.pid(), name);
+        cluster.ended();
+        cluster.assert_gone();
+        assert!(!is_alive(&pid), "{name}");
+    }
+    // Its worker is killed and does not come back.
+    let mut cluster = Cluster::start("kept-both", &[]);
+    let pid = service_of(&cluster, &spec);
+    signal(cluster.pid(), "STOP");
+    signal(cluster.child("worker"), "KILL");
+    assert!(is_alive(&pid));
+    signal(cluster.pid(), "KILL");
+    cluster.ended();
+    cluster.assert_gone();
+    assert!(!is_alive(&pid));
+}
+
 #[test]
 fn services_outlive_a_server_that_is_killed_and_everything_is_found_again() {
     let cluster = Cluster::start("server", &[]);
