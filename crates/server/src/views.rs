@@ -114,6 +114,7 @@ pub(crate) fn task(mirror: &Mirror, key: &WorkKey, task: &Task, spec: &TaskSpec)
         ended,
         end,
         returns: task.returns(),
+        spec: None,
     }
 }
 
@@ -138,6 +139,7 @@ pub(crate) fn service(mirror: &Mirror, key: &ServiceKey) -> Option<ServiceView> 
         version: record.version,
         is_updating: record.before.is_some(),
         domain: record.spec.domain.to_string(),
+        spec: None,
     })
 }
 

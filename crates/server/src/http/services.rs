@@ -4,7 +4,7 @@ use axum::{Json, extract::State, response::Response};
 use serde_json::json;
 use sterna_api::{
     rest::{Code, Done, InstanceView, Page, PutService, Refused, ServiceView},
-    spec::{Source, read},
+    spec::{Source, of_service, read},
 };
 use sterna_engine::control::{self, Call, ServiceKey};
 use sterna_model::{
@@ -67,7 +67,9 @@ pub(super) async fn get(
 fn view(shared: &Api, key: &ServiceKey) -> Option<Response> {
     let mirror = shared.mirror();
     let record = mirror.services.get(key)?;
-    Some(tagged(tag::of_service(record), views::service(&mirror, key)?))
+    let spec = Some(of_service(&record.spec));
+    let view = ServiceView { spec, ..views::service(&mirror, key)? };
+    Some(tagged(tag::of_service(record), view))
 }
 
 /// Makes a service, or changes it to this spec.

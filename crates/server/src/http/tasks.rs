@@ -11,7 +11,7 @@ use http::StatusCode;
 use serde_json::json;
 use sterna_api::{
     rest::{Code, CreateTask, Done, Page, Refused, ResultView, TaskView},
-    spec::{Source, read},
+    spec::{Source, of_task, read},
 };
 use sterna_engine::control::{self, Call};
 use sterna_model::{TaskIncarnation, Work, WorkKey, record::TaskPhase, spec::TaskSpec};
@@ -125,7 +125,8 @@ fn is_same(one: &TaskSpec, two: &TaskSpec) -> bool {
 fn view(shared: &Api, key: &WorkKey) -> Option<TaskView> {
     let mirror = shared.mirror();
     let (task, spec) = mirror.tasks.get(key)?;
-    Some(views::task(&mirror, key, task, spec))
+    let written = Some(of_task(spec, task.made()));
+    Some(TaskView { spec: written, ..views::task(&mirror, key, task, spec) })
 }
 
 /// How long to wait for an end.

@@ -214,6 +214,72 @@ fn a_task_is_ended_only_if_it_is_the_one_that_was_read() {
     assert_eq!(api.ask("GET", &path, &[], None).tag.as_ref(), Some(&tag));
     let cancel = format!("{path}/cancel");
     let other = api.ask("POST", &cancel, &["If-Match: \"task-other\""], None);
+#[test]
+fn what_is_read_of_a_service_is_changed_and_put_back() {
+    let api = Api::start("read-back");
+    let spec = json!({
+        "run": ["sh", "-c", "true", "${PORT_HTTP}"], "instances": 2, "ports": ["http"],
+        "memory": "64MiB", "env": { "A": "1" }, "monitor": { "http": "/", "interval": "2s" },
+        "update": { "max_unavailable": 2 }, "routes": { "http": ["shop.example"] },
+        "annotation": "ours", "metadata": { "team": "shop" }, "when_worker_exits": "keep",
+    });
+    let made = api.ask("PUT", WEB, &[], Some(&json!({ "spec": spec })));
+    assert_eq!(made.status, 200, "{}", made.text);
+    let read = api.ask("GET", WEB, &[], None);
+    let mut again = read.body["spec"].clone();
+    let plan = |spec: &Value| {
+        let text = json!({ "version": 1, "service": { "web": spec } }).to_string();
+        let files = json!({ "files": [{ "name": "a.json", "text": text }] });
+        api.ask("POST", "/v1/namespaces/default/plan", &[], Some(&files)).body["services"][0]
+            .clone()
+    };
+    assert_eq!(plan(&again)["changes"], json!([]), "{again}");
+    again["instances"] = json!(3);
+    let changes = plan(&again)["changes"].clone();
+    assert_eq!(changes[0]["kind"], "start", "{changes}");
+    let tag = format!("If-Match: {}", read.tag.expect("a tag"));
+    let put = json!({ "spec": again });
+    let changed = api.ask("PUT", WEB, &[&tag], Some(&put));
+    assert_eq!((changed.status, &changed.body["spec"]["instances"]), (200, &json!(3)));
+    assert_eq!(api.ask("PUT", WEB, &[&tag], Some(&put)).status, 412);
+    // A list would be too long with them.
+    let list = api.ask("GET", "/v1/namespaces/default/services", &[], None);
+    assert!(list.body["items"][0].get("spec").is_none(), "{}", list.text);
+    let task =
+        json!({ "name": "t", "spec": { "run": ["true"], "timeout": "1m", "env": { "A": "1" } } });
+    assert_eq!(api.ask("POST", TASKS, &[], Some(&task)).body["spec"], task["spec"]);
+    assert_eq!(api.ask("GET", &format!("{TASKS}/t"), &[], None).body["spec"], task["spec"]);
+}
+
+#[test]
+fn a_list_is_narrowed_by_how_names_begin() {
+    let api = Api::start("prefix");
+    for name in ["a-1", "a-2", "b-1"] {
+        let task = json!({ "name": name, "spec": { "run": ["true"] } });
+        assert_eq!(api.ask("POST", TASKS, &[], Some(&task)).status, 201);
+        let path = format!("/v1/namespaces/default/services/{name}");
+        assert_eq!(api.ask("PUT", &path, &[], Some(&web(1))).status, 200);
+    }
+    for list in [TASKS, "/v1/namespaces/default/services"] {
+        let page = api.ask("GET", &format!("{list}?prefix=a-&limit=1"), &[], None);
+        assert_eq!(page.body["items"][0]["name"], "a-1", "{}", page.text);
+        let next = page.body["next"].as_str().expect("there is more");
+        let page = api.ask("GET", &format!("{list}?prefix=a-&after={next}"), &[], None);
+        let names: Vec<_> =
+            page.body["items"].as_array().unwrap().iter().map(|it| &it["name"]).collect();
+        assert_eq!((names, page.body.get("next")), (vec![&json!("a-2")], None), "{list}");
+    }
+}
+
+#[test]
+fn a_token_is_shown_under_its_word_in_any_case() {
+    let api = Api::start("bearer");
+    for (word, status) in [("bearer", 200), ("BEARER", 200), ("Basic", 401)] {
+        let shown = format!("{word} {}", api.place.token());
+        assert_eq!(api.ask_shown(&shown, "GET", "/v1/status", &[], None).status, status, "{word}");
+    }
+}
+
     assert_eq!((other.status, &other.body["code"]), (412, &json!("has-changed")));
     let it = format!("If-Match: {tag}");
     assert_eq!(api.ask("POST", &cancel, &[&it], None).body["changed"], true);
