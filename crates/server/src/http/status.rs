@@ -8,8 +8,8 @@ use std::{
 
 use axum::{Json, extract::State, response::IntoResponse};
 use http::{StatusCode, header};
-use sterna_api::rest::{Awaiting, Counts, Refused, Status};
-use sterna_model::Namespace;
+use sterna_api::rest::{Awaiting, Counts, Status};
+use sterna_model::{BootTime, Namespace};
 use sterna_store::machine::boot_time;
 
 use super::{Answer, Api, fleet, given::Query, namespace};
@@ -37,16 +37,21 @@ pub(super) async fn status(
     let workers = fleet::workers(&shared).await?;
     let asked = shared.desk.ask(|leader, now| {
         let (fleet, is_recovered) = (leader.fleet(), leader.control().is_recovered());
-        let is_shut = !fleet.doors().unclaimed;
-        (fleet.awaited(now.boot), is_recovered, is_shut.then(|| fleet.safe_at()))
+        let doors = fleet.doors();
+        // Beside these only batches wait, and there are none yet.
+        let is_open = doors.unclaimed && doors.unclaimed_kept;
+        let awaited = if is_open { Vec::new() } else { fleet.awaited(now.boot) };
+        (awaited, is_recovered, (!doors.unclaimed).then(|| fleet.safe_at()))
     });
     let (waits_for, is_recovered, shut_until) = asked.await?;
     let now = boot_time();
     let starts_nothing = shut_until
         .map(|until| starts_nothing(until.since(now).as_millis().div_ceil(1_000), is_recovered));
-    let waits_for = waits_for.into_iter().map(|awaited| Awaiting {
+    let is_awaited = |until: BootTime| until > now;
+    let waits_for = waits_for.into_iter().filter(|it| it.until.is_none_or(is_awaited));
+    let waits_for = waits_for.map(|awaited| Awaiting {
         worker: awaited.name.to_string(),
-        seconds: awaited.until.map(|until| until.since(now).as_millis() / 1_000),
+        seconds: awaited.until.map(|until| until.since(now).as_millis().div_ceil(1_000)),
     });
     let mut by_health = BTreeMap::new();
     for worker in &workers {
