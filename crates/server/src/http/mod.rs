@@ -178,13 +178,18 @@ const LOOKED_AT: &str = "/metrics";
 /// Lets in who has the token, as long as there is room.
 async fn admit(State(shared): State<Api>, request: Request, next: Next) -> Response {
     let given = request.headers().get(http::header::AUTHORIZATION);
-    let given =
-        given.and_then(|given| given.to_str().ok()).and_then(|it| it.strip_prefix("Bearer "));
+    let given = given.and_then(|given| given.to_str().ok()).and_then(token);
     if !given.is_some_and(|given| is_same(given.trim().as_bytes(), shared.token.as_bytes())) {
         let what = if given.is_some() { "this token is not the right one" } else { "no token" };
         Counters::add(&shared.counters.refused, 1);
         return Refusal(Refused::new(Code::Unauthorized, what)).into_response();
     }
+/// What is shown as a token; the word before it is the same in any case (RFC 9110).
+fn token(given: &str) -> Option<&str> {
+    let (scheme, token) = given.split_once(' ')?;
+    scheme.eq_ignore_ascii_case("bearer").then_some(token)
+}
+
     if request.uri().path() == LOOKED_AT {
         return next.run(request).await;
     }
