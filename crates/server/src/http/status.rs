@@ -12,7 +12,7 @@ use sterna_api::rest::{Awaiting, Counts, Status};
 use sterna_model::{BootTime, Namespace};
 use sterna_store::machine::boot_time;
 
-use super::{Answer, Api, fleet, given::Query, namespace};
+use super::{Answer, Api, described::Refusals, fleet, given::Query, namespace};
 use crate::views;
 
 /// What is counted.
@@ -25,8 +25,8 @@ pub(super) struct Only {
 }
 
 /// The cluster as a whole.
-#[utoipa::path(get, path = "/v1/status", tag = "cluster", params(Only),
-    responses((status = 200, body = Status), (status = "4XX", body = Refused), (status = "5XX", body = Refused)))]
+#[utoipa::path(get, operation_id = "getStatus", path = "/v1/status", tag = "cluster", params(Only),
+    responses((status = 200, description = "How the cluster is.", body = Status), Refusals))]
 pub(super) async fn status(
     State(shared): State<Api>,
     Query(only): Query<Only>,
@@ -110,11 +110,16 @@ fn starts_nothing(seconds: u64, is_recovered: bool) -> String {
 }
 
 /// Whether this process is alive.
+#[utoipa::path(get, operation_id = "isAlive", path = "/healthz", tag = "cluster", security(()),
+    responses((status = 200, description = "It is.", body = String, content_type = "text/plain")))]
 pub(super) async fn healthz() -> &'static str {
     "alive\n"
 }
 
 /// Whether this server can be asked for anything: it leads, or knows who does.
+#[utoipa::path(get, operation_id = "isReady", path = "/readyz", tag = "cluster", security(()),
+    responses((status = 200, description = "It can.", body = String, content_type = "text/plain"),
+        (status = 503, description = "It cannot, and why.", body = String, content_type = "text/plain")))]
 pub(super) async fn readyz(State(shared): State<Api>) -> impl IntoResponse {
     if let Some(leader) = shared.leader_elsewhere() {
         return (StatusCode::OK, format!("ready: {leader} leads\n"));
@@ -126,8 +131,8 @@ pub(super) async fn readyz(State(shared): State<Api>) -> impl IntoResponse {
 }
 
 /// What is counted, in Prometheus' own words.
-#[utoipa::path(get, path = "/metrics", tag = "cluster",
-    responses((status = 200, body = String, content_type = "text/plain"), (status = "4XX", body = Refused)))]
+#[utoipa::path(get, operation_id = "getMetrics", path = "/metrics", tag = "cluster",
+    responses((status = 200, description = "What is counted.", body = String, content_type = "text/plain"), Refusals))]
 pub(super) async fn metrics(State(shared): State<Api>) -> impl IntoResponse {
     let counters = &shared.counters;
     let mut text = String::new();
@@ -192,6 +197,10 @@ pub(super) async fn metrics(State(shared): State<Api>) -> impl IntoResponse {
     counted("tasks_under_way_max", "gauge", "How many there may be.", max);
     counted("services", "gauge", "Services.", mirror.services.len() as u64);
     counted("instances", "gauge", "Instances with a record.", mirror.instances.len() as u64);
+    let running = mirror.instances.values().filter(|it| views::is_running(it)).count();
+    counted("instances_running", "gauge", "Instances that run.", running as u64);
+    let wanted = mirror.services.values().map(|it| u64::from(it.spec.instances)).sum();
+    counted("instances_wanted", "gauge", "Instances that services want.", wanted);
     counted("workers", "gauge", "Workers on the roster.", mirror.roster.len() as u64);
     ([(header::CONTENT_TYPE, "text/plain; version=0.0.4")], text)
 }
