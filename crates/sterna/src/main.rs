@@ -20,6 +20,7 @@ mod patience;
 mod remote;
 mod run;
 mod server;
+mod rotate;
 mod show;
 mod sim;
 mod store;
