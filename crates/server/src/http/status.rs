@@ -8,12 +8,17 @@ use std::{
 
 use axum::{Json, extract::State, response::IntoResponse};
 use http::{StatusCode, header};
+use serde_json::Value;
 use sterna_api::rest::{Awaiting, Counts, Status};
+use sterna_engine::control::WorkerSeen;
 use sterna_model::{BootTime, Namespace};
 use sterna_store::machine::boot_time;
 
 use super::{Answer, Api, described::Refusals, fleet, given::Query, namespace};
 use crate::views;
+
+/// So many workers are named; the others are counted.
+const NAMED: usize = 3;
 
 /// What is counted.
 #[derive(Clone, Debug, Default, serde::Deserialize, utoipa::IntoParams)]
@@ -81,8 +86,28 @@ pub(super) async fn status(
         services: Counts { services: services.count(), wanted, running: running.count() },
         waits_for: waits_for.collect(),
         is_recovered,
-        warnings: shared.store.warnings(),
+        warnings: shared.store.warnings().into_iter().chain(unheld(&workers)).collect(),
     }))
+}
+
+/// What workers that are there cannot hold runs to, said once of all of whom it is so.
+fn unheld(workers: &[WorkerSeen]) -> Vec<String> {
+    let mut said: BTreeMap<String, Vec<&str>> = BTreeMap::new();
+    for worker in workers.iter().filter(|worker| worker.health.is_some()) {
+        let facts: Value = serde_json::from_slice(&worker.facts).unwrap_or_default();
+        let lacks = facts["unheld"].as_array().into_iter().flatten().filter_map(Value::as_str);
+        let lacks: Vec<_> = lacks.collect();
+        if !lacks.is_empty() {
+            said.entry(lacks.join("; ")).or_default().push(worker.name.as_str());
+        }
+    }
+    let warning = |(lacks, who): (String, Vec<&str>)| {
+        let named = who.get(..NAMED.min(who.len())).unwrap_or_default().join(", ");
+        let more = who.len().saturating_sub(NAMED);
+        let more = if more == 0 { String::new() } else { format!(" and {more} more") };
+        format!("{named}{more}: {lacks}; start it as root, or give it cgroups (Delegate=yes)")
+    };
+    said.into_iter().map(warning).collect()
 }
 
 /// Why nothing is started after a restore, and what ends that.

@@ -190,8 +190,8 @@ impl Dev {
             }
         }
         self.welcome(began.elapsed());
-        if let Some(why) = status.starts_nothing {
-            out::warning(&why);
+        for warning in status.warnings.iter().chain(&status.starts_nothing) {
+            out::warning(warning);
         }
         if let Some(specs) = specs {
             let applied = self.apply(&mut client, &specs).await?;
