@@ -191,7 +191,8 @@ pub(super) async fn apply(
             started = !matches!(answer, control::Answer::Taken(_))
                 && changed(answer, &format!("task {version}"))?;
         }
-        tasks.push(AppliedTask { name: name.to_string(), task: version.to_string(), started });
+        let (name, version) = (name.to_string(), version.to_string());
+        tasks.push(AppliedTask { name, task: version, started, is_only_defined: !task.start });
     }
     let warnings = in_vain(&shared, &space, wanted).await?;
     Ok(Json(Applied { services, tasks, warnings }))

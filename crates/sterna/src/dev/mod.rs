@@ -39,7 +39,7 @@ use crate::{
     out,
     patience::Patience,
     remote,
-    server::{Keep, Most},
+    server::{Keep, Most, address},
 };
 
 /// It says that it waits from then on.
@@ -55,7 +55,7 @@ const READY_WITHIN: Duration = Duration::from_secs(30);
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Where the API listens; port 0 is any that is free
-    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:7411")]
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:7411", value_parser = address)]
     listen: SocketAddr,
     /// Where everything is kept
     #[arg(long, value_name = "DIR", default_value = remote::DEV)]
