@@ -113,6 +113,7 @@ pub(crate) fn task(mirror: &Mirror, key: &WorkKey, task: &Task, spec: &TaskSpec)
         ended,
         end,
         returns: task.returns(),
+        spec: None,
     }
 }
 
@@ -131,6 +132,7 @@ pub(crate) fn service(mirror: &Mirror, key: &ServiceKey) -> Option<ServiceView> 
         is_updating: record.before.is_some() || count.outdated > 0,
         domain: record.spec.domain.to_string(),
         taken_back: record.taken_back.as_ref().map(|taken| taken_back(key, taken)),
+        spec: None,
     })
 }
 

@@ -4,12 +4,13 @@ use std::{fs, path::PathBuf};
 
 use anyhow::Context;
 use sterna_api::{
-    rest::{self, Applied, File, Plan},
+    rest::{self, Applied, Code, File, Plan, Refused, SpecProblem},
     spec::{Look, Source, read},
 };
 
 use crate::{
     exit, out,
+    refusal::Refusal,
     remote::{Remote, failed, wait},
     run::pretty,
 };
@@ -56,7 +57,10 @@ pub(crate) fn files(paths: &[PathBuf]) -> anyhow::Result<rest::Apply> {
             out::Paint::Coloured => Look::Coloured,
             out::Paint::Plain => Look::Plain,
         };
-        return Err(exit::drawn(exit::SPEC, problems.draw(look)));
+        let all = problems.iter().map(SpecProblem::from).collect();
+        let refused = Refused::new(Code::BadSpec, format!("{} problems", problems.count()));
+        let refused = Refused { problems: all, ..refused };
+        return Err(exit::coded(exit::SPEC)(Refusal::drawn(refused, problems.draw(look)).into()));
     }
     Ok(rest::Apply { files })
 }
@@ -84,12 +88,14 @@ pub(crate) fn told(applied: &Applied) -> String {
     for task in &applied.tasks {
         let what = if task.started {
             format!("started as {}", task.task)
+        } else if task.is_only_defined {
+            "only defined; `start = true` in its spec starts it".to_owned()
         } else {
-            "as it was: this version was started, or is not to start".to_owned()
+            format!("as it was: {} was started before", task.task)
         };
         lines.push(format!("task {}: {what}", task.name));
     }
-    lines.join("\n")
+    lines.iter().map(|line| out::one_line(line)).collect::<Vec<_>>().join("\n")
 }
 
 /// Line by line; in these words if there is nothing to change.

@@ -44,7 +44,8 @@ pub(crate) fn length(log: &Path) -> usize {
 /// to say.
 pub(crate) fn last_words(log: &Path, from: usize) -> String {
     let said = fs::read(log).unwrap_or_default();
-    let said = String::from_utf8_lossy(said.get(from..).unwrap_or_default());
+    // A log that was begun anew since is shorter.
+    let said = String::from_utf8_lossy(said.get(from..).unwrap_or(&said));
     let lines: Vec<_> = said.lines().collect();
     let last = lines.get(lines.len().saturating_sub(4)..).unwrap_or_default();
     last.join("\n  ")

@@ -64,9 +64,12 @@ pub(crate) fn silent(code: u8) -> anyhow::Error {
     coded(code)(anyhow::anyhow!(""))
 }
 
-/// An error that was drawn already.
-pub(crate) fn drawn(code: u8, text: String) -> anyhow::Error {
-    coded(code)(anyhow::anyhow!(text))
+/// The error itself, if it is of this kind.
+pub(crate) fn of<T: std::error::Error + Send + Sync + 'static>(
+    error: &anyhow::Error,
+) -> Option<&T> {
+    let error = error.downcast_ref::<Coded>().map_or(error, |coded| &coded.error);
+    error.downcast_ref()
 }
 
 /// The exit code of an error.

@@ -68,7 +68,7 @@ fn count(text: &str) -> Result<usize, String> {
     text.parse().map_err(|_| "write how many lines: a whole number from 0 on".to_owned())
 }
 
-fn since(text: &str) -> Result<WallTime, String> {
+pub(crate) fn since(text: &str) -> Result<WallTime, String> {
     if let Ok(span) = text.parse::<Span>() {
         return Ok(clock::wall_time().minus(span));
     }

@@ -11,13 +11,16 @@ mod config;
 mod cron;
 mod dev;
 mod elsewhere;
+mod events;
 mod exit;
 #[cfg(all(test, feature = "etcd", feature = "postgres"))]
 mod help;
 mod logs;
 mod out;
 mod patience;
+mod refusal;
 mod remote;
+mod rotate;
 mod run;
 mod server;
 mod show;
@@ -56,7 +59,7 @@ enum Command {
     Status(show::StatusArgs),
     Why(why::Args),
     Logs(logs::Args),
-    Events(show::EventsArgs),
+    Events(events::Args),
     /// End a task: it will not run, or not go on
     Cancel(verbs::Args),
     /// End one instance of a service gracefully; it comes back
@@ -109,7 +112,7 @@ fn main() -> ExitCode {
         Command::Status(args) => show::status(args),
         Command::Why(args) => why::run(args),
         Command::Logs(args) => logs::run(args),
-        Command::Events(args) => show::events(args),
+        Command::Events(args) => events::run(args),
         Command::Cancel(args) => verbs::run(args, Verb::Cancel),
         Command::Stop(args) => verbs::run(args, Verb::Stop),
         Command::Kill(args) => verbs::run(args, Verb::Kill),
@@ -130,7 +133,7 @@ fn main() -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            out::error(&error);
+            refusal::tell(&error);
             ExitCode::from(exit::code(&error))
         }
     }
@@ -154,6 +157,10 @@ fn completions(args: &CompletionsArgs) -> anyhow::Result<()> {
 /// Help and version are answers; anything else is a mistake on the command line.
 fn usage(mut error: clap::Error) -> ExitCode {
     elsewhere::answer(&mut error);
+    if error.use_stderr() && refusal::is_json() {
+        refusal::tell_usage(&error);
+        return ExitCode::from(exit::USAGE);
+    }
     // Nothing is left to do if even this cannot be written.
     drop(out::usage(&error));
     let is_run = std::env::args_os().nth(1).is_some_and(|command| command == "run");

@@ -85,6 +85,17 @@ pub(crate) fn plain(text: String) -> String {
     StyledStr::from(text).to_string()
 }
 
+/// What others wrote, in one line: what would move the cursor, paint or end the line is a space. A
+/// command, a reason and a name can hold anything.
+pub(crate) fn one_line(text: &str) -> String {
+    text.replace(char::is_control, " ")
+}
+
+/// The same of a text of several lines.
+pub(crate) fn printable(text: &str) -> String {
+    text.lines().map(one_line).collect::<Vec<_>>().join("\n")
+}
+
 /// Prints a part of the answer.
 ///
 /// # Errors
@@ -200,6 +211,17 @@ impl Progress {
         }
     }
 
+    /// How much of how much, drawn before what is said of it; elsewhere than on a terminal nothing is.
+    pub(crate) fn bar(&self, done: u64, all: u64) -> String {
+        const WIDTH: u64 = 30;
+        if !self.is_terminal {
+            return String::new();
+        }
+        let filled = done.min(all) * WIDTH / all.max(1);
+        let bar = (0..WIDTH).map(|at| if at < filled { '█' } else { '░' });
+        bar.chain([' ']).collect()
+    }
+
     /// Takes the line off the terminal.
     pub(crate) fn clear(&self) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
@@ -215,13 +237,6 @@ impl Drop for Progress {
     }
 }
 
-/// How much of how much, drawn.
-pub(crate) fn bar(done: u64, all: u64) -> String {
-    const WIDTH: u64 = 30;
-    let filled = done.min(all) * WIDTH / all.max(1);
-    (0..WIDTH).map(|at| if at < filled { '█' } else { '░' }).collect()
-}
-
 /// What fits into one line of the terminal: a longer one could not be overwritten.
 fn fitting(text: &str) -> Cow<'_, str> {
     let room = rustix::termios::tcgetwinsize(io::stderr()).map_or(0, |size| size.ws_col);
@@ -230,4 +245,16 @@ fn fitting(text: &str) -> Cow<'_, str> {
         return text.into();
     }
     text.chars().take(room.saturating_sub(2)).chain(['…']).collect::<String>().into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_others_wrote_moves_nothing_on_the_terminal() {
+        let text = "./a\u{1b}[31mRED\r\nb\u{9b}2J\tc";
+        assert_eq!(one_line(text), "./a [31mRED  b 2J c");
+        assert_eq!(printable("a\u{7}\nb"), "a \nb");
+    }
 }

@@ -19,13 +19,14 @@ use std::{
 use anyhow::Context;
 use sterna_api::{
     client::{Client, ClientError},
-    rest::{Code, Page, Refused},
+    rest::{Code, Page},
 };
 use sterna_model::{Kind, Name, Namespace, SelectError, Selector, Target};
 
 use crate::{
     config::{self, Config, Wrong},
     exit, out,
+    refusal::Refusal,
 };
 
 /// Where `dev` keeps everything, unless it is told otherwise.
@@ -272,7 +273,7 @@ pub(crate) fn failed(error: ClientError) -> anyhow::Error {
         ClientError::Broken { .. } | ClientError::Silent { .. } => exit::TRY_AGAIN,
     };
     let error = match error {
-        ClientError::Refused(refused) => refusal(&refused),
+        ClientError::Refused(refused) => Refusal::new(refused).into(),
         ClientError::Unreachable { .. } => {
             let remedy = "start one with `sterna dev`, or name another by --server";
             anyhow::Error::new(error).context(format!("no server to ask; {remedy}"))
@@ -282,22 +283,6 @@ pub(crate) fn failed(error: ClientError) -> anyhow::Error {
         | ClientError::NoServer { .. }) => other.into(),
     };
     exit::coded(code)(error)
-}
-
-fn refusal(refused: &Refused) -> anyhow::Error {
-    let mut text = refused.message.to_string();
-    for problem in &refused.problems {
-        text += &format!(
-            "\n  {}:{}:{}: {}: {}; {}",
-            problem.file,
-            problem.line,
-            problem.column,
-            problem.place,
-            problem.reason,
-            problem.remedy
-        );
-    }
-    anyhow::anyhow!("{text}\n  remedy: {}", refused.remedy)
 }
 
 /// The one thing that a selector means, by what there is.

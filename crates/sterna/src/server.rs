@@ -21,7 +21,7 @@ use crate::{clock, exit, out, remote, until_eof};
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Where to listen; port 0 is any that is free
-    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:7411")]
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:7411", value_parser = address)]
     listen: SocketAddr,
     /// Where this server keeps its token and what it has seen of the store
     #[arg(long, value_name = "DIR")]
@@ -53,6 +53,14 @@ pub(crate) struct Args {
     /// End when standard input ends, and say on standard output when it can be asked
     #[arg(long, hide = true)]
     until_eof: bool,
+}
+
+/// Where to listen: an address, not the name of a host, which may have several.
+pub(crate) fn address(text: &str) -> Result<SocketAddr, String> {
+    text.parse().map_err(|_| {
+        let port = text.rsplit(':').next().filter(|port| port.parse::<u16>().is_ok());
+        format!("write an address and a port, as in 127.0.0.1:{}", port.unwrap_or("7411"))
+    })
 }
 
 /// How long things are kept.
@@ -166,7 +174,7 @@ fn bounds(keep: Keep, most: Most) -> Bounds {
 
 pub(crate) fn run(args: Args) -> anyhow::Result<()> {
     if args.until_eof {
-        until_eof::watch()?;
+        drop(until_eof::watch()?);
     }
     // Every worker, client and reader is an open file. What is not given is found out by who needs it.
     let mut files = getrlimit(Resource::Nofile);

@@ -1,13 +1,14 @@
-//! `sterna ls`, `status` and `events`.
+//! `sterna ls` and `status`.
 
-use std::time::Duration;
-
-use sterna_api::rest::{EventView, InstanceView, ServiceView, Status, TaskView, WorkerView};
-use sterna_model::{Kind, Target, Work};
+use serde::de::DeserializeOwned;
+use sterna_api::{
+    client::Client,
+    rest::{InstanceView, ServiceView, Status, TaskView, WorkerView},
+};
+use sterna_model::{Kind, Name, Target, Work};
 
 use crate::{
-    out,
-    patience::Patience,
+    exit, out,
     remote::{Chosen, Remote, all, failed, wait},
     run::{age, pretty},
     table::{Table, WORKER, folded},
@@ -19,6 +20,9 @@ pub(crate) struct LsArgs {
     /// What to list
     #[arg(value_enum)]
     what: Option<What>,
+    /// Only the one of this name, of instances those of this service; with --json, a service or a task has
+    /// its whole spec
+    name: Option<String>,
     /// Print everything that is known as JSON
     #[arg(long)]
     json: bool,
@@ -44,8 +48,11 @@ pub(crate) fn ls(args: LsArgs) -> anyhow::Result<()> {
         let remote = &args.remote;
         let (mut json, mut tables) = (serde_json::Map::new(), Vec::new());
         let wants = |what| args.what.is_none_or(|asked| asked == what);
+        let name = args.name.as_deref().map(Name::new).transpose();
+        let name = name.map_err(|error| exit::coded(exit::USAGE)(error.into()))?;
         if wants(What::Services) {
-            let services: Vec<ServiceView> = all(&mut client, &remote.path("services")).await?;
+            let services: Vec<ServiceView> =
+                listed(&mut client, &remote.path("services"), name.as_ref()).await?;
             json.insert("services".to_owned(), serde_json::to_value(&services)?);
             let mut table = Table::new(&["SERVICE", "RUNNING", "VERSION", "COMMAND"]);
             for it in &services {
@@ -62,17 +69,21 @@ pub(crate) fn ls(args: LsArgs) -> anyhow::Result<()> {
             tables.push((services.is_empty(), table));
         }
         if args.what == Some(What::Instances) {
-            let instances: Vec<InstanceView> = all(&mut client, &remote.path("instances")).await?;
+            let path = name.as_ref().map(|name| format!("services/{name}/instances"));
+            let path = remote.path(&path.unwrap_or_else(|| "instances".to_owned()));
+            let instances: Vec<InstanceView> = all(&mut client, &path).await?;
             json.insert("instances".to_owned(), serde_json::to_value(&instances)?);
             tables.push((instances.is_empty(), instance_table(&instances)));
         }
         if wants(What::Tasks) {
-            let tasks: Vec<TaskView> = all(&mut client, &remote.path("tasks")).await?;
+            let tasks: Vec<TaskView> =
+                listed(&mut client, &remote.path("tasks"), name.as_ref()).await?;
             json.insert("tasks".to_owned(), serde_json::to_value(&tasks)?);
             tables.push((tasks.is_empty(), task_table(&tasks)));
         }
         if args.what == Some(What::Workers) {
-            let workers: Vec<WorkerView> = all(&mut client, "/v1/workers").await?;
+            let workers: Vec<WorkerView> =
+                listed(&mut client, "/v1/workers", name.as_ref()).await?;
             json.insert("workers".to_owned(), serde_json::to_value(&workers)?);
             tables.push((workers.is_empty(), worker_table(&workers)));
         }
@@ -98,6 +109,18 @@ pub(crate) fn ls(args: LsArgs) -> anyhow::Result<()> {
         out::answer(&drawn.join("\n\n"))?;
         Ok(())
     })
+}
+
+/// Everything of a list, or the one of a name.
+async fn listed<T: DeserializeOwned>(
+    client: &mut Client,
+    list: &str,
+    name: Option<&Name>,
+) -> anyhow::Result<Vec<T>> {
+    match name {
+        None => all(client, list).await,
+        Some(name) => Ok(vec![client.get(&format!("{list}/{name}")).await.map_err(failed)?]),
+    }
 }
 
 fn instance_table(instances: &[InstanceView]) -> Table {
@@ -191,7 +214,7 @@ pub(crate) fn status(args: StatusArgs) -> anyhow::Result<()> {
             Some(why) => anyhow::anyhow!("{why}"),
             None => anyhow::anyhow!("{}", nobody(&all(&mut client, "/v1/workers").await?)),
         };
-        Err(crate::exit::coded(crate::exit::TRY_AGAIN)(error))
+        Err(exit::coded(exit::TRY_AGAIN)(error))
     })
 }
 
@@ -269,7 +292,7 @@ fn status_text(status: &Status) -> String {
         );
     }
     lines.extend(status.warnings.iter().map(|warning| format!("warning   {warning}")));
-    lines.join("\n")
+    lines.iter().map(|line| out::one_line(line)).collect::<Vec<_>>().join("\n")
 }
 
 /// The path of one task or instance.
@@ -297,116 +320,4 @@ pub(crate) fn escaped(text: &str) -> String {
         other => format!("%{other:02X}"),
     };
     text.bytes().map(byte).collect()
-}
-
-/// Show what happened, in order
-///
-/// In all namespaces, and to workers and the cluster itself; with --namespace only there.
-#[derive(Debug, clap::Args)]
-pub(crate) struct EventsArgs {
-    /// Go on as more happens
-    #[arg(long, short)]
-    follow: bool,
-    /// Only after this event, such as 1.3.42; from the first that is kept if none is named
-    #[arg(long, value_name = "ID")]
-    after: Option<String>,
-    /// Only of keys that begin so, such as default/task/
-    #[arg(long, value_name = "PREFIX")]
-    key: Option<String>,
-    /// Only of this kind, such as task-completed; may be a list with commas
-    #[arg(long, value_name = "KIND")]
-    kind: Option<String>,
-    /// Print each as JSON
-    #[arg(long)]
-    json: bool,
-    #[command(flatten)]
-    remote: Remote,
-}
-
-impl EventsArgs {
-    /// How keys begin that are asked for: those of a namespace begin with it.
-    fn keys(&self) -> Option<String> {
-        let Some(space) = self.remote.asked() else { return self.key.clone() };
-        let (space, key) = (format!("{space}/"), self.key.clone().unwrap_or_default());
-        Some(if key.starts_with(&space) { key } else { space + &key })
-    }
-}
-
-pub(crate) fn events(args: EventsArgs) -> anyhow::Result<()> {
-    wait(async {
-        let mut client = args.remote.client()?;
-        let mut after = args.after.clone().unwrap_or_else(|| "0".to_owned());
-        let mut query = String::new();
-        for (name, value) in [("key", &args.keys()), ("kind", &args.kind)] {
-            if let Some(value) = value {
-                query += &format!("&{name}={}", escaped(value));
-            }
-        }
-        if !args.follow {
-            query += "&until_now=true";
-        }
-        let mut patience = Patience::default();
-        loop {
-            let path = format!("/v1/events?after={}{query}", escaped(&after));
-            let error = match client.lines(&path).await {
-                Ok(mut lines) => loop {
-                    patience.heard();
-                    match lines.next().await {
-                        Ok(Some(line)) => {
-                            if show_event(&args, &line, &mut after)? == out::Heard::NoMore {
-                                return Ok(());
-                            }
-                        }
-                        // A server that leads no more, or hangs up on who is slow, says no more.
-                        Ok(None) => break None,
-                        Err(error) => break Some(error),
-                    }
-                },
-                Err(error) => Some(error),
-            };
-            match (error, args.follow) {
-                (Some(error), true) => patience.bear(error).await?,
-                (Some(error), false) => return Err(failed(error)),
-                (None, true) => tokio::time::sleep(AGAIN).await,
-                (None, false) => return Ok(()),
-            }
-        }
-    })
-}
-
-/// How long after a stream has ended it is asked for again.
-const AGAIN: Duration = Duration::from_millis(200);
-
-/// Shows an event, if a line holds one, and keeps its id to go on from.
-fn show_event(args: &EventsArgs, line: &[u8], after: &mut String) -> anyhow::Result<out::Heard> {
-    let Some(data) = line.strip_prefix(b"data: ") else { return Ok(out::Heard::Yes) };
-    let Ok(event) = serde_json::from_slice::<EventView>(data) else {
-        let said: serde_json::Value = serde_json::from_slice(data).unwrap_or_default();
-        if let Some(resume) = said["resume"].as_str().filter(|resume| !resume.is_empty()) {
-            resume.clone_into(after);
-        }
-        out::warning(&format!(
-            "this reader was too slow, and has missed events; it goes on after {after}"
-        ));
-        return Ok(out::Heard::Yes);
-    };
-    let text = if args.json {
-        String::from_utf8_lossy(data).into_owned()
-    } else {
-        folded(&event_text(&event), 4)
-    };
-    *after = event.id;
-    out::answer(&text)
-}
-
-fn event_text(event: &EventView) -> String {
-    let mut text = format!("{}  {:<20} {}", event.at, event.kind.as_str(), event.key);
-    for (name, value) in &event.data {
-        let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-        text += &format!("  {name}={value}");
-    }
-    if let Some(reason) = &event.reason {
-        text += &format!("  ({reason})");
-    }
-    text
 }

@@ -150,7 +150,8 @@ fn many(args: &Args, options: &Options) -> anyhow::Result<()> {
                     total.1.extend(report.violation.map(|violation| (seed, violation)));
                     let failed = total.1.len();
                     drop(total);
-                    progress.say(&bar(number + 1, args.seeds, failed, began.elapsed()));
+                    let bar = progress.bar(number + 1, args.seeds);
+                    progress.say(&(bar + &far(number + 1, args.seeds, failed, began.elapsed())));
                 }
             });
         }
@@ -162,11 +163,10 @@ fn many(args: &Args, options: &Options) -> anyhow::Result<()> {
     answer(args, options, &coverage, &failed, began.elapsed())
 }
 
-fn bar(done: u64, seeds: u64, failed: usize, took: Duration) -> String {
-    let bar = out::bar(done, seeds);
+fn far(done: u64, seeds: u64, failed: usize, took: Duration) -> String {
     let left = took.as_secs_f64() / done.max(1) as f64 * seeds.saturating_sub(done) as f64;
     let failed = if failed == 0 { String::new() } else { format!(", {failed} broke a promise") };
-    format!("{bar} {done} of {seeds} seeds, {left:.0} s left{failed}")
+    format!("{done} of {seeds} seeds, {left:.0} s left{failed}")
 }
 
 fn answer(

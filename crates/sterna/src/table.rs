@@ -34,8 +34,7 @@ impl Table {
 
     /// What would move the cursor is a space: a command can hold anything.
     pub(crate) fn row(&mut self, cells: impl IntoIterator<Item = String>) {
-        let plain = |cell: String| cell.replace(char::is_control, " ");
-        self.rows.push(cells.into_iter().map(plain).collect());
+        self.rows.push(cells.into_iter().map(|cell| out::one_line(&cell)).collect());
     }
 
     /// In lines; if the terminal is too narrow, the widest columns give way first.

@@ -278,9 +278,8 @@ pub(crate) fn drain(args: DrainArgs) -> anyhow::Result<()> {
     wait(async {
         let mut client = args.remote.client()?;
         let path = args.path()?;
+        let said: ForecastView = client.get(&format!("{path}/forecast")).await.map_err(failed)?;
         if !args.json {
-            let said: ForecastView =
-                client.get(&format!("{path}/forecast")).await.map_err(failed)?;
             out::answer(&folded(&forecast(&said), 4))?;
         }
         let body = json!({ "within_s": within.as_millis().div_ceil(1_000) });
@@ -291,11 +290,17 @@ pub(crate) fn drain(args: DrainArgs) -> anyhow::Result<()> {
         }
         let did =
             if waits { "is empty".to_owned() } else { format!("is drained, within {within}") };
-        if waits && !args.json {
+        if args.json {
+            let mut all = serde_json::to_value(done)?;
+            all["forecast"] = json!(said.runs);
+            out::answer(&pretty(&all)?)?;
+            return Ok(());
+        }
+        if waits {
             out::answer(&format!("worker {} {did}", args.worker))?;
             return Ok(());
         }
-        tell(args.json, &done, &format!("worker {}", args.worker), &did)
+        tell(false, &done, &format!("worker {}", args.worker), &did)
     })
 }
 
@@ -312,8 +317,8 @@ async fn drained(client: &mut Client, path: &str) -> anyhow::Result<()> {
             return Ok(());
         }
         most = worker.runs.max(most);
-        let bar = out::bar((most - worker.runs) as u64, most as u64);
-        progress.spin(&format!("{bar} {} of {most} runs left on {}", worker.runs, worker.name));
+        let bar = progress.bar((most - worker.runs) as u64, most as u64);
+        progress.spin(&format!("{bar}{} of {most} runs left on {}", worker.runs, worker.name));
         tokio::time::sleep(ASK_EVERY).await;
     }
 }
@@ -326,7 +331,7 @@ fn forecast(said: &ForecastView) -> String {
         1 => format!("what the run on {worker} will do:"),
         count => format!("what the {count} runs on {worker} will do:"),
     };
-    let lines = said.runs.iter().map(|run| format!("  {} {}", run.key, run.text));
+    let lines = said.runs.iter().map(|run| format!("  {} {}", run.key, out::one_line(&run.text)));
     format!("{head}\n{}", lines.collect::<Vec<_>>().join("\n"))
 }
 

@@ -50,13 +50,13 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
 fn explained(key: &str, alike: &[&Explained]) -> String {
     let Some(why) = alike.first() else { return String::new() };
     let first = if alike.len() > 1 { " at the earliest" } else { "" };
-    let mut lines = vec![format!("{key}: {}", why.text)];
+    let mut lines = vec![format!("{key}: {}", out::one_line(&why.text))];
     if let Some(since) = alike.iter().filter_map(|it| it.since.as_ref()).min() {
         lines.push(format!("  since  {since}{first}, {} ago", age(since)));
     }
     let at = alike.iter().filter_map(|it| it.at.as_ref()).min();
     let at = at.map(|at| format!(": {at}{first}")).unwrap_or_default();
-    lines.push(format!("  next   {}{at}", why.next));
+    lines.push(format!("  next   {}{at}", out::one_line(&why.next)));
     lines.join("\n")
 }
 

@@ -6,6 +6,7 @@ use std::{
     io::{self, Write},
     os::unix::fs::MetadataExt,
     path::PathBuf,
+    sync::Arc,
 };
 
 use anyhow::Context;
@@ -95,9 +96,8 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
     let files = Files::raise();
     // Before any thread is made.
     let interrupts = Interrupts::watch().context("cannot take signals")?;
-    if args.until_eof {
-        crate::until_eof::watch()?;
-    }
+    // Its guardian ends everything with whoever started it so, too.
+    let owner = if args.until_eof { Some(Arc::new(crate::until_eof::watch()?)) } else { None };
     let name = match args.name {
         Some(name) => name,
         None => host_name()?,
@@ -147,6 +147,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
         containers: containers::Options {
             runtime: machine.runtime,
             files,
+            owner,
             ..containers::Options::default()
         },
     };

@@ -86,3 +86,16 @@ fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
     }
     panic!("not within a minute: {what}");
 }
+
+#[test]
+fn a_place_is_named_from_where_one_is() {
+    let name = format!("sterna-bench-dev-here-{}", std::process::id());
+    let output = Command::new(env!("CARGO_BIN_EXE_sterna"))
+        .args(["bench", "dev", "--rounds", "1", "--runs", "1", "--idle", "1", "--tasks", "1"])
+        .args(["--data", &name])
+        .current_dir(std::env::temp_dir())
+        .output()
+        .expect("it runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(!std::env::temp_dir().join(name).exists(), "everything is removed");
+}

@@ -83,6 +83,9 @@ pub struct AppliedTask {
     pub task: String,
     /// Whether it was made now.
     pub started: bool,
+    /// Whether it is not to be started, by its definition.
+    #[serde(default)]
+    pub is_only_defined: bool,
 }
 
 /// Why something is not where its spec wants it.

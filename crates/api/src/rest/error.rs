@@ -140,7 +140,7 @@ impl Code {
                 "see how it is with `sterna why` or `sterna ls`, and wait, or end it first"
             }
             Self::HasChanged => "read it again, and decide again",
-            Self::EventsGone => "read what there is, then follow from the event that is named",
+            Self::EventsGone => "read what there is, then follow from the event in `resume`",
             Self::TooMuch => "wait a moment, and ask again",
             Self::TooLarge => "send less at once",
             Self::NotLeading => "ask the server that leads, if it is named, or wait a moment",

@@ -123,7 +123,8 @@ pub struct Status {
     /// Whether the store was restored, and nobody has said to this leader that every worker that there
     /// was is on the list.
     pub is_recovered: bool,
-    /// Promises that do not hold as the store is set up, each with its remedy.
+    /// Promises that do not hold as the store is set up, and what workers cannot hold runs to, each with
+    /// its remedy.
     pub warnings: Vec<String>,
 }
 

@@ -10,7 +10,8 @@ use utoipa::ToSchema;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CreateTask {
-    /// Its name. Asked for again with the same name and the same spec, it is the same task.
+    /// Its name. Asked for again with the same name, incarnation and spec, it is the same task; without an
+    /// incarnation, or with another, its name is taken.
     pub name: String,
     /// What it is, as under `[task.NAME]` of a spec.
     #[schema(value_type = Object)]
@@ -63,6 +64,11 @@ pub struct TaskView {
     pub end: Option<EndView>,
     /// How often a worker turned it down.
     pub returns: u32,
+    /// What it was made of, as under `[task.NAME]` of a spec; what is as it is by default is left out. Only
+    /// where one task is asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    pub spec: Option<Value>,
 }
 
 /// How a task ended.
@@ -123,6 +129,11 @@ pub struct ServiceView {
     /// The version that was taken back because it failed, until another one is wanted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub taken_back: Option<TakenBackView>,
+    /// What was asked for, as under `[service.NAME]` of a spec; what is as it is by default is left out. It
+    /// may be changed and put back. Only where one service is asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    pub spec: Option<Value>,
 }
 
 /// A version of a service that was taken back.

@@ -4,6 +4,7 @@
 //!   text ── toml, json ──▶ tree: values with their places
 //!        ── fields, by the schema ──▶ service, task: typed, or refused with reason and remedy
 //!        ── problem ──▶ file, line, column, caret
+//!   typed ── written ──▶ JSON that is read as the same again
 //! ```
 //!
 //! ```
@@ -43,6 +44,7 @@ mod silence;
 mod task;
 mod toml;
 mod tree;
+mod written;
 
 use std::collections::BTreeMap;
 
@@ -53,6 +55,7 @@ use sterna_model::{
 
 pub use problem::{Look, Problem, Problems};
 pub use schema::{fields, reference};
+pub use written::{of_service, of_task};
 
 /// The text of one file.
 #[derive(Clone, Copy, Debug)]

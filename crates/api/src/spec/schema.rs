@@ -187,7 +187,7 @@ const COMMON: &[Field] = &[
         "when_worker_exits",
         "\"keep\"",
         "`stop`",
-        "Whether it ends with its worker, or is taken over by the next: `stop` or `keep`.",
+        "Whether it ends with its worker, or is taken over by the next: `stop` or `keep`. With `sterna dev` everything ends.",
     ),
     field(
         "logs",

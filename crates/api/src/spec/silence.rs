@@ -20,7 +20,7 @@ const fn stop(kind: Kind) -> Contract {
     Contract::Stop { after }
 }
 
-const fn usual(kind: Kind) -> Contract {
+pub(super) const fn usual(kind: Kind) -> Contract {
     match kind {
         Kind::Service => REPLACE,
         Kind::Task => stop(kind),

@@ -23,6 +23,8 @@
 //! Invariant: when the main command of a run has ended, what it left is killed, whether or not a
 //! worker is there.
 //!
+//! Invariant: nothing is kept for the next worker once the owner of this one is gone.
+//!
 //! Invariant: the guardian goes last: when nobody is connected and nothing is held.
 
 mod parts;
@@ -87,6 +89,9 @@ pub enum Input {
     Closed(SocketId),
     /// The worker that has started this guardian has ended.
     StarterGone,
+    /// Whoever owns the newest worker, and ends with everything it has started, has ended. To be said
+    /// anew of each worker that has come.
+    OwnerGone,
     /// The part's process is there and waits for the go byte.
     Cloned(RunId, Part),
     /// There is none, for this reason, and there will not be.
@@ -106,7 +111,11 @@ impl Input {
     /// The run that it is about, if it says what became of one: that is kept before it is told.
     pub const fn concerned(&self) -> Option<RunId> {
         match self {
-            Self::Tick | Self::Request(..) | Self::Closed(_) | Self::StarterGone => None,
+            Self::Tick
+            | Self::Request(..)
+            | Self::Closed(_)
+            | Self::StarterGone
+            | Self::OwnerGone => None,
             Self::Cloned(run, _)
             | Self::NotCloned(run, ..)
             | Self::Execed(run, _)
@@ -205,6 +214,8 @@ pub struct Guardian {
     /// The newest worker that came.
     incarnation: Option<Incarnation>,
     socket: Option<SocketId>,
+    /// Whether nobody is to take over what its worker leaves.
+    is_ownerless: bool,
     kept: Kept,
     kill_wait: Span,
     runs: BTreeMap<RunId, Held>,
@@ -222,7 +233,8 @@ impl Guardian {
         let runs = found.into_iter().map(|(run, found)| (run, Held::found(now, found))).collect();
         let patience = Patience::Until(now.plus(PATIENCE));
         let kill_wait = kept.kill_wait.unwrap_or(kill_wait);
-        Self { patience, incarnation: None, socket: None, kept, kill_wait, runs }
+        let (incarnation, socket, is_ownerless) = (None, None, false);
+        Self { patience, incarnation, socket, is_ownerless, kept, kill_wait, runs }
     }
 
     /// [`Input::StarterGone`] will be said: until then it waits for whoever has started it.
@@ -286,6 +298,7 @@ impl Guardian {
             }
             // Who has come since is heard, and told apart by its connection.
             Input::StarterGone => self.be_patient_no_more(now, effects),
+            Input::OwnerGone => self.be_ownerless(now, effects),
             Input::Cloned(run, part) => {
                 // Between clone and exec the deadline is looked at again (safety rule 3).
                 let confirmed = self.kept.confirmed;
@@ -348,6 +361,7 @@ impl Guardian {
         }
         self.patience = Patience::Over;
         self.incarnation = Some(incarnation);
+        self.is_ownerless = false;
         if self.kept.process != Some(process) {
             // The worker that asked for what is here is gone, whoever noticed it.
             self.be_left(now, effects);
@@ -381,7 +395,10 @@ impl Guardian {
             Request::Adopt(..) => {}
             Request::Spawn(run, spawn, part, role) => {
                 let kill_wait = Some(self.kill_wait);
-                self.runs.entry(run).or_insert_with(|| Held::new(spawn, kill_wait));
+                let held = self.runs.entry(run).or_insert_with(|| Held::new(spawn, kill_wait));
+                if self.is_ownerless {
+                    held.keep_no_more();
+                }
                 self.with(run, effects, |held, effects| {
                     held.spawn(now, run, (part, role), effects);
                 });
@@ -411,6 +428,16 @@ impl Guardian {
                 }
             }
             Request::Ping(number) => effects.push(Effect::Pong(socket, number)),
+        }
+    }
+
+    /// Nothing outlives its worker any more. As long as that is there it ends what it has by itself, with
+    /// everything that belongs to it.
+    fn be_ownerless(&mut self, now: BootTime, effects: &mut Vec<Effect>) {
+        self.is_ownerless = true;
+        self.runs.values_mut().for_each(Held::keep_no_more);
+        if self.socket.is_none() {
+            self.be_left(now, effects);
         }
     }
 

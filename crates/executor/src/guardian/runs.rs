@@ -288,6 +288,11 @@ impl Held {
     }
 
     /// Its worker is gone.
+    /// There is no next worker that could take it over.
+    pub(super) const fn keep_no_more(&mut self) {
+        self.spawn.on_worker_exit = OnWorkerExit::Stop;
+    }
+
     pub(super) fn be_left(
         &mut self,
         now: BootTime,

@@ -320,6 +320,41 @@ fn when_its_worker_is_gone_a_run_ends_unless_it_is_kept() {
     assert!(effects.contains(&Effect::Tell(socket(2), run(1), Fate::Empty)), "{effects:?}");
 }
 
+/// With one kept run beside one that is not.
+fn keeping() -> Guardian {
+    let mut guardian = guarding(STOPS);
+    ask(&mut guardian, 1, 1, main(2, KEEPS));
+    step(&mut guardian, 1, Input::Cloned(run(2), MAIN));
+    guardian
+}
+
+#[test]
+fn when_the_owner_of_its_worker_is_gone_nothing_is_kept() {
+    let both = [Effect::Terminate(run(1)), Effect::Terminate(run(2))];
+    // Its worker ends them as it should, for as long as it is there.
+    let mut guardian = keeping();
+    assert_eq!(step(&mut guardian, 2, Input::OwnerGone), []);
+    ask(&mut guardian, 2, 1, main(3, KEEPS));
+    step(&mut guardian, 2, Input::Cloned(run(3), MAIN));
+    let all: Vec<Effect> = both.iter().cloned().chain([Effect::Terminate(run(3))]).collect();
+    assert_eq!(step(&mut guardian, 3, Input::Closed(socket(1))), all);
+    // What a worker left that was killed before.
+    let mut guardian = keeping();
+    assert_eq!(step(&mut guardian, 2, Input::Closed(socket(1))), both[..1]);
+    assert_eq!(step(&mut guardian, 3, Input::OwnerGone), both[1..]);
+}
+
+#[test]
+fn a_worker_that_has_come_since_has_an_owner_of_its_own() {
+    let mut guardian = keeping();
+    step(&mut guardian, 2, Input::OwnerGone);
+    adopt(&mut guardian, 3, 2, 2);
+    ask(&mut guardian, 3, 2, main(3, KEEPS));
+    step(&mut guardian, 3, Input::Cloned(run(3), MAIN));
+    let left = step(&mut guardian, 4, Input::Closed(socket(2)));
+    assert!(!left.contains(&Effect::Terminate(run(3))), "{left:?}");
+}
+
 #[test]
 fn the_guardian_goes_last_and_leaves_the_ends() {
     let mut guardian = guarding(STOPS);

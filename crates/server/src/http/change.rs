@@ -17,6 +17,7 @@ use sterna_store::machine::{random, wall_time};
 
 use super::{
     Answer, Api, bad,
+    described::Refusals,
     given::{Body, Path},
     namespace,
     refusal::{Refusal, changed},
@@ -120,9 +121,9 @@ async fn put(shared: &Api, key: ServiceKey, spec: ServiceSpec) -> Answer<Planned
 }
 
 /// What applying these files would change. Nothing is done.
-#[utoipa::path(post, path = "/v1/namespaces/{namespace}/plan", tag = "specs",
+#[utoipa::path(post, operation_id = "planSpecs", path = "/v1/namespaces/{namespace}/plan", tag = "specs",
     params(("namespace" = String, Path)), request_body = Apply,
-    responses((status = 200, body = Plan), (status = "4XX", body = Refused), (status = "5XX", body = Refused)))]
+    responses((status = 200, description = "What would be changed.", body = Plan), Refusals))]
 pub(super) async fn plan(
     State(shared): State<Api>,
     Path(space): Path<String>,
@@ -157,9 +158,9 @@ pub(super) async fn plan(
 
 /// Makes what is like what these files want: services are made or changed, and tasks that are to start
 /// are started, once for each version. What the files do not name stays as it is.
-#[utoipa::path(post, path = "/v1/namespaces/{namespace}/apply", tag = "specs",
+#[utoipa::path(post, operation_id = "applySpecs", path = "/v1/namespaces/{namespace}/apply", tag = "specs",
     params(("namespace" = String, Path)), request_body = Apply,
-    responses((status = 200, body = Applied), (status = "4XX", body = Refused), (status = "5XX", body = Refused)))]
+    responses((status = 200, description = "What was changed.", body = Applied), Refusals))]
 pub(super) async fn apply(
     State(shared): State<Api>,
     Path(space): Path<String>,
@@ -190,7 +191,8 @@ pub(super) async fn apply(
             started = !matches!(answer, control::Answer::Taken(_))
                 && changed(answer, &format!("task {version}"))?;
         }
-        tasks.push(AppliedTask { name: name.to_string(), task: version.to_string(), started });
+        let (name, version) = (name.to_string(), version.to_string());
+        tasks.push(AppliedTask { name, task: version, started, is_only_defined: !task.start });
     }
     let warnings = in_vain(&shared, &space, wanted).await?;
     Ok(Json(Applied { services, tasks, warnings }))

@@ -11,12 +11,13 @@ use axum::{
 use bytes::Bytes;
 use futures_util::stream;
 use http::header;
-use sterna_api::rest::{EndpointView, Page, Refused};
+use sterna_api::rest::{EndpointView, Page};
 use sterna_engine::control::ServiceKey;
 use tokio::time::timeout;
 
 use super::{
     Answer, Api,
+    described::Refusals,
     given::{Path, Query},
     not_found,
     seat::Seat,
@@ -41,10 +42,10 @@ pub(super) struct Which {
 }
 
 /// Where the instances of a service take requests now, or whenever that changes.
-#[utoipa::path(get, path = "/v1/namespaces/{namespace}/services/{name}/endpoints", tag = "services",
+#[utoipa::path(get, operation_id = "listEndpoints", path = "/v1/namespaces/{namespace}/services/{name}/endpoints", tag = "services",
     params(("namespace" = String, Path), ("name" = String, Path), Which),
-    responses((status = 200, content((Page<EndpointView> = "application/json"), (Page<EndpointView> = "text/event-stream"))),
-        (status = "4XX", body = Refused), (status = "5XX", body = Refused)))]
+    responses((status = 200, description = "Where instances take requests, now or whenever that changes.", content((Page<EndpointView> = "application/json"), (Page<EndpointView> = "text/event-stream"))),
+        Refusals))]
 pub(super) async fn endpoints(
     State(shared): State<Api>,
     Path((space, service)): Path<(String, String)>,

@@ -12,6 +12,7 @@ use sterna_store::machine::wall_time;
 
 use super::{
     Answer, Api, Listing,
+    described::Refusals,
     given::{Body, Path, Query},
     name, page,
     refusal::{Refusal, done},
@@ -83,8 +84,8 @@ async fn find(shared: &Api, given: &str) -> Answer<WorkerSeen> {
 }
 
 /// All workers, in the order of their names.
-#[utoipa::path(get, path = "/v1/workers", tag = "workers", params(Listing),
-    responses((status = 200, body = Page<WorkerView>), (status = "4XX", body = Refused), (status = "5XX", body = Refused)))]
+#[utoipa::path(get, operation_id = "listWorkers", path = "/v1/workers", tag = "workers", params(Listing),
+    responses((status = 200, description = "A page of workers.", body = Page<WorkerView>), Refusals))]
 pub(super) async fn list(
     State(shared): State<Api>,
     Query(listing): Query<Listing>,
@@ -97,8 +98,8 @@ pub(super) async fn list(
 }
 
 /// A worker.
-#[utoipa::path(get, path = "/v1/workers/{name}", tag = "workers", params(("name" = String, Path)),
-    responses((status = 200, body = WorkerView), (status = "4XX", body = Refused), (status = "5XX", body = Refused)))]
+#[utoipa::path(get, operation_id = "getWorker", path = "/v1/workers/{name}", tag = "workers", params(("name" = String, Path)),
+    responses((status = 200, description = "The worker.", body = WorkerView), Refusals))]
 pub(super) async fn get(
     State(shared): State<Api>,
     Path(name): Path<String>,
@@ -120,8 +121,8 @@ fn forecast_of(forecast: &Forecast) -> ForecastRun {
 }
 
 /// What a drain would do to what a worker runs. Nothing is done.
-#[utoipa::path(get, path = "/v1/workers/{name}/forecast", tag = "workers", params(("name" = String, Path)),
-    responses((status = 200, body = ForecastView), (status = "4XX", body = Refused), (status = "5XX", body = Refused)))]
+#[utoipa::path(get, operation_id = "forecastDrain", path = "/v1/workers/{name}/forecast", tag = "workers", params(("name" = String, Path)),
+    responses((status = 200, description = "What a drain would do.", body = ForecastView), Refusals))]
 pub(super) async fn forecast(
     State(shared): State<Api>,
     Path(name): Path<String>,
@@ -134,9 +135,9 @@ pub(super) async fn forecast(
 }
 
 /// Gives a worker no more work, and moves what it has.
-#[utoipa::path(post, path = "/v1/workers/{name}/drain", tag = "workers", params(("name" = String, Path)),
+#[utoipa::path(post, operation_id = "drainWorker", path = "/v1/workers/{name}/drain", tag = "workers", params(("name" = String, Path)),
     request_body = DrainAsk,
-    responses((status = 200, body = Done), (status = "4XX", body = Refused), (status = "5XX", body = Refused)))]
+    responses((status = 200, description = "It was done, or was so already.", body = Done), Refusals))]
 pub(super) async fn drain(
     State(shared): State<Api>,
     Path(name): Path<String>,
@@ -149,8 +150,8 @@ pub(super) async fn drain(
 }
 
 /// Gives a worker work again.
-#[utoipa::path(post, path = "/v1/workers/{name}/undrain", tag = "workers", params(("name" = String, Path)),
-    responses((status = 200, body = Done), (status = "4XX", body = Refused), (status = "5XX", body = Refused)))]
+#[utoipa::path(post, operation_id = "undrainWorker", path = "/v1/workers/{name}/undrain", tag = "workers", params(("name" = String, Path)),
+    responses((status = 200, description = "It was done, or was so already.", body = Done), Refusals))]
 pub(super) async fn undrain(
     State(shared): State<Api>,
     Path(name): Path<String>,
@@ -194,8 +195,8 @@ fn alive(seen: &WorkerSeen) -> Option<Refused> {
 
 /// Says that nothing runs any more on the machine of a worker, by somebody who must know. Said wrongly,
 /// work may run twice; so it is refused while the worker is heard.
-#[utoipa::path(post, path = "/v1/workers/{name}/declare-dead", tag = "workers", params(("name" = String, Path), Consent),
-    responses((status = 200, body = Done), (status = "4XX", body = Refused), (status = "5XX", body = Refused)))]
+#[utoipa::path(post, operation_id = "declareWorkerDead", path = "/v1/workers/{name}/declare-dead", tag = "workers", params(("name" = String, Path), Consent),
+    responses((status = 200, description = "It was done, or was so already.", body = Done), Refusals))]
 pub(super) async fn declare_dead(
     State(shared): State<Api>,
     Path(name): Path<String>,
@@ -214,8 +215,8 @@ pub(super) async fn declare_dead(
 /// Says that every worker that there was before the store was restored is on the list, by somebody who
 /// must know: nobody else may have anything. Holds while this server leads. Said wrongly, work may run
 /// twice.
-#[utoipa::path(post, path = "/v1/roster/declare-complete", tag = "workers",
-    responses((status = 200, body = Done), (status = "4XX", body = Refused), (status = "5XX", body = Refused)))]
+#[utoipa::path(post, operation_id = "declareRosterComplete", path = "/v1/roster/declare-complete", tag = "workers",
+    responses((status = 200, description = "It was done, or was so already.", body = Done), Refusals))]
 pub(super) async fn declare_complete(State(shared): State<Api>) -> Answer<Json<Done>> {
     shared.lead()?;
     let changed = shared.desk.roster_is_complete().await?;
@@ -223,8 +224,8 @@ pub(super) async fn declare_complete(State(shared): State<Api>) -> Answer<Json<D
 }
 
 /// Takes a worker that is gone, and may run nothing any more, off the list.
-#[utoipa::path(delete, path = "/v1/workers/{name}", tag = "workers", params(("name" = String, Path)),
-    responses((status = 200, body = Done), (status = "4XX", body = Refused), (status = "5XX", body = Refused)))]
+#[utoipa::path(delete, operation_id = "forgetWorker", path = "/v1/workers/{name}", tag = "workers", params(("name" = String, Path)),
+    responses((status = 200, description = "It was done, or was so already.", body = Done), Refusals))]
 pub(super) async fn forget(
     State(shared): State<Api>,
     Path(name): Path<String>,
@@ -257,8 +258,8 @@ fn not_forgotten(seen: &WorkerSeen) -> Refused {
 }
 
 /// All domains.
-#[utoipa::path(get, path = "/v1/domains", tag = "domains",
-    responses((status = 200, body = Page<DomainView>), (status = "4XX", body = Refused), (status = "5XX", body = Refused)))]
+#[utoipa::path(get, operation_id = "listDomains", path = "/v1/domains", tag = "domains",
+    responses((status = 200, description = "All domains.", body = Page<DomainView>), Refusals))]
 pub(super) async fn domains(State(shared): State<Api>) -> Answer<Json<Page<DomainView>>> {
     shared.lead()?;
     let (mirror, now) = (shared.mirror(), wall_time());
@@ -272,9 +273,9 @@ pub(super) async fn domains(State(shared): State<Api>) -> Answer<Json<Page<Domai
 
 /// Says that a domain is fresh: what its services no longer want may be ended. A day after its time is over
 /// it is forgotten.
-#[utoipa::path(put, path = "/v1/domains/{name}", tag = "domains", params(("name" = String, Path)),
+#[utoipa::path(put, operation_id = "setDomain", path = "/v1/domains/{name}", tag = "domains", params(("name" = String, Path)),
     request_body = SetDomain,
-    responses((status = 200, body = Done), (status = "4XX", body = Refused), (status = "5XX", body = Refused)))]
+    responses((status = 200, description = "It was done, or was so already.", body = Done), Refusals))]
 pub(super) async fn set_domain(
     State(shared): State<Api>,
     Path(domain): Path<String>,
@@ -297,8 +298,8 @@ fn always_fresh() -> Refusal {
 
 /// Says that a domain is fresh no longer, and forgets it: what its services no longer want runs on, until
 /// somebody asks for its end.
-#[utoipa::path(delete, path = "/v1/domains/{name}", tag = "domains", params(("name" = String, Path)),
-    responses((status = 200, body = Done), (status = "4XX", body = Refused), (status = "5XX", body = Refused)))]
+#[utoipa::path(delete, operation_id = "removeDomain", path = "/v1/domains/{name}", tag = "domains", params(("name" = String, Path)),
+    responses((status = 200, description = "It was done, or was so already.", body = Done), Refusals))]
 pub(super) async fn remove_domain(
     State(shared): State<Api>,
     Path(domain): Path<String>,

@@ -20,7 +20,8 @@ use tokio::{
 };
 
 use super::{
-    Answer, Api, bad,
+    Answer, Api, bad, check_limit,
+    described::Refusals,
     given::{Path, Query},
     not_found,
     refusal::Refusal,
@@ -54,7 +55,7 @@ pub(super) struct Which {
     /// Only those after this place: what the page before gave as `next`.
     after: Option<String>,
     /// So many at most; 1,000 if nothing is said, and at most.
-    #[param(minimum = 1)]
+    #[param(minimum = 1, maximum = 1000)]
     limit: Option<usize>,
     /// `forward` or `backward`, from the end.
     direction: Option<String>,
@@ -131,9 +132,7 @@ impl Which {
             }
             Some(_) | None => Ok(()),
         };
-        if self.limit == Some(0) {
-            return Err(bad("limit: 0 would be no page; ask for 1 to 1,000"));
-        }
+        check_limit(self.limit.unwrap_or(1_000))?;
         if (self.previous, self.follow) == (Some(true), Some(true)) {
             return Err(bad("previous: that run is over, and cannot be followed; leave one out"));
         }
@@ -172,7 +171,7 @@ impl Which {
         let question = json!({
             "logs": place.of,
             "after": after,
-            "limit": self.limit.unwrap_or(1_000).min(1_000),
+            "limit": self.limit.unwrap_or(1_000),
             "direction": self.direction,
             "matching": self.matching,
             "since": self.since,
@@ -185,9 +184,9 @@ impl Which {
 }
 
 /// What a task wrote.
-#[utoipa::path(get, path = "/v1/namespaces/{namespace}/tasks/{name}/logs", tag = "tasks",
+#[utoipa::path(get, operation_id = "getTaskLogs", path = "/v1/namespaces/{namespace}/tasks/{name}/logs", tag = "tasks",
     params(("namespace" = String, Path), ("name" = String, Path), Which),
-    responses((status = 200, content((LogPage = "application/json"), (LogLine = "application/x-ndjson"))), (status = "4XX", body = Refused), (status = "5XX", body = Refused)))]
+    responses((status = 200, description = "A page of lines, or each as it comes.", content((LogPage = "application/json"), (LogLine = "application/x-ndjson"))), Refusals))]
 pub(super) async fn of_task(
     State(shared): State<Api>,
     Path((space, name)): Path<(String, String)>,
@@ -202,9 +201,9 @@ pub(super) async fn of_task(
 
 /// What an instance wrote, and those before it on the same worker. If it has no run, or one that has
 /// nothing to show, then what its last run wrote that is over; `note` says so.
-#[utoipa::path(get, path = "/v1/namespaces/{namespace}/services/{name}/instances/{index}/logs", tag = "services",
+#[utoipa::path(get, operation_id = "getInstanceLogs", path = "/v1/namespaces/{namespace}/services/{name}/instances/{index}/logs", tag = "services",
     params(("namespace" = String, Path), ("name" = String, Path), ("index" = u32, Path), Which),
-    responses((status = 200, content((LogPage = "application/json"), (LogLine = "application/x-ndjson"))), (status = "4XX", body = Refused), (status = "5XX", body = Refused)))]
+    responses((status = 200, description = "A page of lines, or each as it comes.", content((LogPage = "application/json"), (LogLine = "application/x-ndjson"))), Refusals))]
 pub(super) async fn of_instance(
     State(shared): State<Api>,
     Path((space, service, index)): Path<(String, String, String)>,

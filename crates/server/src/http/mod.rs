@@ -14,6 +14,7 @@
 //! | `tag` | `ETag` and `If-Match` |
 //! | `seat` | a place for a stream, of which there are so many |
 //! | `given` | what paths, queries and bodies hold |
+//! | `described` | what the description says of all of them |
 //! | `understood` | refuses what a call does not describe |
 //! | `forward` | asks the server that leads, where this one does not |
 //!
@@ -22,6 +23,7 @@
 //! Invariant: what was acknowledged stands in the store; what is shown does too.
 
 mod change;
+mod described;
 mod endpoints;
 mod fleet;
 mod forward;
@@ -44,7 +46,7 @@ use std::{
 };
 
 use axum::{
-    Router,
+    Extension, Router,
     body::HttpBody,
     extract::{DefaultBodyLimit, Request, State},
     middleware::{Next, from_fn_with_state},
@@ -60,7 +62,11 @@ use tokio::time::timeout;
 use utoipa::OpenApi;
 use utoipa_axum::{router::OpenApiRouter, routes};
 
-use self::{refusal::Refusal, understood::Understood};
+use self::{
+    described::{Described, Said},
+    refusal::Refusal,
+    understood::Understood,
+};
 use crate::shared::{Counters, Shared};
 
 /// What one request may carry at most.
@@ -70,33 +76,6 @@ const BODY_WITHIN: Duration = Duration::from_secs(10);
 
 type Api = Arc<Shared>;
 type Answer<T> = Result<T, Refusal>;
-
-/// What is said of all calls.
-#[derive(OpenApi)]
-#[openapi(
-    info(
-        title = "Sterna",
-        description = "Services and tasks on a fleet of machines: nothing runs twice, and nothing is forgotten."
-    ),
-    components(schemas(Refused, sterna_api::rest::EventView, sterna_api::rest::LogLine)),
-    modifiers(&Token)
-)]
-struct Described;
-
-/// Every call asks for a token.
-struct Token;
-
-impl utoipa::Modify for Token {
-    fn modify(&self, described: &mut utoipa::openapi::OpenApi) {
-        use utoipa::openapi::security::{
-            Http, HttpAuthScheme, SecurityRequirement, SecurityScheme,
-        };
-        let components = described.components.get_or_insert_default();
-        let scheme = SecurityScheme::Http(Http::new(HttpAuthScheme::Bearer));
-        components.add_security_scheme("token", scheme);
-        described.security = Some(vec![SecurityRequirement::new("token", Vec::<String>::new())]);
-    }
-}
 
 fn calls() -> OpenApiRouter<Api> {
     OpenApiRouter::with_openapi(Described::openapi())
@@ -144,12 +123,9 @@ pub fn description() -> String {
 pub(crate) fn router(shared: &Api, links: Links) -> Router {
     let (calls, described) = calls().split_for_parts();
     let understood = Understood::new(&described);
-    let described: Arc<str> = described.to_json().unwrap_or_default().into();
-    let described = move || async move {
-        ([(http::header::CONTENT_TYPE, "application/json")], described.to_string())
-    };
+    let said = Said(described.to_json().unwrap_or_default().into());
     calls
-        .route("/openapi.json", get(described))
+        .route("/openapi.json", get(described::read).layer(Extension(said)))
         .layer(from_fn_with_state(understood, understood::heed))
         .layer(from_fn_with_state(Arc::clone(shared), admit))
         .route("/healthz", get(status::healthz))
@@ -178,8 +154,7 @@ const LOOKED_AT: &str = "/metrics";
 /// Lets in who has the token, as long as there is room.
 async fn admit(State(shared): State<Api>, request: Request, next: Next) -> Response {
     let given = request.headers().get(http::header::AUTHORIZATION);
-    let given =
-        given.and_then(|given| given.to_str().ok()).and_then(|it| it.strip_prefix("Bearer "));
+    let given = given.and_then(|given| given.to_str().ok()).and_then(token);
     if !given.is_some_and(|given| is_same(given.trim().as_bytes(), shared.token.as_bytes())) {
         let what = if given.is_some() { "this token is not the right one" } else { "no token" };
         Counters::add(&shared.counters.refused, 1);
@@ -207,6 +182,12 @@ async fn admit(State(shared): State<Api>, request: Request, next: Next) -> Respo
         Counters::add(&shared.counters.too_much, 1);
     }
     answer
+}
+
+/// What is shown as a token; the word before it is the same in any case (RFC 9110).
+fn token(given: &str) -> Option<&str> {
+    let (scheme, token) = given.split_once(' ')?;
+    scheme.eq_ignore_ascii_case("bearer").then_some(token)
 }
 
 /// What everybody is told who comes when there are as many connections as there may be; who looks after the
@@ -310,7 +291,7 @@ fn not_found(what: &str) -> Refusal {
 #[into_params(parameter_in = Query)]
 struct Paging {
     /// So many at most; 100 if nothing is said, and 1,000 at most.
-    #[param(minimum = 1)]
+    #[param(minimum = 1, maximum = 1000)]
     limit: Option<u32>,
     /// Only those after this one: what the page before gave as `next`.
     after: Option<String>,
@@ -319,10 +300,18 @@ struct Paging {
 impl Paging {
     /// So many at most.
     fn limit(&self) -> Answer<usize> {
-        match self.limit {
-            Some(0) => Err(bad("limit: 0 would be no page; ask for 1 to 1,000")),
-            given => Ok(usize::try_from(given.unwrap_or(100).min(1_000)).unwrap_or(100)),
-        }
+        let limit = self.limit.map_or(Ok(100), usize::try_from).unwrap_or(usize::MAX);
+        check_limit(limit)?;
+        Ok(limit)
+    }
+}
+
+/// A page that would hold less than was asked for would be taken for the last.
+fn check_limit(limit: usize) -> Answer<()> {
+    match limit {
+        0 => Err(bad("limit: 0 would be no page; ask for 1 to 1,000")),
+        1..=1_000 => Ok(()),
+        more => Err(bad(format!("limit: {more} is more than a page has; ask for 1 to 1,000"))),
     }
 }
 
@@ -332,7 +321,7 @@ impl Paging {
 #[into_params(parameter_in = Query)]
 struct Listing {
     /// So many at most; 100 if nothing is said, and 1,000 at most.
-    #[param(minimum = 1)]
+    #[param(minimum = 1, maximum = 1000)]
     limit: Option<u32>,
     /// Only those after this one: what the page before gave as `next`.
     after: Option<String>,
@@ -359,6 +348,11 @@ impl Listing {
             Some(_) | None => Ok(()),
         }
     }
+}
+
+/// Whether a name is one of those that are asked for.
+fn begins(name: &Name, prefix: Option<&str>) -> bool {
+    prefix.is_none_or(|prefix| name.as_str().starts_with(prefix))
 }
 
 /// One page of what is there, in its order.

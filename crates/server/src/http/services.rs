@@ -4,7 +4,7 @@ use axum::{Json, extract::State, response::Response};
 use serde_json::json;
 use sterna_api::{
     rest::{Code, Done, InstanceView, Page, PutService, Refused, ServiceView},
-    spec::{Source, read},
+    spec::{Source, of_service, read},
 };
 use sterna_engine::control::{self, Call, ServiceKey};
 use sterna_model::{
@@ -13,7 +13,8 @@ use sterna_model::{
 };
 
 use super::{
-    Answer, Api, Listing, Paging, bad,
+    Answer, Api, Listing, Paging, bad, begins,
+    described::Refusals,
     given::{Body, Path, Query},
     name, namespace, not_found, page,
     refusal::{Refusal, changed, done},
@@ -30,31 +31,47 @@ pub(super) fn instance_key(space: &str, service: &str, index: &str) -> Answer<Wo
     Ok(service_key(space, service)?.instance(index))
 }
 
+/// How a list of services is read.
+#[derive(Clone, Debug, Default, serde::Deserialize, utoipa::IntoParams)]
+#[serde(default)]
+#[into_params(parameter_in = Query)]
+pub(super) struct Services {
+    /// So many at most; 100 if nothing is said, and 1,000 at most.
+    #[param(minimum = 1, maximum = 1000)]
+    limit: Option<u32>,
+    /// Only those after this one: what the page before gave as `next`.
+    after: Option<String>,
+    /// Only those whose names begin so.
+    prefix: Option<String>,
+}
+
 /// All services of a namespace, in the order of their names.
-#[utoipa::path(get, path = "/v1/namespaces/{namespace}/services", tag = "services",
-    params(("namespace" = String, Path), Paging),
-    responses((status = 200, body = Page<ServiceView>), (status = "4XX", body = Refused), (status = "5XX", body = Refused)))]
+#[utoipa::path(get, operation_id = "listServices", path = "/v1/namespaces/{namespace}/services", tag = "services",
+    params(("namespace" = String, Path), Services),
+    responses((status = 200, description = "A page of services.", body = Page<ServiceView>), Refusals))]
 pub(super) async fn list(
     State(shared): State<Api>,
     Path(space): Path<String>,
-    Query(paging): Query<Paging>,
+    Query(Services { limit, after, prefix }): Query<Services>,
 ) -> Answer<Json<Page<ServiceView>>> {
     let space = namespace(&space)?;
     shared.lead()?;
     let mirror = shared.mirror();
-    let services = mirror.services.keys().filter(|key| key.namespace == space);
+    let is_asked =
+        |key: &&ServiceKey| key.namespace == space && begins(&key.name, prefix.as_deref());
+    let services = mirror.services.keys().filter(is_asked);
     let views = services.filter_map(|key| {
         let view = views::service(&mirror, key)?;
         Some((view.name.clone(), view))
     });
-    page(&paging, views, |view| view).map(Json)
+    page(&Paging { limit, after }, views, |view| view).map(Json)
 }
 
 /// A service.
-#[utoipa::path(get, path = "/v1/namespaces/{namespace}/services/{name}", tag = "services",
+#[utoipa::path(get, operation_id = "getService", path = "/v1/namespaces/{namespace}/services/{name}", tag = "services",
     params(("namespace" = String, Path), ("name" = String, Path)),
-    responses((status = 200, body = ServiceView, headers(("ETag" = String, description = "for `If-Match`"))),
-        (status = "4XX", body = Refused), (status = "5XX", body = Refused)))]
+    responses((status = 200, description = "The service.", body = ServiceView, headers(("ETag" = String, description = "for `If-Match`"))),
+        Refusals))]
 pub(super) async fn get(
     State(shared): State<Api>,
     Path((space, service)): Path<(String, String)>,
@@ -67,17 +84,19 @@ pub(super) async fn get(
 fn view(shared: &Api, key: &ServiceKey) -> Option<Response> {
     let mirror = shared.mirror();
     let record = mirror.services.get(key)?;
-    Some(tagged(tag::of_service(record), views::service(&mirror, key)?))
+    let spec = Some(of_service(&record.spec));
+    let view = ServiceView { spec, ..views::service(&mirror, key)? };
+    Some(tagged(tag::of_service(record), view))
 }
 
 /// Makes a service, or changes it to this spec.
-#[utoipa::path(put, path = "/v1/namespaces/{namespace}/services/{name}", tag = "services",
+#[utoipa::path(put, operation_id = "putService", path = "/v1/namespaces/{namespace}/services/{name}", tag = "services",
     params(("namespace" = String, Path), ("name" = String, Path),
         ("If-Match" = Option<String>, Header, description = "the `ETag` that was read: only if it is still so"),
         ("If-None-Match" = Option<String>, Header, description = "`*`: only if there is none of the name")),
     request_body = PutService,
-    responses((status = 200, body = ServiceView, headers(("ETag" = String, description = "for `If-Match`"))),
-        (status = "4XX", body = Refused), (status = "5XX", body = Refused)))]
+    responses((status = 200, description = "The service.", body = ServiceView, headers(("ETag" = String, description = "for `If-Match`"))),
+        Refusals))]
 pub(super) async fn put(
     State(shared): State<Api>,
     Path((space, service)): Path<(String, String)>,
@@ -98,10 +117,10 @@ pub(super) async fn put(
 }
 
 /// Ends a service and all its instances.
-#[utoipa::path(delete, path = "/v1/namespaces/{namespace}/services/{name}", tag = "services",
+#[utoipa::path(delete, operation_id = "deleteService", path = "/v1/namespaces/{namespace}/services/{name}", tag = "services",
     params(("namespace" = String, Path), ("name" = String, Path),
         ("If-Match" = Option<String>, Header, description = "the `ETag` that was read: only if it is still so")),
-    responses((status = 200, body = Done), (status = "4XX", body = Refused), (status = "5XX", body = Refused)))]
+    responses((status = 200, description = "It was done, or was so already.", body = Done), Refusals))]
 pub(super) async fn delete(
     State(shared): State<Api>,
     Path((space, service)): Path<(String, String)>,
@@ -114,9 +133,9 @@ pub(super) async fn delete(
 }
 
 /// The instances of a service, in the order of their indices.
-#[utoipa::path(get, path = "/v1/namespaces/{namespace}/services/{name}/instances", tag = "services",
+#[utoipa::path(get, operation_id = "listInstancesOfService", path = "/v1/namespaces/{namespace}/services/{name}/instances", tag = "services",
     params(("namespace" = String, Path), ("name" = String, Path), Listing),
-    responses((status = 200, body = Page<InstanceView>), (status = "4XX", body = Refused), (status = "5XX", body = Refused)))]
+    responses((status = 200, description = "A page of instances.", body = Page<InstanceView>), Refusals))]
 pub(super) async fn instances(
     State(shared): State<Api>,
     Path((space, service)): Path<(String, String)>,
@@ -141,9 +160,9 @@ pub(super) async fn instances(
 
 /// The instances of all services of a namespace, in the order of their keys; also those that still end of a
 /// service that was deleted.
-#[utoipa::path(get, path = "/v1/namespaces/{namespace}/instances", tag = "services",
+#[utoipa::path(get, operation_id = "listInstances", path = "/v1/namespaces/{namespace}/instances", tag = "services",
     params(("namespace" = String, Path), Listing),
-    responses((status = 200, body = Page<InstanceView>), (status = "4XX", body = Refused), (status = "5XX", body = Refused)))]
+    responses((status = 200, description = "A page of instances.", body = Page<InstanceView>), Refusals))]
 pub(super) async fn all_instances(
     State(shared): State<Api>,
     Path(space): Path<String>,
@@ -162,9 +181,9 @@ pub(super) async fn all_instances(
 }
 
 /// One instance.
-#[utoipa::path(get, path = "/v1/namespaces/{namespace}/services/{name}/instances/{index}", tag = "services",
+#[utoipa::path(get, operation_id = "getInstance", path = "/v1/namespaces/{namespace}/services/{name}/instances/{index}", tag = "services",
     params(("namespace" = String, Path), ("name" = String, Path), ("index" = u32, Path)),
-    responses((status = 200, body = InstanceView), (status = "4XX", body = Refused), (status = "5XX", body = Refused)))]
+    responses((status = 200, description = "The instance.", body = InstanceView), Refusals))]
 pub(super) async fn instance(
     State(shared): State<Api>,
     Path((space, service, index)): Path<(String, String, String)>,
@@ -179,9 +198,9 @@ pub(super) async fn instance(
 
 /// Ends an instance gracefully; it comes back. One that crashed and waits, or was given up, begins again
 /// at once, which is said (`begins_again`).
-#[utoipa::path(post, path = "/v1/namespaces/{namespace}/services/{name}/instances/{index}/stop", tag = "services",
+#[utoipa::path(post, operation_id = "stopInstance", path = "/v1/namespaces/{namespace}/services/{name}/instances/{index}/stop", tag = "services",
     params(("namespace" = String, Path), ("name" = String, Path), ("index" = u32, Path)),
-    responses((status = 200, body = Done), (status = "4XX", body = Refused), (status = "5XX", body = Refused)))]
+    responses((status = 200, description = "It was done, or was so already.", body = Done), Refusals))]
 pub(super) async fn stop(
     State(shared): State<Api>,
     Path((space, service, index)): Path<(String, String, String)>,
@@ -197,9 +216,9 @@ pub(super) async fn stop(
 }
 
 /// Kills an instance at once; that counts as a crash.
-#[utoipa::path(post, path = "/v1/namespaces/{namespace}/services/{name}/instances/{index}/kill", tag = "services",
+#[utoipa::path(post, operation_id = "killInstance", path = "/v1/namespaces/{namespace}/services/{name}/instances/{index}/kill", tag = "services",
     params(("namespace" = String, Path), ("name" = String, Path), ("index" = u32, Path)),
-    responses((status = 200, body = Done), (status = "4XX", body = Refused), (status = "5XX", body = Refused)))]
+    responses((status = 200, description = "It was done, or was so already.", body = Done), Refusals))]
 pub(super) async fn kill(
     State(shared): State<Api>,
     Path((space, service, index)): Path<(String, String, String)>,

@@ -8,11 +8,16 @@ use std::{
 
 use axum::{Json, extract::State, response::IntoResponse};
 use http::{StatusCode, header};
-use sterna_api::rest::{Awaiting, Counts, Refused, Status};
-use sterna_model::Namespace;
+use serde_json::Value;
+use sterna_api::rest::{Awaiting, Counts, Status};
+use sterna_engine::control::WorkerSeen;
+use sterna_model::{BootTime, Namespace};
 use sterna_store::machine::boot_time;
 
-use super::{Answer, Api, fleet, given::Query, namespace};
+use super::{Answer, Api, described::Refusals, fleet, given::Query, namespace};
+
+/// So many workers are named; the others are counted.
+const NAMED: usize = 3;
 
 /// What is counted.
 #[derive(Clone, Debug, Default, serde::Deserialize, utoipa::IntoParams)]
@@ -24,8 +29,8 @@ pub(super) struct Only {
 }
 
 /// The cluster as a whole.
-#[utoipa::path(get, path = "/v1/status", tag = "cluster", params(Only),
-    responses((status = 200, body = Status), (status = "4XX", body = Refused), (status = "5XX", body = Refused)))]
+#[utoipa::path(get, operation_id = "getStatus", path = "/v1/status", tag = "cluster", params(Only),
+    responses((status = 200, description = "How the cluster is.", body = Status), Refusals))]
 pub(super) async fn status(
     State(shared): State<Api>,
     Query(only): Query<Only>,
@@ -36,16 +41,21 @@ pub(super) async fn status(
     let workers = fleet::workers(&shared).await?;
     let asked = shared.desk.ask(|leader, now| {
         let (fleet, is_recovered) = (leader.fleet(), leader.control().is_recovered());
-        let is_shut = !fleet.doors().unclaimed;
-        (fleet.awaited(now.boot), is_recovered, is_shut.then(|| fleet.safe_at()))
+        let doors = fleet.doors();
+        // Beside these only batches wait, and there are none yet.
+        let is_open = doors.unclaimed && doors.unclaimed_kept;
+        let awaited = if is_open { Vec::new() } else { fleet.awaited(now.boot) };
+        (awaited, is_recovered, (!doors.unclaimed).then(|| fleet.safe_at()))
     });
     let (waits_for, is_recovered, shut_until) = asked.await?;
     let now = boot_time();
     let starts_nothing = shut_until
         .map(|until| starts_nothing(until.since(now).as_millis().div_ceil(1_000), is_recovered));
-    let waits_for = waits_for.into_iter().map(|awaited| Awaiting {
+    let is_awaited = |until: BootTime| until > now;
+    let waits_for = waits_for.into_iter().filter(|it| it.until.is_none_or(is_awaited));
+    let waits_for = waits_for.map(|awaited| Awaiting {
         worker: awaited.name.to_string(),
-        seconds: awaited.until.map(|until| until.since(now).as_millis() / 1_000),
+        seconds: awaited.until.map(|until| until.since(now).as_millis().div_ceil(1_000)),
     });
     let mut by_health = BTreeMap::new();
     for worker in &workers {
@@ -77,8 +87,28 @@ pub(super) async fn status(
         taken_back: taken_back.collect(),
         waits_for: waits_for.collect(),
         is_recovered,
-        warnings: shared.store.warnings(),
+        warnings: shared.store.warnings().into_iter().chain(unheld(&workers)).collect(),
     }))
+}
+
+/// What workers that are there cannot hold runs to, said once of all of whom it is so.
+fn unheld(workers: &[WorkerSeen]) -> Vec<String> {
+    let mut said: BTreeMap<String, Vec<&str>> = BTreeMap::new();
+    for worker in workers.iter().filter(|worker| worker.health.is_some()) {
+        let facts: Value = serde_json::from_slice(&worker.facts).unwrap_or_default();
+        let lacks = facts["unheld"].as_array().into_iter().flatten().filter_map(Value::as_str);
+        let lacks: Vec<_> = lacks.collect();
+        if !lacks.is_empty() {
+            said.entry(lacks.join("; ")).or_default().push(worker.name.as_str());
+        }
+    }
+    let warning = |(lacks, who): (String, Vec<&str>)| {
+        let named = who.get(..NAMED.min(who.len())).unwrap_or_default().join(", ");
+        let more = who.len().saturating_sub(NAMED);
+        let more = if more == 0 { String::new() } else { format!(" and {more} more") };
+        format!("{named}{more}: {lacks}; start it as root, or give it cgroups (Delegate=yes)")
+    };
+    said.into_iter().map(warning).collect()
 }
 
 /// Why nothing is started after a restore, and what ends that.
@@ -106,11 +136,16 @@ fn starts_nothing(seconds: u64, is_recovered: bool) -> String {
 }
 
 /// Whether this process is alive.
+#[utoipa::path(get, operation_id = "isAlive", path = "/healthz", tag = "cluster", security(()),
+    responses((status = 200, description = "It is.", body = String, content_type = "text/plain")))]
 pub(super) async fn healthz() -> &'static str {
     "alive\n"
 }
 
 /// Whether this server can be asked for anything: it leads, or knows who does.
+#[utoipa::path(get, operation_id = "isReady", path = "/readyz", tag = "cluster", security(()),
+    responses((status = 200, description = "It can.", body = String, content_type = "text/plain"),
+        (status = 503, description = "It cannot, and why.", body = String, content_type = "text/plain")))]
 pub(super) async fn readyz(State(shared): State<Api>) -> impl IntoResponse {
     if let Some(leader) = shared.leader_elsewhere() {
         return (StatusCode::OK, format!("ready: {leader} leads\n"));
@@ -122,8 +157,8 @@ pub(super) async fn readyz(State(shared): State<Api>) -> impl IntoResponse {
 }
 
 /// What is counted, in Prometheus' own words.
-#[utoipa::path(get, path = "/metrics", tag = "cluster",
-    responses((status = 200, body = String, content_type = "text/plain"), (status = "4XX", body = Refused)))]
+#[utoipa::path(get, operation_id = "getMetrics", path = "/metrics", tag = "cluster",
+    responses((status = 200, description = "What is counted.", body = String, content_type = "text/plain"), Refusals))]
 pub(super) async fn metrics(State(shared): State<Api>) -> impl IntoResponse {
     let counters = &shared.counters;
     let mut text = String::new();
@@ -188,6 +223,10 @@ pub(super) async fn metrics(State(shared): State<Api>) -> impl IntoResponse {
     counted("tasks_under_way_max", "gauge", "How many there may be.", max);
     counted("services", "gauge", "Services.", mirror.services.len() as u64);
     counted("instances", "gauge", "Instances with a record.", mirror.instances.len() as u64);
+    let running = mirror.services.keys().map(|key| u64::from(mirror.count(key).running)).sum();
+    counted("instances_running", "gauge", "Instances that run.", running);
+    let wanted = mirror.services.values().map(|it| u64::from(it.spec.instances)).sum();
+    counted("instances_wanted", "gauge", "Instances that services want.", wanted);
     counted("workers", "gauge", "Workers on the roster.", mirror.roster.len() as u64);
     ([(header::CONTENT_TYPE, "text/plain; version=0.0.4")], text)
 }

@@ -17,7 +17,7 @@ use tokio::{
     time::{Duration, timeout},
 };
 
-use super::{Answer, Api, bad, given::Query, refusal::Refusal, seat::Seat};
+use super::{Answer, Api, bad, described::Refusals, given::Query, refusal::Refusal, seat::Seat};
 use crate::{
     events::{EventId, Read},
     shared::{Lead, Shared},
@@ -57,11 +57,11 @@ struct Reader {
 
 /// Events in their order, as server-sent events. Who reads too slowly is told where to go on, and hung up
 /// on; so is everybody, without a word, when this server leads no more.
-#[utoipa::path(get, path = "/v1/events", tag = "events", params(Which,
+#[utoipa::path(get, operation_id = "followEvents", path = "/v1/events", tag = "events", params(Which,
     ("Last-Event-ID" = Option<String>, Header, description = "the last event that was seen")),
-    responses((status = 200, body = EventView, content_type = "text/event-stream"),
-        (status = 410, body = Refused, description = "they are no longer kept"),
-        (status = "4XX", body = Refused), (status = "5XX", body = Refused)))]
+    responses((status = 200, description = "Events, as they come.", body = EventView, content_type = "text/event-stream"),
+        (status = 410, description = "They are no longer kept.", body = Refused),
+        Refusals))]
 pub(super) async fn events(
     State(shared): State<Api>,
     Query(which): Query<Which>,

@@ -11,7 +11,7 @@ use http::StatusCode;
 use serde_json::json;
 use sterna_api::{
     rest::{Code, CreateTask, Done, Page, Refused, ResultView, TaskView},
-    spec::{Source, read},
+    spec::{Source, of_task, read},
 };
 use sterna_engine::control::{self, Call};
 use sterna_model::{TaskIncarnation, Work, WorkKey, record::TaskPhase, spec::TaskSpec};
@@ -19,7 +19,8 @@ use sterna_store::machine::{random, wall_time};
 use tokio::time::{Instant, timeout_at};
 
 use super::{
-    Answer, Api, Listing, bad,
+    Answer, Api, Listing, bad, begins,
+    described::Refusals,
     given::{Body, Path, Query},
     namespace, not_found, page,
     refusal::{Refusal, changed, done},
@@ -34,24 +35,26 @@ use crate::views;
 #[into_params(parameter_in = Query)]
 pub(super) struct Tasks {
     /// So many at most; 100 if nothing is said, and 1,000 at most.
-    #[param(minimum = 1)]
+    #[param(minimum = 1, maximum = 1000)]
     limit: Option<u32>,
     /// Only those after this one: what the page before gave as `next`.
     after: Option<String>,
     /// Only those in this phase.
     phase: Option<String>,
+    /// Only those whose names begin so.
+    prefix: Option<String>,
     /// Only the one of them that was made last.
     last: Option<bool>,
 }
 
 /// All tasks of a namespace, in the order of their names.
-#[utoipa::path(get, path = "/v1/namespaces/{namespace}/tasks", tag = "tasks",
+#[utoipa::path(get, operation_id = "listTasks", path = "/v1/namespaces/{namespace}/tasks", tag = "tasks",
     params(("namespace" = String, Path), Tasks),
-    responses((status = 200, body = Page<TaskView>), (status = "4XX", body = Refused), (status = "5XX", body = Refused)))]
+    responses((status = 200, description = "A page of tasks.", body = Page<TaskView>), Refusals))]
 pub(super) async fn list(
     State(shared): State<Api>,
     Path(space): Path<String>,
-    Query(Tasks { limit, after, phase, last }): Query<Tasks>,
+    Query(Tasks { limit, after, phase, prefix, last }): Query<Tasks>,
 ) -> Answer<Json<Page<TaskView>>> {
     let listing = Listing { limit, after, phase };
     let space = namespace(&space)?;
@@ -63,7 +66,9 @@ pub(super) async fn list(
         .iter()
         .filter(|(key, (task, _))| key.namespace == space && listing.is_in(task.phase().as_str()));
     let all = tasks.filter_map(|(key, (task, spec))| match &key.work {
-        Work::Task(name) => Some((name.clone(), (key, task, spec))),
+        Work::Task(name) => {
+            begins(name, prefix.as_deref()).then(|| (name.clone(), (key, task, spec)))
+        }
         Work::Instance { .. } | Work::Node { .. } => None,
     });
     if last == Some(true) {
@@ -77,10 +82,10 @@ pub(super) async fn list(
 
 /// Makes a task. Asked for again with the same name and incarnation it is the same one; with another spec
 /// that is refused.
-#[utoipa::path(post, path = "/v1/namespaces/{namespace}/tasks", tag = "tasks",
+#[utoipa::path(post, operation_id = "createTask", path = "/v1/namespaces/{namespace}/tasks", tag = "tasks",
     params(("namespace" = String, Path)), request_body = CreateTask,
-    responses((status = 201, body = TaskView), (status = 200, body = TaskView, description = "it was there already"),
-        (status = "4XX", body = Refused), (status = "5XX", body = Refused)))]
+    responses((status = 201, description = "It was made.", body = TaskView), (status = 200, description = "It was there already.", body = TaskView),
+        Refusals))]
 pub(super) async fn create(
     State(shared): State<Api>,
     Path(space): Path<String>,
@@ -125,7 +130,8 @@ fn is_same(one: &TaskSpec, two: &TaskSpec) -> bool {
 fn view(shared: &Api, key: &WorkKey) -> Option<TaskView> {
     let mirror = shared.mirror();
     let (task, spec) = mirror.tasks.get(key)?;
-    Some(views::task(&mirror, key, task, spec))
+    let written = Some(of_task(spec, task.made()));
+    Some(TaskView { spec: written, ..views::task(&mirror, key, task, spec) })
 }
 
 /// How long to wait for an end.
@@ -138,9 +144,9 @@ pub(super) struct Waiting {
 }
 
 /// A task; waits for its end if that is asked for.
-#[utoipa::path(get, path = "/v1/namespaces/{namespace}/tasks/{name}", tag = "tasks",
+#[utoipa::path(get, operation_id = "getTask", path = "/v1/namespaces/{namespace}/tasks/{name}", tag = "tasks",
     params(("namespace" = String, Path), ("name" = String, Path), Waiting),
-    responses((status = 200, body = TaskView, headers(("ETag" = String, description = "for `If-Match`"))), (status = "4XX", body = Refused), (status = "5XX", body = Refused)))]
+    responses((status = 200, description = "The task.", body = TaskView, headers(("ETag" = String, description = "for `If-Match`"))), Refusals))]
 pub(super) async fn get(
     State(shared): State<Api>,
     Path((space, name)): Path<(String, String)>,
@@ -170,9 +176,9 @@ pub(super) async fn get(
 }
 
 /// What a task has left as its result: what it wrote to the file that `STERNA_RESULT` names.
-#[utoipa::path(get, path = "/v1/namespaces/{namespace}/tasks/{name}/result", tag = "tasks",
+#[utoipa::path(get, operation_id = "getTaskResult", path = "/v1/namespaces/{namespace}/tasks/{name}/result", tag = "tasks",
     params(("namespace" = String, Path), ("name" = String, Path)),
-    responses((status = 200, body = ResultView), (status = "4XX", body = Refused), (status = "5XX", body = Refused)))]
+    responses((status = 200, description = "Its result.", body = ResultView), Refusals))]
 pub(super) async fn result(
     State(shared): State<Api>,
     Path((space, name)): Path<(String, String)>,
@@ -188,10 +194,10 @@ pub(super) async fn result(
 }
 
 /// Ends a task: it will not run, or not go on.
-#[utoipa::path(post, path = "/v1/namespaces/{namespace}/tasks/{name}/cancel", tag = "tasks",
+#[utoipa::path(post, operation_id = "cancelTask", path = "/v1/namespaces/{namespace}/tasks/{name}/cancel", tag = "tasks",
     params(("namespace" = String, Path), ("name" = String, Path),
         ("If-Match" = Option<String>, Header, description = "the `ETag` that was read: only this task is meant")),
-    responses((status = 200, body = Done), (status = "4XX", body = Refused), (status = "5XX", body = Refused)))]
+    responses((status = 200, description = "It was done, or was so already.", body = Done), Refusals))]
 pub(super) async fn cancel(
     State(shared): State<Api>,
     Path((space, name)): Path<(String, String)>,
@@ -209,10 +215,10 @@ pub(super) async fn cancel(
 }
 
 /// Kills whatever runs of a task, at once.
-#[utoipa::path(post, path = "/v1/namespaces/{namespace}/tasks/{name}/kill", tag = "tasks",
+#[utoipa::path(post, operation_id = "killTask", path = "/v1/namespaces/{namespace}/tasks/{name}/kill", tag = "tasks",
     params(("namespace" = String, Path), ("name" = String, Path),
         ("If-Match" = Option<String>, Header, description = "the `ETag` that was read: only this task is meant")),
-    responses((status = 200, body = Done), (status = "4XX", body = Refused), (status = "5XX", body = Refused)))]
+    responses((status = 200, description = "It was done, or was so already.", body = Done), Refusals))]
 pub(super) async fn kill(
     State(shared): State<Api>,
     Path((space, name)): Path<(String, String)>,
@@ -234,10 +240,10 @@ pub(super) struct Forgotten {
 }
 
 /// Forgets a task that is over. Its name stays taken for 7 days.
-#[utoipa::path(delete, path = "/v1/namespaces/{namespace}/tasks/{name}", tag = "tasks",
+#[utoipa::path(delete, operation_id = "deleteTask", path = "/v1/namespaces/{namespace}/tasks/{name}", tag = "tasks",
     params(("namespace" = String, Path), ("name" = String, Path), Forgotten,
         ("If-Match" = Option<String>, Header, description = "the `ETag` that was read: only this task is meant")),
-    responses((status = 200, body = Done), (status = "4XX", body = Refused), (status = "5XX", body = Refused)))]
+    responses((status = 200, description = "It was done, or was so already.", body = Done), Refusals))]
 pub(super) async fn delete(
     State(shared): State<Api>,
     Path((space, name)): Path<(String, String)>,

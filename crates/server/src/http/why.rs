@@ -1,12 +1,13 @@
 //! Why something is not where its spec wants it.
 
 use axum::{Json, extract::State};
-use sterna_api::rest::{Explained, Refused, ServiceExplained};
+use sterna_api::rest::{Explained, ServiceExplained};
 use sterna_engine::control::{ServiceKey, Why};
 use sterna_model::{Work, WorkKey};
 
 use super::{
     Answer, Api, Paging, bad,
+    described::Refusals,
     given::{Path, Query},
     not_found,
     services::{instance_key, service_key},
@@ -32,9 +33,9 @@ async fn why(shared: &Api, key: WorkKey, what: &str) -> Answer<Json<Explained>> 
 }
 
 /// Why a task is not where it should be.
-#[utoipa::path(get, path = "/v1/namespaces/{namespace}/tasks/{name}/why", tag = "tasks",
+#[utoipa::path(get, operation_id = "explainTask", path = "/v1/namespaces/{namespace}/tasks/{name}/why", tag = "tasks",
     params(("namespace" = String, Path), ("name" = String, Path)),
-    responses((status = 200, body = Explained), (status = "4XX", body = Refused), (status = "5XX", body = Refused)))]
+    responses((status = 200, description = "Why it is so.", body = Explained), Refusals))]
 pub(super) async fn why_task(
     State(shared): State<Api>,
     Path((space, name)): Path<(String, String)>,
@@ -43,9 +44,9 @@ pub(super) async fn why_task(
 }
 
 /// Why an instance is not where it should be.
-#[utoipa::path(get, path = "/v1/namespaces/{namespace}/services/{name}/instances/{index}/why", tag = "services",
+#[utoipa::path(get, operation_id = "explainInstance", path = "/v1/namespaces/{namespace}/services/{name}/instances/{index}/why", tag = "services",
     params(("namespace" = String, Path), ("name" = String, Path), ("index" = u32, Path)),
-    responses((status = 200, body = Explained), (status = "4XX", body = Refused), (status = "5XX", body = Refused)))]
+    responses((status = 200, description = "Why it is so.", body = Explained), Refusals))]
 pub(super) async fn why_instance(
     State(shared): State<Api>,
     Path((space, service, index)): Path<(String, String, String)>,
@@ -56,9 +57,9 @@ pub(super) async fn why_instance(
 
 /// Why a service is not as its spec wants it: each instance that is not, in the order of their indices,
 /// and how many are.
-#[utoipa::path(get, path = "/v1/namespaces/{namespace}/services/{name}/why", tag = "services",
+#[utoipa::path(get, operation_id = "explainService", path = "/v1/namespaces/{namespace}/services/{name}/why", tag = "services",
     params(("namespace" = String, Path), ("name" = String, Path), Paging),
-    responses((status = 200, body = ServiceExplained), (status = "4XX", body = Refused), (status = "5XX", body = Refused)))]
+    responses((status = 200, description = "A page of what is not where it should be.", body = ServiceExplained), Refusals))]
 pub(super) async fn why_service(
     State(shared): State<Api>,
     Path((space, service)): Path<(String, String)>,

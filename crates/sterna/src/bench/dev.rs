@@ -73,6 +73,8 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
     let bounds = args.check.bounds(&LIMITS)?;
     let name = format!("sterna-bench-dev-{}", std::process::id());
     let path = args.data.clone().unwrap_or_else(|| std::env::temp_dir().join(name));
+    // What it starts works in places of its own.
+    let path = std::path::absolute(path).context("where files are to be kept is no path")?;
     anyhow::ensure!(!path.exists(), "{} is there already: name another place", path.display());
     remote::directory(&path)?;
     let measured = measure(&args, &path);

@@ -7,7 +7,7 @@
 //! | again | what still runs on the workers is killed, and they have a moment to tell it |
 //! | a third time | they are killed; guardians end what is left |
 
-use std::{fs, path::Path, time::Duration};
+use std::{fs, io::PipeWriter, path::Path, time::Duration};
 
 use sterna_api::{
     client::Client,
@@ -27,7 +27,7 @@ use crate::out;
 const END_WITHIN: Duration = Duration::from_secs(15);
 /// How long it may take when what it runs was killed.
 const HURRIED: Duration = Duration::from_secs(3);
-/// How long a guardian may take to end what a killed worker has left.
+/// How long a guardian may take to end what a worker that died has left.
 const GUARDIANS_WITHIN: Duration = Duration::from_secs(10);
 /// How long the server may take to say what still runs: it may be what hangs.
 const ASK_WITHIN: Duration = Duration::from_secs(1);
@@ -64,16 +64,24 @@ pub(super) struct Ending<'a> {
 }
 
 impl Ending<'_> {
-    pub(super) async fn run(mut self, children: Vec<(Role, Child)>) {
+    /// Ends the children. Workers end when their leash is let go of, and so do the guardians of all that
+    /// there were: one that has just died may have left something that it keeps.
+    pub(super) async fn run(
+        mut self,
+        children: Vec<(Role, Child)>,
+        leash: Option<PipeWriter>,
+        all: Vec<Role>,
+    ) {
         let (servers, workers): (Vec<_>, Vec<_>) =
             children.into_iter().partition(|(role, _)| *role == Role::Server);
-        let killed = self.end(workers).await;
-        self.guardians(&killed).await;
+        drop(leash);
+        self.end(workers).await;
+        self.guardians(&all).await;
         self.end(servers).await;
     }
 
-    /// Ends these at the same time; gives which of them had to be killed.
-    async fn end(&mut self, mut children: Vec<(Role, Child)>) -> Vec<Role> {
+    /// Ends these at the same time.
+    async fn end(&mut self, mut children: Vec<(Role, Child)>) {
         for (_, child) in &mut children {
             drop(child.stdin.take());
         }
@@ -112,7 +120,6 @@ impl Ending<'_> {
             out::warning(&format!("{role} does not end by itself, and is killed"));
             drop(child.kill().await);
         }
-        children.into_iter().map(|(role, _)| role).collect()
     }
 
     /// Children, and what still runs on them.
@@ -163,16 +170,19 @@ impl Ending<'_> {
         }
     }
 
-    /// Waits until the guardians of workers that were killed have ended what was left.
-    async fn guardians(&mut self, killed: &[Role]) {
+    /// Waits until the guardians of these workers have ended what was left.
+    async fn guardians(&mut self, workers: &[Role]) {
         let is_held = |role: &Role| {
             let lock = self.data.join(role.to_string()).join("guardian.lock");
             fs::File::open(lock).is_ok_and(|lock| lock.try_lock().is_err())
         };
-        let until = Instant::now() + GUARDIANS_WITHIN;
+        let began = Instant::now();
+        let until = began + GUARDIANS_WITHIN;
         let progress = out::Progress::new();
-        while killed.iter().any(is_held) && Instant::now() < until {
-            progress.spin("waits for the guardians, which end what is left");
+        while workers.iter().any(is_held) && Instant::now() < until {
+            if began.elapsed() >= LATE {
+                progress.spin("waits for the guardians, which end what is left");
+            }
             tokio::select! {
                 () = self.signals.next() => return,
                 () = sleep(LOOK_EVERY) => {}

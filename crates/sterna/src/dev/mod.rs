@@ -4,6 +4,9 @@
 //!   dev ──stdin──▶ server      each is a process of its own; whatever becomes of dev, its end closes
 //!    └───stdin──▶ worker-1…   their standard input, and they end as TERM ends them
 //! ```
+//!
+//! Workers share one pipe, which their guardians have, too: it is not closed when a worker dies alone, and
+//! what that one keeps stays. When it is closed nothing is kept.
 
 mod ending;
 mod holding;
@@ -11,6 +14,7 @@ mod holding;
 use std::{
     collections::BTreeMap,
     fs,
+    io::{self, PipeReader, PipeWriter},
     net::SocketAddr,
     path::{Path, PathBuf},
     process::{ExitStatus, Stdio},
@@ -35,7 +39,7 @@ use crate::{
     out,
     patience::Patience,
     remote,
-    server::{Keep, Most},
+    server::{Keep, Most, address},
 };
 
 /// It says that it waits from then on.
@@ -51,7 +55,7 @@ const READY_WITHIN: Duration = Duration::from_secs(30);
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Where the API listens; port 0 is any that is free
-    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:7411")]
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:7411", value_parser = address)]
     listen: SocketAddr,
     /// Where everything is kept
     #[arg(long, value_name = "DIR", default_value = remote::DEV)]
@@ -117,6 +121,8 @@ struct Dev {
     workers: u32,
     json: bool,
     children: Vec<(Role, Child)>,
+    /// What workers read, and what they end by when it is closed.
+    leash: (PipeReader, Option<PipeWriter>),
     /// Workers that were started again, since when, and are not heard yet.
     returning: Vec<(u32, Instant)>,
     /// How long the log of each worker was when it was first started.
@@ -133,6 +139,7 @@ impl Dev {
         let data = fs::canonicalize(&args.data).context("the data directory cannot be found")?;
         let _held = holding::take(&data)?;
         let Args { listen: address, keep, most, workers, json, .. } = args;
+        let (reader, writer) = io::pipe().context("there is no pipe for the workers")?;
         let mut dev = Self {
             data,
             address,
@@ -142,6 +149,7 @@ impl Dev {
             workers,
             json,
             children: Vec::new(),
+            leash: (reader, Some(writer)),
             returning: Vec::new(),
             logs: BTreeMap::new(),
             lives: BTreeMap::new(),
@@ -182,8 +190,8 @@ impl Dev {
             }
         }
         self.welcome(began.elapsed());
-        if let Some(why) = status.starts_nothing {
-            out::warning(&why);
+        for warning in status.warnings.iter().chain(&status.starts_nothing) {
+            out::warning(warning);
         }
         if let Some(specs) = specs {
             let applied = self.apply(&mut client, &specs).await?;
@@ -328,7 +336,8 @@ impl Dev {
         let mut command = child::command(&self.data, &format!("{name}.log"))?;
         command.arg("worker").arg("--join").arg(self.address.to_string());
         command.arg("--name").arg(&name).arg("--data").arg(self.data.join(&name));
-        command.arg("--until-eof").stdout(Stdio::null());
+        let leash = self.leash.0.try_clone().context("there is no pipe for a worker")?;
+        command.arg("--until-eof").stdin(leash).stdout(Stdio::null());
         command.spawn().with_context(|| format!("cannot start {name}"))
     }
 
@@ -436,7 +445,10 @@ impl Dev {
     /// Ends everything.
     async fn end(&mut self, signals: &mut Signals) {
         let children = std::mem::take(&mut self.children);
-        Ending { data: &self.data, client: self.client(), signals }.run(children).await;
+        let leash = self.leash.1.take();
+        let workers = (1..=self.workers).map(Role::Worker).collect();
+        let ending = Ending { data: &self.data, client: self.client(), signals };
+        ending.run(children, leash, workers).await;
         // Another `dev` may have this directory, and its server wrote it then.
         if self.had_server {
             drop(fs::remove_file(self.data.join(remote::ADDRESS)));

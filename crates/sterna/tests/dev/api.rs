@@ -59,11 +59,22 @@ impl Api {
         headers: &[&str],
         body: Option<&Value>,
     ) -> Said {
+        self.ask_shown(&format!("Bearer {}", self.place.token()), method, path, headers, body)
+    }
+
+    /// Asks, and shows this.
+    fn ask_shown(
+        &self,
+        shown: &str,
+        method: &str,
+        path: &str,
+        headers: &[&str],
+        body: Option<&Value>,
+    ) -> Said {
         let body = body.map(Value::to_string).unwrap_or_default();
-        let token = self.place.token();
         let mut request = format!(
             "{method} {path} HTTP/1.1\r\nHost: sterna\r\nConnection: close\r\n\
-             Authorization: Bearer {token}\r\nContent-Type: application/json\r\n\
+             Authorization: {shown}\r\nContent-Type: application/json\r\n\
              Content-Length: {}\r\n",
             body.len()
         );
@@ -204,6 +215,72 @@ fn a_service_is_changed_only_by_who_has_read_what_it_is() {
 }
 
 #[test]
+fn what_is_read_of_a_service_is_changed_and_put_back() {
+    let api = Api::start("read-back");
+    let spec = json!({
+        "run": ["sh", "-c", "true", "${PORT_HTTP}"], "instances": 2, "ports": ["http"],
+        "memory": "64MiB", "env": { "A": "1" }, "monitor": { "http": "/", "interval": "2s" },
+        "update": { "max_unavailable": 2 }, "routes": { "http": ["shop.example"] },
+        "annotation": "ours", "metadata": { "team": "shop" }, "when_worker_exits": "keep",
+    });
+    let made = api.ask("PUT", WEB, &[], Some(&json!({ "spec": spec })));
+    assert_eq!(made.status, 200, "{}", made.text);
+    let read = api.ask("GET", WEB, &[], None);
+    let mut again = read.body["spec"].clone();
+    let plan = |spec: &Value| {
+        let text = json!({ "version": 1, "service": { "web": spec } }).to_string();
+        let files = json!({ "files": [{ "name": "a.json", "text": text }] });
+        api.ask("POST", "/v1/namespaces/default/plan", &[], Some(&files)).body["services"][0]
+            .clone()
+    };
+    assert_eq!(plan(&again)["changes"], json!([]), "{again}");
+    again["instances"] = json!(3);
+    let changes = plan(&again)["changes"].clone();
+    assert_eq!(changes[0]["kind"], "start", "{changes}");
+    let tag = format!("If-Match: {}", read.tag.expect("a tag"));
+    let put = json!({ "spec": again });
+    let changed = api.ask("PUT", WEB, &[&tag], Some(&put));
+    assert_eq!((changed.status, &changed.body["spec"]["instances"]), (200, &json!(3)));
+    assert_eq!(api.ask("PUT", WEB, &[&tag], Some(&put)).status, 412);
+    // A list would be too long with them.
+    let list = api.ask("GET", "/v1/namespaces/default/services", &[], None);
+    assert!(list.body["items"][0].get("spec").is_none(), "{}", list.text);
+    let task =
+        json!({ "name": "t", "spec": { "run": ["true"], "timeout": "1m", "env": { "A": "1" } } });
+    assert_eq!(api.ask("POST", TASKS, &[], Some(&task)).body["spec"], task["spec"]);
+    assert_eq!(api.ask("GET", &format!("{TASKS}/t"), &[], None).body["spec"], task["spec"]);
+}
+
+#[test]
+fn a_list_is_narrowed_by_how_names_begin() {
+    let api = Api::start("prefix");
+    for name in ["a-1", "a-2", "b-1"] {
+        let task = json!({ "name": name, "spec": { "run": ["true"] } });
+        assert_eq!(api.ask("POST", TASKS, &[], Some(&task)).status, 201);
+        let path = format!("/v1/namespaces/default/services/{name}");
+        assert_eq!(api.ask("PUT", &path, &[], Some(&web(1))).status, 200);
+    }
+    for list in [TASKS, "/v1/namespaces/default/services"] {
+        let page = api.ask("GET", &format!("{list}?prefix=a-&limit=1"), &[], None);
+        assert_eq!(page.body["items"][0]["name"], "a-1", "{}", page.text);
+        let next = page.body["next"].as_str().expect("there is more");
+        let page = api.ask("GET", &format!("{list}?prefix=a-&after={next}"), &[], None);
+        let names: Vec<_> =
+            page.body["items"].as_array().unwrap().iter().map(|it| &it["name"]).collect();
+        assert_eq!((names, page.body.get("next")), (vec![&json!("a-2")], None), "{list}");
+    }
+}
+
+#[test]
+fn a_token_is_shown_under_its_word_in_any_case() {
+    let api = Api::start("bearer");
+    for (word, status) in [("bearer", 200), ("BEARER", 200), ("Basic", 401)] {
+        let shown = format!("{word} {}", api.place.token());
+        assert_eq!(api.ask_shown(&shown, "GET", "/v1/status", &[], None).status, status, "{word}");
+    }
+}
+
+#[test]
 fn a_task_is_ended_only_if_it_is_the_one_that_was_read() {
     let api = Api::start("incarnations");
     let asked = json!({ "name": "t", "spec": { "run": ["true"] } });
@@ -278,6 +355,7 @@ fn what_a_call_does_not_understand_is_refused_and_not_ignored() {
     refused("GET", "/v1/workers?phase=running", &[], "healthy");
     for list in [TASKS, services, "/v1/workers", &format!("{TASKS}/t/logs")] {
         refused("GET", &format!("{list}?limit=0"), &[], "limit");
+        refused("GET", &format!("{list}?limit=1001"), &[], "limit");
     }
     // Conditions that would not be heeded.
     let it = ["If-Match: \"x\""];

@@ -169,6 +169,52 @@ fn nothing_is_left_when_dev_is_killed() {
     assert!(!is_alive(&pid));
 }
 
+/// `keep` is for the next worker, and after `dev` there is none.
+#[test]
+fn what_is_kept_for_the_next_worker_ends_with_dev() {
+    let spec = SERVICE.to_owned() + "when_worker_exits = \"keep\"\non_silence = \"keep\"\n";
+    for name in ["INT", "KILL"] {
+        let mut cluster = Cluster::start(&format!("kept-{name}"), &[]);
+        let pid = service_of(&cluster, &spec);
+        signal(cluster.child("worker"), "KILL");
+        wait_until("the worker is back", LONG, || cluster.said().contains("worker-1 is back"));
+        assert!(is_alive(&pid), "the next worker has it");
+        assert_eq!(newest(&cluster), pid);
+        signal(cluster.pid(), name);
+        cluster.ended();
+        cluster.assert_gone();
+        assert!(!is_alive(&pid), "{name}");
+    }
+    // Its worker is killed and does not come back.
+    let mut cluster = Cluster::start("kept-both", &[]);
+    let pid = service_of(&cluster, &spec);
+    signal(cluster.pid(), "STOP");
+    signal(cluster.child("worker"), "KILL");
+    assert!(is_alive(&pid));
+    signal(cluster.pid(), "KILL");
+    cluster.ended();
+    cluster.assert_gone();
+    assert!(!is_alive(&pid));
+}
+
+/// A leader waits for whoever is missing before it starts batches, which there are not yet.
+#[test]
+fn nobody_is_said_to_be_waited_for_who_holds_up_nothing() {
+    let mut cluster = Cluster::start("fewer", &["--workers", "3"]);
+    wait_until("all are there", LONG, || cluster.json(&["status"])["workers"]["healthy"] == 3);
+    signal(cluster.pid(), "STOP");
+    // So that no end is told.
+    signal(cluster.child("server"), "KILL");
+    cluster.children("worker").into_iter().for_each(|worker| signal(worker, "KILL"));
+    signal(cluster.pid(), "KILL");
+    cluster.ended();
+    cluster.assert_gone();
+    cluster.restart(&["--workers", "2"]);
+    let status = cluster.json(&["status"]);
+    assert_eq!(status["waits_for"], serde_json::json!([]), "{status}");
+    assert!(status["workers"].as_object().is_some_and(|all| all.len() == 2), "{status}");
+}
+
 #[test]
 fn services_outlive_a_server_that_is_killed_and_everything_is_found_again() {
     let cluster = Cluster::start("server", &[]);

@@ -15,6 +15,7 @@ mod lines;
 mod named;
 mod once;
 mod place;
+mod printed;
 mod restored;
 mod said;
 mod services;

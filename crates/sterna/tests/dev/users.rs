@@ -12,6 +12,11 @@ fn a_worker_that_is_not_root_says_that_it_cannot_run_work_as_another_user() {
     let cluster = Cluster::start_so("not-root", &[], |dev| {
         dev.uid(NOBODY).gid(NOBODY);
     });
+    // What it cannot hold work to is said at its start, and as long as it is so.
+    let lacks = "memory is not limited";
+    assert!(cluster.said().contains(lacks), "{}", cluster.said());
+    let status = cluster.answer(&["status"]);
+    assert!(status.contains("warning   worker-1: ") && status.contains(lacks), "{status}");
     for (field, value, named) in [
         ("user", "daemon", "user = \"daemon\": only a worker that is root"),
         ("group", "daemon", "group = \"daemon\": only a worker that is root"),

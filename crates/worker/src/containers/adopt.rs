@@ -1,6 +1,6 @@
 //! How a worker comes to the runs of earlier lives.
 
-use std::{collections::BTreeMap, io};
+use std::{collections::BTreeMap, io, os::fd::OwnedFd, sync::Arc};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use sterna_executor::{
@@ -107,9 +107,33 @@ impl Driver {
         [adopt, kill_wait].into_iter().chain(confirmed).collect()
     }
 
+    /// Says one word of that.
+    pub(super) fn introduce(&mut self, ask: &Ask) {
+        let fds = self.fds_of(ask);
+        self.channel.push(ask, fds);
+    }
+
+    /// Whoever owns us comes with who we are.
+    pub(super) fn fds_of(&self, ask: &Ask) -> Vec<Arc<OwnedFd>> {
+        match ask {
+            Ask::Adopt { .. } => self.options.owner.clone().into_iter().collect(),
+            Ask::Spawn { .. }
+            | Ask::Stop { .. }
+            | Ask::Confirmed { .. }
+            | Ask::KillWait { .. }
+            | Ask::Forget { .. }
+            | Ask::Ping { .. }
+            | Ask::Pipes { .. }
+            | Ask::Claims { .. }
+            | Ask::Freeze { .. }
+            | Ask::Signal { .. }
+            | Ask::Unread { .. } => Vec::new(),
+        }
+    }
+
     /// Says who we are, and waits for what is held.
     fn greet(&mut self) -> io::Result<BTreeMap<RunId, Held>> {
-        self.introduction().iter().for_each(|ask| self.ask(ask));
+        self.introduction().iter().for_each(|ask| self.introduce(ask));
         self.channel.flush()?;
         let until = boot_time().plus(Self::PATIENCE);
         loop {

@@ -39,7 +39,7 @@ use crate::{
     directory::{Layout, random},
     guardian::{Ask, Channel, LENGTH_MAX, Launched, RoleWord},
     sink::Sinks,
-    work::{Probe, WhenWorkerExits, Work},
+    work::{Probe, Work},
 };
 
 const WAKE: u64 = 0;
@@ -83,7 +83,7 @@ pub(super) struct Driver {
     waits_for_room: Cell<bool>,
     next_sample: BootTime,
     samples: u64,
-    is_shutting_down: bool,
+    pub(super) is_shutting_down: bool,
 }
 
 /// Who and where this worker is.
@@ -279,7 +279,7 @@ impl Driver {
             Command::Adopt(incarnation) => {
                 self.at.incarnation = incarnation;
                 let process = self.at.process;
-                self.ask(&Ask::Adopt { incarnation, process, needs: None });
+                self.introduce(&Ask::Adopt { incarnation, process, needs: None });
             }
             Command::Freeze(is_frozen, done) => {
                 self.freeze(is_frozen);
@@ -319,47 +319,6 @@ impl Driver {
         let limit = self.lives.get(&run).and_then(|live| live.work.limits.disk);
         if limit.zip(bytes).is_some_and(|(limit, bytes)| bytes > limit.get()) {
             self.step(run, Input::Stop(Cause::DiskLimit, How::Gracefully));
-        }
-    }
-
-    fn shut_down(&mut self) {
-        self.is_shutting_down = true;
-        let ending = self.lives.iter().filter(|(_, live)| match live.work.when_worker_exits {
-            WhenWorkerExits::Stop => true,
-            WhenWorkerExits::Keep => false,
-        });
-        let ending: Vec<RunId> = ending.map(|(run, _)| *run).collect();
-        for run in ending {
-            let grace = self.lives.get(&run).and_then(|live| live.work.signals.grace);
-            // As much as its guardian gives it if this worker is killed, and no more.
-            let within =
-                grace.map_or(self.options.kill_wait, |own| own.min(self.options.kill_wait));
-            self.step(run, Input::Stop(Cause::WorkerExit, How::Within(within)));
-        }
-        self.tell_when_shut_down();
-    }
-
-    fn tell_when_shut_down(&mut self) {
-        let is_open = |live: &Live| match (live.work.when_worker_exits, live.ward.state()) {
-            (
-                WhenWorkerExits::Stop,
-                State::Initializing | State::Created | State::Running | State::Reserved,
-            ) => true,
-            (WhenWorkerExits::Stop, State::Completed | State::Gone)
-            | (
-                WhenWorkerExits::Keep,
-                State::Reserved
-                | State::Initializing
-                | State::Created
-                | State::Running
-                | State::Completed
-                | State::Gone,
-            ) => false,
-        };
-        let is_idle = self.search.as_ref().is_none_or(Search::is_idle);
-        if self.is_shutting_down && is_idle && !self.lives.values().any(is_open) {
-            self.is_shutting_down = false;
-            (self.listener)(Event::ShutDown);
         }
     }
 

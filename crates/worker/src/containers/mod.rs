@@ -18,6 +18,7 @@
 mod adopt;
 mod check;
 mod driver;
+mod ending;
 mod fates;
 mod image;
 mod live;
@@ -88,6 +89,9 @@ pub struct Options {
     pub runtime: Option<Runtime>,
     /// How many files each process of a run may have open, if its work does not say.
     pub files: Files,
+    /// The pipe of whoever owns this worker: when its other end is closed, nothing is kept for a next
+    /// worker.
+    pub owner: Option<Arc<OwnedFd>>,
 }
 
 impl Default for Options {
@@ -99,6 +103,7 @@ impl Default for Options {
             sample_every: Span::from_secs(5),
             runtime: None,
             files: Files::own(),
+            owner: None,
         }
     }
 }

@@ -99,7 +99,7 @@ impl Driver {
         let Ok((mut channel, is_new)) = channel else {
             return self.rest();
         };
-        self.introduction().iter().for_each(|ask| channel.push(ask, Vec::new()));
+        self.introduction().iter().for_each(|ask| channel.push(ask, self.fds_of(ask)));
         let is_good = channel.flush().and_then(|()| self.watch_guardian(&channel)).is_ok();
         let until = boot_time();
         // One that is gone already is given up at once.

@@ -7,6 +7,7 @@
 //!     └── words, frames ──┘
 //!                         ├── serve, perform   the loop around the pure core
 //!                         ├── runs, hold, tree  processes, and all of them at once
+//!                         ├── owner            with whom everything ends
 //!                         ├── started          what the runtime of an image has made
 //!                         ├── taken            what is of an earlier guardian
 //!                         └── kept             what the next guardian must know
@@ -24,6 +25,7 @@ mod golden;
 mod hold;
 mod kept;
 mod launch;
+mod owner;
 mod perform;
 mod runs;
 mod serve;

@@ -27,6 +27,7 @@ impl Serving {
                 return self.refuse(socket, needs.unwrap_or_default());
             }
             Ask::Adopt { incarnation, process, needs: _ } => {
+                self.offer_owner(fds.into_iter().next());
                 Request::Adopt(incarnation, Process::new(process))
             }
             Ask::Spawn { run, part, role, contract, plan } => {
@@ -95,6 +96,7 @@ impl Serving {
                     last: self.core.last(run).map(Part::get),
                 });
                 let held = held.collect();
+                self.take_owner();
                 // Whoever froze it is gone, if it was frozen.
                 for driven in self.runs.values_mut().filter(|driven| driven.is_frozen) {
                     driven.is_frozen = false;

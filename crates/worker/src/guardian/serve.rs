@@ -23,6 +23,7 @@ use sterna_model::{BootTime, RunId, Span};
 use super::{
     frames::{Channel, Line},
     kept::State,
+    owner::Owner,
     runs::{Driven, Given, four, not_begun},
     tree,
     words::{ContractWord, Plan, RoleWord},
@@ -46,6 +47,8 @@ pub(super) enum Source {
     Children,
     /// The worker that has started us has ended.
     Starter,
+    /// Whoever owns the newest worker has ended.
+    Owner,
     Socket(SocketId),
     /// The command has begun, or has not.
     Sync(RunId, Part),
@@ -98,8 +101,9 @@ pub(super) struct Serving {
     listener: UnixListener,
     /// The worker that has started us, while it lives.
     starter: Option<OwnedFd>,
+    pub(super) owner: Owner,
     signals: sys::Signals,
-    epoll: OwnedFd,
+    pub(super) epoll: OwnedFd,
     pub(super) sources: BTreeMap<u64, Source>,
     next_source: u64,
     next_socket: u64,
@@ -136,6 +140,7 @@ impl Serving {
             waiting: BTreeSet::new(),
             listener,
             starter: None,
+            owner: Owner::default(),
             signals,
             epoll,
             sources: BTreeMap::new(),
@@ -159,7 +164,7 @@ impl Serving {
         Ok(())
     }
 
-    fn token(&mut self, source: Source) -> u64 {
+    pub(super) fn token(&mut self, source: Source) -> u64 {
         self.next_source += 1;
         self.sources.insert(self.next_source, source);
         self.next_source
@@ -175,7 +180,11 @@ impl Serving {
             Source::Report(run, of) => part(run, of).and_then(|proc| proc.report.as_ref()),
             Source::Foreign(run, of) => part(run, of).map(|proc| &proc.pidfd),
             Source::Events(run) => self.runs.get(&run).and_then(|driven| driven.events.as_ref()),
-            Source::Listener | Source::Children | Source::Starter | Source::Socket(_) => None,
+            Source::Listener
+            | Source::Children
+            | Source::Starter
+            | Source::Owner
+            | Source::Socket(_) => None,
         };
         if let Some(fd) = fd {
             let _ = epoll::add(&self.epoll, fd, epoll::EventData::new_u64(token), flags);
@@ -187,7 +196,11 @@ impl Serving {
     /// Drops what is watched of a run; its descriptors leave the poll by being closed.
     pub(super) fn unwatch(&mut self, gone: RunId) {
         self.sources.retain(|_, source| match source {
-            Source::Listener | Source::Children | Source::Starter | Source::Socket(_) => true,
+            Source::Listener
+            | Source::Children
+            | Source::Starter
+            | Source::Owner
+            | Source::Socket(_) => true,
             Source::Sync(run, _)
             | Source::Report(run, _)
             | Source::Foreign(run, _)
@@ -265,6 +278,7 @@ impl Serving {
                 self.starter = None;
                 self.inputs.push_back(Input::StarterGone);
             }
+            Source::Owner => self.lose_owner(),
             Source::Socket(socket) => self.hear(socket),
             Source::Sync(run, part) => {
                 self.sources.remove(&token);
@@ -368,6 +382,7 @@ impl Serving {
             Source::Listener
             | Source::Children
             | Source::Starter
+            | Source::Owner
             | Source::Socket(_)
             | Source::Events(_) => true,
             Source::Sync(of, known) | Source::Report(of, known) | Source::Foreign(of, known) => {

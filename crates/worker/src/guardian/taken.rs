@@ -48,6 +48,7 @@ impl Serving {
             Source::Listener
             | Source::Children
             | Source::Starter
+            | Source::Owner
             | Source::Socket(_)
             | Source::Sync(..)
             | Source::Report(..)

@@ -32,6 +32,7 @@ pub(crate) const REMEDY: &str = "start the worker's earlier program again, or wa
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Ask {
+    /// The pipe of whoever owns the worker comes with it, if anybody does.
     Adopt {
         incarnation: Incarnation,
         process: u64,

@@ -65,6 +65,7 @@ pub(super) fn facts(
         "runtimes": runtimes,
         "gpus": gpus.iter().map(gpu).collect::<Vec<_>>(),
         "missing": lacks(missing, unknown),
+        "unheld": missing,
     });
     bytes(&facts)
 }
