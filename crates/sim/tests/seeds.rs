@@ -250,7 +250,7 @@ fn the_same_seed_gives_the_same_history() {
 
 /// What a machine that counts, sorts or prints otherwise would tell: the number of a small world's trace.
 /// It is another one whenever the world or a core is; put the new one here then.
-const GOLDEN: u64 = 0x5c79_f4c5_9510_dfbc;
+const GOLDEN: u64 = 0x47a2_1fc0_94ba_e7e1;
 
 #[test]
 fn the_same_seed_gives_the_same_history_on_any_machine() {
