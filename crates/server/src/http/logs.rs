@@ -248,7 +248,12 @@ async fn page(
     if let Some(place) = look.place.as_ref().filter(|_| !is_past) {
         let place = which.begun(place, look.run, after);
         let question = which.question(&place, after, Duration::ZERO);
-        now = ask(shared, place.lock, question, Duration::ZERO).await?;
+        match ask(shared, place.lock, question, Duration::ZERO).await {
+            Ok(page) => now = page,
+            // Its worker has not begun it: there is nothing yet, as of what waits.
+            Err(refused) if refused.code == Code::NotFound && !look.is_over => {}
+            Err(refused) => return Err(refused),
+        }
     }
     // A number that the run of now has not come to is none of the run before.
     let is_of_now = which.line.is_some() && lock.is_some() && !is_past;
