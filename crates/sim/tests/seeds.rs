@@ -69,7 +69,6 @@ const TURNS: &[&str] = &[
     "alarm-callback-given-up",
     "alarm-found-after-restore",
     "alarm-name-taken",
-    "alarm-reverted",
     "alarm-stray",
     "alarm-worker",
     "answered-already",
@@ -188,6 +187,7 @@ const TURNS: &[&str] = &[
 
 /// What comes to pass too seldom to be asked for, with the reason.
 const SELDOM: &[(&str, &str)] = &[
+    ("alarm-reverted", "a version must crash three times before it is there, and nobody change it"),
     (
         "killed-before-it-began",
         "a kill must come in the millisecond between a clone and its go byte",
