@@ -202,8 +202,7 @@ impl Control {
         };
         if runs.is_empty() {
             // What runs without a record, or beside it, can be named by its key alone.
-            let seats = self.seats.iter().filter(|(_, seat)| seat.key == *key);
-            runs = seats.map(|(run, _)| *run).collect();
+            runs = self.seats.runs_of(key);
         }
         let is_known = self.instances.contains(key) || self.tasks.contains_key(key);
         if runs.is_empty() && !is_known {

@@ -42,7 +42,7 @@ impl Control {
     /// is not ready yet ends when that one is.
     fn stay(&mut self, now: Now, lock: Lock) {
         for run in self.runs_on(lock) {
-            let Some(key) = self.seats.get(&run).map(|seat| seat.key.clone()) else { continue };
+            let Some(key) = self.seats.key_of(run).cloned() else { continue };
             let is_evacuating =
                 self.instances.get(&key).and_then(|one| one.twin()).is_some_and(|twin| {
                     twin.copy.placed.run == run && twin.reason == TwinReason::Evacuating
@@ -80,7 +80,7 @@ impl Control {
     /// Moves what can be moved from a machine. Tasks do not move: they run on until the deadline.
     pub(super) fn evacuate(&mut self, now: Now, lock: Lock) {
         for run in self.runs_on(lock) {
-            let Some(key) = self.seats.get(&run).map(|seat| seat.key.clone()) else { continue };
+            let Some(key) = self.seats.key_of(run).cloned() else { continue };
             self.evacuate_copy(now, &key, run);
         }
     }
@@ -138,7 +138,7 @@ impl Control {
             return self.forget_drain(now, lock, deadline);
         }
         for run in self.runs_on(lock) {
-            let Some(key) = self.seats.get(&run).map(|seat| seat.key.clone()) else { continue };
+            let Some(key) = self.seats.key_of(run).cloned() else { continue };
             if self.instances.contains(&key) {
                 self.stop_copy(&key, run, StopReason::Drain);
             } else if self.is_run_of_task(&key, run) {

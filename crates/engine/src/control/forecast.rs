@@ -84,7 +84,7 @@ impl Control {
         let mut forecasts = Vec::new();
         let mut asking = BTreeMap::new();
         for run in self.runs_on(lock) {
-            let Some(key) = self.seats.get(&run).map(|seat| seat.key.clone()) else { continue };
+            let Some(key) = self.seats.key_of(run).cloned() else { continue };
             match self.before_auction(lock, &key, run) {
                 Before::Decided(fate) => forecasts.push(Forecast { key, run, fate }),
                 Before::Asks { ends_first } => drop(asking.insert(key, (run, ends_first))),

@@ -55,6 +55,7 @@ mod placing;
 mod plan;
 mod roster;
 mod runs;
+mod seats;
 mod services;
 mod standing;
 mod sweep;
@@ -98,11 +99,8 @@ pub use self::{
     why::{Awaited, Crashed, Late, Next, Rule, Settling, Then, Unplaced, Unready, Why},
 };
 use self::{
-    instances::Instances,
-    outbox::Outbox,
-    past::Past,
-    standing::Service,
-    workers::{Seat, Worker},
+    instances::Instances, outbox::Outbox, past::Past, seats::Seats, standing::Service,
+    workers::Worker,
 };
 pub use crate::by_service::ServiceKey;
 use crate::{
@@ -156,7 +154,7 @@ pub struct Control {
     left: BTreeMap<WorkKey, Arc<auction::Reason>>,
     /// What happened in this step that may help what waits.
     helped: Vec<placing::Helped>,
-    seats: BTreeMap<RunId, Seat>,
+    seats: Seats,
     /// The same, by machine.
     seated: BTreeMap<Lock, BTreeSet<RunId>>,
     tasks: BTreeMap<WorkKey, (Task, Arc<TaskSpec>)>,
@@ -246,7 +244,7 @@ impl Control {
             lost: BTreeMap::new(),
             left: BTreeMap::new(),
             helped: Vec::new(),
-            seats: BTreeMap::new(),
+            seats: Seats::default(),
             seated: BTreeMap::new(),
             tasks: BTreeMap::new(),
             tombstones: BTreeMap::new(),

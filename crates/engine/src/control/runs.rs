@@ -57,7 +57,7 @@ impl Control {
 
     /// A run is not, and will not be, running (safety rules 5 and 6).
     fn settled(&mut self, now: Now, run: RunId, settlement: Settlement) {
-        let Some(key) = self.seats.get(&run).map(|seat| seat.key.clone()) else { return };
+        let Some(key) = self.seats.key_of(run).cloned() else { return };
         self.leave_seat(run);
         let is_instance = services::is_instance(&key);
         match settlement {
@@ -90,7 +90,7 @@ impl Control {
     /// A status: recorded first, acknowledged then.
     fn reported(&mut self, now: Now, report: Report) {
         let Report { from, run, number, news, .. } = report;
-        let key = self.seats.get(&run).map(|seat| seat.key.clone());
+        let key = self.seats.key_of(run).cloned();
         let key = key.or_else(|| self.lost.get(&run).cloned());
         let answer = match key {
             Some(key) if services::is_instance(&key) => {

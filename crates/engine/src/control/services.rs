@@ -396,7 +396,7 @@ impl Control {
 
     /// The worker of a copy has been silent for so long that another may start.
     pub(super) fn silent(&mut self, now: Now, run: RunId) {
-        let Some(key) = self.seats.get(&run).map(|seat| seat.key.clone()) else { return };
+        let Some(key) = self.seats.key_of(run).cloned() else { return };
         self.silent.insert(run);
         self.displace_silent(now, &key);
         self.converge_index(now, &key);

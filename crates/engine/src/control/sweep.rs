@@ -236,7 +236,7 @@ impl Control {
     }
 
     fn has_seat(&self, run: RunId) -> bool {
-        self.seats.contains_key(&run)
+        self.seats.get(run).is_some()
     }
 
     /// A task that waits asks for a worker, or will.

@@ -16,6 +16,7 @@ use sterna_protocol::{
 
 use super::{
     Control, Now, Record, RecordKey, Stage as StoreStage, WorkerSeen, payload, placing::Helped,
+    seats::Seat,
 };
 use crate::auction::{Ask, BidderId, Occupant, Offer, Outcome, Stage, Standing};
 
@@ -31,17 +32,6 @@ pub(super) struct Worker {
     /// Whether it has said in this reign what it runs, under this or an earlier life.
     is_back: bool,
     pub(super) bidder: BidderId,
-}
-
-/// A run on a worker, and what it takes there.
-#[derive(Clone, Debug)]
-pub(super) struct Seat {
-    pub(super) key: WorkKey,
-    pub(super) lock: Lock,
-    wants: Arc<Wants>,
-    stage: Stage,
-    /// Whether the auction knows of it.
-    is_counted: bool,
 }
 
 /// A run that is to end.
@@ -211,7 +201,7 @@ impl Control {
 
     /// Whether the worker of a run could have this if it had not that run.
     pub(super) fn would_hold(&self, run: RunId, ask: &Ask) -> bool {
-        let Some(seat) = self.seats.get(&run).filter(|seat| seat.is_counted) else { return false };
+        let Some(seat) = self.seats.get(run).filter(|seat| seat.is_counted) else { return false };
         let Some(worker) = self.workers.get(&seat.lock) else { return false };
         let occupant = Occupant { key: &seat.key, wants: &seat.wants, stage: seat.stage };
         self.registry.would_hold(worker.bidder, occupant, ask)
@@ -219,10 +209,10 @@ impl Control {
 
     fn count_seats(&mut self, lock: Lock, bidder: BidderId) {
         for run in self.runs_on(lock) {
-            let Some(seat) = self.seats.get(&run).cloned() else { continue };
+            let Some(seat) = self.seats.get(run).cloned() else { continue };
             let occupant = Occupant { key: &seat.key, wants: &seat.wants, stage: seat.stage };
             let is_counted = self.occupy(bidder, occupant);
-            if let Some(seat) = self.seats.get_mut(&run) {
+            if let Some(seat) = self.seats.get_mut(run) {
                 seat.is_counted = is_counted;
             }
         }
@@ -267,7 +257,7 @@ impl Control {
 
     /// A run has started: it no longer burdens its worker as one that starts.
     pub(super) fn seat_started(&mut self, run: RunId) {
-        let Some(seat) = self.seats.get_mut(&run) else { return };
+        let Some(seat) = self.seats.get_mut(run) else { return };
         if seat.stage == Stage::Started {
             return;
         }
@@ -283,7 +273,7 @@ impl Control {
     /// A run is certainly gone: what it took is free (safety rule 23).
     pub(super) fn leave_seat(&mut self, run: RunId) {
         self.ending.remove(&run);
-        let Some(seat) = self.seats.remove(&run) else { return };
+        let Some(seat) = self.seats.remove(run) else { return };
         if let Some(runs) = self.seated.get_mut(&seat.lock) {
             runs.remove(&run);
             if runs.is_empty() {
@@ -364,7 +354,7 @@ impl Control {
         }
         self.touch_all_on(lock);
         for run in self.runs_on(lock) {
-            let Some(key) = self.seats.get(&run).map(|seat| seat.key.clone()) else { continue };
+            let Some(key) = self.seats.key_of(run).cloned() else { continue };
             if !is_planted(Mistake::RemembersSilence) {
                 self.silent.remove(&run);
             }
@@ -398,7 +388,7 @@ impl Control {
     /// Ends a run, once everything stands that was decided so far.
     pub(super) fn kill(&mut self, run: RunId, how: Kill) {
         if is_planted(Mistake::FreesAtTerm)
-            && let Some(seat) = self.seats.get_mut(&run)
+            && let Some(seat) = self.seats.get_mut(run)
             && std::mem::take(&mut seat.is_counted)
             && let Some(worker) = self.workers.get(&seat.lock)
         {
@@ -412,7 +402,7 @@ impl Control {
     /// Remembers since when a run is to end. Told again it has no more time than it had; nobody reads here
     /// what its work says of that, for there may be many.
     fn note_ending(&mut self, run: RunId, how: Kill) {
-        let Some(seat) = self.seats.get(&run) else { return };
+        let Some(seat) = self.seats.get(run) else { return };
         let asked = self.seen.wall;
         let ending = match (how, self.ending.contains_key(&run)) {
             (Kill::Gracefully, true) => return,

@@ -43,7 +43,7 @@ impl Control {
             return;
         }
         for run in self.runs_on(lock) {
-            let key = self.seats.get(&run).map(|seat| seat.key.clone());
+            let key = self.seats.key_of(run).cloned();
             key.into_iter().for_each(|key| self.touch(&key));
         }
     }

@@ -160,7 +160,7 @@ impl Control {
         let own = services::service_of(key);
         let here = self.workers.iter().find(|(_, worker)| worker.name == *nearest);
         let runs = here.map(|(lock, _)| self.runs_on(*lock)).unwrap_or_default();
-        let there = runs.iter().filter_map(|run| services::service_of(&self.seats.get(run)?.key));
+        let there = runs.iter().filter_map(|run| services::service_of(&self.seats.get(*run)?.key));
         let there: BTreeSet<_> =
             there.filter(|service| service.namespace == key.namespace).collect();
         let apart = there.into_iter().filter_map(|service| {
