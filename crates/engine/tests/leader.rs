@@ -143,6 +143,7 @@ fn leader(now: Now, term: u64, origin: Origin, store: &BTreeMap<RecordKey, Recor
         claims: Vec::new(),
         origin,
         bump: Bump::Forbidden,
+        roster_max: usize::MAX,
     };
     let stage = match origin {
         Origin::Virgin => Stage::Virgin,

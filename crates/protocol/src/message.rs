@@ -306,6 +306,8 @@ pub enum Refusal {
     /// This life is known under the same lock, and is a later one or another process: the data directory
     /// was set back or copied, and its counter with it.
     WentBack(u64),
+    /// As many machines are on the roster as may be: ask again later.
+    RosterFull,
 }
 
 /// How a status was taken.

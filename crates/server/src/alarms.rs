@@ -41,6 +41,12 @@ pub(crate) fn told(alarm: &Alarm) -> Told {
                      one, or end the other and `sterna declare-dead` that",
                     life.lock
                 ),
+                scheduler::Alarm::RosterFull(most) => format!(
+                    "a new worker of {} is refused: {most} machines are on the roster, and no more may \
+                     be; `sterna forget` those that are gone, or start the servers with a larger \
+                     --workers-max",
+                    life.lock
+                ),
                 scheduler::Alarm::Foreign(cluster) => format!(
                     "a worker of {} belongs to another cluster than {cluster}; give it this one's \
                      server, or an empty data directory",

@@ -19,6 +19,8 @@ pub struct Bounds {
     pub instances: usize,
     /// Domains.
     pub domains: usize,
+    /// Machines on the roster.
+    pub workers: usize,
 }
 
 impl Default for Bounds {
@@ -31,6 +33,7 @@ impl Default for Bounds {
             services: 20_000,
             instances: 500_000,
             domains: 10_000,
+            workers: 20_000,
         }
     }
 }

@@ -382,6 +382,7 @@ impl Rule {
             // Not before the election was committed.
             let elected = boot_time();
             let (store, rules) = (&self.shared.store, self.kept.1.clone());
+            let rules = (rules, self.shared.bounds.workers);
             let begun = reign::begin(store, held, elected, self.before.as_ref(), rules).await;
             let begun = match begun {
                 Ok(mut begun) => {

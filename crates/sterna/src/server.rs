@@ -107,6 +107,9 @@ pub(crate) struct Most {
     /// How many domains there may be
     #[arg(long, value_name = "COUNT", default_value_t = Bounds::default().domains, value_parser = at_least_one)]
     domains_max: usize,
+    /// How many machines may be on the roster; one more is refused until one is forgotten
+    #[arg(long, value_name = "COUNT", default_value_t = Bounds::default().workers, value_parser = at_least_one)]
+    workers_max: usize,
 }
 
 fn at_least_one(text: &str) -> Result<usize, String> {
@@ -140,10 +143,26 @@ impl Keep {
 }
 
 impl Most {
+    /// Whether so many workers may be there.
+    pub(crate) fn check_workers(self, workers: u32) -> anyhow::Result<()> {
+        let Self { workers_max, .. } = self;
+        let is_right = workers as usize <= workers_max;
+        let wrong =
+            || anyhow::anyhow!("--workers {workers} is more than --workers-max {workers_max}");
+        if is_right { Ok(()) } else { Err(exit::coded(exit::USAGE)(wrong())) }
+    }
+
     /// The same, for the server that this process starts.
     pub(crate) fn args(self) -> Vec<String> {
-        let Self { tasks_max, streams_max, requests_max, services_max, instances_max, domains_max } =
-            self;
+        let Self {
+            tasks_max,
+            streams_max,
+            requests_max,
+            services_max,
+            instances_max,
+            domains_max,
+            workers_max,
+        } = self;
         options([
             ("--tasks-max", tasks_max.to_string()),
             ("--streams-max", streams_max.to_string()),
@@ -151,6 +170,7 @@ impl Most {
             ("--services-max", services_max.to_string()),
             ("--instances-max", instances_max.to_string()),
             ("--domains-max", domains_max.to_string()),
+            ("--workers-max", workers_max.to_string()),
         ])
     }
 }
@@ -169,6 +189,7 @@ fn bounds(keep: Keep, most: Most) -> Bounds {
         services: most.services_max,
         instances: most.instances_max,
         domains: most.domains_max,
+        workers: most.workers_max,
     }
 }
 

@@ -15,6 +15,9 @@ use super::{
     placing::Helped, workers::is_here,
 };
 
+/// How many of those that were declared dead and forgotten are kept.
+const FORGOTTEN_MAX: usize = if cfg!(test) { 3 } else { 5_000 };
+
 impl Control {
     /// An entry stands from now on in the place of another, or none does.
     fn set_entry(&mut self, lock: Lock, entry: Option<Enrolled>) {
@@ -125,6 +128,7 @@ impl Control {
             } else {
                 self.set_entry(lock, Some(entry));
             }
+            self.bound_forgotten();
             return Answer::Done;
         }
         if !self.runs_on(lock).is_empty() {
@@ -143,6 +147,18 @@ impl Control {
         }
         self.strike(life);
         Answer::Done
+    }
+
+    /// Of those that were declared dead and forgotten so many are kept, and then those with the oldest
+    /// directories go. One that comes back after all is a machine that nobody knows: what it has is held
+    /// against the tables like everything that nobody claimed.
+    fn bound_forgotten(&mut self) {
+        let forgotten = self.roster.values().filter(|entry| entry.is_forgotten);
+        let lives: Vec<_> = forgotten.map(|entry| entry.incarnation).collect();
+        let beyond = lives.len().saturating_sub(FORGOTTEN_MAX);
+        for life in lives.into_iter().take(beyond) {
+            self.strike(life);
+        }
     }
 
     pub(super) fn revive(&mut self, life: Incarnation) {

@@ -60,6 +60,11 @@ impl Fleet {
                     effects.push(Effect::Alarm(incarnation, alarm));
                     return self.send(stream, incarnation, refuse(Refusal::NameTaken), effects);
                 }
+                Arrival::Full => {
+                    let alarm = Alarm::RosterFull(self.roster_max);
+                    effects.push(Effect::Alarm(incarnation, alarm));
+                    return self.send(stream, incarnation, refuse(Refusal::RosterFull), effects);
+                }
                 Arrival::GivenUp => {
                     if let Some(slot) = slot {
                         self.take_stream(now, slot, stream, effects);

@@ -47,6 +47,8 @@ pub struct Begin {
     pub origin: Origin,
     /// Whether a worker of another machine may take the name of one that is merely not healthy.
     pub bump: Bump,
+    /// How many machines may be on the roster. Who is on it already is let in nevertheless.
+    pub roster_max: usize,
 }
 
 /// A run that the store says may be running.
@@ -184,6 +186,8 @@ pub enum Effect {
 pub enum Alarm {
     /// Its name belongs to another machine that is not given up.
     NameTaken(Name),
+    /// As many machines are on the roster as may be: so many.
+    RosterFull(usize),
     /// It belongs to another cluster, this one.
     Foreign(ClusterId),
     /// This life is known under its lock, and is a later one or another process: its data directory was

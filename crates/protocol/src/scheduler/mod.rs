@@ -80,6 +80,8 @@ pub struct Fleet {
     /// The highest marks that this server had seen when its reign began.
     seen: Marks,
     bump: Bump,
+    /// How many machines may be on the roster.
+    roster_max: usize,
     origin: Origin,
     /// How everybody is judged, as the book has it.
     terms: Terms,
@@ -136,6 +138,7 @@ impl Fleet {
             book: begin.book,
             seen: begin.marks,
             bump: begin.bump,
+            roster_max: begin.roster_max,
             origin,
             peers: Peers::EMPTY,
             names: BTreeMap::new(),

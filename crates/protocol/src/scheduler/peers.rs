@@ -60,6 +60,11 @@ impl Peers {
         streams: Index::EMPTY,
     };
 
+    /// How many there are.
+    pub(super) const fn len(&self) -> usize {
+        self.rows.len() - self.vacant.len()
+    }
+
     pub(super) fn find(&self, lock: &Lock) -> Option<Slot> {
         self.locks.find(of_lock(lock), |slot| self.is_of(slot, lock))
     }

@@ -39,6 +39,8 @@ pub enum Arrival {
     BumpsOld,
     /// A worker of another machine that must ask again later.
     NameTaken,
+    /// A worker of a machine that is not on the roster, where there is no room: it must ask again later.
+    Full,
 }
 
 /// Decides by how the newcomer's life stands to the holder's, and how the holder is.
@@ -83,9 +85,11 @@ impl Fleet {
                 | Arrival::Reborn
                 | Arrival::TakesName
                 | Arrival::BumpsOld
-                | Arrival::NameTaken,
-            )
-            | None => {}
+                | Arrival::NameTaken
+                | Arrival::Full,
+            ) => {}
+            None if self.peers.len() >= self.roster_max => return Arrival::Full,
+            None => {}
         }
         let holder = self.other_holder(lock, &heartbeat.name);
         let other = holder
@@ -103,7 +107,8 @@ impl Fleet {
                 | Arrival::GivenUp
                 | Arrival::Reborn
                 | Arrival::Stale
-                | Arrival::TakesName,
+                | Arrival::TakesName
+                | Arrival::Full,
             )
             | None => {}
         }
@@ -125,6 +130,7 @@ impl Fleet {
                 | Arrival::TakesName
                 | Arrival::BumpsOld
                 | Arrival::NameTaken
+                | Arrival::Full
                 | Arrival::GivenUp
                 | Arrival::Stale,
             ) => {

@@ -172,12 +172,14 @@ impl Fleet {
         }
     }
 
-    /// It is out of the roster; if nobody has come back under its lock, it is forgotten.
+    /// It is out of the roster, because it was to be or because somebody wanted that; if nobody has come
+    /// back under its lock, it is forgotten.
     pub(super) fn be_struck(&mut self, struck: Incarnation) {
         let lock = struck.lock;
         let Some(slot) = self.peers.find(&lock) else { return };
         let Some(peer) = self.peers.at(slot) else { return };
-        let is_it = peer.incarnation == struck && peer.enrolment == Enrolment::Struck;
+        let is_it = peer.incarnation == struck
+            && matches!(peer.enrolment, Enrolment::Struck | Enrolment::Done);
         if is_it && peer.is_lost() && peer.runs().is_empty() {
             if self.names.get(&peer.name) == Some(&slot) {
                 self.names.remove(&peer.name);

@@ -174,6 +174,10 @@ impl Worker {
                 self.vitals = self.vitals.anew(now);
                 self.put_off(now, Alarm::NameTaken, effects);
             }
+            HeartbeatAnswer::Refused(Refusal::RosterFull) => {
+                self.vitals = self.vitals.anew(now);
+                self.put_off(now, Alarm::RosterFull, effects);
+            }
             HeartbeatAnswer::Refused(Refusal::WentBack(newest)) => {
                 // Another life would only come nearer to one that was.
                 self.vitals = self.vitals.anew(now);

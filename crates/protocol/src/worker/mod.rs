@@ -151,6 +151,8 @@ pub enum Alarm {
     WrongVersion(u16),
     /// The name belongs to another machine.
     NameTaken,
+    /// As many machines are on the roster as may be.
+    RosterFull,
     /// The other side leads another cluster, this one.
     Foreign(ClusterId),
     /// The leader knows this life of the same lock, a later one or another process: the data directory

@@ -34,6 +34,7 @@ fn leader() -> Fleet {
         claims: Vec::new(),
         origin: Origin::Virgin,
         bump: Bump::Forbidden,
+        roster_max: usize::MAX,
     };
     Fleet::new(NOW, begin)
 }

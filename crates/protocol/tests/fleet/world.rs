@@ -59,6 +59,7 @@ impl World {
             claims: Vec::new(),
             origin,
             bump: Bump::Forbidden,
+            roster_max: usize::MAX,
         };
         Self {
             fleet: Fleet::new(now, begin),

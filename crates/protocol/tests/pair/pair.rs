@@ -145,6 +145,7 @@ impl Pair {
             claims: Vec::new(),
             origin: Origin::Virgin,
             bump: Bump::Forbidden,
+            roster_max: usize::MAX,
         };
         Self {
             now: 0,

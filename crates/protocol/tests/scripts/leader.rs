@@ -377,6 +377,7 @@ fn begin(now: u64, words: &[&str]) -> Fleet {
             claims: claims.collect(),
             origin,
             bump: if words.contains(&"bump") { Bump::Allowed } else { Bump::Forbidden },
+            roster_max: option(words, "most").map_or(usize::MAX, |most| most.parse().unwrap()),
         },
     )
 }
@@ -449,6 +450,7 @@ fn show(now: u64, effect: Effect) -> String {
         Effect::Alarm(who, alarm) => {
             let alarm = match alarm {
                 Alarm::NameTaken(name) => format!("name {name} is taken"),
+                Alarm::RosterFull(most) => format!("is one more than the {most} that may be"),
                 Alarm::Foreign(_) => "of another cluster".to_owned(),
                 Alarm::WentBack(newest) => format!("went back from life {newest}"),
                 Alarm::RunIsElsewhere(run, lock) => {

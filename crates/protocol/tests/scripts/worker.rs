@@ -136,10 +136,11 @@ impl Played {
             "refuse" => Order::Heartbeat(HeartbeatAnswer::Refused(match words[1] {
                 "die" => Refusal::Die,
                 "name" => Refusal::NameTaken,
+                "full" => Refusal::RosterFull,
                 "version" => Refusal::WrongVersion(9),
                 "cluster" => Refusal::WrongCluster,
                 "life" => Refusal::WentBack(9),
-                other => panic!("die, name, version, cluster or life, not {other}"),
+                other => panic!("die, name, full, version, cluster or life, not {other}"),
             })),
             "get" => Order::GetRunning,
             "run" => Order::Run(vec![Run {

@@ -98,9 +98,10 @@ async fn elected_here() -> Leading {
     };
     let mut candidate = Candidate::start(Arc::clone(&store), timing, name);
     candidate.elected().await;
-    let begun = begin(&store, candidate.until().unwrap(), boot_time(), None, Rules::default())
-        .await
-        .unwrap();
+    let begun =
+        begin(&store, candidate.until().unwrap(), boot_time(), None, (Rules::default(), 100))
+            .await
+            .unwrap();
     Leading { stalls, shared: Arc::new(shared), inbox, candidate, begun }
 }
 

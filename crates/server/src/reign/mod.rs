@@ -106,7 +106,7 @@ pub(crate) async fn begin(
     (reign, lease_until): (Reign, BootTime),
     elected: BootTime,
     seen: Option<&Seen>,
-    rules: Rules,
+    (rules, roster_max): (Rules, usize),
 ) -> Result<Begun, ReignError> {
     let cluster = open(&**store, reign, seen).await?;
     let (items, revision) = scan_all(&**store, records::ALL).await?;
@@ -156,6 +156,7 @@ pub(crate) async fn begin(
         claims: Vec::new(),
         origin,
         bump: Bump::Forbidden,
+        roster_max,
     };
     let (epoch, seed) = (cluster.epoch, random());
     let records = control::Begin { epoch, stage, records: all, seed, rules };

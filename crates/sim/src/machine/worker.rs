@@ -294,6 +294,7 @@ impl World {
                     Alarm::Rival(_) => "alarm-rival",
                     Alarm::WrongVersion(_) => "alarm-version",
                     Alarm::NameTaken => "alarm-name-taken",
+                    Alarm::RosterFull => "alarm-roster-full",
                     Alarm::Foreign(_) => "alarm-foreign",
                     Alarm::WentBack(_) => "alarm-went-back",
                 });

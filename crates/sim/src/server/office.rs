@@ -177,6 +177,7 @@ impl World {
             claims: Vec::new(),
             origin,
             bump: Bump::Forbidden,
+            roster_max: usize::MAX,
         };
         let mut seed = [0; 16];
         seed[..10].copy_from_slice(&self.rng.bytes());

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use crate::{
     api::{Api, Said, TASKS},
-    place::{LONG, program, wait_until},
+    place::{Cluster, LONG, program, signal, wait_until},
     storm::Place,
 };
 
@@ -287,4 +287,29 @@ fn services_instances_and_domains_beyond_their_bounds_are_refused() {
     assert_eq!(domain("shop").status, 200);
     assert_eq!(domain("shop").status, 200, "it is there");
     assert_too_much(&domain("blog"), "there are 1 domains", "--domains-max");
+}
+
+/// Nobody is added in silence beyond the bound, and whoever is there stays.
+#[test]
+fn a_worker_beyond_those_that_may_be_there_is_told_to_ask_later() {
+    let cluster = Cluster::start("workers-max", &["--workers-max", "1"]);
+    let refused = program().args(["dev", "--workers", "2", "--workers-max", "1"]).output();
+    let refused = refused.expect("it runs");
+    let said = String::from_utf8_lossy(&refused.stderr);
+    assert_eq!(refused.status.code(), Some(64), "{said}");
+    assert!(said.contains("--workers 2 is more than --workers-max 1"), "{said}");
+    let address = cluster.read(".sterna/address");
+    let log = fs::File::create(cluster.path.join("second.log")).expect("a log");
+    let data = cluster.path.join("second");
+    let mut second = program();
+    second.args(["worker", "--join", address.trim(), "--name", "second", "--data"]).arg(&data);
+    let mut second = second.stderr(log).spawn().expect("a worker starts");
+    wait_until("it says why it is not let in", LONG, || {
+        cluster.read("second.log").contains("as many workers as it may have")
+    });
+    let workers = cluster.json(&["ls", "workers"]);
+    assert_eq!(workers["workers"].as_array().map(Vec::len), Some(1), "{workers}");
+    assert!(cluster.sterna(&["run", "--", "true"]).status.success());
+    signal(second.id(), "TERM");
+    drop(second.wait());
 }

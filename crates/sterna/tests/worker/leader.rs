@@ -371,6 +371,7 @@ impl Serving {
             claims,
             origin,
             bump: Bump::Forbidden,
+            roster_max: usize::MAX,
         };
         let fleet = Fleet::new(now, begin);
         Self {

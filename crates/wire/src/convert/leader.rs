@@ -139,6 +139,7 @@ impl Word<Refusal> for words::Refused {
             Refusal::WrongVersion(theirs) => RefusedHow::WrongVersion((*theirs).into()),
             Refusal::WrongCluster => RefusedHow::WrongCluster(Nothing {}),
             Refusal::WentBack(newest) => RefusedHow::WentBack(*newest),
+            Refusal::RosterFull => RefusedHow::RosterFull(Nothing {}),
         };
         Self { why: Some(why) }
     }
@@ -152,6 +153,7 @@ impl Word<Refusal> for words::Refused {
             }
             RefusedHow::WrongCluster(Nothing {}) => Refusal::WrongCluster,
             RefusedHow::WentBack(newest) => Refusal::WentBack(newest),
+            RefusedHow::RosterFull(Nothing {}) => Refusal::RosterFull,
         })
     }
 }

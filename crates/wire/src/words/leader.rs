@@ -67,7 +67,7 @@ pub(crate) enum Verdict {
 
 #[derive(Clone, Copy, PartialEq, Message)]
 pub(crate) struct Refused {
-    #[prost(oneof = "RefusedHow", tags = "1, 2, 3, 4, 5")]
+    #[prost(oneof = "RefusedHow", tags = "1, 2, 3, 4, 5, 6")]
     pub(crate) why: Option<RefusedHow>,
 }
 
@@ -85,6 +85,8 @@ pub(crate) enum RefusedHow {
     /// The life that is known.
     #[prost(uint64, tag = "5")]
     WentBack(u64),
+    #[prost(message, tag = "6")]
+    RosterFull(Nothing),
 }
 
 #[derive(Clone, PartialEq, Message)]

@@ -78,6 +78,7 @@ variants! {
         Refusal::WrongVersion(_) => "wrong-version",
         Refusal::WrongCluster => "wrong-cluster",
         Refusal::WentBack(_) => "went-back",
+        Refusal::RosterFull => "roster-full",
     }
     verdict: Health {
         Health::New => "new",

@@ -212,6 +212,7 @@ fn heartbeat_answer() -> impl Strategy<Value = HeartbeatAnswer> {
         any::<u16>().prop_map(Refusal::WrongVersion),
         Just(Refusal::WrongCluster),
         any::<u64>().prop_map(Refusal::WentBack),
+        Just(Refusal::RosterFull),
     ];
     let confirmed = (any::<[u64; 2]>(), limits(), verdict, option::of(set()), any::<bool>())
         .prop_map(|([stamp, revision], limits, verdict, set, is_draining)| Confirmation {

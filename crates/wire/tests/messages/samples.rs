@@ -209,6 +209,7 @@ fn leader_samples() -> Vec<(&'static str, FromLeader)> {
         ("leader-refused-version", refused(Refusal::WrongVersion(2))),
         ("leader-refused-cluster", refused(Refusal::WrongCluster)),
         ("leader-refused-went-back", refused(Refusal::WentBack(300))),
+        ("leader-refused-roster-full", refused(Refusal::RosterFull)),
         (
             "leader-statuses",
             orders(Order::Statuses(

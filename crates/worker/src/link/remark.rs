@@ -46,6 +46,8 @@ pub enum Remark {
     Unwell(String),
     /// The name belongs to another machine.
     NameTaken(Name),
+    /// As many machines are on the roster as may be.
+    RosterFull,
     /// The other side speaks another version.
     WrongVersion(u32),
     /// Two leaders claim the same term.
@@ -104,6 +106,10 @@ impl fmt::Display for Remark {
                 f,
                 "the name {name} belongs to another machine that is alive: start this worker \
                  with another --name, or end that one; asking again"
+            ),
+            Self::RosterFull => f.write_str(
+                "the server has as many workers as it may have: forget those that are gone, or start \
+                 it with a larger --workers-max; asking again",
             ),
             Self::WrongVersion(theirs) => write!(
                 f,
@@ -164,6 +170,7 @@ enum Topic {
     Health,
     Guardian,
     Name,
+    Roster,
     Version,
     Rival,
     Cluster,
@@ -182,6 +189,7 @@ impl Remark {
             Self::Unwell(_) => Some(Topic::Health),
             Self::Replaced(_) => Some(Topic::Guardian),
             Self::NameTaken(_) => Some(Topic::Name),
+            Self::RosterFull => Some(Topic::Roster),
             Self::WrongVersion(_) => Some(Topic::Version),
             Self::Rival(_) => Some(Topic::Rival),
             Self::Foreign(_) => Some(Topic::Cluster),

@@ -67,6 +67,25 @@ fn rule_24_a_worker_that_was_declared_dead_and_forgotten_keeps_its_mark() {
     assert!(is_shown(&play));
 }
 
+/// Nothing grows without bound: the oldest of them goes, with its entry, and is a stranger if it comes back.
+#[test]
+fn only_so_many_that_were_declared_dead_and_forgotten_are_kept() {
+    let mut play = Play::with(6);
+    for worker in [4, 1, 5, 2, 3] {
+        let entry = Enrolled { incarnation: life(worker), ..enrolled() };
+        play.news(scheduler::Effect::Enroll(entry));
+        play.moods.insert(worker, Mood::Silent);
+        play.health(worker, Health::MustDie);
+        assert_eq!(play.ask(Call::DeclareDead(lock(worker))), Answer::Done);
+        play.step(Input::HeardDead(lock(worker)));
+        assert_eq!(play.ask(Call::Forget(lock(worker))), Answer::Done);
+    }
+    let stands = |worker: &u8| play.store.contains_key(&RecordKey::Roster(lock(*worker)));
+    assert_eq!((1..=5).filter(stands).collect::<Vec<_>>(), [3, 4, 5]);
+    let knows = |worker: &u8| play.control.roster.contains_key(&lock(*worker));
+    assert_eq!((1..=5).filter(knows).collect::<Vec<_>>(), [3, 4, 5]);
+}
+
 #[test]
 fn limits_are_raised_before_anything_is_claimed_that_they_do_not_allow_for() {
     let mut play = Play::with(1);

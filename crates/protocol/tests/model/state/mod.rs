@@ -408,6 +408,7 @@ fn reign(now: u64, term: u64, stored: &Stored, is_kept: bool) -> Leader {
             (false, false) => Origin::Continued,
         },
         bump: Bump::Forbidden,
+        roster_max: usize::MAX,
     };
     let lease_until = begin.lease_until.as_millis();
     let fleet = Shared::new(Fleet::new(now, begin));

@@ -49,6 +49,7 @@ impl Played {
             claims: Vec::new(),
             origin: Origin::Continued,
             bump: Bump::Forbidden,
+            roster_max: usize::MAX,
         };
         let facts = (0..size).map(facts).collect();
         let fleet = Fleet::new(now, begin);

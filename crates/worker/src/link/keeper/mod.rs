@@ -339,6 +339,7 @@ impl Keeper {
                     Alarm::Rival(mandate) => Remark::Rival(mandate),
                     Alarm::WrongVersion(theirs) => Remark::WrongVersion(theirs.into()),
                     Alarm::NameTaken => Remark::NameTaken(self.name.clone()),
+                    Alarm::RosterFull => Remark::RosterFull,
                     Alarm::Foreign(cluster) => Remark::Foreign(cluster),
                     Alarm::WentBack(newest) => Remark::WentBack(newest),
                 };
