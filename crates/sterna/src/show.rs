@@ -10,7 +10,7 @@ use sterna_model::{Kind, Name, Target, Work};
 use crate::{
     exit, out,
     remote::{Chosen, Remote, all, failed, wait},
-    run::{age, pretty},
+    run::{age, long, pretty},
     table::{Table, WORKER, folded},
 };
 
@@ -147,13 +147,19 @@ fn instance_table(instances: &[InstanceView]) -> Table {
 }
 
 fn task_table(tasks: &[TaskView]) -> Table {
-    let table = Table::new(&["TASK", "PHASE", "AGE", WORKER, "END", "COMMAND"]);
-    let mut table = table.least(&["COMMAND", "AGE", WORKER]);
+    let headings = ["TASK", "PHASE", "AGE", "STARTED", "RAN", WORKER, "END", "COMMAND"];
+    let mut table = Table::new(&headings).least(&["COMMAND", "AGE", "STARTED", WORKER, "RAN"]);
     for it in tasks {
-        let end = it.end.as_ref().map(|end| end.text.clone()).unwrap_or_default();
+        let started = it.started.as_deref().map(|at| format!("{} ago", age(at)));
+        let so_far = it.started.as_deref().filter(|_| it.ended.is_none()).map(age);
+        let ran = it.took_ms.map(long).or(so_far).unwrap_or_default();
+        let ended = it.ended.as_deref().map(|at| format!(", {} ago", age(at)));
+        let end = it.end.as_ref().map(|end| format!("{}{}", end.text, ended.unwrap_or_default()));
         let worker = it.worker.clone().unwrap_or_default();
         let command = it.run.join(" ").replace('\n', " ");
-        table.row([it.name.clone(), it.phase.clone(), age(&it.made), worker, end, command]);
+        let (name, phase, made) = (it.name.clone(), it.phase.clone(), age(&it.made));
+        let (started, end) = (started.unwrap_or_default(), end.unwrap_or_default());
+        table.row([name, phase, made, started, ran, worker, end, command]);
     }
     table
 }
