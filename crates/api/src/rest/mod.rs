@@ -22,7 +22,7 @@ use utoipa::ToSchema;
 
 pub use self::{
     change::{
-        Applied, AppliedTask, Apply, ChangeView, Explained, File, Plan, PlannedService,
+        Applied, AppliedTask, Apply, ChangeView, Explained, File, Plan, PlanAsk, PlannedService,
         PlannedTask, ServiceExplained,
     },
     error::{Code, Refused, SpecProblem},

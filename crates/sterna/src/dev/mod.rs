@@ -89,7 +89,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
 }
 
 fn begin(args: Args) -> anyhow::Result<()> {
-    let specs = if args.specs.is_empty() { None } else { Some(apply::files(&args.specs)?) };
+    let specs = if args.specs.is_empty() { None } else { Some(apply::files(&args.specs)?.0) };
     remote::wait(Dev::run(args, specs))
 }
 

@@ -2,6 +2,7 @@
 //! something is killed.
 
 mod api;
+mod applied;
 mod bounds;
 mod commands;
 mod crashes;
