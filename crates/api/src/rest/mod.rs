@@ -28,8 +28,8 @@ pub use self::{
     error::{Code, Refused, SpecProblem},
     event::{EventKind, EventView},
     fleet::{
-        Awaiting, Counts, DomainView, DrainAsk, ForecastRun, ForecastView, SetDomain, Status,
-        WorkerView,
+        Awaiting, Counts, DomainView, DrainAsk, ForecastRun, ForecastView, NamespaceView,
+        SetDomain, Status, WorkerView,
     },
     work::{
         CrashView, CreateTask, EndView, EndpointView, InstanceView, LogLine, LogPage, PutService,

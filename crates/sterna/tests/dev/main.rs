@@ -27,3 +27,4 @@ mod terminal;
 mod users;
 mod whole;
 mod why;
+mod workers;
