@@ -18,6 +18,7 @@ mod once;
 mod place;
 mod printed;
 mod restored;
+mod rotated;
 mod said;
 mod services;
 mod slow;
