@@ -7,13 +7,13 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use sterna_engine::control::{Drain, Record, RecordKey, ServiceKey, ServiceRecord};
 use sterna_model::{
-    Lock, Name, Revision, WallTime, WorkKey,
+    Lock, Name, Namespace, Revision, WallTime, WorkKey,
     record::{Instance, Task},
     spec::TaskSpec,
 };
 use sterna_protocol::roster::Enrolled;
 
-use crate::counts::{self, Count};
+use crate::counts::{self, Count, Phases};
 
 /// One write of a commit.
 pub(crate) type Write = (RecordKey, Option<Record>);
@@ -27,8 +27,10 @@ pub(crate) struct Mirror {
     /// How far those of each service are.
     counts: BTreeMap<ServiceKey, Count>,
     pub(crate) tasks: BTreeMap<WorkKey, (Task, Arc<TaskSpec>)>,
-    /// How many of those are not over.
-    pub(crate) under_way: usize,
+    /// How many of those are in which phase, by namespace; no namespace without one.
+    pub(crate) phases: BTreeMap<Namespace, Phases>,
+    /// The same of all namespaces.
+    all_phases: Phases,
     pub(crate) roster: BTreeMap<Lock, Enrolled>,
     pub(crate) drains: BTreeMap<Lock, Drain>,
     pub(crate) domains: BTreeMap<Name, Option<WallTime>>,
@@ -43,7 +45,8 @@ impl Mirror {
             instances: BTreeMap::new(),
             counts: BTreeMap::new(),
             tasks: BTreeMap::new(),
-            under_way: 0,
+            phases: BTreeMap::new(),
+            all_phases: Phases::new(),
             roster: BTreeMap::new(),
             drains: BTreeMap::new(),
             domains: BTreeMap::new(),
@@ -73,13 +76,15 @@ impl Mirror {
             }
             (RecordKey::Instance(key), None) => self.write_instance(key, None),
             (RecordKey::Task(key), Some(Record::Task(task, spec))) => {
-                self.under_way += usize::from(is_under_way(&task));
+                self.phases.entry(key.namespace.clone()).or_default().add(task.phase());
+                self.all_phases.add(task.phase());
+                let space = key.namespace.clone();
                 let before = self.tasks.insert(key, (task, spec));
-                self.forget(before);
+                self.forget(&space, before);
             }
             (RecordKey::Task(key), None) => {
                 let before = self.tasks.remove(&key);
-                self.forget(before);
+                self.forget(&key.namespace, before);
             }
             (RecordKey::Roster(lock), Some(Record::Roster(entry))) => {
                 self.roster.insert(lock, entry);
@@ -147,9 +152,26 @@ impl Mirror {
         self.counts.get(service).copied().unwrap_or_default()
     }
 
+    /// How many tasks are in which phase, of one namespace or of all.
+    pub(crate) fn phases(&self, of: Option<&Namespace>) -> Phases {
+        let one = |of| self.phases.get(of).copied().unwrap_or_default();
+        of.map_or(self.all_phases, one)
+    }
+
+    /// How many tasks are not over.
+    pub(crate) fn under_way(&self) -> usize {
+        self.all_phases.under_way()
+    }
+
     /// A task is no more what it was.
-    fn forget(&mut self, before: Option<(Task, Arc<TaskSpec>)>) {
-        self.under_way -= usize::from(before.is_some_and(|(task, _)| is_under_way(&task)));
+    fn forget(&mut self, space: &Namespace, before: Option<(Task, Arc<TaskSpec>)>) {
+        let Some((task, _)) = before else { return };
+        self.all_phases.subtract(task.phase());
+        let Some(phases) = self.phases.get_mut(space) else { return };
+        phases.subtract(task.phase());
+        if *phases == Phases::default() {
+            self.phases.remove(space);
+        }
     }
 
     /// What the worker of a machine is called.
@@ -158,16 +180,12 @@ impl Mirror {
     }
 }
 
-fn is_under_way(task: &Task) -> bool {
-    task.end().is_none()
-}
-
 #[cfg(test)]
 mod tests {
     use sterna_api::spec::{Source, read};
     use sterna_model::{
-        DirectoryId, Incarnation, MachineId, Namespace, RunId,
-        record::{Placed, StopReason, TwinReason},
+        DirectoryId, Epoch, Incarnation, MachineId, RunId, TaskIncarnation,
+        record::{Placed, StopReason, TaskEnd, TwinReason},
     };
 
     use super::*;
@@ -226,6 +244,39 @@ mod tests {
             record.into_iter().for_each(|record| whole.add(Count::of(record, index, instance)));
         }
         assert_eq!(mirror.count(&web()), whole);
+    }
+
+    #[test]
+    fn tasks_are_counted_by_phase_and_namespace_write_by_write() {
+        let text = "version = 1\n[task.a]\nrun = [\"a\"]\n";
+        let specs = read(&[Source { name: "a.toml", text }]).unwrap();
+        let spec = Arc::new(specs.tasks.into_values().next().unwrap().made_at(WallTime::EPOCH));
+        let incarnation = TaskIncarnation::from_parts(WallTime::EPOCH, [1; 10]);
+        let pending = Task::new(incarnation, Epoch::new(1), WallTime::EPOCH);
+        let mut over = pending.clone();
+        over.finish(TaskEnd::TooLate, WallTime::EPOCH).unwrap();
+        let mut mirror = Mirror::new(Revision::new(1));
+        let mut write = |key: &str, task: Option<&Task>| {
+            let record = task.map(|task| Record::Task(task.clone(), Arc::clone(&spec)));
+            let key = RecordKey::Task(key.parse().unwrap());
+            mirror.apply(mirror.revision, vec![(key, record)]);
+            let mut whole = BTreeMap::<_, Phases>::new();
+            for (key, (task, _)) in &mirror.tasks {
+                whole.entry(key.namespace.clone()).or_default().add(task.phase());
+            }
+            assert_eq!(mirror.phases, whole, "what a look at all of them gives");
+            let mut all = Phases::default();
+            whole.values().for_each(|phases| all.join(phases));
+            assert_eq!(mirror.phases(None), all);
+            let words = |phases: Phases| phases.words().collect::<Vec<_>>();
+            (words(mirror.phases(None)), mirror.under_way(), mirror.phases.len())
+        };
+        assert_eq!(write("default/task/a", Some(&pending)), (vec![("pending", 1)], 1, 1));
+        assert_eq!(write("other/task/a", Some(&pending)), (vec![("pending", 2)], 2, 2));
+        let both = vec![("pending", 1), ("completed", 1)];
+        assert_eq!(write("default/task/a", Some(&over)), (both, 1, 2));
+        assert_eq!(write("other/task/a", None), (vec![("completed", 1)], 0, 1));
+        assert_eq!(write("default/task/a", None), (vec![], 0, 0));
     }
 
     #[test]

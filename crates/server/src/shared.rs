@@ -16,6 +16,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot, watch};
 
 use crate::{
     bounds::{Bounds, Files},
+    counts::Workers,
     desk::Desk,
     events::Log,
     mirror::{Mirror, Write},
@@ -36,6 +37,8 @@ pub(crate) struct Shared {
     /// Connections to the server that leads, while this one follows.
     pub(crate) lines: Lines,
     mirror: RwLock<Mirror>,
+    /// How many workers were how when they were counted last.
+    workers: Mutex<Workers>,
     waiting: Mutex<Waiting<WorkKey>>,
     /// Who waits for any instance of a service, or the service itself.
     of_services: Mutex<Waiting<ServiceKey>>,
@@ -190,6 +193,7 @@ impl Shared {
             counters: Counters::default(),
             lines: Lines::new(Files::of_process().forwards),
             mirror: RwLock::new(Mirror::new(Revision::new(0))),
+            workers: Mutex::default(),
             waiting: Mutex::default(),
             of_services: Mutex::default(),
             standing: watch::Sender::new(begins),
@@ -199,6 +203,16 @@ impl Shared {
     /// What stands in the store. Not to be held while anything is awaited.
     pub(crate) fn mirror(&self) -> RwLockReadGuard<'_, Mirror> {
         self.mirror.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// How many workers were how when they were counted last; none while this server does not lead.
+    pub(crate) fn workers(&self) -> Workers {
+        *self.workers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The workers were counted.
+    pub(crate) fn count_workers(&self, workers: Workers) {
+        *self.workers.lock().unwrap_or_else(PoisonError::into_inner) = workers;
     }
 
     /// A reign begins with what it has read.

@@ -91,13 +91,15 @@ pub(crate) fn end_view(end: &TaskEnd) -> EndView {
 
 pub(crate) fn task(mirror: &Mirror, key: &WorkKey, task: &Task, spec: &TaskSpec) -> TaskView {
     let last = task.last();
-    let (started, ended, end) = match task.state() {
-        TaskState::Pending => (None, None, None),
-        TaskState::Running { since, .. } => (Some(time(*since)), None, None),
+    let (ended, end) = match task.state() {
+        TaskState::Pending | TaskState::Running { .. } => (None, None),
         TaskState::Completed { end, at } | TaskState::Resolving { end, at, .. } => {
-            (None, Some(time(*at)), Some(end_view(end)))
+            (Some(*at), Some(end_view(end)))
         }
     };
+    let started = task.started();
+    // A clock that was set back in between says nothing.
+    let took = started.zip(ended).filter(|(started, ended)| started <= ended);
     let worker = last.and_then(|(_, on)| mirror.worker(on.lock)).map(ToString::to_string);
     TaskView {
         key: key.to_string(),
@@ -109,8 +111,9 @@ pub(crate) fn task(mirror: &Mirror, key: &WorkKey, task: &Task, spec: &TaskSpec)
         run: command(&spec.work),
         worker,
         run_id: last.map(|(run, _)| run.to_string()),
-        started,
-        ended,
+        started: started.map(time),
+        ended: ended.map(time),
+        took_ms: took.map(|(started, ended)| ended.since(started).as_millis()),
         end,
         returns: task.returns(),
         spec: None,

@@ -1,26 +1,35 @@
 //! `sterna apply` and `sterna plan`.
 
-use std::{fs, path::PathBuf};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
 
 use anyhow::Context;
 use sterna_api::{
-    rest::{self, Applied, Code, File, Plan, Refused, SpecProblem},
-    spec::{Look, Source, read},
+    client::Client,
+    rest::{self, Applied, Code, File, Plan, PlanAsk, Refused, SpecProblem},
+    spec::{Look, Source, Specs, read},
 };
+use sterna_model::Span;
 
 use crate::{
-    exit, out,
+    exit, out, prune,
     refusal::Refusal,
     remote::{Remote, failed, wait},
     run::pretty,
+    settle,
 };
 
-/// Make what runs be like what these files want
+/// What is given.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Args {
+struct Given {
     /// Specs in TOML or JSON; - for standard input
     #[arg(required = true, value_name = "SPEC")]
     files: Vec<PathBuf>,
+    /// Delete services of the namespace that these files do not name, too
+    #[arg(long)]
+    prune: bool,
     /// Print the answer as JSON
     #[arg(long)]
     json: bool,
@@ -28,18 +37,39 @@ pub(crate) struct Args {
     remote: Remote,
 }
 
+/// Make what runs be like what these files want
+///
+/// Where --prune would delete something, it is shown and asked about first.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    given: Given,
+    /// Agree to what --prune deletes, without being asked
+    #[arg(long, requires = "prune")]
+    yes: bool,
+    /// Wait until services are as their specs want them, tasks have begun, and what is deleted is gone
+    #[arg(long)]
+    wait: bool,
+    /// How long to wait at most; 5m if nothing is said
+    #[arg(long, value_name = "TIME", requires = "wait")]
+    timeout: Option<Span>,
+}
+
+/// How long is waited if nobody says otherwise.
+const TIMEOUT: Span = Span::from_secs(300);
+
 /// Show exactly what applying these files would change, and change nothing
 #[derive(Debug, clap::Args)]
 pub(crate) struct PlanArgs {
     #[command(flatten)]
-    args: Args,
+    given: Given,
 }
 
 /// Reads files, and says everything that is wrong with them before anybody is asked.
-pub(crate) fn files(paths: &[PathBuf]) -> anyhow::Result<rest::Apply> {
+pub(crate) fn files(paths: &[PathBuf]) -> anyhow::Result<(rest::Apply, Specs)> {
     let mut files = Vec::new();
     for path in paths {
-        let is_input = path.as_os_str() == "-";
+        let is_input = is_input(path);
         let text = if is_input {
             std::io::read_to_string(std::io::stdin())
         } else {
@@ -52,7 +82,7 @@ pub(crate) fn files(paths: &[PathBuf]) -> anyhow::Result<rest::Apply> {
     }
     let sources: Vec<_> =
         files.iter().map(|file| Source { name: &file.name, text: &file.text }).collect();
-    if let Err(problems) = read(&sources) {
+    let specs = read(&sources).map_err(|problems| {
         let look = match out::Paint::of(&std::io::stderr()) {
             out::Paint::Coloured => Look::Coloured,
             out::Paint::Plain => Look::Plain,
@@ -60,23 +90,70 @@ pub(crate) fn files(paths: &[PathBuf]) -> anyhow::Result<rest::Apply> {
         let all = problems.iter().map(SpecProblem::from).collect();
         let refused = Refused::new(Code::BadSpec, format!("{} problems", problems.count()));
         let refused = Refused { problems: all, ..refused };
-        return Err(exit::coded(exit::SPEC)(Refusal::drawn(refused, problems.draw(look)).into()));
-    }
-    Ok(rest::Apply { files })
+        exit::coded(exit::SPEC)(Refusal::drawn(refused, problems.draw(look)).into())
+    })?;
+    Ok((rest::Apply { files, delete: Vec::new() }, specs))
 }
 
-pub(crate) fn run(args: Args) -> anyhow::Result<()> {
-    let asked = files(&args.files)?;
+fn is_input(path: &Path) -> bool {
+    path.as_os_str() == "-"
+}
+
+/// What is given, as it is asked for; with `--prune` the files must name something that stays, for one that
+/// is empty by mistake would delete everything.
+fn read_given(given: &Given) -> anyhow::Result<(rest::Apply, Specs)> {
+    let (asked, specs) = files(&given.files)?;
+    if given.prune && specs.services.is_empty() {
+        return Err(exit::coded(exit::SPEC)(anyhow::anyhow!(
+            "these files name no service, and --prune would delete all there are; name one that stays, or \
+             delete each with `sterna delete NAME`"
+        )));
+    }
+    Ok((asked, specs))
+}
+
+pub(crate) fn run(Args { given, yes, wait: waits, timeout }: Args) -> anyhow::Result<()> {
+    let (mut asked, specs) = read_given(&given)?;
+    let remote = &given.remote;
     wait(async {
-        let mut client = args.remote.client()?;
-        let path = args.remote.path("apply");
+        let mut client = remote.client()?;
+        if given.prune {
+            let planned = planned(&mut client, remote, &asked, true).await?;
+            let doomed = prune::doomed(&planned);
+            let is_read = given.files.iter().any(|path| is_input(path));
+            prune::agree(&doomed, prune::Consent::of(yes, is_read))?;
+            asked.delete = doomed.into_iter().map(|(name, _)| name).collect();
+        }
+        let before = match waits {
+            true => settle::Before::read(&mut client, remote, specs.services.keys()).await?,
+            false => settle::Before::default(),
+        };
+        let path = remote.path("apply");
         let applied: Applied =
             client.call(http::Method::POST, &path, Some(&asked)).await.map_err(failed)?;
-        let text = if args.json { pretty(&applied)? } else { told(&applied) };
+        let text = if given.json { pretty(&applied)? } else { told(&applied) };
         answer(&text)?;
         warn(&applied.warnings);
+        if waits {
+            let within = timeout.unwrap_or(TIMEOUT);
+            settle::wait(&mut client, remote, &applied, &before, within).await?;
+            if !given.json {
+                out::answer("all of it is where its spec wants it")?;
+            }
+        }
         Ok(())
     })
+}
+
+async fn planned(
+    client: &mut Client,
+    remote: &Remote,
+    asked: &rest::Apply,
+    prune: bool,
+) -> anyhow::Result<Plan> {
+    let asked = PlanAsk { files: asked.files.clone(), prune };
+    let path = remote.path("plan");
+    client.call(http::Method::POST, &path, Some(&asked)).await.map_err(failed)
 }
 
 /// What was done, line by line.
@@ -107,14 +184,12 @@ fn changes(service: &rest::PlannedService, unchanged: &str) -> Vec<String> {
     service.changes.iter().map(|change| format!("service {name}: {}", change.text)).collect()
 }
 
-pub(crate) fn plan(PlanArgs { args }: PlanArgs) -> anyhow::Result<()> {
-    let asked = files(&args.files)?;
+pub(crate) fn plan(PlanArgs { given }: PlanArgs) -> anyhow::Result<()> {
+    let (asked, _) = read_given(&given)?;
     wait(async {
-        let mut client = args.remote.client()?;
-        let path = args.remote.path("plan");
-        let plan: Plan =
-            client.call(http::Method::POST, &path, Some(&asked)).await.map_err(failed)?;
-        if args.json {
+        let mut client = given.remote.client()?;
+        let plan = planned(&mut client, &given.remote, &asked, given.prune).await?;
+        if given.json {
             out::answer(&pretty(&plan)?)?;
             return Ok(());
         }

@@ -137,6 +137,12 @@ pub(crate) fn note(text: &str) {
     drop(writeln!(io::stderr(), "{text}"));
 }
 
+/// Asks something, and leaves the cursor behind it.
+pub(crate) fn ask(question: &str) {
+    // Nothing is left to do if it cannot be written.
+    drop(write!(io::stderr(), "{question}").and_then(|()| io::stderr().flush()));
+}
+
 /// Says what the user should know beside the answer.
 pub(crate) fn warning(text: &str) {
     note(&format!("{} {text}", Paint::of(&io::stderr()).yellow("warning:")));

@@ -354,11 +354,36 @@ pub(crate) fn pretty(value: &impl serde::Serialize) -> anyhow::Result<String> {
 /// How long ago something was, in a few letters.
 pub(crate) fn age(at: &str) -> String {
     let Ok(at) = at.parse::<WallTime>() else { return String::new() };
-    let seconds = clock::wall_time().since(at).as_millis() / 1_000;
+    rough(clock::wall_time().since(at).as_millis() / 1_000)
+}
+
+/// How long something took; what is short to the tenth of a second.
+pub(crate) fn long(ms: u64) -> String {
+    match ms {
+        0..=9_949 => format!("{}.{}s", (ms + 50) / 1_000, (ms + 50) % 1_000 / 100),
+        _ => rough((ms + 500) / 1_000),
+    }
+}
+
+fn rough(seconds: u64) -> String {
     match seconds {
         0..=119 => format!("{seconds}s"),
         120..=7_199 => format!("{}m", seconds / 60),
         7_200..=172_799 => format!("{}h", seconds / 3_600),
         _ => format!("{}d", seconds / 86_400),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::long;
+
+    #[test]
+    fn what_is_short_is_said_to_the_tenth_and_what_is_long_roughly() {
+        let said = [0, 49, 50, 949, 950, 9_949, 9_950, 10_499, 119_400, 125_000, 7_200_000];
+        let said: Vec<_> = said.into_iter().map(long).collect();
+        let all =
+            ["0.0s", "0.0s", "0.1s", "0.9s", "1.0s", "9.9s", "10s", "10s", "119s", "2m", "2h"];
+        assert_eq!(said, all);
     }
 }

@@ -1,16 +1,18 @@
 //! `sterna ls` and `status`.
 
+use std::collections::BTreeMap;
+
 use serde::de::DeserializeOwned;
 use sterna_api::{
     client::Client,
-    rest::{InstanceView, ServiceView, Status, TaskView, WorkerView},
+    rest::{Counts, InstanceView, NamespaceView, ServiceView, Status, TaskView, WorkerView},
 };
-use sterna_model::{Kind, Name, Target, Work};
+use sterna_model::{Kind, Name, Target, Work, nearest_word};
 
 use crate::{
     exit, out,
     remote::{Chosen, Remote, all, failed, wait},
-    run::{age, pretty},
+    run::{age, long, pretty},
     table::{Table, WORKER, folded},
 };
 
@@ -40,6 +42,8 @@ enum What {
     Tasks,
     #[value(alias = "worker")]
     Workers,
+    #[value(alias = "namespace")]
+    Namespaces,
 }
 
 pub(crate) fn ls(args: LsArgs) -> anyhow::Result<()> {
@@ -87,6 +91,11 @@ pub(crate) fn ls(args: LsArgs) -> anyhow::Result<()> {
             json.insert("workers".to_owned(), serde_json::to_value(&workers)?);
             tables.push((workers.is_empty(), worker_table(&workers)));
         }
+        if args.what == Some(What::Namespaces) {
+            let spaces = namespaces(&mut client, name.as_ref()).await?;
+            json.insert("namespaces".to_owned(), serde_json::to_value(&spaces)?);
+            tables.push((spaces.is_empty(), namespace_table(&spaces)));
+        }
         if args.json {
             out::answer(&pretty(&json)?)?;
             return Ok(());
@@ -101,6 +110,7 @@ pub(crate) fn ls(args: LsArgs) -> anyhow::Result<()> {
                 Some(What::Services) => "there is no service; `sterna apply SPEC` makes one",
                 Some(What::Instances) => "there is no instance of any service",
                 Some(What::Tasks) => "there is no task; try `sterna run -- echo hello`",
+                Some(What::Namespaces) => "there is no namespace",
                 Some(What::Workers) => "there is no worker; `sterna worker --join` is one",
                 None => "nothing is here yet; try `sterna run -- echo hello`",
             });
@@ -147,19 +157,29 @@ fn instance_table(instances: &[InstanceView]) -> Table {
 }
 
 fn task_table(tasks: &[TaskView]) -> Table {
-    let table = Table::new(&["TASK", "PHASE", "AGE", WORKER, "END", "COMMAND"]);
-    let mut table = table.least(&["COMMAND", "AGE", WORKER]);
+    let headings = ["TASK", "PHASE", "AGE", "STARTED", "RAN", WORKER, "END", "COMMAND"];
+    let mut table = Table::new(&headings).least(&["COMMAND", "AGE", "STARTED", WORKER, "RAN"]);
     for it in tasks {
-        let end = it.end.as_ref().map(|end| end.text.clone()).unwrap_or_default();
+        let started = it.started.as_deref().map(|at| format!("{} ago", age(at)));
+        let so_far = it.started.as_deref().filter(|_| it.ended.is_none()).map(age);
+        let ran = it.took_ms.map(long).or(so_far).unwrap_or_default();
+        let ended = it.ended.as_deref().map(|at| format!(", {} ago", age(at)));
+        let end = it.end.as_ref().map(|end| format!("{}{}", end.text, ended.unwrap_or_default()));
         let worker = it.worker.clone().unwrap_or_default();
         let command = it.run.join(" ").replace('\n', " ");
-        table.row([it.name.clone(), it.phase.clone(), age(&it.made), worker, end, command]);
+        let (name, phase, made) = (it.name.clone(), it.phase.clone(), age(&it.made));
+        let (started, end) = (started.unwrap_or_default(), end.unwrap_or_default());
+        table.row([name, phase, made, started, ran, worker, end, command]);
     }
     table
 }
 
 fn worker_table(workers: &[WorkerView]) -> Table {
-    let mut table = Table::new(&[WORKER, "HEALTH", "WORK", "RUNS", "CORES", "MEMORY", "ZONE"]);
+    let mut headings = vec![WORKER, "HEALTH", "WORK", "RUNS", "CORES", "MEMORY", "ZONE"];
+    // Mostly there is none, and its column says much.
+    let has_trouble = workers.iter().any(|it| it.trouble.is_some());
+    headings.extend(has_trouble.then_some("TROUBLE"));
+    let mut table = Table::new(&headings).least(&["CORES", "MEMORY", "ZONE", "RUNS"]);
     for it in workers {
         // tidy: not a table
         let work = match (&it.draining_until, it.is_declared_dead, it.takes_work) {
@@ -173,9 +193,44 @@ fn worker_table(workers: &[WorkerView]) -> Table {
         let memory = format!("{:.1} GiB", number("memory_bytes") as f64 / f64::from(1 << 30));
         let zone = it.facts["zone"].as_str().unwrap_or_default().to_owned();
         let runs = it.runs.to_string();
-        table.row([it.name.clone(), it.health.clone(), work, runs, cores, memory, zone]);
+        let row = [it.name.clone(), it.health.clone(), work, runs, cores, memory, zone];
+        table.row(row.into_iter().chain(it.trouble.clone()));
     }
     table
+}
+
+/// All namespaces, or the one of a name: there is no call for one.
+async fn namespaces(
+    client: &mut Client,
+    name: Option<&Name>,
+) -> anyhow::Result<Vec<NamespaceView>> {
+    let mut all: Vec<NamespaceView> = all(client, "/v1/namespaces").await?;
+    let Some(name) = name else { return Ok(all) };
+    let names: Vec<_> = all.iter().map(|it| it.name.clone()).collect();
+    all.retain(|it| it.name == name.as_str());
+    if all.is_empty() {
+        let near = nearest_word(name.as_str(), names.iter().map(String::as_str));
+        let near = near.map(|near| format!(": did you mean {near}?")).unwrap_or_default();
+        anyhow::bail!("nothing has a name in a namespace {name}{near}");
+    }
+    Ok(all)
+}
+
+fn namespace_table(spaces: &[NamespaceView]) -> Table {
+    let mut table = Table::new(&["NAMESPACE", "SERVICES", "RUNNING", "TASKS"]);
+    for it in spaces {
+        let Counts { services, wanted, running } = it.services;
+        let tasks = counted(&it.tasks);
+        let running = format!("{running}/{wanted}");
+        table.row([it.name.clone(), services.to_string(), running, tasks]);
+    }
+    table
+}
+
+/// How many of each.
+fn counted(all: &BTreeMap<String, usize>) -> String {
+    let all: Vec<_> = all.iter().map(|(word, count)| format!("{count} {word}")).collect();
+    if all.is_empty() { "none".to_owned() } else { all.join(", ") }
 }
 
 /// Say how the cluster is; succeeds as soon as work can be given
@@ -258,21 +313,17 @@ fn nobody(workers: &[WorkerView]) -> String {
 }
 
 fn status_text(status: &Status) -> String {
-    let counts = |all: &std::collections::BTreeMap<String, usize>| {
-        let all: Vec<_> = all.iter().map(|(word, count)| format!("{count} {word}")).collect();
-        if all.is_empty() { "none".to_owned() } else { all.join(", ") }
-    };
     let services = status.services;
     let mut lines = vec![
         format!("cluster   {} (epoch {}, term {})", status.cluster, status.epoch, status.term),
         format!("leader    {}, sterna {}", status.leader, status.version),
         format!("store     {}, revision {}", status.store, status.revision),
-        format!("workers   {}", counts(&status.workers)),
+        format!("workers   {}", counted(&status.workers)),
         format!(
             "services  {}, {} of {} instances running",
             services.services, services.running, services.wanted
         ),
-        format!("tasks     {}", counts(&status.tasks)),
+        format!("tasks     {}", counted(&status.tasks)),
     ];
     for service in &status.taken_back {
         lines.push(format!("reverted  {service}: see `sterna why {service}`"));

@@ -46,6 +46,17 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
     })
 }
 
+/// What is said of a whole service, by the path of its `why`.
+pub(crate) async fn of_service(client: &mut Client, path: &str) -> anyhow::Result<String> {
+    Ok(text(&whole(client, path).await?))
+}
+
+/// What is said of one task or instance, by the path of its `why`.
+pub(crate) async fn of_one(client: &mut Client, path: &str) -> anyhow::Result<String> {
+    let why: Explained = client.get(path).await.map_err(failed)?;
+    Ok(explained(&why.key, &[&why]))
+}
+
 /// What holds of one thing, or of several alike: then the times are those of the first.
 fn explained(key: &str, alike: &[&Explained]) -> String {
     let Some(why) = alike.first() else { return String::new() };

@@ -3,12 +3,28 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// Files of specs.
+/// Files of specs, and what is to go.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Apply {
     /// The files, in the order in which their problems are told.
     pub files: Vec<File>,
+    /// Services that the files do not name and that are deleted when all of the files is done: those that a
+    /// plan with `prune` has shown. One that is not there any more is passed over.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub delete: Vec<String>,
+}
+
+/// Files of specs of which it is asked what they would change.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PlanAsk {
+    /// The files, in the order in which their problems are told.
+    pub files: Vec<File>,
+    /// Whether services of the namespace that the files do not name are to be deleted: then each is among
+    /// the services, with the change `delete`.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub prune: bool,
 }
 
 /// A file of specs.

@@ -24,6 +24,10 @@ pub struct WorkerView {
     pub draining_until: Option<String>,
     /// Whether somebody said that nothing runs there any more.
     pub is_declared_dead: bool,
+    /// What is wrong with it, in words: which of its health checks failed and how, by its own words, or for
+    /// how long it was not heard.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trouble: Option<String>,
     /// Runs that it has, or may have.
     pub runs: usize,
     /// What it says of itself: what it has, its zone, its tags.
@@ -85,6 +89,17 @@ pub struct DomainView {
 pub struct SetDomain {
     /// In seconds from now; for always if nothing is said.
     pub for_s: Option<u64>,
+}
+
+/// A namespace: it is there as long as something has a name in it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct NamespaceView {
+    /// Its name.
+    pub name: String,
+    /// Its services, and their instances.
+    pub services: Counts,
+    /// Its tasks, by phase; no phase in which there are none.
+    pub tasks: BTreeMap<String, usize>,
 }
 
 /// The cluster as a whole.

@@ -22,14 +22,14 @@ use utoipa::ToSchema;
 
 pub use self::{
     change::{
-        Applied, AppliedTask, Apply, ChangeView, Explained, File, Plan, PlannedService,
+        Applied, AppliedTask, Apply, ChangeView, Explained, File, Plan, PlanAsk, PlannedService,
         PlannedTask, ServiceExplained,
     },
     error::{Code, Refused, SpecProblem},
     event::{EventKind, EventView},
     fleet::{
-        Awaiting, Counts, DomainView, DrainAsk, ForecastRun, ForecastView, SetDomain, Status,
-        WorkerView,
+        Awaiting, Counts, DomainView, DrainAsk, ForecastRun, ForecastView, NamespaceView,
+        SetDomain, Status, WorkerView,
     },
     work::{
         CrashView, CreateTask, EndView, EndpointView, InstanceView, LogLine, LogPage, PutService,

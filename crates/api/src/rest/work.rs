@@ -53,12 +53,16 @@ pub struct TaskView {
     /// Its start.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run_id: Option<String>,
-    /// Since when it runs.
+    /// Since when its worker had it: the one that has it, or where it ended. Not there of one that never
+    /// began.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub started: Option<String>,
     /// When it ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended: Option<String>,
+    /// From its start to its end, if it had both.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub took_ms: Option<u64>,
     /// How.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub end: Option<EndView>,

@@ -94,7 +94,7 @@ pub use self::{
     made::Made,
     outbox::{ParcelId, Write},
     past::NAMES_AT_LEAST,
-    payload::{Ended, ended, offer, progress},
+    payload::{Ended, ended, failed_check, offer, progress},
     plan::{Change, Planned},
     why::{Awaited, Crashed, Late, Next, Rule, Settling, Then, Unplaced, Unready, Why},
 };

@@ -55,6 +55,16 @@ pub fn offer(name: &Name, facts: &[u8], standing: Standing) -> Offer {
 }
 
 /// In which zone a worker is.
+/// So much is shown of a check that failed, however much a worker says.
+const CHECK_MAX: usize = 512;
+
+/// Which of a worker's checks has failed last, and how, in its words; older workers do not say.
+pub fn failed_check(facts: &[u8]) -> Option<Box<str>> {
+    let facts: Value = serde_json::from_slice(facts).ok()?;
+    let said = facts["failed_check"].as_str()?;
+    Some(said.get(..said.floor_char_boundary(CHECK_MAX))?.into())
+}
+
 pub(super) fn zone(facts: &[u8]) -> Zone {
     let facts: Value = serde_json::from_slice(facts).unwrap_or_default();
     let name = facts["zone"].as_str().and_then(|text| Name::new(text).ok());

@@ -300,6 +300,22 @@ impl Control {
         self.workers_where(|_, _| true)
     }
 
+    /// How each of them is and whether it is given work, for those who count; no forgotten ones. A worker
+    /// that was not heard in this reign has no health.
+    pub fn healths(&self) -> impl Iterator<Item = (Lock, Option<Health>, bool)> {
+        let is_known = |lock: &Lock, worker: &Worker| {
+            let is_forgotten = self.roster.get(lock).is_some_and(|entry| entry.is_forgotten);
+            !is_forgotten || is_here(worker)
+        };
+        let here = self.workers.iter().filter(move |(lock, worker)| is_known(lock, worker));
+        let here = here.map(|(lock, it)| (*lock, Some(it.health), self.is_taking(*lock, it)));
+        let away = self
+            .roster
+            .iter()
+            .filter(|(lock, entry)| !entry.is_forgotten && !self.workers.contains_key(lock));
+        here.chain(away.map(|(lock, _)| (*lock, None, false)))
+    }
+
     /// Those of them that somebody means, by machine and name.
     pub fn workers_where(&self, is_meant: impl Fn(Lock, &Name) -> bool) -> Vec<WorkerSeen> {
         let here = self.workers.iter().map(|(lock, worker)| (*lock, &worker.name));

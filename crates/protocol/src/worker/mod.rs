@@ -296,6 +296,11 @@ impl Worker {
         }
     }
 
+    /// What it has, or says of itself, is something else now: the next heartbeat says so.
+    pub fn set_facts(&mut self, facts: Payload) {
+        self.facts = facts;
+    }
+
     /// These runs of [`Effect::Start`] could not be kept, and nothing of them has begun. `rest` is what
     /// is not done yet of what the step has asked for, from the first of their starts on: so their answer
     /// is in it still, and says that they are refused. Nothing is taken any more until a check that

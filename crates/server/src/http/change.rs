@@ -8,7 +8,9 @@ use std::{
 
 use axum::{Json, extract::State};
 use sterna_api::{
-    rest::{Applied, AppliedTask, Apply, Plan, PlannedService, PlannedTask, Refused},
+    rest::{
+        Applied, AppliedTask, Apply, File, Plan, PlanAsk, PlannedService, PlannedTask, Refused,
+    },
     spec::{Source, Specs, TaskDefinition, read},
 };
 use sterna_engine::control::{self, Call, ServiceKey};
@@ -19,7 +21,7 @@ use super::{
     Answer, Api, bad,
     described::Refusals,
     given::{Body, Path},
-    namespace,
+    name, namespace,
     refusal::{Refusal, changed},
     tag::Fnv,
 };
@@ -28,9 +30,9 @@ use crate::{desk::OnlyIf, views};
 /// The longest name from which the name of a task can be made.
 const NAME_MAX: usize = 63 - 1 - 8;
 
-fn specs(asked: &Apply) -> Answer<Specs> {
+fn specs(files: &[File]) -> Answer<Specs> {
     let sources: Vec<_> =
-        asked.files.iter().map(|file| Source { name: &file.name, text: &file.text }).collect();
+        files.iter().map(|file| Source { name: &file.name, text: &file.text }).collect();
     if sources.is_empty() {
         return Err(bad("files: there is none; send at least one"));
     }
@@ -54,17 +56,45 @@ fn versioned(name: &Name, task: &TaskDefinition) -> Answer<Name> {
     Name::new(short).map_err(|error| bad(crate::because(&error)))
 }
 
-async fn planned(shared: &Api, space: &Namespace, specs: &Specs) -> Answer<Vec<PlannedService>> {
-    let wanted: BTreeMap<_, _> = specs.services.clone();
+async fn planned(
+    shared: &Api,
+    space: &Namespace,
+    specs: &Specs,
+    prune: bool,
+) -> Answer<Vec<PlannedService>> {
+    let wanted = specs.services.iter().map(|(name, spec)| (name.clone(), Some(spec.clone())));
+    let mut wanted: BTreeMap<_, _> = wanted.collect();
+    if prune {
+        let mirror = shared.mirror();
+        let here = mirror.services.keys().filter(|key| key.namespace == *space);
+        for key in here {
+            wanted.entry(key.name.clone()).or_insert(None);
+        }
+    }
     let space = space.clone();
     let plans = shared.desk.ask(move |leader, _| {
-        let plan = |(name, spec): (Name, ServiceSpec)| {
+        let plan = |(name, spec): (Name, Option<ServiceSpec>)| {
             let key = ServiceKey { namespace: space.clone(), name };
-            leader.control().plan(&key, Some(&spec))
+            (spec.is_some(), leader.control().plan(&key, spec.as_ref()))
         };
-        wanted.into_iter().map(plan).collect::<Vec<control::Planned>>()
+        wanted.into_iter().map(plan).collect::<Vec<(bool, control::Planned)>>()
     });
-    Ok(plans.await?.iter().map(view).collect())
+    let plans = plans.await?;
+    // One that somebody else has just deleted is not spoken of.
+    let told = plans.iter().filter(|(is_named, plan)| *is_named || !plan.changes.is_empty());
+    Ok(told.map(|(_, plan)| view(plan)).collect())
+}
+
+/// The services that are to go. The files must not name them.
+fn doomed(names: &[String], specs: &Specs) -> Answer<Vec<Name>> {
+    let read = |given: &String| {
+        let read = name(given)?;
+        match specs.services.contains_key(&read) {
+            true => Err(bad(format!("delete: the files name service {read}; leave out one"))),
+            false => Ok(read),
+        }
+    };
+    names.iter().map(read).collect()
 }
 
 /// What each thing that is to run wants, with the word for it.
@@ -103,36 +133,44 @@ fn view(planned: &control::Planned) -> PlannedService {
     }
 }
 
-/// Makes a service, or changes it, and gives what that changes: planned in the same step in which it is
-/// done, so that of two who want the same at once only one is told that it has made it.
-async fn put(shared: &Api, key: ServiceKey, spec: ServiceSpec) -> Answer<PlannedService> {
+/// Makes a service, changes it, or deletes it, and gives what that changes: planned in the same step in
+/// which it is done, so that of two who want the same at once only one is told that it has made it.
+async fn make(shared: &Api, key: ServiceKey, spec: Option<ServiceSpec>) -> Answer<PlannedService> {
     let (tell, told) = tokio::sync::oneshot::channel();
     let (service, wanted) = (key.clone(), spec.clone());
     let plan: OnlyIf = Box::new(move |leader| {
         // Who no longer waits needs no answer.
-        drop(tell.send(leader.control().plan(&service, Some(&wanted))));
+        drop(tell.send(leader.control().plan(&service, wanted.as_ref())));
         true
     });
     let what = format!("service {}", key.name);
     let unplanned = PlannedService { name: key.name.to_string(), changes: Vec::new() };
-    let answer = shared.desk.call_if(Some(plan), Call::PutService(key, spec)).await?;
-    changed(answer, &what)?;
+    let is_wanted = spec.is_some();
+    let call = match spec {
+        Some(spec) => Call::PutService(key, spec),
+        None => Call::DeleteService(key),
+    };
+    let answer = shared.desk.call_if(Some(plan), call).await?;
+    // What is not there needs not be deleted.
+    if is_wanted || answer != control::Answer::NotFound {
+        changed(answer, &what)?;
+    }
     Ok(told.await.map_or(unplanned, |planned| view(&planned)))
 }
 
 /// What applying these files would change. Nothing is done.
 #[utoipa::path(post, operation_id = "planSpecs", path = "/v1/namespaces/{namespace}/plan", tag = "specs",
-    params(("namespace" = String, Path)), request_body = Apply,
+    params(("namespace" = String, Path)), request_body = PlanAsk,
     responses((status = 200, description = "What would be changed.", body = Plan), Refusals))]
 pub(super) async fn plan(
     State(shared): State<Api>,
     Path(space): Path<String>,
-    Body(asked): Body<Apply>,
+    Body(PlanAsk { files, prune }): Body<PlanAsk>,
 ) -> Answer<Json<Plan>> {
     let space = namespace(&space)?;
-    let specs = specs(&asked)?;
+    let specs = specs(&files)?;
     shared.lead()?;
-    let services = planned(&shared, &space, &specs).await?;
+    let services = planned(&shared, &space, &specs, prune).await?;
     let wanted = wants(&specs);
     let versions: Vec<_> =
         specs.tasks.iter().map(|(name, task)| versioned(name, task)).collect::<Result<_, _>>()?;
@@ -157,17 +195,19 @@ pub(super) async fn plan(
 }
 
 /// Makes what is like what these files want: services are made or changed, and tasks that are to start
-/// are started, once for each version. What the files do not name stays as it is.
+/// are started, once for each version. What the files do not name stays as it is, but for services that are
+/// to be deleted.
 #[utoipa::path(post, operation_id = "applySpecs", path = "/v1/namespaces/{namespace}/apply", tag = "specs",
     params(("namespace" = String, Path)), request_body = Apply,
     responses((status = 200, description = "What was changed.", body = Applied), Refusals))]
 pub(super) async fn apply(
     State(shared): State<Api>,
     Path(space): Path<String>,
-    Body(asked): Body<Apply>,
+    Body(Apply { files, delete }): Body<Apply>,
 ) -> Answer<Json<Applied>> {
     let space = namespace(&space)?;
-    let specs = specs(&asked)?;
+    let specs = specs(&files)?;
+    let doomed = doomed(&delete, &specs)?;
     shared.lead()?;
     let versions: Vec<_> =
         specs.tasks.iter().map(|(name, task)| versioned(name, task)).collect::<Result<_, _>>()?;
@@ -175,7 +215,7 @@ pub(super) async fn apply(
     let mut services = Vec::new();
     for (name, spec) in specs.services {
         let key = ServiceKey { namespace: space.clone(), name };
-        services.push(put(&shared, key, spec).await?);
+        services.push(make(&shared, key, Some(spec)).await?);
     }
     let mut tasks = Vec::new();
     for ((name, task), version) in specs.tasks.into_iter().zip(versions) {
@@ -193,6 +233,11 @@ pub(super) async fn apply(
         }
         let (name, version) = (name.to_string(), version.to_string());
         tasks.push(AppliedTask { name, task: version, started, is_only_defined: !task.start });
+    }
+    // At last: what takes their place stands by now, and a refusal before this deletes nothing.
+    for name in doomed {
+        let key = ServiceKey { namespace: space.clone(), name };
+        services.push(make(&shared, key, None).await?);
     }
     let warnings = in_vain(&shared, &space, wanted).await?;
     Ok(Json(Applied { services, tasks, warnings }))

@@ -1,13 +1,17 @@
 //! Workers and domains.
 
 use axum::{Json, extract::State};
+use serde_json::Value;
 use sterna_api::rest::{
     Code, DomainView, Done, DrainAsk, ForecastRun, ForecastView, Page, Refused, SetDomain,
     WorkerView,
 };
-use sterna_engine::control::{self, Call, Drain, Fate, Forecast, WorkerSeen};
+use sterna_engine::{
+    Leader,
+    control::{self, Call, Drain, Fate, Forecast, WorkerSeen},
+};
 use sterna_model::{Lock, Name, Span, nearest_word, spec::DEFAULT_DOMAIN};
-use sterna_protocol::health::Health;
+use sterna_protocol::{health::Health, scheduler::Reach};
 use sterna_store::machine::wall_time;
 
 use super::{
@@ -17,34 +21,58 @@ use super::{
     name, page,
     refusal::{Refusal, done},
 };
+use crate::counts::{HEALTHS, health};
 
 /// How long a drain may take if nobody says otherwise.
 const DRAIN: u64 = 600;
 
-/// Every word for the health of a worker.
-const HEALTHS: [&str; 5] = ["new", "healthy", "unhealthy", "lost", "absent"];
+/// A worker, and what is wrong with it.
+#[derive(Clone, Debug)]
+struct Looked {
+    seen: WorkerSeen,
+    trouble: Option<String>,
+}
 
-pub(super) fn health(seen: &WorkerSeen) -> &'static str {
-    match seen.health {
-        Some(Health::New) => "new",
-        Some(Health::Healthy) => "healthy",
-        Some(Health::Unhealthy) => "unhealthy",
-        Some(Health::MustDie) => "lost",
-        None => "absent",
+impl Looked {
+    fn at(leader: &Leader, now: control::Now, seen: WorkerSeen) -> Self {
+        let reach = leader.fleet().reach(now.boot, seen.life.lock);
+        let trouble = if seen.is_declared_dead { None } else { trouble(&seen, reach, now) };
+        Self { seen, trouble }
     }
 }
 
-fn view(seen: &WorkerSeen) -> WorkerView {
+fn trouble(seen: &WorkerSeen, reach: Reach, now: control::Now) -> Option<String> {
+    let check = control::failed_check(&seen.facts);
+    let failed = check.map(|check| format!("its health check failed: {check}"));
+    match reach {
+        Reach::Silent { heard: Some(heard), .. } => {
+            Some(format!("it is silent; it was last heard at {}", now.wall_at(heard)))
+        }
+        Reach::Silent { heard: None, .. } => Some("this leader has never heard it".to_owned()),
+        Reach::Sick { .. } => {
+            let unsaid = || "its health checks fail; its log says which".to_owned();
+            Some(failed.unwrap_or_else(unsaid))
+        }
+        // Once is not enough to be unhealthy.
+        Reach::Near => failed,
+    }
+}
+
+fn view(Looked { seen, trouble }: Looked) -> WorkerView {
+    let mut facts: Value = serde_json::from_slice(&seen.facts).unwrap_or_default();
+    // Said once, and not again in the facts.
+    facts.as_object_mut().and_then(|facts| facts.remove("failed_check"));
     WorkerView {
         name: seen.name.to_string(),
         lock: seen.life.lock.to_string(),
         life: seen.life.life,
-        health: health(seen).to_owned(),
+        health: health(seen.health).to_owned(),
         takes_work: seen.takes_work,
         draining_until: seen.drain.as_ref().map(|drain| drain.deadline.to_string()),
         is_declared_dead: seen.is_declared_dead,
+        trouble,
         runs: seen.runs,
-        facts: serde_json::from_slice(&seen.facts).unwrap_or_default(),
+        facts,
     }
 }
 
@@ -91,9 +119,16 @@ pub(super) async fn list(
     Query(listing): Query<Listing>,
 ) -> Answer<Json<Page<WorkerView>>> {
     listing.check_phase(&HEALTHS)?;
-    let workers = workers(&shared).await?;
-    let is_in = |seen: &&WorkerSeen| listing.is_in(health(seen));
-    let all = workers.iter().filter(is_in).map(|seen| (seen.name.to_string(), seen));
+    shared.lead()?;
+    let asked = shared.desk.ask(|leader, now| {
+        let all = leader.control().workers().into_iter();
+        all.map(|seen| Looked::at(leader, now, seen)).collect::<Vec<_>>()
+    });
+    let mut workers = asked.await?;
+    workers.sort_by(|one, two| one.seen.name.cmp(&two.seen.name));
+    let is_in = |worker: &Looked| listing.is_in(health(worker.seen.health));
+    let all = workers.into_iter().filter(is_in);
+    let all = all.map(|worker| (worker.seen.name.to_string(), worker));
     page(&listing.paging(), all, view).map(Json)
 }
 
@@ -104,7 +139,9 @@ pub(super) async fn get(
     State(shared): State<Api>,
     Path(name): Path<String>,
 ) -> Answer<Json<WorkerView>> {
-    Ok(Json(view(&find(&shared, &name).await?)))
+    let seen = find(&shared, &name).await?;
+    let looked = shared.desk.ask(move |leader, now| Looked::at(leader, now, seen)).await?;
+    Ok(Json(view(looked)))
 }
 
 fn forecast_of(forecast: &Forecast) -> ForecastRun {
@@ -173,7 +210,7 @@ pub(super) struct Consent {
 /// Why a worker is not simply declared dead: it is heard, so what it runs does run.
 fn alive(seen: &WorkerSeen) -> Option<Refused> {
     let said = match seen.health {
-        Some(Health::New | Health::Healthy) if !seen.is_declared_dead => health(seen),
+        Some(Health::New | Health::Healthy) if !seen.is_declared_dead => health(seen.health),
         // It may well be gone.
         Some(Health::New | Health::Healthy | Health::Unhealthy | Health::MustDie) | None => {
             return None;
@@ -243,7 +280,7 @@ fn not_forgotten(seen: &WorkerSeen) -> Refused {
     let name = &seen.name;
     let (message, remedy) = match seen.health {
         Some(Health::New | Health::Healthy) => (
-            format!("worker {name} is here ({}): it is not forgotten", health(seen)),
+            format!("worker {name} is here ({}): it is not forgotten", health(seen.health)),
             format!("`sterna drain {name}`, end the worker, then `sterna forget {name}`"),
         ),
         Some(Health::Unhealthy | Health::MustDie) | None => (

@@ -9,7 +9,9 @@
 //! | `why` | of tasks, instances and whole services |
 //! | `logs` | what runs wrote, by pages or as it comes |
 //! | `fleet` | workers, domains |
-//! | `status` | the cluster as a whole, health, metrics |
+//! | `status` | the cluster as a whole, health |
+//! | `metrics` | what is counted, for Prometheus |
+//! | `namespaces` | list |
 //! | `stream` | events as they come |
 //! | `tag` | `ETag` and `If-Match` |
 //! | `seat` | a place for a stream, of which there are so many |
@@ -29,6 +31,8 @@ mod fleet;
 mod forward;
 mod given;
 mod logs;
+mod metrics;
+mod namespaces;
 mod refusal;
 mod seat;
 mod services;
@@ -80,8 +84,9 @@ type Answer<T> = Result<T, Refusal>;
 fn calls() -> OpenApiRouter<Api> {
     OpenApiRouter::with_openapi(Described::openapi())
         .routes(routes!(status::status))
-        .routes(routes!(status::metrics))
+        .routes(routes!(metrics::metrics))
         .routes(routes!(stream::events))
+        .routes(routes!(namespaces::list))
         .routes(routes!(tasks::list, tasks::create))
         .routes(routes!(tasks::get, tasks::delete))
         .routes(routes!(tasks::result))
@@ -202,7 +207,7 @@ pub(crate) fn full(shared: &Api, connections: usize) -> Router {
         Refusal(Refused { remedy: remedy.into(), ..Refused::new(Code::TooMuch, message) })
     };
     Router::new()
-        .route(LOOKED_AT, get(status::metrics))
+        .route(LOOKED_AT, get(metrics::metrics))
         .layer(from_fn_with_state(Arc::clone(shared), admit))
         .route("/healthz", get(status::healthz))
         .route("/readyz", get(status::readyz))

@@ -1,13 +1,9 @@
 //! The cluster as a whole.
 
-use std::{
-    collections::BTreeMap,
-    fmt::Write as _,
-    sync::atomic::{AtomicU64, Ordering},
-};
+use std::collections::BTreeMap;
 
 use axum::{Json, extract::State, response::IntoResponse};
-use http::{StatusCode, header};
+use http::StatusCode;
 use serde_json::Value;
 use sterna_api::rest::{Awaiting, Counts, Status};
 use sterna_engine::control::WorkerSeen;
@@ -15,6 +11,7 @@ use sterna_model::{BootTime, Namespace};
 use sterna_store::machine::boot_time;
 
 use super::{Answer, Api, described::Refusals, fleet, given::Query, namespace};
+use crate::counts::health;
 
 /// So many workers are named; the others are counted.
 const NAMED: usize = 3;
@@ -59,13 +56,11 @@ pub(super) async fn status(
     });
     let mut by_health = BTreeMap::new();
     for worker in &workers {
-        *by_health.entry(fleet::health(worker).to_owned()).or_insert(0) += 1;
+        *by_health.entry(health(worker.health).to_owned()).or_insert(0) += 1;
     }
     let mirror = shared.mirror();
-    let mut tasks = BTreeMap::new();
-    for (_, (task, _)) in mirror.tasks.iter().filter(|(key, _)| is_meant(&key.namespace)) {
-        *tasks.entry(task.phase().as_str().to_owned()).or_insert(0) += 1;
-    }
+    let phases = mirror.phases(only.as_ref());
+    let tasks = phases.words().map(|(phase, count)| (phase.to_owned(), count)).collect();
     let services = mirror.services.iter().filter(|(key, _)| is_meant(&key.namespace));
     let wanted = services.clone().map(|(_, service)| service.spec.instances as usize).sum();
     let running = services.clone().map(|(key, _)| mirror.count(key).running as usize).sum();
@@ -154,79 +149,4 @@ pub(super) async fn readyz(State(shared): State<Api>) -> impl IntoResponse {
         Ok(_) => (StatusCode::OK, "ready\n".to_owned()),
         Err(refused) => (StatusCode::SERVICE_UNAVAILABLE, format!("{}\n", refused.message)),
     }
-}
-
-/// What is counted, in Prometheus' own words.
-#[utoipa::path(get, operation_id = "getMetrics", path = "/metrics", tag = "cluster",
-    responses((status = 200, description = "What is counted.", body = String, content_type = "text/plain"), Refusals))]
-pub(super) async fn metrics(State(shared): State<Api>) -> impl IntoResponse {
-    let counters = &shared.counters;
-    let mut text = String::new();
-    let mut counted = |name: &str, kind: &str, help: &str, value: u64| {
-        // Writing to a string does not fail.
-        let _: Result<(), std::fmt::Error> = write!(
-            text,
-            "# HELP sterna_{name} {help}\n# TYPE sterna_{name} {kind}\nsterna_{name} {value}\n"
-        );
-    };
-    let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-    let is_leading = u64::from(shared.lead().is_ok());
-    counted("leading", "gauge", "Whether this server leads.", is_leading);
-    counted("commits_total", "counter", "Commits that stand.", read(&counters.commits));
-    counted(
-        "commit_microseconds_total",
-        "counter",
-        "Time until they stood.",
-        read(&counters.commit_micros),
-    );
-    counted("writes_total", "counter", "Records written.", read(&counters.writes));
-    counted(
-        "decide_microseconds_total",
-        "counter",
-        "Time the leader took to decide.",
-        read(&counters.busy_micros),
-    );
-    counted("requests", "gauge", "Requests being answered.", read(&counters.requests));
-    counted("refused_total", "counter", "Requests refused.", read(&counters.refused));
-    counted(
-        "forwarded_total",
-        "counter",
-        "Requests handed on to the server that leads.",
-        read(&counters.forwarded),
-    );
-    counted(
-        "forwarding",
-        "gauge",
-        "Connections to the server that leads.",
-        shared.lines.count() as u64,
-    );
-    counted("forwarding_max", "gauge", "How many there may be.", shared.lines.max as u64);
-    counted("too_much_total", "counter", "Requests refused at a bound.", read(&counters.too_much));
-    counted("connections", "gauge", "Connections that are open.", read(&counters.connections));
-    counted(
-        "open_streams",
-        "gauge",
-        "Streams of events, logs and endpoints.",
-        read(&counters.open_streams),
-    );
-    counted("open_streams_max", "gauge", "How many there may be.", shared.bounds.streams);
-    counted("requests_max", "gauge", "How many requests there may be.", shared.bounds.requests);
-    counted("event_readers", "gauge", "Readers of events.", read(&counters.readers));
-    counted("streams_total", "counter", "Streams opened by workers.", read(&counters.streams));
-    counted("alarms_total", "counter", "Alarms.", read(&counters.alarms));
-    counted("callbacks_total", "counter", "Callbacks tried.", read(&counters.callbacks));
-    let mirror = shared.mirror();
-    counted("tasks", "gauge", "Tasks with a record.", mirror.tasks.len() as u64);
-    counted("names", "gauge", "Names of tasks whose record went.", read(&counters.names));
-    let (under_way, max) = (mirror.under_way as u64, shared.bounds.tasks as u64);
-    counted("tasks_under_way", "gauge", "Tasks that are not over.", under_way);
-    counted("tasks_under_way_max", "gauge", "How many there may be.", max);
-    counted("services", "gauge", "Services.", mirror.services.len() as u64);
-    counted("instances", "gauge", "Instances with a record.", mirror.instances.len() as u64);
-    let running = mirror.services.keys().map(|key| u64::from(mirror.count(key).running)).sum();
-    counted("instances_running", "gauge", "Instances that run.", running);
-    let wanted = mirror.services.values().map(|it| u64::from(it.spec.instances)).sum();
-    counted("instances_wanted", "gauge", "Instances that services want.", wanted);
-    counted("workers", "gauge", "Workers on the roster.", mirror.roster.len() as u64);
-    ([(header::CONTENT_TYPE, "text/plain; version=0.0.4")], text)
 }

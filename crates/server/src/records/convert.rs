@@ -299,6 +299,7 @@ impl Word<(Task, Arc<TaskSpec>)> for words::Task {
             left: parts.left.as_ref().map(Word::of),
             lost: parts.lost.map(|run| run.as_bytes().to_vec()),
             last: parts.last.map(|(run, on)| words::LastRun::of(run, on)),
+            started_ms: parts.started.map(ms),
             is_told: parts.is_told,
             is_given_up: parts.is_given_up,
             spec: Some(Word::of(&**spec)),
@@ -331,6 +332,7 @@ impl Word<(Task, Arc<TaskSpec>)> for words::Task {
             left: perhaps("left", self.left)?,
             lost,
             last: self.last.map(words::LastRun::read).transpose().at("last")?,
+            started: self.started_ms.map(at).transpose()?,
             is_told: self.is_told,
             is_given_up: self.is_given_up,
         };

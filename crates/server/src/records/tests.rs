@@ -111,6 +111,7 @@ fn tasks() -> Vec<Record> {
         left: Some(placed(4, Contract::Keep)),
         lost: Some(run(5)),
         last: Some((run(6), Incarnation { lock: lock(), life: 7 })),
+        started: Some(NOW.plus(Span::from_secs(1))),
         is_told: true,
         is_given_up: false,
     };
@@ -279,6 +280,33 @@ fn a_version_that_was_taken_back_stands_in_exactly_these_bytes_after_all_others(
     let (without, with) = (bytes(None), bytes(Some(taken_back)));
     let added = [0x3a, 7, 0x08, 2, 0x18, 3, 0x22, 1, b'x'];
     assert_eq!(with, [&without[..], &added[..]].concat());
+}
+
+/// Other builds wrote none; the field is the last one.
+#[test]
+fn a_task_that_is_over_and_says_nothing_of_its_start_is_read() {
+    let record = |started| {
+        let parts = TaskParts {
+            incarnation: TaskIncarnation::from_parts(NOW, [3; 10]),
+            epoch: Epoch::new(2),
+            made: NOW,
+            state: TaskState::Completed { end: TaskEnd::Cancelled, at: NOW },
+            returns: 0,
+            left: None,
+            lost: None,
+            last: None,
+            started,
+            is_told: false,
+            is_given_up: false,
+        };
+        Record::Task(Task::from(parts), task_spec())
+    };
+    let bytes = |started| encode(&record(started), &cluster());
+    let key = RecordKey::Task("default/task/build".parse().unwrap());
+    let before = bytes(None);
+    assert_eq!(decode(&path(&key), &before).unwrap(), Some((key, record(None))));
+    let started = Some(NOW.plus(Span::from_millis(1)));
+    assert_eq!(bytes(started), [&before[..], &[0x78, 2]].concat());
 }
 
 /// Where a machine is was not written by other builds; the field of it is the last one.

@@ -162,6 +162,9 @@ pub(super) struct Task {
     pub(super) last: Option<LastRun>,
     #[prost(bool, tag = "14")]
     pub(super) is_given_up: bool,
+    /// Since when the last run of one that is over was with a worker; other builds wrote none.
+    #[prost(sint64, optional, tag = "15")]
+    pub(super) started_ms: Option<i64>,
 }
 
 /// A run that is or was the last one, and who had it.

@@ -13,7 +13,10 @@ use sterna_engine::{
     control::{self, Answer, CallId, Callback, Called, ParcelId},
 };
 use sterna_model::{BootTime, Epoch, Incarnation, Lock, Position, Revision, Term};
-use sterna_protocol::message::{FromLeader, Mandate, StreamId};
+use sterna_protocol::{
+    message::{FromLeader, Mandate, StreamId},
+    scheduler::Reach,
+};
 use sterna_store::{
     cluster::{Cluster, Seen},
     leader::{Candidate, Follow, Reign},
@@ -35,6 +38,7 @@ use super::{
 };
 use crate::{
     callbacks,
+    counts::Workers,
     desk::{Inbox, News, Post},
     events::{self, Block, Told},
     mirror::Write,
@@ -50,6 +54,9 @@ const TOLD_AT_ONCE: usize = 200;
 const SWEEP_EVERY: Duration = Duration::from_secs(30);
 /// How long after a part of one it goes on with the next part: everybody else has a turn between.
 const SLICE_EVERY: Duration = Duration::from_millis(10);
+
+/// How often workers are counted.
+const COUNT_EVERY: Duration = Duration::from_secs(1);
 
 /// How a reign ended.
 #[derive(Debug)]
@@ -99,6 +106,8 @@ struct Reigning<'a> {
     replies: Vec<oneshot::Sender<bool>>,
     under_way: Option<UnderWay>,
     effects: Vec<Effect>,
+    /// When workers were counted last.
+    counted: Option<std::time::Instant>,
     ended: Option<Ended>,
     outlets: Outlets<'a>,
 }
@@ -152,11 +161,13 @@ pub(crate) async fn drive<'a>(
         replies: Vec::new(),
         under_way: None,
         effects: Vec::new(),
+        counted: None,
         ended: None,
         outlets,
     };
     let ended = reigning.work(inbox, stop, &mut follows).await;
     shared.stand(Standing::NotReady("the reign of this server has just ended".to_owned()));
+    shared.count_workers(Workers::default());
     // What still waits is of this reign: it gets no answer, and asks again.
     empty(inbox);
     ended
@@ -195,6 +206,7 @@ impl Reigning<'_> {
                 return ended;
             }
             self.show();
+            self.count();
             let due = self.due();
             tokio::select! {
                 biased;
@@ -253,6 +265,22 @@ impl Reigning<'_> {
             (self.outlets.say)(why);
             Standing::NotReady(why.to_owned())
         });
+    }
+
+    /// Counts the workers, now and then: some thousand are soon looked at, and who asks for metrics is to
+    /// wait for nobody.
+    fn count(&mut self) {
+        let at = crate::clock::instant();
+        if self.counted.is_some_and(|counted| at.duration_since(counted) < COUNT_EVERY) {
+            return;
+        }
+        self.counted = Some(at);
+        let (mut workers, now) = (Workers::default(), now().boot);
+        for (lock, health, is_taking) in self.leader.control().healths() {
+            let is_silent = matches!(self.leader.fleet().reach(now, lock), Reach::Silent { .. });
+            workers.add(health, is_silent, is_taking);
+        }
+        self.shared.count_workers(workers);
     }
 
     /// The lease was renewed, or lost.
@@ -392,7 +420,7 @@ impl Reigning<'_> {
         let control = self.leader.control();
         let is_known = matches!(call, control::Call::CreateTask(key, ..) if control.is_taken(key));
         There {
-            tasks: self.shared.mirror().under_way,
+            tasks: self.shared.mirror().under_way(),
             is_known,
             has_room_for_names: control.has_room_for_names(now()),
             made: control.made(),

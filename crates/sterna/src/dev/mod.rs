@@ -90,7 +90,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
 
 fn begin(args: Args) -> anyhow::Result<()> {
     args.most.check_workers(args.workers)?;
-    let specs = if args.specs.is_empty() { None } else { Some(apply::files(&args.specs)?) };
+    let specs = if args.specs.is_empty() { None } else { Some(apply::files(&args.specs)?.0) };
     remote::wait(Dev::run(args, specs))
 }
 

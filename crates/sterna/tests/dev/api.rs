@@ -30,7 +30,7 @@ pub(crate) struct Said {
 }
 
 impl Api {
-    fn start(name: &str) -> Self {
+    pub(crate) fn start(name: &str) -> Self {
         Self::start_with(name, &[])
     }
 

@@ -1,9 +1,10 @@
 //! Commands as people type them.
 
 use sterna_api::rest::{Code, ResultView};
+use sterna_model::WallTime;
 
 use crate::{
-    place::{Cluster, LONG, program, wait_until},
+    place::{Cluster, LONG, program, signal, wait_until},
     storm::block_on,
 };
 
@@ -41,6 +42,33 @@ fn the_tour_runs_and_needs_nothing_but_a_shell() {
     });
     assert_eq!(cluster.answer(&["logs", "last"]), "hello from worker-1\ndone\n");
     wait_until("it ticks", LONG, || cluster.answer(&["logs", "clock/1"]).lines().count() > 1);
+}
+
+/// When it began was forgotten as soon as it was over, also by a server that reads it from the store.
+#[test]
+fn a_task_that_is_over_says_when_it_began_and_how_long_it_took() {
+    let cluster = Cluster::start("began", &[]);
+    cluster.answer(&["run", "--name", "short", "--", "sleep", "0.3"]);
+    let task = || cluster.json(&["ls", "tasks", "short"])["tasks"][0].clone();
+    let told = task();
+    let at = |field: &str| -> WallTime {
+        let at = told[field].as_str().unwrap_or_else(|| panic!("no {field}: {told}"));
+        at.parse().expect("a moment")
+    };
+    assert!(at("made") <= at("started") && at("started") < at("ended"), "{told}");
+    let took = told["took_ms"].as_u64().expect("how long it took");
+    assert!(took >= 300 && took == at("ended").since(at("started")).as_millis(), "{told}");
+    let listed = cluster.answer(&["ls", "tasks"]);
+    assert!(listed.contains("STARTED") && listed.contains("RAN"), "{listed}");
+    assert!(listed.contains("exited with 0, "), "when it ended: {listed}");
+    signal(cluster.child("server"), "KILL");
+    cluster.ready();
+    assert_eq!(task()["started"], told["started"]);
+    // What no worker ever had did not begin.
+    cluster.sterna(&["run", "--name", "never", "--fail-when-full", "--tag", "gpu", "--", "true"]);
+    let never = cluster.json(&["ls", "tasks", "never"])["tasks"][0].clone();
+    assert_eq!(never["end"]["why"], "no-room", "{never}");
+    assert!(never["started"].is_null() && never["took_ms"].is_null(), "{never}");
 }
 
 #[test]

@@ -2,6 +2,7 @@
 //! something is killed.
 
 mod api;
+mod applied;
 mod bounds;
 mod commands;
 mod crashes;
@@ -17,6 +18,7 @@ mod once;
 mod place;
 mod printed;
 mod restored;
+mod rotated;
 mod said;
 mod services;
 mod slow;
@@ -26,3 +28,4 @@ mod terminal;
 mod users;
 mod whole;
 mod why;
+mod workers;

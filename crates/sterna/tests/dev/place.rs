@@ -50,6 +50,27 @@ pub(crate) fn signal(pid: u32, name: &str) {
     assert!(status.expect("kill is there").success(), "signal {name} to {pid}");
 }
 
+/// Whether a text names a path, or something in it: not another one that only begins or ends so.
+fn names(text: &[u8], path: &[u8]) -> bool {
+    let is_of_name = |byte: &u8| byte.is_ascii_alphanumeric() || b"._-".contains(byte);
+    text.windows(path.len()).enumerate().any(|(at, window)| {
+        let before = at.checked_sub(1).and_then(|before| text.get(before));
+        let after = text.get(at + path.len());
+        window == path && !before.is_some_and(is_of_name) && !after.is_some_and(is_of_name)
+    })
+}
+
+#[test]
+fn a_path_is_not_named_by_one_that_begins_or_ends_with_it() {
+    let is_named = |text: &str| names(text.as_bytes(), b"/tmp/sterna-dev-7-run");
+    assert!(["/tmp/sterna-dev-7-run", "a\0PWD=/tmp/sterna-dev-7-run\0b"].into_iter().all(is_named));
+    assert!(is_named("worker\0--data\0/tmp/sterna-dev-7-run/.sterna/worker-1\0"));
+    assert!(is_named("/tmp/sterna-dev-7-runs:/tmp/sterna-dev-7-run"), "the second one");
+    let others =
+        ["/tmp/sterna-dev-7-runs", "/tmp/sterna-dev-7-run.old/x", "/a/tmp/sterna-dev-7-run"];
+    assert!(!others.into_iter().any(is_named));
+}
+
 /// All processes whose environment or command line says that they belong to this directory.
 pub(crate) fn of_directory(path: &Path) -> Vec<u32> {
     let needle = path.as_os_str().as_encoded_bytes();
@@ -58,7 +79,7 @@ pub(crate) fn of_directory(path: &Path) -> Vec<u32> {
     let belongs = |pid: &u32| {
         ["cmdline", "environ"].iter().any(|file| {
             let said = fs::read(format!("/proc/{pid}/{file}")).unwrap_or_default();
-            said.windows(needle.len()).any(|window| window == needle)
+            names(&said, needle)
         })
     };
     pids.filter(|pid| *pid != std::process::id()).filter(belongs).collect()

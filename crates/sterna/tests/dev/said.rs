@@ -13,7 +13,7 @@ use regex::Regex;
 use crate::place::{Cluster, LONG, program, wait_until};
 
 /// What is different every time, and what stands for it.
-const DIFFERENT: [(&str, &str); 20] = [
+const DIFFERENT: [(&str, &str); 22] = [
     (r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z", "2026-01-01T00:00:00.000Z"),
     (r"\b(run|ti|cluster|dir|machine)-[0-9a-f]{32}\b", "$1-0123456789abcdef"),
     (r"\brun-[a-z2-9]{10}\b", "run-abcdefghij"),
@@ -27,7 +27,10 @@ const DIFFERENT: [(&str, &str); 20] = [
     (r#"(?s)"facts": \{.*?\n {6}\}"#, r#""facts": { … }"#),
     (r"(?m)(MEMORY) +(ZONE)$", "$1    $2"),
     (r"(?m)\d+\.\d +\d+\.\d GiB$", "4.0    16.0 GiB"),
+    // In a column, and at the end of a line.
+    (r"\b\d\ds ago  ", "0s ago   "),
     (r"\b\d{1,2}s ago", "0s ago"),
+    (r"\b\d\.\ds ", "0.1s "),
     (r" \ds ", " 0s "),
     (r" \d\ds ", " 0s  "),
     (r"revision \d+", "revision 9"),

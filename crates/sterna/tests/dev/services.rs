@@ -122,6 +122,39 @@ fn a_service_answers_while_its_workers_are_drained_one_after_the_other() {
     asking.assert_answered();
 }
 
+/// What takes its time until it listens: who is told of it before has nobody to ask.
+const SLOW: &str = r#"version = 1
+[service.web]
+run = ["sh", "-c", "sleep 2; exec /usr/bin/python3 -m http.server --bind 127.0.0.1 $PORT_HTTP"]
+ports = ["http"]
+readiness = { http = "/", interval = "100ms", start_timeout = "60s" }
+"#;
+
+#[test]
+fn a_service_that_is_ready_late_answers_while_its_worker_is_drained() {
+    let cluster = Cluster::start("drained-late", &["--workers", "2"]);
+    cluster.write("web.toml", SLOW);
+    cluster.answer(&["apply", "--wait", "web.toml"]);
+    let mut client = cluster.client();
+    let asking = Asking::begin(move |turn| ask(&mut client, turn));
+    asking.some_more();
+    for _ in 0..2 {
+        let instance = cluster.json(&["ls", "instances"])["instances"][0].clone();
+        let worker = instance["worker"].as_str().expect("it is somewhere").to_owned();
+        cluster.answer(&["drain", &worker]);
+        // There are two copies for a while, of which the new one is not ready.
+        wait_until("the next one begins", LONG, || {
+            let now = cluster.json(&["ls", "instances"])["instances"][0].clone();
+            now["twin"]["reason"] == "evacuating" && now["is_ready"] == false
+        });
+        asking.some_more();
+        wait_until("nothing is left there", LONG, || on(&cluster, &worker) == 0);
+        asking.some_more();
+        cluster.answer(&["undrain", &worker]);
+    }
+    asking.assert_answered();
+}
+
 /// How long the server is away: nothing but time is spent meanwhile.
 const AWAY: Duration = Duration::from_secs(120);
 

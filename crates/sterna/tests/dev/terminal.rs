@@ -20,13 +20,13 @@ use crate::place::{Cluster, LONG, now, program, wait_until};
 const ESCAPE: char = '\u{1b}';
 
 /// A terminal of some width, of which somebody takes down everything.
-struct Terminal {
+pub(crate) struct Terminal {
     master: OwnedFd,
     slave: File,
 }
 
 impl Terminal {
-    fn new(columns: u16) -> Self {
+    pub(crate) fn new(columns: u16) -> Self {
         let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).expect("a terminal");
         grantpt(&master).and_then(|()| unlockpt(&master)).expect("it is ours");
         let name = ptsname(&master, Vec::new()).expect("it has a name");
@@ -37,7 +37,7 @@ impl Terminal {
         Self { master, slave }
     }
 
-    fn start(&self, cluster: &Cluster, args: &[&str], env: &[(&str, &str)]) -> Child {
+    pub(crate) fn start(&self, cluster: &Cluster, args: &[&str], env: &[(&str, &str)]) -> Child {
         let side = || Stdio::from(self.slave.try_clone().expect("one more of it"));
         let mut command = program();
         command.args(args).current_dir(&cluster.path).env("TERM", "xterm-256color");
@@ -45,8 +45,13 @@ impl Terminal {
         command.stdin(side()).stdout(side()).stderr(side()).spawn().expect("sterna runs")
     }
 
+    /// What is written to it is typed.
+    pub(crate) fn typing(&self) -> File {
+        File::from(self.master.try_clone().expect("one more of it"))
+    }
+
     /// Everything that is shown until nobody has it open any more.
-    fn read(self) -> thread::JoinHandle<String> {
+    pub(crate) fn read(self) -> thread::JoinHandle<String> {
         drop(self.slave);
         let mut master = File::from(self.master);
         thread::spawn(move || {
@@ -195,6 +200,29 @@ fn who_waits_elsewhere_reads_plain_lines() {
     assert!(lines[0].starts_with("waits waits: no worker has the right tags"), "{said}");
     assert!(lines[1].starts_with("error: waits: it was cancelled"), "{said}");
     assert!(!said.contains([ESCAPE, '\r']), "{said:?}");
+}
+
+/// Elsewhere than on a terminal: what runs there takes its time to end.
+#[test]
+fn who_waits_for_a_drain_elsewhere_reads_plain_lines() {
+    let cluster = Cluster::start("emptied-lines", &["--workers", "2"]);
+    let run = "trap 'sleep 3; exit' TERM; while :; do sleep 0.1; done";
+    let spec = format!("version = 1\n[service.web]\nrun = [\"sh\", \"-c\", \"{run}\"]\n");
+    cluster.write("web.toml", &spec);
+    cluster.answer(&["apply", "--wait", "web.toml"]);
+    let worker = cluster.json(&["ls", "instances"])["instances"][0]["worker"].clone();
+    let worker = worker.as_str().expect("it is somewhere").to_owned();
+    let output = cluster.sterna(&["drain", &worker, "--wait"]);
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let (told, said) = (text(&output.stdout), text(&output.stderr));
+    assert!(output.status.success(), "{said}");
+    let lines: Vec<_> = said.lines().collect();
+    assert_eq!(lines.len(), 1, "the first after a second, the next after ten more: {said}");
+    let first = lines[0].strip_prefix(&format!("1 of 1 runs left on {worker} (")).expect(&said);
+    assert!(first.ends_with(" s)"), "{said}");
+    assert!(!(told.clone() + &said).contains([ESCAPE, '\r', '█']), "{told:?} {said:?}");
+    assert!(told.starts_with(&format!("what the run on {worker} will do:\n")), "{told}");
+    assert!(told.ends_with(&format!("worker {worker} is empty\n")), "{told}");
 }
 
 #[test]

@@ -70,6 +70,18 @@ pub(super) fn facts(
     bytes(&facts)
 }
 
+/// So much is said of a check that failed.
+const CHECK_MAX: usize = 256;
+
+/// Facts that say which check has failed last, and how; `facts` as they are if none has.
+pub(super) fn with_check(facts: &Payload, failed: Option<&str>) -> Payload {
+    let Some(failed) = failed else { return facts.clone() };
+    let Ok(Value::Object(mut all)) = serde_json::from_slice(facts) else { return facts.clone() };
+    let cut = failed.get(..failed.floor_char_boundary(CHECK_MAX)).unwrap_or_default();
+    all.insert("failed_check".to_owned(), cut.into());
+    bytes(&Value::Object(all))
+}
+
 /// What the machine cannot do, or could not be found out of it: each once.
 pub(super) fn lacks<'a>(missing: &'a [String], unknown: &'a [String]) -> Vec<&'a String> {
     let others = unknown.iter().filter(|one| !missing.contains(one));

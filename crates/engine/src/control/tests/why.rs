@@ -578,6 +578,12 @@ fn work_on_a_worker_that_is_heard_and_sick_runs_on_and_no_moment_is_named() {
         let told = play.why(&task("build")).unwrap();
         assert!(told.rule.to_string().ends_with("see the log of w1 for the check that fails"));
         assert_eq!(told.next, Next::WhenChanged);
+        // Newer workers say which.
+        let facts = br#"{"failed_check":"true ended with 1"}"#;
+        play.news(scheduler::Effect::Facts(life(1), name("w1"), Arc::from(*facts)));
+        let said = play.why(&task("build")).unwrap().rule.to_string();
+        assert!(said.contains("its health checks fail (true ended with 1): it gets"), "{said}");
+        assert!(said.ends_with("mend that on w1"), "{said}");
     }
 }
 

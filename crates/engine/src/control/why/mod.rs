@@ -129,6 +129,8 @@ pub enum Rule {
         worker: Option<Name>,
         /// Whether it is a task, which is not moved.
         is_task: bool,
+        /// Which check, and how, if its worker says so.
+        check: Option<Box<str>>,
     },
     /// It is with a worker that is not heard.
     OutOfReach {
@@ -373,7 +375,11 @@ impl Control {
         let worker = self.name_of(placed.on.lock);
         let (rule, since, otherwise) = match reach {
             Reach::Near => return None,
-            Reach::Sick { since } => (Rule::Sick { worker, is_task }, since, Next::WhenChanged),
+            Reach::Sick { since } => {
+                let facts = self.workers.get(&placed.on.lock).map(|worker| &worker.facts);
+                let check = facts.and_then(|facts| payload::failed_check(facts));
+                (Rule::Sick { worker, is_task, check }, since, Next::WhenChanged)
+            }
             Reach::Silent { heard, .. } => {
                 let rule = Rule::OutOfReach { worker, contract: placed.contract, is_task };
                 (rule, heard, Next::WhenBack)

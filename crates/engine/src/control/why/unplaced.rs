@@ -9,7 +9,7 @@ use sterna_protocol::health::Health;
 
 use crate::{
     auction::{Ask, Prospect, Reason},
-    control::{Control, Now, WorkerSeen, services},
+    control::{Control, Now, WorkerSeen, payload, services},
 };
 
 /// Why no worker got it, with what only the whole cluster tells.
@@ -42,7 +42,7 @@ pub struct Withheld {
 }
 
 /// Why a worker is given no work.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Because {
     /// It is drained.
     Drained {
@@ -52,7 +52,10 @@ pub enum Because {
     /// Somebody said that it is gone.
     DeclaredDead,
     /// It is not heard, or not well.
-    Unwell,
+    Unwell {
+        /// Which check has failed, and how, if it says so.
+        check: Option<Box<str>>,
+    },
     /// It is here, and is not ready.
     NotReady,
     /// It is the one that somebody thinks of draining.
@@ -199,7 +202,7 @@ impl Withheld {
         let because = match (seen.is_declared_dead, &seen.drain, seen.health) {
             (true, Some(_) | None, Some(_) | None) => Because::DeclaredDead,
             (false, Some(_) | None, Some(Health::Unhealthy | Health::MustDie) | None) => {
-                Because::Unwell
+                Because::Unwell { check: payload::failed_check(&seen.facts) }
             }
             (false, Some(drain), Some(Health::New | Health::Healthy)) => {
                 Because::Drained { deadline: drain.deadline }
@@ -213,12 +216,15 @@ impl Withheld {
 impl fmt::Display for Withheld {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let worker = &self.worker;
-        match self.because {
+        match &self.because {
             Because::Drained { deadline } => {
                 write!(f, "is drained by {deadline}: `sterna undrain {worker}` gives it work again")
             }
             Because::DeclaredDead => f.write_str("was declared dead"),
-            Because::Unwell => f.write_str("is silent or not well"),
+            Because::Unwell { check: None } => f.write_str("is silent or not well"),
+            Because::Unwell { check: Some(check) } => {
+                write!(f, "is not well, its health check failed: {check}")
+            }
             Because::NotReady => f.write_str("is not ready for work yet"),
             Because::ToBeDrained => f.write_str("is the one to be drained"),
         }

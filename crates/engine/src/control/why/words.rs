@@ -53,9 +53,12 @@ impl fmt::Display for Rule {
                 write!(f, "a second copy on {} {}", on(worker), twin_does(*twin))?;
                 write_twin_remedy(f, worker.as_ref(), *twin)
             }
-            Self::Sick { worker, is_task } => {
-                write!(f, "{}, which has it, is heard, and its health checks fail: ", on(worker))?;
-                write_sick(f, worker.as_ref(), *is_task)
+            Self::Sick { worker, is_task, check } => {
+                write!(f, "{}, which has it, is heard, and its health checks fail", on(worker))?;
+                if let Some(check) = check {
+                    write!(f, " ({check})")?;
+                }
+                write_sick(f, worker.as_ref(), *is_task, check.is_some())
             }
             Self::OutOfReach { worker, contract, is_task } => {
                 write!(f, "{}, which has it, is silent; ", on(worker))?;
@@ -121,12 +124,18 @@ fn write_unwanted(f: &mut fmt::Formatter<'_>, stale: Option<&Name>) -> fmt::Resu
 }
 
 /// What becomes of work on a worker that is heard and not well.
-fn write_sick(f: &mut fmt::Formatter<'_>, worker: Option<&Name>, is_task: bool) -> fmt::Result {
+fn write_sick(
+    f: &mut fmt::Formatter<'_>,
+    worker: Option<&Name>,
+    is_task: bool,
+    is_said: bool,
+) -> fmt::Result {
     let worker = worker.map_or("WORKER", Name::as_str);
-    f.write_str("it gets no new work, and this runs on there; ")?;
-    match is_task {
-        true => write!(f, "see the log of {worker} for the check that fails"),
-        false => write!(f, "`sterna drain {worker}` moves it"),
+    f.write_str(": it gets no new work, and this runs on there; ")?;
+    match (is_task, is_said) {
+        (true, false) => write!(f, "see the log of {worker} for the check that fails"),
+        (true, true) => write!(f, "mend that on {worker}"),
+        (false, true | false) => write!(f, "`sterna drain {worker}` moves it"),
     }
 }
 

@@ -263,6 +263,9 @@ pub struct Task {
     lost: Option<RunId>,
     /// The last run, and who had it; there its output is.
     last: Option<(RunId, Incarnation)>,
+    /// Of one that is over: since when its last run was with a worker. That of one that runs is in its
+    /// state.
+    started: Option<WallTime>,
     /// Whether whoever asked for it knows that it is over, or was tried often enough.
     is_told: bool,
     /// Whether that was tried often enough, and nobody took it.
@@ -288,6 +291,9 @@ pub struct TaskParts {
     pub lost: Option<RunId>,
     /// The last run, and who had it.
     pub last: Option<(RunId, Incarnation)>,
+    /// Of one that is over: since when its last run was with a worker; unknown of what an earlier
+    /// build wrote.
+    pub started: Option<WallTime>,
     /// Whether whoever asked for it knows that it is over, or was tried often enough.
     pub is_told: bool,
     /// Whether that was tried often enough, and nobody took it.
@@ -297,16 +303,40 @@ pub struct TaskParts {
 impl From<Task> for TaskParts {
     fn from(task: Task) -> Self {
         let Task { incarnation, epoch, made, state, returns, left, lost, last, .. } = task;
-        let Task { is_told, is_given_up, .. } = task;
-        Self { incarnation, epoch, made, state, returns, left, lost, last, is_told, is_given_up }
+        let Task { started, is_told, is_given_up, .. } = task;
+        Self {
+            incarnation,
+            epoch,
+            made,
+            state,
+            returns,
+            left,
+            lost,
+            last,
+            started,
+            is_told,
+            is_given_up,
+        }
     }
 }
 
 impl From<TaskParts> for Task {
     fn from(parts: TaskParts) -> Self {
         let TaskParts { incarnation, epoch, made, state, returns, left, lost, last, .. } = parts;
-        let TaskParts { is_told, is_given_up, .. } = parts;
-        Self { incarnation, epoch, made, state, returns, left, lost, last, is_told, is_given_up }
+        let TaskParts { started, is_told, is_given_up, .. } = parts;
+        Self {
+            incarnation,
+            epoch,
+            made,
+            state,
+            returns,
+            left,
+            lost,
+            last,
+            started,
+            is_told,
+            is_given_up,
+        }
     }
 }
 
@@ -317,9 +347,21 @@ impl Task {
     /// A task that was just made.
     pub const fn new(incarnation: TaskIncarnation, epoch: Epoch, made: WallTime) -> Self {
         let (state, returns) = (TaskState::Pending, 0);
-        let (left, lost, last) = (None, None, None);
+        let (left, lost, last, started) = (None, None, None, None);
         let (is_told, is_given_up) = (false, false);
-        Self { incarnation, epoch, made, state, returns, left, lost, last, is_told, is_given_up }
+        Self {
+            incarnation,
+            epoch,
+            made,
+            state,
+            returns,
+            left,
+            lost,
+            last,
+            started,
+            is_told,
+            is_given_up,
+        }
     }
 
     /// Tells it from an earlier or later one with its name.
@@ -350,6 +392,16 @@ impl Task {
     /// The last run, and who had it: there its output is.
     pub const fn last(&self) -> Option<(RunId, Incarnation)> {
         self.last
+    }
+
+    /// Since when a worker had its last run, if one has it or it ended with one; unknown of what an
+    /// earlier build wrote down as over.
+    pub const fn started(&self) -> Option<WallTime> {
+        match &self.state {
+            TaskState::Running { since, .. } => Some(*since),
+            TaskState::Pending => None,
+            TaskState::Completed { .. } | TaskState::Resolving { .. } => self.started,
+        }
     }
 
     /// The run that was called lost or drained, as long as it has not said how it ended.
@@ -456,6 +508,7 @@ impl Task {
         if let (TaskState::Running { placed, .. }, TaskEnd::Lost) = (&self.state, &end) {
             self.lost = Some(placed.run);
         }
+        self.started = self.started();
         self.state = TaskState::Completed { end, at: now };
         Ok(())
     }
@@ -470,6 +523,7 @@ impl Task {
         if let (TaskState::Running { placed, .. }, TaskEnd::Drained) = (&self.state, &end) {
             self.lost = Some(placed.run);
         }
+        self.started = self.started();
         let before = std::mem::replace(&mut self.state, TaskState::Completed { end, at: now });
         self.left = match before {
             TaskState::Running { placed, .. } => Some(placed),

@@ -191,3 +191,31 @@ fn a_run_that_was_called_lost_may_say_how_it_ended() {
     assert_eq!(task.end(), Some(&ran(true)));
     assert!(!task.knows(run(1)));
 }
+
+#[test]
+fn when_a_task_started_is_known_when_it_is_over() {
+    let later = |seconds| NOW.plus(Span::from_secs(seconds));
+    let running = |at| {
+        let mut task = task();
+        task.claim(placed(1), at).unwrap();
+        task
+    };
+    assert_eq!(task().started(), None);
+    let mut ended = running(later(1));
+    assert_eq!(ended.started(), Some(later(1)));
+    ended.finish(ran(true), later(5)).unwrap();
+    ended.resolve(later(6)).unwrap();
+    assert_eq!(ended.started(), Some(later(1)));
+    let mut cancelled = running(later(2));
+    cancelled.cancel(TaskEnd::Cancelled, later(5)).unwrap();
+    assert_eq!(cancelled.started(), Some(later(2)));
+    let mut returned = running(later(1));
+    returned.give_back(true, "", later(2)).unwrap();
+    assert_eq!(returned.started(), None, "it has certainly not begun");
+    returned.claim(placed(2), later(3)).unwrap();
+    returned.finish(ran(true), later(5)).unwrap();
+    assert_eq!(returned.started(), Some(later(3)), "of its last run");
+    let mut late = task();
+    late.finish(TaskEnd::TooLate, later(5)).unwrap();
+    assert_eq!(late.started(), None);
+}

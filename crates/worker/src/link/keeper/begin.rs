@@ -120,7 +120,7 @@ impl Keeper {
             name: begin.name.clone(),
             boot: begin.boot_number,
             birth: begin.birth,
-            facts: begin.facts,
+            facts: begin.facts.clone(),
             seen: memory.seen,
             confirmed: begin.confirmed,
             held,
@@ -143,6 +143,7 @@ impl Keeper {
             remember_at: None,
             told: Told::default(),
             muffle: Muffle::default(),
+            facts: begin.facts,
         };
         let is_over = |run: &RunId| tidings.runs.get(run).is_some_and(|news| news.report.is_some());
         for run in keeper.strays.iter().filter(|run| !is_over(run)) {

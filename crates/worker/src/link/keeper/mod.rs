@@ -33,7 +33,9 @@ use sterna_model::{BootTime, Incarnation, Name, RunId, Span};
 use sterna_protocol::{
     health::Health,
     limits::Limits,
-    message::{FromLeader, FromWorker, HeartbeatAnswer, Held, Mandate, Order, Saying, StreamId},
+    message::{
+        FromLeader, FromWorker, HeartbeatAnswer, Held, Mandate, Order, Payload, Saying, StreamId,
+    },
     worker::{self, Alarm, Worker},
 };
 use sterna_wire::{Address, Aside};
@@ -46,6 +48,7 @@ use self::{
 use super::{
     dial::Dialer,
     mailbox::Tidings,
+    payload::with_check,
     remark::{Muffle, Remark},
     table::Memory,
 };
@@ -160,6 +163,8 @@ pub struct Keeper {
     remember_at: Option<BootTime>,
     told: Told,
     muffle: Muffle,
+    /// What goes with every heartbeat, but for a check that failed.
+    facts: Payload,
 }
 
 /// A run that goes on.
@@ -267,9 +272,13 @@ impl Keeper {
             Input::Tidings(tidings) => self.hear_containers(now, tidings, effects),
             Input::Checked(began, Ok(())) => {
                 self.muffle.calm_health();
+                self.note_check(None);
                 self.inputs.push_back(worker::Input::Checked(began));
             }
-            Input::Checked(_, Err(why)) => self.say(now, Remark::Unwell(why), effects),
+            Input::Checked(_, Err(why)) => {
+                self.note_check(Some(&why));
+                self.say(now, Remark::Unwell(why), effects);
+            }
             Input::Reborn(Ok(incarnation)) => {
                 self.say(now, Remark::Reborn(incarnation), effects);
                 self.inputs.push_back(worker::Input::Reborn(incarnation));
@@ -287,6 +296,11 @@ impl Keeper {
             Input::WantsDrain(wants) => self.inputs.push_back(worker::Input::WantsDrain(wants)),
             Input::End => self.end(now, effects),
         }
+    }
+
+    /// How the last check ended goes with the facts, so that people see it where they see the worker.
+    fn note_check(&mut self, failed: Option<&str>) {
+        self.core.set_facts(with_check(&self.facts, failed));
     }
 
     /// Lets the core hear what there is, and what follows from it.

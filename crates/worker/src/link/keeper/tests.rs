@@ -565,3 +565,31 @@ fn what_is_said_beside_the_protocol_is_heard_from_its_own_leader_and_to_its_own_
     assert!(!play.keeper.hears(&Aside { mandate: earlier, ..asked.clone() }));
     assert!(!play.keeper.hears(&Aside { version: 9, ..asked }));
 }
+
+/// Only its own log said so.
+#[test]
+fn a_heartbeat_says_which_check_has_failed_last_until_one_ends_well() {
+    let mut play = Play::new(Vec::new(), Vec::new());
+    let stream = play.join();
+    let beat = |play: &mut Play, checked: Result<(), String>| {
+        play.give(Input::Checked(play.now, checked));
+        play.take();
+        play.now = play.now.plus(Span::from_secs(1));
+        play.give(Input::Tick);
+        play.guardian_answers();
+        let said = play.said().into_iter().rev().find_map(|saying| match saying {
+            Saying::Heartbeat(heartbeat) => Some(heartbeat.facts),
+            Saying::Statuses(_) | Saying::Running(_) | Saying::Answers(_) | Saying::Noted(_) => {
+                None
+            }
+        });
+        play.confirm(stream);
+        String::from_utf8(said.expect("a heartbeat").to_vec()).unwrap()
+    };
+    assert_eq!(beat(&mut play, Ok(())), "{}");
+    let failed = beat(&mut play, Err("true ended with 7".to_owned()));
+    assert_eq!(failed, r#"{"failed_check":"true ended with 7"}"#);
+    let long = beat(&mut play, Err("ä".repeat(200)));
+    assert_eq!(long, format!(r#"{{"failed_check":"{}"}}"#, "ä".repeat(128)), "so much at most");
+    assert_eq!(beat(&mut play, Ok(())), "{}");
+}
