@@ -29,6 +29,7 @@ mod order;
 mod place;
 mod reason;
 mod registry;
+mod rehearsal;
 mod score;
 mod service;
 mod tree;

@@ -217,6 +217,11 @@ impl Waiting {
         woken.len() - before
     }
 
+    /// Whether something waits for others to have started while it may start: nobody said that they had.
+    pub fn waits_in_vain(&self, registry: &Registry) -> bool {
+        !self.limited.is_empty() && registry.start_room() != Some(0)
+    }
+
     fn wake_limited(&mut self, registry: &Registry, left: usize, woken: &mut Vec<Ask>) {
         let room = registry.start_room().map_or(left, |room| left.min(room as usize));
         for _ in 0..room {

@@ -45,6 +45,7 @@ mod domains;
 mod drains;
 mod fields;
 mod forecast;
+mod gathering;
 mod instances;
 mod interface;
 mod made;
@@ -99,8 +100,8 @@ pub use self::{
     why::{Awaited, Crashed, Late, Next, Rule, Settling, Then, Unplaced, Unready, Why},
 };
 use self::{
-    instances::Instances, outbox::Outbox, past::Past, seats::Seats, standing::Service,
-    workers::Worker,
+    gathering::Gathering, instances::Instances, outbox::Outbox, past::Past, seats::Seats,
+    standing::Service, workers::Worker,
 };
 pub use crate::by_service::ServiceKey;
 use crate::{
@@ -148,6 +149,8 @@ pub struct Control {
     asks: BTreeMap<WorkKey, Arc<Wants>>,
     /// What asks for one and may be kept by a worker that is missing (safety rule 25).
     kept_back: BTreeMap<WorkKey, Arc<Wants>>,
+    /// What waits for the workers of a leader that has just begun; `None` when it no longer does.
+    gathering: Option<Gathering>,
     /// Tasks that are to fail without room, of which nobody can tell yet whether there is any.
     undecided: BTreeSet<WorkKey>,
     /// Why those that wait were not placed.
@@ -236,6 +239,7 @@ impl Control {
             waiting: Waiting::new(),
             asks: BTreeMap::new(),
             kept_back: BTreeMap::new(),
+            gathering: None,
             undecided: BTreeSet::new(),
             resting: BTreeMap::new(),
             silent: BTreeSet::new(),
@@ -310,6 +314,7 @@ impl Control {
 
     /// Goes on where the leader before has ended.
     fn take_over(&mut self, now: Now) {
+        self.gather();
         let runs: Vec<_> =
             self.claims().map(|claim| (claim.run, claim.key, claim.holder)).collect();
         for (run, key, on) in runs {
@@ -395,7 +400,7 @@ impl Control {
         let past = self.past.deadline(&self.retention);
         let wall = timer.into_iter().chain(past).min();
         let boot = wall.map(|at| now.boot.plus(at.since(now.wall)));
-        boot.into_iter().chain(self.decides_at()).min()
+        boot.into_iter().chain(self.decides_at()).chain(self.gathers_until()).min()
     }
 
     /// What is to be committed next, if nothing is on its way.
@@ -448,6 +453,7 @@ impl Control {
         }
         let has_helped = !self.helped.is_empty();
         self.decide_anew(now);
+        self.end_gathering(now);
         self.place(now);
         if has_helped {
             for service in std::mem::take(&mut self.held_up) {

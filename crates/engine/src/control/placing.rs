@@ -34,6 +34,9 @@ impl Control {
         let wants = self.wants_of(key);
         self.withdraw(key);
         self.touch(key);
+        if self.gathers(key, &wants) {
+            return;
+        }
         let is_kept = self.contract_of(key) == Some(Contract::Keep);
         let asks = if is_kept && !self.doors.unclaimed_kept {
             &mut self.kept_back
@@ -57,6 +60,7 @@ impl Control {
         self.forget_left(key);
         self.asks.remove(key);
         self.kept_back.remove(key);
+        self.leave_gathering(key);
     }
 
     /// A service has another spec: it avoids others than before, and those that it no longer keeps away
@@ -202,12 +206,14 @@ impl Control {
 
     /// Who is on the roster, may take work in a moment, and does not yet.
     pub(super) fn coming(&self) -> impl Iterator<Item = Lock> {
-        let roster = self.roster.iter().filter(|(lock, entry)| {
-            let is_expected = !entry.is_declared_dead && !entry.is_forgotten;
-            let takes = self.workers.get(lock).is_some_and(|worker| worker.takes);
-            is_expected && !takes && !self.drains.contains_key(lock)
-        });
-        roster.map(|(lock, _)| *lock)
+        self.roster.keys().copied().filter(|lock| self.is_coming(*lock))
+    }
+
+    pub(super) fn is_coming(&self, lock: Lock) -> bool {
+        let entry = self.roster.get(&lock);
+        let is_expected = entry.is_some_and(|entry| !entry.is_declared_dead && !entry.is_forgotten);
+        let takes = self.workers.get(&lock).is_some_and(|worker| worker.takes);
+        is_expected && !takes && !self.drains.contains_key(&lock)
     }
 
     /// What is to fail without room is asked for again when it can be told whether there is any.

@@ -105,6 +105,8 @@ impl Control {
             self.registry.remove(worker.bidder);
             self.bidders.remove(&worker.bidder);
             self.withheld.remove(&lock);
+            // Something may have been starting there.
+            self.helped.push(Helped::Started);
         }
     }
 

@@ -8,7 +8,7 @@ use std::ops::Bound;
 
 use sterna_model::{Lock, Name, RunId, Work, WorkKey, record::TaskState};
 
-use super::{Alarm, Control, Effect, Now, Timer, services, tasks};
+use super::{Alarm, Control, Effect, Now, Timer, placing::Helped, services, tasks};
 
 /// How far a sweep is; what was looked at last.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -104,6 +104,10 @@ impl Control {
             Cursor::Drains(last) => Some(self.sweep_drains(now, last.as_ref(), count, found)),
             Cursor::Domains(last) => self.sweep_domains(last.as_ref(), count, found),
         };
+        if next.is_none() && self.waiting.waits_in_vain(&self.registry) {
+            self.helped.push(Helped::Started);
+            found.push("what waits for others to have started".to_owned());
+        }
         for what in found.iter().skip(known).cloned().collect::<Vec<_>>() {
             self.tell(Effect::Alarm(Alarm::Swept(what)));
         }
@@ -246,6 +250,7 @@ impl Control {
         } else if self.waiting.get(key).is_none()
             && !self.asks.contains_key(key)
             && !self.kept_back.contains_key(key)
+            && !self.is_gathered(key)
         {
             self.ask(key);
         }

@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, slice, sync::Arc};
 use sterna_model::{
     Contract, Incarnation, Lock, Name, RunId, Span, WallTime, Wants, Work, WorkKey,
     planted::{Mistake, is_planted},
-    record::{TaskPhase, TwinReason},
+    record::{Instance, InstanceState, TaskPhase, TwinReason},
 };
 use sterna_protocol::{
     health::Health,
@@ -161,22 +161,9 @@ impl Control {
         if let Some((bidder, offer)) = &worker {
             self.registry.set(*bidder, Offer { standing: Standing::Withheld, ..offer.clone() });
         }
-        let outcome = self.rehearse(asks);
+        let outcome = self.registry.rehearse(asks);
         if let Some((bidder, offer)) = worker {
             self.registry.set(bidder, offer);
-        }
-        outcome
-    }
-
-    /// Holds an auction, and takes it back.
-    pub(super) fn rehearse(&mut self, asks: &[Ask]) -> Outcome {
-        let outcome = self.registry.auction(asks);
-        for placement in &outcome.placed {
-            let Ask { key, wants } = &asks[placement.ask];
-            let occupant = Occupant { key, wants, stage: Stage::Starting };
-            // It was put there just now.
-            let taken = self.registry.vacate(placement.bidder, occupant);
-            debug_assert!(taken.is_ok(), "{taken:?}");
         }
         outcome
     }
@@ -238,10 +225,26 @@ impl Control {
     pub(super) fn seat(&mut self, run: RunId, key: WorkKey, on: Incarnation) {
         let wants = self.wants_of_run(&key, run);
         let bidder = self.workers.get(&on.lock).map(|worker| worker.bidder);
-        let stage = Stage::Starting;
+        let stage = self.stage_of(&key, run);
         let occupant = Occupant { key: &key, wants: &wants, stage };
         let is_counted = bidder.is_some_and(|bidder| self.occupy(bidder, occupant));
         self.keep_seat(run, Seat { key, lock: on.lock, wants, stage, is_counted });
+    }
+
+    /// How far a run is that somebody else has begun. An instance says when it runs, and its record says
+    /// whether it has; of anything else that is only claimed nobody says more, so it counts as started.
+    fn stage_of(&self, key: &WorkKey, run: RunId) -> Stage {
+        let state = self.instances.get(key).map(Instance::state);
+        match state {
+            Some(InstanceState::Claimed { copy, .. }) if copy.placed.run == run => Stage::Starting,
+            Some(
+                InstanceState::Claimed { .. }
+                | InstanceState::Unclaimed { .. }
+                | InstanceState::Running { .. }
+                | InstanceState::Crashed { .. },
+            )
+            | None => Stage::Started,
+        }
     }
 
     /// The auction has given a run its seat.
@@ -285,6 +288,9 @@ impl Control {
         let occupant = Occupant { key: &seat.key, wants: &seat.wants, stage: seat.stage };
         if seat.is_counted && self.registry.vacate(bidder, occupant).is_ok() {
             self.help(bidder);
+            if seat.stage == Stage::Starting {
+                self.helped.push(Helped::Started);
+            }
         }
     }
 

@@ -58,7 +58,8 @@ fn duty_s2_an_index_without_a_record_is_started() {
     play.ask(put(service_spec(3)));
     play.store.remove(&RecordKey::Instance(web().instance(1)));
     play.running.retain(|_, (_, key)| *key != web().instance(1));
-    let play = play.change_leader();
+    let mut play = play.change_leader();
+    play.gather();
     assert_eq!(play.phases(), running(3));
     assert_eq!(play.starts.len(), 4, "the one that was missing, and no other");
     assert_eq!(play.starts.last(), Some(&web().instance(1)));
@@ -103,6 +104,7 @@ fn duty_s5_an_unclaimed_index_asks_again_for_a_worker() {
     play.ask(put(service_spec(1)));
     let mut play = play.change_leader();
     play.join(1);
+    play.gather();
     assert_eq!(play.phases(), running(1));
     // Its run did not reach its worker, or was turned down there.
     let mut play = Play::with(1);

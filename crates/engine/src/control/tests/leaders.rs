@@ -57,6 +57,7 @@ fn a_new_leader_starts_what_nobody_has() {
     play.ask(Call::PutService(web(), service_spec(1)));
     let mut play = play.change_leader();
     play.join(1);
+    play.gather();
     assert_eq!(play.starts.len(), 2);
 }
 
@@ -323,6 +324,7 @@ fn what_is_pinned_stays_in_its_zone_when_another_fails_and_the_leader_changes() 
     assert_eq!(gone.len(), 3);
     play.moods.insert(3, Mood::Silent);
     let mut play = play.change_leader();
+    play.gather();
     for run in gone {
         play.settle(run, Settlement::Gone(GoneBy::Deadline));
     }
@@ -339,6 +341,7 @@ fn a_zone_goes_with_the_last_machine_that_was_declared_dead_and_forgotten() {
     let gone = play.runs_on(3);
     play.moods.insert(3, Mood::Silent);
     let mut play = play.change_leader();
+    play.gather();
     assert_eq!(play.ask(Call::DeclareDead(lock(3))), Answer::Done);
     for run in gone {
         play.settle(run, Settlement::Gone(GoneBy::Declaration));

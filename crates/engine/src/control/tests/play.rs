@@ -60,6 +60,7 @@ pub(super) struct Play {
     /// The newest fence that each key was given, and its attempt.
     pub(super) fences: BTreeMap<WorkKey, (Fence, u32)>,
     calls: u64,
+    rules: Rules,
     reign: u8,
     statuses: u64,
     /// Whether commits are made as they come.
@@ -162,21 +163,30 @@ impl Play {
         epoch: u64,
         is_recovered: bool,
     ) -> Self {
-        Self::reign(store, wall, epoch, is_recovered, 1)
+        Self::reign(store, wall, (epoch, is_recovered), 1, Rules::default())
+    }
+
+    /// With workers of 100 bytes each, of which so many containers may start at a time.
+    pub(super) fn starting_at_most(starts: u32, workers: u8) -> Self {
+        let rules = Rules { start_limit: Some(starts), ..Rules::default() };
+        let (store, wall) = (BTreeMap::new(), WallTime::EPOCH);
+        let mut play = Self::reign(store, wall, (1, false), 1, rules);
+        (1..=workers).for_each(|worker| play.join(worker));
+        play
     }
 
     fn reign(
         store: BTreeMap<RecordKey, Record>,
         wall: WallTime,
-        epoch: u64,
-        is_recovered: bool,
+        (epoch, is_recovered): (u64, bool),
         reign: u8,
+        rules: Rules,
     ) -> Self {
         let now = Now { boot: sterna_model::BootTime::from_millis(1_000_000), wall };
         let records = store.clone().into_iter().collect();
         let stage = if is_recovered { Stage::Recovered } else { Stage::Used };
-        let (epoch, seed, rules) = (Epoch::new(epoch), [reign; 16], Rules::default());
-        let begin = Begin { epoch, stage, records, seed, rules };
+        let (epoch, seed) = (Epoch::new(epoch), [reign; 16]);
+        let begin = Begin { epoch, stage, records, seed, rules: rules.clone() };
         let mut play = Self {
             control: Control::new(now, begin),
             now,
@@ -193,6 +203,7 @@ impl Play {
             fences: BTreeMap::new(),
             calls: 0,
             reign,
+            rules,
             statuses: 0,
             is_storing: true,
         };
@@ -203,10 +214,16 @@ impl Play {
         play
     }
 
+    /// A leader that has begun no longer waits for workers that are not back.
+    pub(super) fn gather(&mut self) {
+        self.pass(1);
+        self.pass(2);
+    }
+
     /// The leader ends, and another begins with what stands in the store. Workers are as they were.
     pub(super) fn change_leader(self) -> Self {
         let reign = self.reign.wrapping_add(1);
-        let mut next = Self::reign(self.store, self.now.wall, 1, false, reign);
+        let mut next = Self::reign(self.store, self.now.wall, (1, false), reign, self.rules);
         next.running = self.running;
         next.starts = self.starts;
         next.fences = self.fences;

@@ -56,7 +56,8 @@ fn hole_1_missing_and_extra_are_judged_by_index_and_not_by_count() {
     store.insert(key, crate::control::Record::Service(spec));
     play.store = store;
     play.running.retain(|_, (_, key)| *key != web().instance(0));
-    let play = play.change_leader();
+    let mut play = play.change_leader();
+    play.gather();
     assert_eq!(play.phases(), running(2));
     assert_eq!(play.running.len(), 2);
 }
@@ -169,7 +170,8 @@ fn a_stop_that_was_acknowledged_outlives_its_leader() {
     play.moods.insert(worker, Mood::Silent);
     assert_eq!(play.ask(Call::StopInstance(web().instance(0))), Answer::Done);
     play.moods.insert(worker, Mood::Obeys);
-    let play = play.change_leader();
+    let mut play = play.change_leader();
+    play.gather();
     assert_eq!(play.phases(), running(1));
     assert_ne!(play.run_of(0), run, "the new leader has ended it");
 }

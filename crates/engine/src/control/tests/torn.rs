@@ -26,7 +26,9 @@ fn torn(mut play: Play, commits: usize) -> Play {
     let stood = (0..commits).filter(|_| play.store_one()).count();
     assert_eq!(stood, commits, "there were as many");
     assert!(play.control.commit().is_some(), "and one more");
-    play.change_leader()
+    let mut play = play.change_leader();
+    play.gather();
+    play
 }
 
 #[test]

@@ -296,6 +296,7 @@ fn an_update_goes_on_under_the_next_leader() {
     start_all(&mut play);
     put(&mut play, other_work(&service_spec(3), "v2"));
     let mut play = play.change_leader();
+    play.gather();
     let mut steps = 0;
     while start_all(&mut play) > 0 {
         steps += 1;

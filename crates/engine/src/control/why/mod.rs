@@ -63,11 +63,13 @@ pub enum Rule {
     },
     /// No worker got it: the nearest miss, and the smallest change that would help.
     Unplaced(Box<Unplaced>),
-    /// Nobody who is here has room, and workers of the roster are on their way back to a leader that has
-    /// just been elected.
+    /// Workers of the roster are on their way back to a leader that has just been elected, and nobody who
+    /// is here has room; or what is spread over them waits for them.
     Returning {
         /// How many.
         workers: usize,
+        /// Whether it waits to be spread.
+        is_spread: bool,
     },
     /// A worker has just turned it down.
     TurnedDown,
@@ -409,13 +411,20 @@ impl Control {
         if let Some(until) = self.resting.get(key).filter(|until| **until > now.wall) {
             return Why { rule: Rule::TurnedDown, since, next: Next::At(*until) };
         }
+        if self.is_gathered(key) {
+            let rule = Rule::Returning { workers: self.coming().count(), is_spread: true };
+            let next = self.gathers_until().map_or(Next::WhenThereIsRoom, |until| {
+                Next::At(now.wall.plus(until.since(now.boot)))
+            });
+            return Why { rule, since, next };
+        }
         let Some(reason) = self.left.get(key) else {
             let (is_monitored, is_awaited) = (false, false);
             let rule = Rule::Starting { worker: None, is_monitored, before: None, is_awaited };
             return Why { rule, since, next: Next::WhenTold };
         };
         if self.may_have_room_soon(now) {
-            let rule = Rule::Returning { workers: self.coming().count() };
+            let rule = Rule::Returning { workers: self.coming().count(), is_spread: false };
             return Why { rule, since, next: Next::WhenThereIsRoom };
         }
         let unplaced = match detail {

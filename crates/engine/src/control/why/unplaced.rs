@@ -87,7 +87,7 @@ impl Control {
     /// changed.
     pub(super) fn look_again(&mut self, key: &WorkKey) {
         if self.left.contains_key(key) {
-            let outcome = self.rehearse(&[self.ask_of(key)]);
+            let outcome = self.registry.rehearse(&[self.ask_of(key)]);
             let left = outcome.left.into_iter().next();
             drop(left.map(|left| self.left.insert(key.clone(), left.reason)));
         }
@@ -100,7 +100,7 @@ impl Control {
             return None;
         }
         let ask = Ask { key: key.clone(), wants: Arc::clone(wants) };
-        let left = self.rehearse(std::slice::from_ref(&ask)).left.into_iter().next()?;
+        let left = self.registry.rehearse(std::slice::from_ref(&ask)).left.into_iter().next()?;
         match left.reason.prospect() {
             Prospect::Never => Some(self.unplaced_as(&ask, &left.reason)),
             Prospect::Wait => None,

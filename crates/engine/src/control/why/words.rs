@@ -64,7 +64,14 @@ impl fmt::Display for Rule {
                 write!(f, "{}, which has it, is silent; ", on(worker))?;
                 write_silent(f, worker.as_ref(), *contract, *is_task)
             }
-            Self::Returning { workers } => {
+            Self::Returning { workers: 0, is_spread: true } => {
+                write!(f, "this leader has just begun, and waits a moment for more workers")
+            }
+            Self::Returning { workers, is_spread: true } => write!(
+                f,
+                "this leader has just begun, and waits a moment for {workers} of its workers"
+            ),
+            Self::Returning { workers, is_spread: false } => {
                 let are = if *workers == 1 { "worker is" } else { "workers are" };
                 write!(
                     f,

@@ -1,0 +1,49 @@
+//! An auction that is held and taken back: what would come of it.
+
+use std::collections::BTreeMap;
+
+use sterna_model::{Constraints, WorkKey};
+
+use super::{
+    bidder::{Occupant, Stage},
+    place::{Ask, Outcome},
+    registry::Registry,
+};
+use crate::by_service::ServiceRef;
+
+impl Registry {
+    /// What would come of an auction. Nothing is different afterwards, though who asks may ask with other
+    /// constraints than stand: a plan does.
+    pub fn rehearse(&mut self, asks: &[Ask]) -> Outcome {
+        let words = self.words_of(asks);
+        let outcome = self.auction(asks);
+        for placement in &outcome.placed {
+            let Ask { key, wants } = &asks[placement.ask];
+            let occupant = Occupant { key, wants, stage: Stage::Starting };
+            // It was put there just now.
+            let taken = self.vacate(placement.bidder, occupant);
+            debug_assert!(taken.is_ok(), "{taken:?}");
+        }
+        for (key, constraints) in words {
+            self.set_word(&key, &constraints);
+        }
+        outcome
+    }
+
+    /// Whom the services that ask avoid by what stands, each by one of its keys.
+    fn words_of(&self, asks: &[Ask]) -> Vec<(WorkKey, Constraints)> {
+        let mut words = BTreeMap::new();
+        for Ask { key, .. } in asks {
+            let Some((service, _)) = ServiceRef::of(key) else { continue };
+            let place = (service.namespace, service.name);
+            words.entry(place).or_insert_with(|| {
+                let number = self.find_service(service.namespace, service.name);
+                let others = number.map(|number| self.services[number].apart_from.iter());
+                let others = others.into_iter().flatten();
+                let apart_from = others.map(|other| self.services[*other].name.clone()).collect();
+                (key.clone(), Constraints { apart_from, ..Constraints::default() })
+            });
+        }
+        words.into_values().collect()
+    }
+}

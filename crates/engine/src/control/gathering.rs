@@ -1,0 +1,77 @@
+//! A leader that begins waits a moment for its workers before it places instances.
+//!
+//! They come back one after the other, and what is to be spread over all of them would be put on the first:
+//! nothing moves it away again (ADR 24). Tasks are not spread, and do not wait.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use sterna_model::{BootTime, Lock, Span, Wants, WorkKey};
+
+use super::{Control, Now, services};
+
+/// So long after the first of them others may come of whom nobody knows.
+const LEAST: Span = Span::from_secs(1);
+/// So long after the first of them those of the roster are waited for.
+const MOST: Span = Span::from_secs(3);
+
+/// What waits for the workers of a leader that has just begun.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Gathering {
+    /// Since when a worker takes work.
+    first: Option<BootTime>,
+    /// One of the roster that was not back when this was asked last.
+    awaited: Option<Lock>,
+    /// Instances that ask for a worker.
+    asks: BTreeMap<WorkKey, Arc<Wants>>,
+}
+
+impl Control {
+    /// Workers are waited for if there is something to be spread over them.
+    pub(super) fn gather(&mut self) {
+        self.gathering = (self.services.len() > 0).then(Gathering::default);
+    }
+
+    /// Whether this waits for workers, from now on.
+    pub(super) fn gathers(&mut self, key: &WorkKey, wants: &Arc<Wants>) -> bool {
+        let Some(gathering) = self.gathering.as_mut().filter(|_| services::is_instance(key)) else {
+            return false;
+        };
+        gathering.asks.insert(key.clone(), Arc::clone(wants));
+        true
+    }
+
+    pub(super) fn is_gathered(&self, key: &WorkKey) -> bool {
+        self.gathering.as_ref().is_some_and(|gathering| gathering.asks.contains_key(key))
+    }
+
+    pub(super) fn leave_gathering(&mut self, key: &WorkKey) {
+        if let Some(gathering) = &mut self.gathering {
+            gathering.asks.remove(key);
+        }
+    }
+
+    /// When those who are not back are no longer waited for, if one is here.
+    pub(super) fn gathers_until(&self) -> Option<BootTime> {
+        let gathering = self.gathering.as_ref()?;
+        Some(gathering.first?.plus(if gathering.awaited.is_some() { MOST } else { LEAST }))
+    }
+
+    /// A worker takes work: what waits for it is placed when all are here, or waited long enough.
+    pub(super) fn end_gathering(&mut self, now: Now) {
+        let Some(gathering) = &self.gathering else { return };
+        let is_first = gathering.first.is_none() && self.workers.values().any(|it| it.takes);
+        let first = if is_first { Some(now.boot) } else { gathering.first };
+        let Some(first) = first else { return };
+        // The one that was not back when this was asked last is looked at first: the roster is long.
+        let is_coming = |lock: &Lock| self.is_coming(*lock);
+        let awaited = gathering.awaited.filter(is_coming).or_else(|| self.coming().next());
+        let until = first.plus(if awaited.is_some() { MOST } else { LEAST });
+        if now.boot < until {
+            if let Some(gathering) = &mut self.gathering {
+                (gathering.first, gathering.awaited) = (Some(first), awaited);
+            }
+        } else if let Some(gathering) = self.gathering.take() {
+            gathering.asks.keys().for_each(|key| self.ask(key));
+        }
+    }
+}
