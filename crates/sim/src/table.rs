@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use sterna_executor::guardian::{OnWorkerExit, Part};
-use sterna_model::{Contract, Epoch, RunId, TaskIncarnation, Term, WorkKey};
+use sterna_model::{Contract, Epoch, RunId, Span, TaskIncarnation, Term, WorkKey};
 
 use crate::rng::Rng;
 
@@ -22,6 +22,9 @@ pub(crate) enum Signal {
     Terminate,
     Kill,
 }
+
+/// What prepares for the work takes at most so long.
+pub(crate) const SETUP_TAKES: Span = Span::from_millis(2_000);
 
 /// How a container behaves.
 #[derive(Clone, Copy, Debug)]
@@ -44,7 +47,7 @@ impl Nature {
     pub(crate) fn of_setup(rng: &mut Rng, is_calm: bool) -> Self {
         let fails = !is_calm && rng.chance(30);
         Self {
-            exits_after: Some(rng.between(10, 2_000)),
+            exits_after: Some(rng.between(10, SETUP_TAKES.as_millis())),
             result: if fails { 1 } else { 0 },
             heeds_term: rng.chance(600).then(|| rng.between(1, 1_500)),
             lingers: None,

@@ -275,6 +275,7 @@ fn what_was_found_stays_mended() {
     // one that was declared dead. 1152: a restored store that does not know what runs. 798284352: a copy
     // that is called off before it is sent. 1651: a stream that closes as the limits change. 25: an
     // instance that somebody asks to stop in the middle of an update. 603: two that make room for it.
+    // 1780: an update of ninety that begins just before faults are over.
     const SEEDS: &[u64] = &[
         2,
         23,
@@ -290,6 +291,7 @@ fn what_was_found_stays_mended() {
         1_013,
         1_152,
         1_651,
+        1_780,
         1_999,
         2_238,
         2_620,

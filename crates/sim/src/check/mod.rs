@@ -14,6 +14,7 @@ mod p07;
 mod p08;
 mod p09;
 mod p10;
+mod rolling;
 mod silence;
 mod stored;
 mod swept;
@@ -30,6 +31,7 @@ use sterna_protocol::message::{Mandate, Run};
 use sterna_store::leader::Reign;
 
 pub(crate) use self::{
+    rolling::Rolling,
     stored::{Changed, Stored},
     well::{Scene, SceneMachine, Unwell, unwell},
 };

@@ -30,6 +30,8 @@ use crate::{
     world::Pid,
 };
 
+pub(crate) use self::wards::replaced_within;
+
 pub(crate) struct Machine {
     pub(crate) name: Name,
     pub(crate) lock: Lock,

@@ -16,7 +16,7 @@ use sterna_protocol::{
 
 use crate::{
     clock::Moment,
-    table::Signal,
+    table::{SETUP_TAKES, Signal},
     words,
     world::{Event, Message, Who, World},
 };
@@ -25,6 +25,8 @@ use crate::{
 const GRACE: Span = Span::from_millis(2_000);
 /// How long what has a monitor still answers before its stop signal.
 const LINGER: Span = Span::from_millis(500);
+/// The frames, commits and probes between the end of one instance and that the next one is there.
+const WORDS_TAKE: Span = Span::from_millis(1_500);
 /// The own limit of tasks that have one.
 const TIMEOUT: Span = Span::from_secs(20);
 
@@ -47,6 +49,15 @@ fn spec(key: &WorkKey) -> Spec {
         monitor: has_monitor.then(monitor::Limits::default),
         readiness: (has_monitor && number == 0).then(monitor::Limits::default),
     }
+}
+
+/// Within what an instance that is told to end has done so, and another one runs in its place, when
+/// nothing goes wrong: it is told, may linger, has its grace and is killed; the next one is given to a
+/// worker, prepares itself, and is asked whether it is well.
+pub(crate) fn replaced_within(key: &WorkKey) -> Span {
+    let spec = spec(key);
+    let prepares = SETUP_TAKES.times(spec.setup_steps.into());
+    spec.linger.plus(spec.grace).plus(prepares).plus(WORDS_TAKE)
 }
 
 /// The step that a part is.
