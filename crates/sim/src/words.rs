@@ -221,8 +221,8 @@ pub(crate) fn facts() -> Payload {
 }
 
 /// What a worker says of a run that runs.
-pub(crate) fn running() -> Payload {
-    Arc::from(&br#"{"state":"running"}"#[..])
+pub(crate) fn running(is_ready: bool) -> Payload {
+    Arc::from(format!(r#"{{"state":"running","is_ready":{is_ready}}}"#).into_bytes())
 }
 
 /// What a worker says of a run that is over.

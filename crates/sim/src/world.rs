@@ -446,9 +446,14 @@ impl World {
         self.net.unblock_all();
         // What a harsh network loses of a stream, a real one never does without the stream: its calm
         // begins with streams that lose nothing.
-        for stream in self.net.of(|stream| stream.is_lossy) {
+        let disordered = std::mem::take(&mut self.net.disordered);
+        for stream in self.net.of(|one| one.is_lossy || disordered.contains(&one.machine)) {
             self.queue.push(self.now + 1, Event::ClosedBelow(stream));
             self.queue.push(self.now + 2, Event::ClosedAbove(stream));
+        }
+        // Nor does a word overtake the next one: what was said last is said once more.
+        for machine in disordered {
+            self.tell_lives_again(machine);
         }
         self.store.forget_losses();
         self.store.down_until = 0;

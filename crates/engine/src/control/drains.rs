@@ -162,5 +162,5 @@ impl Control {
 
 /// Whether a copy that runs has the place of one that is being moved.
 fn is_replaced(copy: &InstanceCopy, moved: &InstanceCopy) -> bool {
-    payload::is_ready(copy) || !payload::is_ready(moved)
+    payload::is_ready(copy) || !payload::is_ready(moved) || is_planted(Mistake::EndsTheMoved)
 }

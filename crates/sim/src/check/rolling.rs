@@ -4,7 +4,8 @@
 //! An update replaces as many instances at a time as may be missing. Each must end, begin, and have run
 //! for as long as its spec says, so that it takes as long as all of them one after the other, by so many
 //! at a time, and one more for those that do not come out even. That is counted when a version is first
-//! seen to come about, and does not grow while it stands still. One that is taken back is another.
+//! seen to come about, and does not grow while it stands still. One that is never ready is taken back when
+//! that has counted as a crash so often as its spec says; what comes about then is another.
 
 use std::collections::BTreeMap;
 
@@ -12,6 +13,7 @@ use sterna_engine::control::{ServiceKey, ServiceRecord};
 use sterna_model::{Span, WorkKey, spec::UpdatePolicy};
 
 use super::Stored;
+use crate::manners;
 
 /// The updates that were seen since faults are over.
 #[derive(Debug, Default)]
@@ -27,6 +29,11 @@ impl Rolling {
         for (service, record) in stored.services() {
             let outdated = outdated(stored, service, record);
             let takes = takes(outdated.iter().map(&replaced_within), record.spec.update);
+            // What is never ready is taken back before it is there.
+            let back = record.before.as_ref().and(manners::ready_within(&record.spec.work));
+            let back = back.zip(record.spec.update.revert_after);
+            let back = back.map_or(Span::ZERO, |(within, times)| within.times(times.into()));
+            let takes = takes.plus(back);
             if takes > Span::ZERO {
                 let known =
                     self.seen.entry((service.clone(), record.version)).or_insert(Span::ZERO);
