@@ -278,7 +278,7 @@ fn what_was_found_stays_mended() {
     // one that was declared dead. 1152: a restored store that does not know what runs. 798284352: a copy
     // that is called off before it is sent. 1651: a stream that closes as the limits change. 25: an
     // instance that somebody asks to stop in the middle of an update. 603: two that make room for it.
-    // 1780: an update of ninety that begins just before faults are over. 5, 58: an instance that is not
+    // 1226, 1780: an update of ninety that begins just before faults are over. 5, 58: an instance that is not
     // ready in time, and is asked again. 146: a service of the name of one that has gone.
     const SEEDS: &[u64] = &[
         2,
@@ -297,6 +297,7 @@ fn what_was_found_stays_mended() {
         815,
         1_013,
         1_152,
+        1_226,
         1_651,
         1_780,
         1_999,

@@ -200,9 +200,9 @@ fn readiness_changes_who_is_listed_and_nothing_else() {
 
 /// The probes of readiness that it wants now.
 fn asked(effects: &[Effect]) -> Vec<ProbeId> {
-    let probes = effects.iter().filter_map(|effect| match effect {
-        Effect::ProbeReadiness(probe) => Some(*probe),
-        _ => None,
+    let probes = effects.iter().filter_map(|effect| {
+        let Effect::ProbeReadiness(probe) = effect else { return None };
+        Some(*probe)
     });
     probes.collect()
 }
