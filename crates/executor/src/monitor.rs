@@ -88,6 +88,13 @@ impl Monitor {
         Self { limits, health, since: now, bad_ones: 0, last: 0, next: Next::Probe(now) }
     }
 
+    /// Begins again from the beginning, with a pause: answers to earlier probes count no more.
+    pub fn begin_again(&mut self, now: BootTime) {
+        let at = now.plus(self.limits.starting_every);
+        (self.health, self.since, self.bad_ones) = (Health::Starting, at, 0);
+        self.next = Next::Probe(at);
+    }
+
     /// What probes have said so far.
     pub const fn health(&self) -> Health {
         self.health

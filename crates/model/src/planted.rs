@@ -189,6 +189,14 @@ mistakes! {
     TakesBackTooEarly,
     /// A version that crashes again and again is not taken back.
     TakesNothingBack,
+    /// An update does not wait until an instance is ready.
+    TrustsTheUnready,
+    /// A version that is not ready is not taken back.
+    ForgivesTheUnready,
+    /// What is moved from a drained machine ends before the next one is ready.
+    EndsTheMoved,
+    /// An update goes no further than its first instances.
+    LeavesUpdates,
 }
 
 thread_local! {

@@ -15,6 +15,7 @@ use sterna_protocol::limits::Limits;
 
 use crate::{
     check::Fact,
+    manners::{self, Manner},
     rng::Rng,
     words::{self, Pace, Size},
     world::{Event, World},
@@ -238,7 +239,7 @@ impl World {
             instances,
             wants: words::wants(words::SIZE_OF_INSTANCES),
             contract,
-            work: Arc::from(*b"v1"),
+            work: manners::work(1, Manner::Good, self.rng.chance(500)),
             crash: CrashPolicy {
                 wait_from: 2,
                 first_wait: Span::from_secs(2),
@@ -280,6 +281,10 @@ impl World {
                 self.clients.specs.remove(&key);
                 return Call::DeleteService(key);
             }
+            if spec.instances > 0 && self.rng.chance(300) {
+                spec.work = manners::work(self.rng.between(2, 9), Manner::Good, false);
+                return self.want(key, spec);
+            }
             spec.instances = if spec.instances == 0 { MANY } else { 0 };
             return self.want(key, spec);
         }
@@ -309,8 +314,8 @@ impl World {
         match self.rng.below(14) {
             0..5 => spec.instances = u32::try_from(self.rng.between(0, INSTANCES)).unwrap_or(1),
             5..8 => {
-                let version = self.rng.between(2, 9);
-                spec.work = Arc::from(format!("v{version}").into_bytes());
+                let (version, manner) = (self.rng.between(2, 9), Manner::draw(&mut self.rng));
+                spec.work = manners::work(version, manner, self.rng.chance(500));
                 // Sometimes as long as by default: ten seconds for each instance.
                 let seconds = match self.rng.below(10) {
                     0 => 10,

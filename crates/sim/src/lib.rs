@@ -13,7 +13,7 @@
 //! | [`plan`] | what goes wrong, and when |
 //! | `world`, `queue`, `clock`, `rng` | time, and what happens in it |
 //! | `net`, `streams`, `store`, `desk` | what is between processes: it loses, delays and doubles |
-//! | `server`, `machine`, `table` | processes, and what they run |
+//! | `server`, `machine`, `table`, `manners` | processes, what they run, and how that behaves |
 //! | `clients`, `operate` | what people ask for, and what they say of machines |
 //! | `faults`, `turns` | what breaks, and what comes to pass |
 //! | `check` | one file for each promise; they see facts, never a core |
@@ -31,6 +31,7 @@ mod coverage;
 mod desk;
 mod faults;
 mod machine;
+mod manners;
 mod net;
 mod operate;
 pub mod plan;

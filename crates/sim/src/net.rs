@@ -3,7 +3,7 @@
 //! On a plain network the frames of a stream come in order, late perhaps, and are lost only with the
 //! stream: a suffix of them. On a harsh one each is lost, doubled, late and overtaken by itself.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use sterna_protocol::message::StreamId;
 
@@ -65,6 +65,8 @@ pub(crate) struct Net {
     split: Split,
     pub(crate) harsh_until: Moment,
     pub(crate) is_calm: bool,
+    /// Machines whose frames may have overtaken each other.
+    pub(crate) disordered: BTreeSet<usize>,
     opened: u64,
 }
 
@@ -77,6 +79,7 @@ impl Net {
             split: Split { machines: 0, server: 0, until: 0 },
             harsh_until: 0,
             is_calm: false,
+            disordered: BTreeSet::new(),
             opened: 0,
         }
     }
@@ -140,6 +143,7 @@ impl Net {
                 _ => 1,
             };
             stream.is_lossy |= copies == 0;
+            self.disordered.insert(stream.machine);
             return (0..copies).map(|_| draw()).collect();
         }
         let last = match toward {

@@ -67,7 +67,7 @@ pub const fn breaks(mistake: Mistake) -> &'static [Promise] {
         M::ResetsNumbers         => &[P3, P9],
         M::ForgetsWaiting        => &[P3],
         M::ForgetsRestarts       => &[P3, Swept],
-        M::LeavesStrays          => &[P9],
+        M::LeavesStrays | M::ForgivesTheUnready | M::LeavesUpdates => &[P9],
         M::RemembersSilence      => &[P2, P9],
         M::ForgivesChanges       => &[P9],
         M::ForgetsPending        => &[P3, Swept],
@@ -78,7 +78,8 @@ pub const fn breaks(mistake: Mistake) -> &'static [Promise] {
         | M::ForgetsNobody | M::DeniesTasks => &[P5],
         M::LetsGoTwice           => &[P1],
         M::RereadsStopAfter      => &[P2, P10],
-        M::EndsAllAtOnce | M::TrustsTheYoung | M::TakesBackTooEarly | M::TakesNothingBack => &[P5],
+        M::EndsAllAtOnce | M::TrustsTheYoung | M::TakesBackTooEarly | M::TakesNothingBack
+        | M::TrustsTheUnready | M::EndsTheMoved => &[P5],
     }
 }
 

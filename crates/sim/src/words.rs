@@ -90,12 +90,15 @@ impl Pace {
 
     /// How long after the last fault everything is well again (P9): the old leader's lease runs out
     /// and another is elected; who is silent is lost; what ran there has ended by itself; what was
-    /// refused asks again after its longest back-off; and some time to do all that.
-    pub(crate) fn converges_within(&self, longest_stop: Span) -> Span {
+    /// refused asks again after its longest back-off; and some time to do all that, or as long as the
+    /// longest update takes that is under way.
+    pub(crate) fn converges_within(&self, (longest_stop, longest_update): (Span, Span)) -> Span {
         let lease = self.timing.lease.times(2);
         let lost = self.limits.time_to_loss().times(2);
         let over = self.stop_after_task.max(longest_stop).plus(self.limits.kill_wait);
-        lease.plus(lost).plus(over).plus(Span::from_secs(32 + 30))
+        let asks_again = Span::from_secs(32);
+        let done = Span::from_secs(30).max(longest_update);
+        lease.plus(lost).plus(over).plus(asks_again).plus(done)
     }
 }
 
@@ -218,8 +221,8 @@ pub(crate) fn facts() -> Payload {
 }
 
 /// What a worker says of a run that runs.
-pub(crate) fn running() -> Payload {
-    Arc::from(&br#"{"state":"running"}"#[..])
+pub(crate) fn running(is_ready: bool) -> Payload {
+    Arc::from(format!(r#"{{"state":"running","is_ready":{is_ready}}}"#).into_bytes())
 }
 
 /// What a worker says of a run that is over.

@@ -17,11 +17,11 @@ use sterna_store::{
 
 use crate::{
     Options,
-    check::{self, Checks, Fact, Scene, SceneMachine, Sight, Stored, Violation},
+    check::{self, Checks, Fact, Rolling, Scene, SceneMachine, Sight, Stored, Violation},
     clients::Clients,
     clock::{Clock, Moment},
     coverage::Coverage,
-    machine::{Machine, Power},
+    machine::{self, Machine, Power},
     net::{Net, Toward},
     plan::{self, Fault, Planned},
     queue::Queue,
@@ -167,6 +167,8 @@ pub(crate) struct World {
     pub(crate) is_calm: bool,
     pub(crate) calm_at: Moment,
     pub(crate) well_since: Option<Moment>,
+    /// The updates that go on when faults are over.
+    rolling: Rolling,
     pub(crate) is_done: bool,
     pids: u64,
     /// What waits for processes that are stopped.
@@ -226,6 +228,7 @@ impl World {
             is_calm: false,
             calm_at: until,
             well_since: None,
+            rolling: Rolling::default(),
             is_done: false,
             pids: 0,
             parked: BTreeMap::new(),
@@ -443,9 +446,14 @@ impl World {
         self.net.unblock_all();
         // What a harsh network loses of a stream, a real one never does without the stream: its calm
         // begins with streams that lose nothing.
-        for stream in self.net.of(|stream| stream.is_lossy) {
+        let disordered = std::mem::take(&mut self.net.disordered);
+        for stream in self.net.of(|one| one.is_lossy || disordered.contains(&one.machine)) {
             self.queue.push(self.now + 1, Event::ClosedBelow(stream));
             self.queue.push(self.now + 2, Event::ClosedAbove(stream));
+        }
+        // Nor does a word overtake the next one: what was said last is said once more.
+        for machine in disordered {
+            self.tell_lives_again(machine);
         }
         self.store.forget_losses();
         self.store.down_until = 0;
@@ -463,7 +471,9 @@ impl World {
         if !self.is_calm {
             return self.queue.push(self.now + 2_000, Event::Look);
         }
-        let within = self.pace.converges_within(self.stored.longest_stop()).as_millis();
+        self.rolling.look(&self.stored, machine::replaced_within);
+        let longest = (self.stored.longest_stop(), self.rolling.longest());
+        let within = self.pace.converges_within(longest).as_millis();
         match check::unwell(&self.scene()) {
             None => {
                 let since = *self.well_since.get_or_insert(self.now);

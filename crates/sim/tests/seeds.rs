@@ -69,6 +69,7 @@ const TURNS: &[&str] = &[
     "alarm-callback-given-up",
     "alarm-found-after-restore",
     "alarm-name-taken",
+    "alarm-reverted",
     "alarm-stray",
     "alarm-worker",
     "answered-already",
@@ -187,7 +188,10 @@ const TURNS: &[&str] = &[
 
 /// What comes to pass too seldom to be asked for, with the reason.
 const SELDOM: &[(&str, &str)] = &[
-    ("alarm-reverted", "a version must crash three times before it is there, and nobody change it"),
+    (
+        "alarm-runs-elsewhere",
+        "a store must be set back to when a task was given to a worker that turned it down",
+    ),
     (
         "killed-before-it-began",
         "a kill must come in the millisecond between a clone and its go byte",
@@ -204,7 +208,6 @@ const CANNOT: &[(&str, &str)] = &[
     ),
     ("alarm-foreign", "there is one cluster; the scripts of the protocol have two"),
     ("alarm-rival", "a store that is set back opens an epoch before anybody hears its next leader"),
-    ("alarm-runs-elsewhere", "a task is claimed once, and a claim that is lost opens an epoch"),
     ("alarm-swept", "it breaks a promise: PS"),
     ("alarm-version", "everybody is of one build"),
     ("alarm-went-back", "no data directory of a worker is set back or copied"),
@@ -250,7 +253,7 @@ fn the_same_seed_gives_the_same_history() {
 
 /// What a machine that counts, sorts or prints otherwise would tell: the number of a small world's trace.
 /// It is another one whenever the world or a core is; put the new one here then.
-const GOLDEN: u64 = 0x47a2_1fc0_94ba_e7e1;
+const GOLDEN: u64 = 0x3b88_7f4a_039b_6154;
 
 #[test]
 fn the_same_seed_gives_the_same_history_on_any_machine() {
@@ -275,12 +278,17 @@ fn what_was_found_stays_mended() {
     // one that was declared dead. 1152: a restored store that does not know what runs. 798284352: a copy
     // that is called off before it is sent. 1651: a stream that closes as the limits change. 25: an
     // instance that somebody asks to stop in the middle of an update. 603: two that make room for it.
+    // 1226, 1780: an update of ninety that begins just before faults are over. 5, 58: an instance that is not
+    // ready in time, and is asked again. 146: a service of the name of one that has gone.
     const SEEDS: &[u64] = &[
         2,
+        5,
         23,
         25,
         26,
+        58,
         108,
+        146,
         230,
         261,
         603,
@@ -289,7 +297,9 @@ fn what_was_found_stays_mended() {
         815,
         1_013,
         1_152,
+        1_226,
         1_651,
+        1_780,
         1_999,
         2_238,
         2_620,

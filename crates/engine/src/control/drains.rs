@@ -77,6 +77,16 @@ impl Control {
         runs.zip(twin).is_some_and(|(copy, twin)| !is_replaced(copy, twin))
     }
 
+    /// Whether an instance has no copy but one that was to be moved, from a machine that is drained no
+    /// longer: that has its place again, and there is no other beside it.
+    pub(super) fn has_stayed(&self, key: &WorkKey) -> bool {
+        let Some(instance) = self.instances.get(key) else { return false };
+        let twin = instance.twin().filter(|twin| twin.reason == TwinReason::Evacuating);
+        let is_drained = |lock: Lock| self.drains.contains_key(&lock);
+        let stays = twin.is_some_and(|twin| !is_drained(twin.copy.placed.on.lock));
+        instance.phase() == InstancePhase::Unclaimed && stays
+    }
+
     /// Moves what can be moved from a machine. Tasks do not move: they run on until the deadline.
     pub(super) fn evacuate(&mut self, now: Now, lock: Lock) {
         for run in self.runs_on(lock) {
@@ -152,5 +162,5 @@ impl Control {
 
 /// Whether a copy that runs has the place of one that is being moved.
 fn is_replaced(copy: &InstanceCopy, moved: &InstanceCopy) -> bool {
-    payload::is_ready(copy) || !payload::is_ready(moved)
+    payload::is_ready(copy) || !payload::is_ready(moved) || is_planted(Mistake::EndsTheMoved)
 }

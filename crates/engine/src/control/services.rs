@@ -505,6 +505,9 @@ impl Control {
     /// A slot is free: what waited for it goes on.
     fn copy_went(&mut self, now: Now, key: &WorkKey) {
         self.displace_silent(now, key);
+        if self.has_stayed(key) {
+            return self.settle_twin(now, key);
+        }
         let copy = self.instances.get(key).and_then(|instance| {
             let copy = instance.copy()?;
             Some((copy.placed.run, copy.placed.on.lock))

@@ -62,6 +62,7 @@ impl Control {
                 let is_settled = settled <= now.wall || *since > now.wall;
                 // What runs of another version takes requests, or did: it is not ended for nothing.
                 is_unready = is_update && is_current && !payload::is_ready(copy);
+                is_unready &= !is_planted(Mistake::TrustsTheUnready);
                 serves = copy.stopping.is_none() && (!is_current || is_settled && !is_unready);
                 is_unready &= copy.stopping.is_none();
                 if is_update && is_current && settled > now.wall && copy.stopping.is_none() {
@@ -119,6 +120,10 @@ impl Control {
                     record.crashes = 0;
                 });
             }
+            return;
+        }
+        let is_begun = known.outdated.len() < known.record.spec.instances as usize;
+        if is_begun && is_planted(Mistake::LeavesUpdates) {
             return;
         }
         let budget = known.budget(known.missing.len());
@@ -210,7 +215,8 @@ impl Control {
         let Some((before, spec)) = record.before.clone() else { return };
         let wanted = Arc::clone(&record.spec.wants);
         let Some(limit) = record.spec.update.revert_after else { return };
-        if is_planted(Mistake::TakesNothingBack) {
+        let is_forgiven = unready.is_some() && is_planted(Mistake::ForgivesTheUnready);
+        if is_forgiven || is_planted(Mistake::TakesNothingBack) {
             return;
         }
         let limit = if is_planted(Mistake::TakesBackTooEarly) { 1 } else { limit };

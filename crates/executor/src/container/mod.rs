@@ -376,6 +376,7 @@ impl Container {
         if let Some(probe) = self.readiness.as_mut().and_then(|monitor| monitor.tick(now)) {
             effects.push(Effect::ProbeReadiness(probe));
         }
+        self.ask_again(now);
         self.heed_monitor(now, effects);
         self.settle_readiness(effects);
     }
@@ -416,14 +417,19 @@ impl Container {
     fn ready(&mut self, now: BootTime, probe: ProbeId, is_good: bool, effects: &mut Vec<Effect>) {
         if let Some(monitor) = &mut self.readiness {
             monitor.answered(now, probe, is_good);
-            // It ends nothing: one that has failed is asked again from the beginning.
-            if let monitor::Health::Failed(_) = monitor.health()
-                && let Some(limits) = self.spec.readiness
-            {
-                *monitor = Monitor::new(now.plus(limits.starting_every), limits);
-            }
         }
+        self.ask_again(now);
         self.settle_readiness(effects);
+    }
+
+    /// A readiness probe ends nothing: one that has failed is asked again from the beginning, whether by
+    /// an answer or because none came in time.
+    fn ask_again(&mut self, now: BootTime) {
+        if let Some(monitor) = &mut self.readiness
+            && let monitor::Health::Failed(_) = monitor.health()
+        {
+            monitor.begin_again(now);
+        }
     }
 
     /// Ready is who runs, is not stopping, and passes its readiness probe, if it has one.

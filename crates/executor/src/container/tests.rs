@@ -198,6 +198,54 @@ fn readiness_changes_who_is_listed_and_nothing_else() {
     assert_eq!(container.state(), State::Running);
 }
 
+/// The probes of readiness that it wants now.
+fn asked(effects: &[Effect]) -> Vec<ProbeId> {
+    let probes = effects.iter().filter_map(|effect| {
+        let Effect::ProbeReadiness(probe) = effect else { return None };
+        Some(*probe)
+    });
+    probes.collect()
+}
+
+/// Passes time until it asks whether it is ready, for so many seconds at most.
+fn next_asked(container: &mut Container, from: u64, until: u64) -> Option<(u64, ProbeId)> {
+    (from..until).find_map(|now| {
+        let probe = asked(&step(container, now, Input::Tick)).first().copied()?;
+        Some((now, probe))
+    })
+}
+
+#[test]
+fn who_is_not_ready_in_time_is_asked_again() {
+    let limits = monitor::Limits::default();
+    let mut container = up(Spec { readiness: Some(limits), ..Spec::default() });
+    let mut probe = Monitor::new(at(0), limits).tick(at(0)).unwrap();
+    let mut now = 0;
+    while now < 59 {
+        assert_eq!(step(&mut container, now, Input::Ready(probe, false)), []);
+        (now, probe) = next_asked(&mut container, now + 1, 60).unwrap();
+    }
+    // No question is open when the time is over.
+    assert_eq!(step(&mut container, now, Input::Ready(probe, false)), []);
+    let (now, probe) = next_asked(&mut container, 60, 65).unwrap();
+    assert_eq!(step(&mut container, now, Input::Ready(probe, true)), [Effect::Readiness(true)]);
+}
+
+#[test]
+fn who_was_ready_and_answers_no_more_is_asked_again_and_old_answers_do_not_count() {
+    let limits = monitor::Limits { failures_max: 1, ..monitor::Limits::default() };
+    let mut container = up(Spec { readiness: Some(limits), ..Spec::default() });
+    let first = Monitor::new(at(0), limits).tick(at(0)).unwrap();
+    assert_eq!(step(&mut container, 1, Input::Ready(first, true)), [Effect::Readiness(true)]);
+    let (now, second) = next_asked(&mut container, 31, 40).unwrap();
+    let late = now + 5;
+    assert_eq!(step(&mut container, late, Input::Tick), [Effect::Readiness(false)]);
+    let (now, third) = next_asked(&mut container, late + 1, late + 3).unwrap();
+    assert_eq!(step(&mut container, now, Input::Ready(first, true)), []);
+    assert_eq!(step(&mut container, now, Input::Ready(second, true)), []);
+    assert_eq!(step(&mut container, now, Input::Ready(third, true)), [Effect::Readiness(true)]);
+}
+
 #[test]
 fn a_reservation_expires_and_work_that_comes_later_is_told_so() {
     let mut container = Container::reserve(at(10));

@@ -5,6 +5,7 @@
 
 mod asked;
 mod forsaken;
+mod moved;
 mod p01;
 mod p02;
 mod p03;
@@ -14,8 +15,11 @@ mod p07;
 mod p08;
 mod p09;
 mod p10;
+mod ready;
+mod rolling;
 mod silence;
 mod stored;
+mod strikes;
 mod swept;
 mod unnoticed;
 mod updates;
@@ -30,6 +34,7 @@ use sterna_protocol::message::{Mandate, Run};
 use sterna_store::leader::Reign;
 
 pub(crate) use self::{
+    rolling::Rolling,
     stored::{Changed, Stored},
     well::{Scene, SceneMachine, Unwell, unwell},
 };
@@ -53,6 +58,8 @@ pub(crate) enum Fact<'a> {
     Began { run: RunId, container: &'a Container },
     /// A step of a run becomes its command: the first of them is when it began.
     Execed { run: RunId, container: &'a Container, step: Step },
+    /// A worker says that a container that runs is ready, or that it is not.
+    Readiness { run: RunId, is_ready: bool },
     /// The last process of a container is gone.
     Gone { run: RunId },
     /// A worker's process is gone.

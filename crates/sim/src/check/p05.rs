@@ -3,8 +3,9 @@
 //! What a client was told stands in the store when it is told, and stays there: tasks and their ends,
 //! services, domains, drains. A result of which a worker was told that it is recorded stands in the
 //! task's record. Whoever asked to be told of an end was told. Nothing is ended for the lack of a
-//! record where a domain is stale. A new version comes about as its spec says (`updates.rs`). Only a store that was set back loses what came since; what is said
-//! before anybody can have noticed that (`unnoticed.rs`) is not held against it.
+//! record where a domain is stale. A new version comes about as its spec says (`updates.rs`), and a
+//! machine is drained as its drain says (`moved.rs`). Only a store that was set back loses what came
+//! since; what is said before anybody can have noticed that (`unnoticed.rs`) is not held against it.
 
 use std::collections::BTreeMap;
 
@@ -19,6 +20,8 @@ use sterna_protocol::message::Run;
 use super::{
     Changed, Checker, Fact, Promise, Sight,
     asked::{Asked, about, bare},
+    moved,
+    ready::Said,
     unnoticed::Unnoticed,
     updates::Updates,
 };
@@ -39,6 +42,8 @@ pub(crate) struct Kept {
     /// When somebody has put each service last, whatever came of it.
     put: BTreeMap<ServiceKey, Moment>,
     updates: Updates,
+    said: Said,
+    is_restored: bool,
 }
 
 /// Within so many milliseconds stands what somebody has asked for, or nobody is told that it does.
@@ -52,6 +57,8 @@ impl Kept {
             called: BTreeMap::new(),
             put: BTreeMap::new(),
             updates: Updates::default(),
+            said: Said::default(),
+            is_restored: false,
         }
     }
 
@@ -333,14 +340,18 @@ impl Checker for Kept {
             *tries += 1;
             *was_taken |= is_taken;
         }
-        self.updates.look(sight.latest);
+        self.updates.look(sight);
+        self.said.see(sight.now, fact);
         if let Fact::Restored = fact {
             self.updates.restored();
+            self.is_restored = true;
         }
         if let Fact::Committed { applied, changes } = fact {
             let is_put = |key: &ServiceKey| self.asked.is_put(applied, key);
-            let update = self.updates.committed(sight, applied, changes, is_put);
-            if let Some(wrong) = update.filter(|_| !is_unnoticed) {
+            let update = self.updates.committed(sight, (applied, changes), &self.said, is_put);
+            let moved = |changed| moved::ended_too_early(sight, &self.said, changed);
+            let moved = || changes.iter().find_map(moved).filter(|_| !self.is_restored);
+            if let Some(wrong) = update.or_else(moved).filter(|_| !is_unnoticed) {
                 return Some(wrong);
             }
             return changes.iter().find_map(|changed| {

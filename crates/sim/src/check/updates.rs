@@ -5,7 +5,9 @@
 //! there before it, and is not after it, was missing; what else became of one in the same commit may have
 //! come later. One that waits for a worker does not count, for an update goes on where ending another one
 //! makes room for it. Whether one has run for long enough is judged by the latest that the clock of any
-//! server ever showed, so that a clock that was set excuses a leader, and never blames it.
+//! server ever showed, so that a clock that was set excuses a leader, and never blames it. One that is not
+//! ready, by what stands in its record, is missing; each time that it is not for too long counts as a
+//! crash (`strikes.rs`).
 //!
 //! Not held against a leader: that it does not take back what crashed for the last time when its reign
 //! ended in between, or in an earlier reign; the next one counts what stands in the store.
@@ -18,8 +20,12 @@ use sterna_model::{
     record::{Instance, InstanceState, StopReason},
 };
 
-use super::{Changed, Sight};
-use crate::store::Applied;
+use super::{
+    Changed, Sight,
+    ready::{Said, is_ready},
+    strikes::Strikes,
+};
+use crate::{manners, store::Applied};
 
 /// After so many more commits of the same reign a version that crashed too often is taken back: what
 /// begins anew with that is written before, and may be more than fits into one.
@@ -30,6 +36,7 @@ pub(super) struct Updates {
     crashes: BTreeMap<ServiceKey, Crashes>,
     /// The latest that the clock of any server showed.
     latest: Option<WallTime>,
+    strikes: Strikes,
 }
 
 /// The crashes of a version that comes about.
@@ -45,9 +52,19 @@ struct Crashes {
     since: Option<u32>,
 }
 
+/// What a commit that changes an instance may stand for.
+#[derive(Debug)]
+struct Meanwhile {
+    /// It was told to end before: one that this commit tells to may have served until then.
+    was_ending: bool,
+    /// It may have been ready in between, and no longer.
+    was_ready: bool,
+}
+
 impl Updates {
-    pub(super) fn look(&mut self, latest: WallTime) {
-        self.latest = self.latest.max(Some(latest));
+    pub(super) fn look(&mut self, sight: &Sight<'_>) {
+        self.latest = self.latest.max(Some(sight.latest));
+        self.strikes.look(sight.now, sight.wall, sight.latest);
     }
 
     /// The store is as it was: what was counted may not stand there any more.
@@ -55,6 +72,7 @@ impl Updates {
         for one in self.crashes.values_mut() {
             (one.at_least, one.since) = (0, None);
         }
+        self.strikes.restored();
     }
 
     /// What a commit did to versions that come about. `is_put` tells whether somebody asks for another
@@ -62,11 +80,12 @@ impl Updates {
     pub(super) fn committed(
         &mut self,
         sight: &Sight<'_>,
-        applied: &Applied,
-        changes: &[Changed],
+        (applied, changes): (&Applied, &[Changed]),
+        said: &Said,
         is_put: impl Fn(&ServiceKey) -> bool,
     ) -> Option<String> {
         let term = applied.said.map(|said| said.term)?;
+        self.forget_gone(sight, changes);
         self.count(sight, term, changes);
         let services: Vec<ServiceKey> =
             sight.stored.services().map(|(key, _)| key.clone()).collect();
@@ -74,9 +93,22 @@ impl Updates {
             let is_put = is_put(key);
             let too_early = self.taken_back(sight, key, changes, is_put);
             too_early
-                .or_else(|| self.too_many_end(sight, key, changes))
+                .or_else(|| self.too_many_end(sight, key, (changes, said)))
                 .or_else(|| self.not_taken_back(sight, key, term))
         })
+    }
+
+    /// A service that is gone takes its versions with it: the next of its name counts them anew.
+    fn forget_gone(&mut self, sight: &Sight<'_>, changes: &[Changed]) {
+        for changed in changes {
+            let RecordKey::Service(key) = &changed.key else { continue };
+            let Some(Record::Service(before)) = &changed.before else { continue };
+            let after = sight.stored.service(key).map(|record| record.highest);
+            if after.is_none_or(|highest| highest < before.highest) {
+                self.crashes.remove(key);
+                self.strikes.forget(key);
+            }
+        }
     }
 
     /// Counts crashes of the versions that come about.
@@ -85,6 +117,7 @@ impl Updates {
             let RecordKey::Instance(key) = &changed.key else { continue };
             let Some((service, _)) = index_of(key) else { continue };
             let before = instance_in(changed.before.as_ref());
+            self.strikes.note(sight.now, &service, (before, sight.stored.instance(key)));
             let Some(run) = sight.stored.instance(key).and_then(crashed_run) else { continue };
             if before.and_then(crashed_run) == Some(run) {
                 continue;
@@ -130,6 +163,9 @@ impl Updates {
         let limit = limits.into_iter().flatten().min();
         let counted = self.crashes.get(key).filter(|one| one.version == stood.version);
         let counted = counted.map_or(0, |one| one.at_most);
+        let within = manners::ready_within(&stood.spec.work);
+        let strikes = self.strikes.at_most(sight.now, (key, stood.version), within)?;
+        let counted = counted.saturating_add(strikes);
         (limit.is_none_or(|limit| counted < limit)).then(|| {
             let name = &key.name;
             format!("{name} was taken back after {counted} crashes, and {limit:?} were said")
@@ -165,7 +201,7 @@ impl Updates {
         &self,
         sight: &Sight<'_>,
         key: &ServiceKey,
-        changes: &[Changed],
+        (changes, said): (&[Changed], &Said),
     ) -> Option<String> {
         let ended: Vec<u32> =
             changes.iter().filter_map(|changed| ended_for_update(sight, key, changed)).collect();
@@ -177,8 +213,9 @@ impl Updates {
         let (one, other) = (&stood.spec, &after.spec);
         let allowed = one.update.max_unavailable.max(other.update.max_unavailable).max(1) as usize;
         let healthy_for = one.update.healthy_for.min(other.update.healthy_for);
-        let is_missing = |instance: Option<&Instance>, was_ending: bool| {
-            instance.is_some_and(|it| self.is_missing(sight, it, after, (healthy_for, was_ending)))
+        let is_missing = |instance: Option<&Instance>, meanwhile: &Meanwhile| {
+            let is_missing = |it| self.is_missing(sight, it, (after, healthy_for), meanwhile);
+            instance.is_some_and(is_missing)
         };
         let others = (0..one.instances.min(other.instances)).filter(|index| {
             let instance = key.instance(*index);
@@ -190,9 +227,12 @@ impl Updates {
             };
             // With another copy it waited for a worker in between.
             let is_same = before.and_then(own_run) == now.and_then(own_run);
-            // One that is told to end by this commit may have served until then.
-            let was_ending = before.is_some_and(is_ending);
-            let was_missing = is_missing(before, was_ending) && is_missing(now, was_ending);
+            let run = now.and_then(own_run).filter(|_| changed.is_some());
+            let meanwhile = Meanwhile {
+                was_ending: before.is_some_and(is_ending),
+                was_ready: run.is_some_and(|run| said.was_ready(run)),
+            };
+            let was_missing = is_missing(before, &meanwhile) && is_missing(now, &meanwhile);
             !ended.contains(index) && is_same && was_missing
         });
         let missing: Vec<u32> = others.collect();
@@ -207,8 +247,8 @@ impl Updates {
         &self,
         sight: &Sight<'_>,
         instance: &Instance,
-        service: &ServiceRecord,
-        (healthy_for, was_ending): (Span, bool),
+        (service, healthy_for): (&ServiceRecord, Span),
+        meanwhile: &Meanwhile,
     ) -> bool {
         let is_update = service.before.is_some() || service.version != service.highest;
         match instance.state() {
@@ -218,7 +258,9 @@ impl Updates {
                 let settles = since.plus(healthy_for);
                 let is_young =
                     self.latest.is_some_and(|latest| settles > latest) && *since <= sight.wall;
-                was_ending || is_update && copy.version == service.version && is_young
+                let is_unready = !is_ready(copy) && !meanwhile.was_ready;
+                let is_awaited = is_update && copy.version == service.version;
+                meanwhile.was_ending || is_awaited && (is_young || is_unready)
             }
         }
     }

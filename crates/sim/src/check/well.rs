@@ -5,13 +5,15 @@ use std::collections::BTreeMap;
 use sterna_engine::control::{Record, RecordKey, ServiceKey, ServiceRecord};
 use sterna_model::{
     Contract, Lock, RunId, Work, WorkKey,
-    record::{InstancePhase, InstanceState, Task, TaskEnd, TaskPhase},
+    record::{
+        Instance, InstanceCopy, InstancePhase, InstanceState, Task, TaskEnd, TaskPhase, TwinReason,
+    },
     spec::TaskSpec,
 };
 
-use super::Stored;
+use super::{Stored, ready::is_ready};
 use crate::{
-    table::Table,
+    table::{Container, Readiness, Table},
     words::{CAPACITY, Size, Wanted},
 };
 
@@ -133,9 +135,28 @@ impl Scene<'_> {
         })
     }
 
-    /// An update reaches every instance. One that is held up by a machine of which nobody says what
+    /// Whether a copy that was being moved takes the requests of one that is never ready.
+    fn is_stood_in_for(&self, instance: &Instance) -> bool {
+        let of = |copy: &InstanceCopy| self.table.get(copy.placed.run).map(is_ever_ready);
+        let copy = instance.copy().and_then(of);
+        let twin = instance.twin().filter(|twin| twin.reason == TwinReason::Evacuating);
+        copy == Some(false) && twin.and_then(|twin| of(&twin.copy)) == Some(true)
+    }
+
+    /// An update reaches every instance, unless one of its version is never ready and there is none to go
+    /// back to: then nobody else is ended for it. One that is held up by a machine of which nobody says what
     /// became of it, or by lack of room, is excused: then somebody does not run.
     fn outdated(&self, service: &ServiceKey, record: &ServiceRecord) -> Option<Unwell> {
+        let indices = || (0..record.spec.instances).map(|index| service.instance(index));
+        let is_stuck = |key: WorkKey| {
+            let copy = self.stored.instance(&key).and_then(Instance::copy);
+            let copy = copy.filter(|copy| copy.version == record.version);
+            let container = copy.and_then(|copy| self.table.get(copy.placed.run));
+            container.is_some_and(|container| !is_ever_ready(container))
+        };
+        if record.before.is_none() && indices().any(is_stuck) {
+            return None;
+        }
         let copies: Option<Vec<_>> = (0..record.spec.instances)
             .map(|index| {
                 let instance = self.stored.instance(&service.instance(index))?;
@@ -174,9 +195,17 @@ impl Scene<'_> {
             (0, _) if is_excused || is_given_up || !self.has_room(key) => None,
             (1, InstancePhase::Running) => {
                 let run = instance.copy().map(|copy| copy.placed.run);
-                let runs = run.is_some_and(|run| self.table.get(run).is_some());
-                (!runs).then(|| Unwell::late(format!("{key} is not what its record says")))
+                let Some(container) = run.and_then(|run| self.table.get(run)) else {
+                    return Some(Unwell::late(format!("{key} is not what its record says")));
+                };
+                let (is_ready, told) = (is_ever_ready(container), instance.copy().map(is_ready));
+                (told != Some(is_ready)).then(|| {
+                    let said = if is_ready { "not ready, and is" } else { "ready, and is not" };
+                    Unwell::late(format!("{key} is taken for {said}"))
+                })
             }
+            // It takes the requests of one that never will, and nobody waits for that to change.
+            (2, InstancePhase::Running) if self.is_stood_in_for(instance) => None,
             (0, InstancePhase::Running) => {
                 Some(Unwell::late(format!("{key} is taken for running, and is not")))
             }
@@ -253,4 +282,9 @@ impl Scene<'_> {
             used.plus(self.stored.wanted_by(key)).fits(CAPACITY)
         })
     }
+}
+
+/// Whether it is ready when nothing goes wrong.
+fn is_ever_ready(container: &Container) -> bool {
+    container.nature.readiness != Readiness::Never
 }

@@ -13,6 +13,7 @@ use super::{GuardianProcess, Waiting, wards::step_of};
 use crate::{
     check::Fact,
     clock::Moment,
+    manners,
     table::{Container, Happening, Nature, Signal},
     words,
     world::{Event, FromGuardian, Message, ToGuardian, Who, World},
@@ -314,10 +315,11 @@ impl World {
     fn exec(&mut self, machine: usize, run: RunId, part: Part) {
         let Some(order) = self.machines[machine].disk.orders.get(&run) else { return };
         let (key, task, contract) = (order.key.clone(), order.task, order.contract);
-        let step = step_of(&key, part);
+        let (step, manner) = (step_of(&key, part), manners::of(&order.work));
+        let at = (self.now, self.is_calm);
         let nature = match step {
             Step::Setup(_) => Nature::of_setup(&mut self.rng, self.is_calm),
-            Step::Run => Nature::draw(&mut self.rng, &key, self.is_calm),
+            Step::Run => Nature::draw(&mut self.rng, &key, manner, at),
         };
         if let Some(after) = nature.exits_after {
             let exits = Happening::Exits(part, nature.result);

@@ -30,6 +30,8 @@ use crate::{
     world::Pid,
 };
 
+pub(crate) use self::wards::replaced_within;
+
 pub(crate) struct Machine {
     pub(crate) name: Name,
     pub(crate) lock: Lock,
@@ -110,7 +112,17 @@ pub(crate) struct WorkerProcess {
     /// Whether it was asked to end: it takes nothing on any more.
     is_leaving: bool,
     wards: BTreeMap<RunId, Ward>,
+    /// What it knows of those that run.
+    lives: BTreeMap<RunId, Life>,
     ward_tick_at: Option<Moment>,
+}
+
+/// A run that runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Life {
+    is_ready: bool,
+    /// What was said of that last.
+    told: Option<bool>,
 }
 
 pub(crate) struct GuardianProcess {

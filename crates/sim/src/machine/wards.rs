@@ -10,13 +10,16 @@ use sterna_executor::{
 };
 use sterna_model::{RunId, Span, Work, WorkKey};
 use sterna_protocol::{
-    message::{Kill, News, Status},
+    message::{Kill, News, Run, Status},
     worker::Stop,
 };
 
+use super::Life;
 use crate::{
+    check::Fact,
     clock::Moment,
-    table::Signal,
+    manners,
+    table::{SETUP_TAKES, Signal},
     words,
     world::{Event, Message, Who, World},
 };
@@ -25,6 +28,8 @@ use crate::{
 const GRACE: Span = Span::from_millis(2_000);
 /// How long what has a monitor still answers before its stop signal.
 const LINGER: Span = Span::from_millis(500);
+/// The frames, commits and probes between the end of one instance and that the next one is there.
+const WORDS_TAKE: Span = Span::from_millis(1_500);
 /// The own limit of tasks that have one.
 const TIMEOUT: Span = Span::from_secs(20);
 
@@ -45,8 +50,22 @@ fn spec(key: &WorkKey) -> Spec {
         grace: GRACE,
         linger: if has_monitor { LINGER } else { Span::ZERO },
         monitor: has_monitor.then(monitor::Limits::default),
-        readiness: (has_monitor && number == 0).then(monitor::Limits::default),
+        readiness: None,
     }
+}
+
+/// The same of an order, which says whether it is asked if it is ready.
+fn spec_of(order: &Run) -> Spec {
+    Spec { readiness: manners::readiness(&order.work), ..spec(&order.key) }
+}
+
+/// Within what an instance that is told to end has done so, and another one runs in its place, when
+/// nothing goes wrong: it is told, may linger, has its grace and is killed; the next one is given to a
+/// worker, prepares itself, and is asked whether it is well.
+pub(crate) fn replaced_within(key: &WorkKey) -> Span {
+    let spec = spec(key);
+    let prepares = SETUP_TAKES.times(spec.setup_steps.into());
+    spec.linger.plus(spec.grace).plus(prepares).plus(WORDS_TAKE)
 }
 
 /// The step that a part is.
@@ -55,12 +74,13 @@ pub(super) fn step_of(key: &WorkKey, part: Part) -> Step {
 }
 
 impl World {
-    pub(super) fn begin_ward(&mut self, machine: usize, run: RunId, key: &WorkKey) {
+    pub(super) fn begin_ward(&mut self, machine: usize, run: RunId) {
         let one = &mut self.machines[machine];
+        let Some(spec) = one.disk.orders.get(&run).map(spec_of) else { return };
         let now = one.clock.at(self.now);
         one.disk.begun.insert(run, now);
         let mut effects = Vec::new();
-        let ward = Ward::begin(now, spec(key), &mut effects);
+        let ward = Ward::begin(now, spec, &mut effects);
         let Some(process) = &mut one.worker else { return };
         process.wards.insert(run, ward);
         self.perform_warding(machine, run, effects);
@@ -81,7 +101,9 @@ impl World {
             } else {
                 let begun = disk.begun.get(run).copied().unwrap_or(now);
                 let part = held.iter().find(|(held, ..)| held == run).and_then(|(.., part)| *part);
-                Ward::adopt(now, spec(&kept.key), begun, part)
+                let order = disk.orders.get(run);
+                let spec = order.map_or_else(|| spec(&kept.key), spec_of);
+                Ward::adopt(now, spec, begun, part)
             };
             process.wards.insert(*run, ward);
         }
@@ -151,6 +173,35 @@ impl World {
         for effect in effects {
             self.perform_ward(machine, run, effect);
         }
+        self.tell_life(machine, run);
+    }
+
+    /// Says whether a run that runs is ready, if it was not said already.
+    fn tell_life(&mut self, machine: usize, run: RunId) {
+        let Some(process) = &mut self.machines[machine].worker else { return };
+        let Some(life) = process.lives.get_mut(&run) else { return };
+        let is_ready = life.is_ready;
+        if life.told.replace(is_ready) != Some(is_ready) {
+            let progress = sterna_protocol::worker::Input::Progress(run, words::running(is_ready));
+            self.tell(&Fact::Readiness { run, is_ready });
+            self.step_worker(machine, progress);
+        }
+    }
+
+    /// Says once more of everything that runs whether it is ready.
+    pub(crate) fn tell_lives_again(&mut self, machine: usize) {
+        let Some(process) = &mut self.machines[machine].worker else { return };
+        let runs: Vec<RunId> = process.lives.keys().copied().collect();
+        process.lives.values_mut().for_each(|life| life.told = None);
+        for run in runs {
+            self.tell_life(machine, run);
+        }
+    }
+
+    fn note_readiness(&mut self, machine: usize, run: RunId, is_ready: bool) {
+        self.coverage.turn(if is_ready { "ready" } else { "not-ready" });
+        let Some(process) = &mut self.machines[machine].worker else { return };
+        process.lives.entry(run).and_modify(|life| life.is_ready = is_ready);
     }
 
     fn perform_ward(&mut self, machine: usize, run: RunId, effect: Effect) {
@@ -180,7 +231,12 @@ impl World {
                 self.later(after, who, pid, Message::Ward(run, Input::Drained));
             }
             Effect::Probe(question, probe) => {
-                let is_good = self.is_calm || !self.rng.chance(300);
+                let container = self.table.get(run).map(|container| container.nature.readiness);
+                let is_good = match question {
+                    Question::IsWell => self.is_calm || !self.rng.chance(300),
+                    Question::IsReady => container
+                        .is_some_and(|it| it.is_good(&mut self.rng, self.now, self.is_calm)),
+                };
                 let after = self.rng.between(1, 400);
                 let answer = Input::Probed(question, probe, is_good);
                 self.coverage.turn(match question {
@@ -190,8 +246,7 @@ impl World {
                 self.later(after, who, pid, Message::Ward(run, answer));
             }
             Effect::Became(state) => self.became(machine, run, state),
-            Effect::Readiness(true) => self.coverage.turn("ready"),
-            Effect::Readiness(false) => self.coverage.turn("not-ready"),
+            Effect::Readiness(is_ready) => self.note_readiness(machine, run, is_ready),
             Effect::Completed(end) => self.complete_ward(machine, run, &end),
             Effect::Remove => {
                 if let Some(process) = &mut self.machines[machine].worker {
@@ -203,19 +258,23 @@ impl World {
 
     fn became(&mut self, machine: usize, run: RunId, state: State) {
         self.coverage.turn(state.as_str());
+        let Some(process) = &mut self.machines[machine].worker else { return };
         if state == State::Running {
-            let progress = sterna_protocol::worker::Input::Progress(run, words::running());
-            self.step_worker(machine, progress);
+            process.lives.entry(run).or_default();
+        } else {
+            process.lives.remove(&run);
         }
     }
 
-    /// What was adopted and runs is said to run, in case nobody heard it from the worker before.
+    /// What was adopted and runs is said to run, in case nobody heard it from the worker before; whether
+    /// it is ready is not known yet.
     pub(super) fn tell_adopted(&mut self, machine: usize) {
-        let Some(process) = &self.machines[machine].worker else { return };
+        let Some(process) = &mut self.machines[machine].worker else { return };
         let runs = process.wards.iter().filter(|(_, ward)| ward.state() == State::Running);
-        for run in runs.map(|(run, _)| *run).collect::<Vec<_>>() {
-            let progress = sterna_protocol::worker::Input::Progress(run, words::running());
-            self.step_worker(machine, progress);
+        let runs: Vec<RunId> = runs.map(|(run, _)| *run).collect();
+        process.lives.extend(runs.iter().map(|run| (*run, Life::default())));
+        for run in runs {
+            self.tell_life(machine, run);
         }
     }
 
@@ -225,6 +284,9 @@ impl World {
         self.coverage.turn(name(&end.cause));
         let how = words::ended(end);
         let one = &mut self.machines[machine];
+        if let Some(process) = &mut one.worker {
+            process.lives.remove(&run);
+        }
         let is_asked = one
             .worker
             .as_ref()

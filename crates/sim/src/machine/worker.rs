@@ -43,6 +43,7 @@ impl World {
             wants_drain: false,
             is_leaving: false,
             wards: std::collections::BTreeMap::new(),
+            lives: std::collections::BTreeMap::new(),
             ward_tick_at: None,
         });
         self.say(|| format!("m{machine} starts a worker"));
@@ -321,9 +322,8 @@ impl World {
         let stop_after = run.contract.stop_after().map(|after| limits.stop_begins_after(after));
         let spawn = sterna_executor::guardian::Spawn { stop_after, on_worker_exit };
         one.disk.spawns.insert(id, spawn);
-        let key = run.key.clone();
         one.disk.orders.insert(id, run);
-        self.begin_ward(machine, id, &key);
+        self.begin_ward(machine, id);
         if self.machines[machine].worker.as_ref().is_some_and(|process| process.is_leaving) {
             self.end_ward_with_worker(machine, id);
         }

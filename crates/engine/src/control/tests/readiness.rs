@@ -9,7 +9,9 @@ use sterna_model::{
 };
 use sterna_protocol::message::News;
 
-use super::play::{FAILURE, Mood, Play, RUNNING, UNREADY, lock, other_work, service_spec, web};
+use super::play::{
+    FAILURE, Mood, Play, RUNNING, STOPPED, UNREADY, lock, other_work, service_spec, web,
+};
 use crate::control::{Alarm, Answer, Call, Drain, Next};
 
 const PROBED: &str = r#"{"readiness":{"start_timeout":"60s"}}"#;
@@ -101,6 +103,18 @@ fn a_copy_that_takes_the_requests_of_another_does_so_when_its_machine_is_drained
     say(&mut play, second, RUNNING);
     assert!(!play.running.contains_key(&first));
     assert_eq!(play.run_of(0), second);
+}
+
+#[test]
+fn a_copy_whose_machine_is_drained_no_longer_has_its_place_again_when_the_next_one_is_gone() {
+    let (mut play, first, second) = moved(UNREADY);
+    let worker = play.worker_of(first);
+    assert_eq!(play.ask(Call::Undrain(lock(worker))), Answer::Done);
+    play.end(second, STOPPED);
+    assert_eq!(play.run_of(0), first, "nobody is silent or drained, so that there is no other");
+    assert_eq!(play.phases(), [(0, P::Running)]);
+    assert!(play.instance(0).twin().is_none());
+    assert_eq!(play.running.len(), 1);
 }
 
 /// Three instances of a version that runs, and one of the next that says this: its index.
