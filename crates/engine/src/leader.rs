@@ -238,6 +238,7 @@ impl Leader {
         if due.is_empty() {
             return;
         }
+        self.control.look_again_at(&due);
         for key in due {
             let rule = self.control.rule(now, &key, |lock| self.fleet.reach(now.boot, lock));
             self.diary.found(now.boot, key, rule.as_ref());

@@ -257,6 +257,9 @@ pub(crate) fn explained(key: &WorkKey, why: Option<&Why>) -> Explained {
         Next::CountsAt(at) => {
             ("it counts as a crash at that moment, if it is not ready until then", Some(time(*at)))
         }
+        Next::WhenAnswered => {
+            ("it goes on when whoever is told answers, or does not in time", None)
+        }
         Next::WhenReady => ("it takes requests when its readiness probe succeeds", None),
         Next::WhenTold => ("it goes on when its worker says more", None),
         Next::WhenServing => ("it goes on when more instances of the wanted version serve", None),

@@ -15,17 +15,25 @@ pub(super) const SHOWN: Span = Span::from_secs(24 * 3_600);
 impl Control {
     /// A domain is fresh until then, or for always: what its services do not want ends.
     pub(super) fn set_domain(&mut self, now: Now, name: &Name, until: Option<WallTime>) {
+        let was_fresh = self.is_fresh(name, now.wall);
         let before = self.domains.insert(name.clone(), until);
         self.unmind_domain(name, before.flatten());
         self.mind_domain(name, until);
         self.outbox.write(RecordKey::Domain(name.clone()), Some(Record::Domain(until)));
+        // Then nothing is there that nobody wants: to be called again and again costs little.
+        if was_fresh {
+            return;
+        }
         let of_it = |service: &&ServiceKey| {
             let known = self.services.get(*service);
             known.is_some_and(|known| known.record.spec.domain == *name)
         };
         let services: Vec<_> = self.services.keys().filter(of_it).cloned().collect();
         for service in services {
-            self.converge(now, &service);
+            let wanted = self.services.get(&service).map_or(0, |known| known.record.spec.instances);
+            for key in self.instances.keys_from(&service, wanted) {
+                self.converge_index(now, &key);
+            }
         }
     }
 

@@ -7,7 +7,8 @@
 //!
 //! Beyond their number the oldest go first. A name goes for that only when a creation of it that somebody
 //! repeats is not to be expected any more ([`NAMES_AT_LEAST`]); while none may go, the next task is to be
-//! refused ([`Control::has_room_for_names`]).
+//! refused ([`Control::has_room_for_names`]). Names that are kept until somebody deletes them have a bound
+//! of their own, of the same size.
 //!
 //! Invariant: what is over and could go is in exactly one of the two orders, by the moment from which
 //! its time counts; so is every name that is ever free again.
@@ -98,9 +99,16 @@ impl Control {
         self.tombstones.len()
     }
 
-    /// Whether the name of one more task can be kept, when it is over.
+    /// Whether the name of one more task can be kept for a while, when it is over.
     pub fn has_room_for_names(&self, now: Now) -> bool {
-        self.tombstones.len() < self.retention.names_max || self.surplus_name(now).is_some()
+        self.past.names.len() < self.retention.names_max || self.surplus_name(now).is_some()
+    }
+
+    /// Whether the name of one more task can be kept until somebody deletes it. These are counted by
+    /// themselves: no time frees them, and nobody else's task is to wait for that.
+    pub fn has_room_for_kept_names(&self) -> bool {
+        let kept = self.tombstones.len() - self.past.names.len();
+        kept < self.retention.names_max
     }
 
     /// Takes over the names of tasks that an earlier leader has forgotten.
@@ -174,7 +182,7 @@ impl Control {
     fn surplus_name(&self, now: Now) -> Option<WorkKey> {
         let (at, key) = self.past.names.first()?;
         let is_old = at.plus(NAMES_AT_LEAST) <= now.wall;
-        let is_surplus = self.tombstones.len() >= self.retention.names_max;
+        let is_surplus = self.past.names.len() >= self.retention.names_max;
         (is_old && is_surplus).then(|| key.clone())
     }
 

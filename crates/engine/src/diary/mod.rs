@@ -249,6 +249,7 @@ fn told_as(rule: &Rule) -> Told {
         Rule::Waiting
         | Rule::MayBeKept { .. }
         | Rule::Returning { .. }
+        | Rule::Draining { .. }
         | Rule::TurnedDown
         | Rule::Starting { .. }
         | Rule::Stopping { .. }
@@ -292,7 +293,10 @@ const fn patience(rule: &Rule) -> Option<Span> {
         | Rule::HasTwin { twin: TwinReason::Evacuating | TwinReason::Surplus, .. } => Some(MINUTE),
         Rule::Telling { tries: 0, .. } => Some(MINUTE),
         Rule::Telling { .. } => Some(Span::ZERO),
-        Rule::Untold { .. } | Rule::Ending { .. } | Rule::Over { .. } => None,
+        // That a machine is drained is no news of each of its tasks.
+        Rule::Draining { .. } | Rule::Untold { .. } | Rule::Ending { .. } | Rule::Over { .. } => {
+            None
+        }
     }
 }
 

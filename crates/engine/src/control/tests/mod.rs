@@ -18,6 +18,7 @@ mod services;
 mod starting;
 mod sweep;
 mod tasks;
+mod told;
 mod torn;
 mod updates;
 mod why;

@@ -115,8 +115,10 @@ fn a_name_that_is_kept_does_not_go_for_others() {
     play.ask(create_as(1, TaskSpec { keeps_name: true, ..task_spec() }));
     play.end(play.runs_on(1)[0], SUCCESS);
     play.pass(30 * 24 * 3_600);
-    assert!(has_name(&play, 1) && !play.control.has_room_for_names(play.now));
+    assert!(has_name(&play, 1) && !play.control.has_room_for_kept_names());
+    assert!(play.control.has_room_for_names(play.now), "others are refused for their own names");
     assert_eq!(play.ask(Call::FreeName(task(&name(1)))), Answer::Done);
+    assert!(play.control.has_room_for_kept_names(), "it is one of the others");
     play.pass(10 * 60);
     assert!(!has_name(&play, 1));
 }

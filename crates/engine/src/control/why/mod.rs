@@ -71,6 +71,11 @@ pub enum Rule {
         /// Whether it waits to be spread.
         is_spread: bool,
     },
+    /// Its worker is drained, and it is a task: it runs on until the drain is over.
+    Draining {
+        /// Who has it.
+        worker: Option<Name>,
+    },
     /// A worker has just turned it down.
     TurnedDown,
     /// It is on its way.
@@ -236,6 +241,8 @@ pub enum Next {
     CountsAt(WallTime),
     /// It goes on when its worker says more.
     WhenTold,
+    /// It goes on when whoever is told answers, or does not in time.
+    WhenAnswered,
     /// It takes requests when its readiness probe succeeds.
     WhenReady,
     /// It goes on when more instances of the wanted version serve.
@@ -262,6 +269,7 @@ impl Rule {
             Self::MayBeKept { .. } => "may-be-kept",
             Self::Unplaced(_) => "unplaced",
             Self::Returning { .. } => "returning",
+            Self::Draining { .. } => "draining",
             Self::TurnedDown => "turned-down",
             Self::Starting { .. } => "starting",
             Self::Stopping { .. } => "stopping",
@@ -343,7 +351,13 @@ impl Control {
                 Some(why)
             }
             TaskState::Running { placed, .. } => {
-                self.why_out_of_reach(now, placed, true, reach(placed.on.lock))
+                let lock = placed.on.lock;
+                let far = self.why_out_of_reach(now, placed, true, reach(lock));
+                far.or_else(|| {
+                    let drain = self.drains.get(&lock)?;
+                    let (rule, since) = (Rule::Draining { worker: self.name_of(lock) }, None);
+                    Some(Why { rule, since, next: Next::KilledAt(drain.deadline) })
+                })
             }
             TaskState::Completed { end, at } => {
                 let (end, since) = (end.to_string(), Some(*at));
@@ -359,7 +373,7 @@ impl Control {
             }
             TaskState::Resolving { end, since, .. } => {
                 let telling = self.callbacks.get(key).copied().unwrap_or_default();
-                let next = telling.next.map_or(Next::WhenTold, Next::At);
+                let next = telling.next.map_or(Next::WhenAnswered, Next::At);
                 let rule = Rule::Telling { end: end.to_string(), tries: telling.tries };
                 Some(Why { rule, since: Some(*since), next })
             }

@@ -3,12 +3,13 @@
 use std::{collections::BTreeSet, fmt, sync::Arc};
 
 use sterna_model::{
-    IMAGES_TAG, Lack, Lock, Name, Resource, WallTime, Wants, WorkKey, record::TwinReason,
+    IMAGES_TAG, Lack, Lock, Name, Resource, WallTime, Wants, WorkKey, Zones, record::TwinReason,
 };
 use sterna_protocol::health::Health;
 
 use crate::{
     auction::{Ask, Prospect, Reason},
+    by_service::ServiceRef,
     control::{Control, Now, WorkerSeen, payload, services},
 };
 
@@ -82,6 +83,9 @@ pub enum Whose {
     Theirs,
 }
 
+/// So many of different kinds are looked at again in one step: each costs a look at all workers.
+const LOOKED_AT_MAX: usize = 4;
+
 impl Control {
     /// Looks again why nobody has it: what was found when it was last tried may be over. Nothing else is
     /// changed.
@@ -90,6 +94,34 @@ impl Control {
             let outcome = self.registry.rehearse(&[self.ask_of(key)]);
             let left = outcome.left.into_iter().next();
             drop(left.map(|left| self.left.insert(key.clone(), left.reason)));
+        }
+    }
+
+    /// The same of many. Those that ask for the same are looked at once, and a few of different ones: the
+    /// others are as they were found when they were tried.
+    pub(crate) fn look_again_at(&mut self, keys: &[WorkKey]) {
+        let mut found: Vec<(Ask, Option<Arc<Reason>>)> = Vec::new();
+        for key in
+            keys.iter().filter(|key| self.left.contains_key(key)).cloned().collect::<Vec<_>>()
+        {
+            let ask = self.ask_of(&key);
+            let is_alike = |(other, _): &&(Ask, Option<Arc<Reason>>)| {
+                ServiceRef::of(&other.key).map(|it| it.0) == ServiceRef::of(&key).map(|it| it.0)
+                    && (Arc::ptr_eq(&other.wants, &ask.wants) || other.wants == ask.wants)
+                    && ask.wants.constraints.zones == Zones::Spread
+            };
+            let known = found.iter().find(is_alike).map(|(_, reason)| reason.clone());
+            let reason = match known {
+                Some(reason) => reason,
+                None if found.len() >= LOOKED_AT_MAX => continue,
+                None => {
+                    let outcome = self.registry.rehearse(std::slice::from_ref(&ask));
+                    let reason = outcome.left.into_iter().next().map(|left| left.reason);
+                    found.push((ask, reason.clone()));
+                    reason
+                }
+            };
+            drop(reason.map(|reason| self.left.insert(key, reason)));
         }
     }
 

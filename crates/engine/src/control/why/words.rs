@@ -64,6 +64,11 @@ impl fmt::Display for Rule {
                 write!(f, "{}, which has it, is silent; ", on(worker))?;
                 write_silent(f, worker.as_ref(), *contract, *is_task)
             }
+            Self::Draining { worker } => write!(
+                f,
+                "{}, which has it, is drained; a task runs on there until it ends, or the drain does",
+                on(worker)
+            ),
             Self::Returning { workers: 0, is_spread: true } => {
                 write!(f, "this leader has just begun, and waits a moment for more workers")
             }
