@@ -571,7 +571,7 @@ fn what_is_said_beside_the_protocol_is_heard_from_its_own_leader_and_to_its_own_
 fn a_heartbeat_says_which_check_has_failed_last_until_one_ends_well() {
     let mut play = Play::new(Vec::new(), Vec::new());
     let stream = play.join();
-    let mut beat = |play: &mut Play, checked: Result<(), String>| {
+    let beat = |play: &mut Play, checked: Result<(), String>| {
         play.give(Input::Checked(play.now, checked));
         play.take();
         play.now = play.now.plus(Span::from_secs(1));
