@@ -331,6 +331,17 @@ fn service_of(key: &RecordKey) -> Option<ServiceKey> {
     }
 }
 
+/// What a server shares that leads, on a store with nothing in it; and where its desk is read.
+#[cfg(test)]
+pub(crate) fn leading() -> (Arc<Shared>, Lead, crate::desk::Inbox) {
+    let (desk, inbox) = crate::desk::desk();
+    let (store, name) = (Arc::new(sterna_store::Memory::new()), "here".to_owned());
+    let shared = Shared::new(store, desk, Bounds::default(), String::new(), name);
+    let lead = Lead { cluster: String::new(), epoch: Epoch::new(1), term: Term::new(1) };
+    shared.stand(Standing::Leads(lead.clone()));
+    (Arc::new(shared), lead, inbox)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

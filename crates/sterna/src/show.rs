@@ -58,19 +58,7 @@ pub(crate) fn ls(args: LsArgs) -> anyhow::Result<()> {
             let services: Vec<ServiceView> =
                 listed(&mut client, &remote.path("services"), name.as_ref()).await?;
             json.insert("services".to_owned(), serde_json::to_value(&services)?);
-            let mut table = Table::new(&["SERVICE", "RUNNING", "VERSION", "COMMAND"]);
-            for it in &services {
-                let running = format!("{}/{}", it.running, it.instances);
-                let mut version = it.version.to_string();
-                if it.is_updating {
-                    version.push_str(" (updating)");
-                }
-                if let Some(taken) = &it.taken_back {
-                    version.push_str(&format!(" ({} was taken back)", taken.version));
-                }
-                table.row([it.name.clone(), running, version, it.run.join(" ")]);
-            }
-            tables.push((services.is_empty(), table));
+            tables.push((services.is_empty(), service_table(&services)));
         }
         if args.what == Some(What::Instances) {
             let path = name.as_ref().map(|name| format!("services/{name}/instances"));
@@ -133,6 +121,22 @@ async fn listed<T: DeserializeOwned>(
     }
 }
 
+fn service_table(services: &[ServiceView]) -> Table {
+    let mut table = Table::new(&["SERVICE", "RUNNING", "VERSION", "COMMAND"]);
+    for it in services {
+        let running = format!("{}/{}", it.running, it.instances);
+        let mut version = it.version.to_string();
+        if it.is_updating {
+            version.push_str(" (updating)");
+        }
+        if let Some(taken) = &it.taken_back {
+            version.push_str(&format!(" ({} was taken back)", taken.version));
+        }
+        table.row([it.name.clone(), running, version, it.run.join(" ")]);
+    }
+    table
+}
+
 fn instance_table(instances: &[InstanceView]) -> Table {
     let table = Table::new(&["INSTANCE", "PHASE", "SINCE", "CRASHES", WORKER, "LAST CRASH"]);
     let mut table = table.least(&["CRASHES", "SINCE", "LAST CRASH"]);
@@ -158,7 +162,7 @@ fn instance_table(instances: &[InstanceView]) -> Table {
 
 fn task_table(tasks: &[TaskView]) -> Table {
     let headings = ["TASK", "PHASE", "AGE", "STARTED", "RAN", WORKER, "END", "COMMAND"];
-    let mut table = Table::new(&headings).least(&["COMMAND", "AGE", "STARTED", WORKER, "RAN"]);
+    let mut table = Table::new(&headings).least(&["STARTED", "COMMAND", "AGE", WORKER, "RAN"]);
     for it in tasks {
         let started = it.started.as_deref().map(|at| format!("{} ago", age(at)));
         let so_far = it.started.as_deref().filter(|_| it.ended.is_none()).map(age);

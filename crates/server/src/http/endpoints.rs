@@ -1,22 +1,19 @@
 //! Where the instances of a service take requests: now, or whenever that changes.
 
-use std::{sync::Arc, time::Duration};
+use std::{ops::ControlFlow::Break, sync::Arc};
 
 use axum::{
     Json,
-    body::Body,
     extract::State,
     response::{IntoResponse, Response},
 };
 use bytes::Bytes;
-use futures_util::stream;
-use http::header;
 use sterna_api::rest::{EndpointView, Page};
 use sterna_engine::control::ServiceKey;
-use tokio::time::timeout;
 
 use super::{
     Answer, Api,
+    chunks::{self, Chunks},
     described::Refusals,
     given::{Path, Query},
     not_found,
@@ -27,9 +24,6 @@ use crate::{
     shared::{Lead, Shared},
     views,
 };
-
-/// A reader that hears nothing for so long hears that.
-const BEAT: Duration = Duration::from_secs(15);
 
 /// How it is told.
 #[derive(Clone, Debug, Default, serde::Deserialize, utoipa::IntoParams)]
@@ -59,13 +53,7 @@ pub(super) async fn endpoints(
     }
     let seat = Seat::take(&shared)?;
     let following = Following { shared, key, reign, told: None, is_over: false, _seat: seat };
-    let body = Body::from_stream(stream::unfold(following, |mut following| async move {
-        let chunk = following.chunk().await?;
-        Some((Ok::<_, std::convert::Infallible>(chunk), following))
-    }));
-    let headers =
-        [(header::CONTENT_TYPE, "text/event-stream"), (header::CACHE_CONTROL, "no-store")];
-    Ok((headers, body).into_response())
+    Ok(chunks::events(following))
 }
 
 /// Where its instances take requests; `None` if there is no such service.
@@ -91,8 +79,7 @@ struct Following {
     _seat: Seat,
 }
 
-impl Following {
-    /// What is written next; `None` when nothing more will be.
+impl Chunks for Following {
     async fn chunk(&mut self) -> Option<Bytes> {
         loop {
             if self.is_over {
@@ -111,18 +98,9 @@ impl Following {
             if self.is_over {
                 return None;
             }
-            let news = async {
-                tokio::select! {
-                    biased;
-                    changed = change => changed.is_ok(),
-                    // Another leader tells what comes next.
-                    () = self.shared.is_over(&self.reign) => false,
-                }
-            };
-            match timeout(BEAT, news).await {
-                Ok(true) => {}
-                Ok(false) => return None,
-                Err(_) => return Some(Bytes::from_static(b": still here\n\n")),
+            let change = async { change.await.is_ok() };
+            if let Break(last) = chunks::news(&self.shared, &self.reign, change).await {
+                return last;
             }
         }
     }
@@ -136,22 +114,15 @@ fn written(items: &[EndpointView]) -> Bytes {
 #[cfg(test)]
 mod tests {
     use sterna_engine::control;
-    use sterna_model::{Epoch, Revision, Term};
-    use sterna_store::Memory;
+    use sterna_model::Revision;
 
     use super::*;
-    use crate::{bounds::Bounds, desk::desk, shared::Standing};
+    use crate::shared::{Standing, leading};
 
     /// As with events: the follower of a deposed leader would be told that it is still there, for ever.
     #[tokio::test]
     async fn a_follower_is_told_what_holds_and_no_more_when_the_reign_is_over() {
-        let (desk, _inbox) = desk();
-        let (store, name) = (Arc::new(Memory::new()), "here".to_owned());
-        let shared = Shared::new(store, desk, Bounds::default(), String::new(), name);
-        let shared = Arc::new(shared);
-        let cluster = String::new();
-        let reign = Lead { cluster, epoch: Epoch::new(1), term: Term::new(1) };
-        shared.stand(Standing::Leads(reign.clone()));
+        let (shared, reign, _inbox) = leading();
         let text = "version = 1\n[service.web]\nrun = [\"true\"]\n";
         let specs =
             sterna_api::spec::read(&[sterna_api::spec::Source { name: "s", text }]).unwrap();

@@ -14,6 +14,7 @@
 //! | `namespaces` | list |
 //! | `stream` | events as they come |
 //! | `tag` | `ETag` and `If-Match` |
+//! | `chunks` | answers that are written as they are read |
 //! | `seat` | a place for a stream, of which there are so many |
 //! | `given` | what paths, queries and bodies hold |
 //! | `described` | what the description says of all of them |
@@ -25,6 +26,7 @@
 //! Invariant: what was acknowledged stands in the store; what is shown does too.
 
 mod change;
+mod chunks;
 mod described;
 mod endpoints;
 mod fleet;
@@ -355,9 +357,20 @@ impl Listing {
     }
 }
 
-/// Whether a name is one of those that are asked for.
-fn begins(name: &Name, prefix: Option<&str>) -> bool {
-    prefix.is_none_or(|prefix| name.as_str().starts_with(prefix))
+/// How a list is narrowed of what has names.
+#[derive(Clone, Debug, Default, serde::Deserialize, utoipa::IntoParams)]
+#[serde(default)]
+#[into_params(parameter_in = Query)]
+struct Named {
+    /// Only those whose names begin so.
+    prefix: Option<String>,
+}
+
+impl Named {
+    /// Whether a name is one of those that are asked for.
+    fn is_asked(&self, name: &Name) -> bool {
+        self.prefix.as_deref().is_none_or(|prefix| name.as_str().starts_with(prefix))
+    }
 }
 
 /// One page of what is there, in its order.

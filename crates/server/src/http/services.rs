@@ -13,7 +13,7 @@ use sterna_model::{
 };
 
 use super::{
-    Answer, Api, Listing, Paging, bad, begins,
+    Answer, Api, Listing, Named, Paging, bad,
     described::Refusals,
     given::{Body, Path, Query},
     name, namespace, not_found, page,
@@ -31,40 +31,26 @@ pub(super) fn instance_key(space: &str, service: &str, index: &str) -> Answer<Wo
     Ok(service_key(space, service)?.instance(index))
 }
 
-/// How a list of services is read.
-#[derive(Clone, Debug, Default, serde::Deserialize, utoipa::IntoParams)]
-#[serde(default)]
-#[into_params(parameter_in = Query)]
-pub(super) struct Services {
-    /// So many at most; 100 if nothing is said, and 1,000 at most.
-    #[param(minimum = 1, maximum = 1000)]
-    limit: Option<u32>,
-    /// Only those after this one: what the page before gave as `next`.
-    after: Option<String>,
-    /// Only those whose names begin so.
-    prefix: Option<String>,
-}
-
 /// All services of a namespace, in the order of their names.
 #[utoipa::path(get, operation_id = "listServices", path = "/v1/namespaces/{namespace}/services", tag = "services",
-    params(("namespace" = String, Path), Services),
+    params(("namespace" = String, Path), Paging, Named),
     responses((status = 200, description = "A page of services.", body = Page<ServiceView>), Refusals))]
 pub(super) async fn list(
     State(shared): State<Api>,
     Path(space): Path<String>,
-    Query(Services { limit, after, prefix }): Query<Services>,
+    Query(paging): Query<Paging>,
+    Query(named): Query<Named>,
 ) -> Answer<Json<Page<ServiceView>>> {
     let space = namespace(&space)?;
     shared.lead()?;
     let mirror = shared.mirror();
-    let is_asked =
-        |key: &&ServiceKey| key.namespace == space && begins(&key.name, prefix.as_deref());
+    let is_asked = |key: &&ServiceKey| key.namespace == space && named.is_asked(&key.name);
     let services = mirror.services.keys().filter(is_asked);
     let views = services.filter_map(|key| {
         let view = views::service(&mirror, key)?;
         Some((view.name.clone(), view))
     });
-    page(&Paging { limit, after }, views, |view| view).map(Json)
+    page(&paging, views, |view| view).map(Json)
 }
 
 /// A service.

@@ -1,23 +1,25 @@
 //! Events as they come.
 
-use std::sync::{Arc, atomic::Ordering};
-
-use axum::{
-    body::Body,
-    extract::State,
-    response::{IntoResponse, Response},
+use std::{
+    ops::ControlFlow::Break,
+    sync::{Arc, atomic::Ordering},
 };
+
+use axum::{extract::State, response::Response};
 use bytes::{BufMut, Bytes, BytesMut};
-use futures_util::stream;
-use http::{HeaderMap, header};
+use http::HeaderMap;
 use sterna_api::rest::{Code, EventKind, EventView, Refused};
 use sterna_model::nearest_word;
-use tokio::{
-    sync::watch,
-    time::{Duration, timeout},
-};
+use tokio::sync::watch;
 
-use super::{Answer, Api, bad, described::Refusals, given::Query, refusal::Refusal, seat::Seat};
+use super::{
+    Answer, Api, bad,
+    chunks::{self, Chunks},
+    described::Refusals,
+    given::Query,
+    refusal::Refusal,
+    seat::Seat,
+};
 use crate::{
     events::{EventId, Read},
     shared::{Lead, Shared},
@@ -25,8 +27,6 @@ use crate::{
 
 /// So many events are written at once: this is what a reader that stops reading holds.
 const AT_ONCE: usize = 64;
-/// A reader that hears nothing for so long hears that.
-const BEAT: Duration = Duration::from_secs(15);
 
 /// Which events.
 #[derive(Clone, Debug, Default, serde::Deserialize, utoipa::IntoParams)]
@@ -88,13 +88,7 @@ pub(super) async fn events(
     let _seat = Seat::take(&shared)?;
     shared.counters.readers.fetch_add(1, Ordering::Relaxed);
     let reader = Reader { shared, next, changes, reign, which, is_over: false, _seat };
-    let body = Body::from_stream(stream::unfold(reader, |mut reader| async move {
-        let chunk = reader.chunk().await?;
-        Some((Ok::<_, std::convert::Infallible>(chunk), reader))
-    }));
-    let headers =
-        [(header::CONTENT_TYPE, "text/event-stream"), (header::CACHE_CONTROL, "no-store")];
-    Ok((headers, body).into_response())
+    Ok(chunks::events(reader))
 }
 
 /// The number of the first event that is kept.
@@ -131,8 +125,7 @@ impl Drop for Reader {
     }
 }
 
-impl Reader {
-    /// What is written next; `None` when it is over.
+impl Chunks for Reader {
     async fn chunk(&mut self) -> Option<Bytes> {
         if self.is_over {
             return None;
@@ -166,18 +159,9 @@ impl Reader {
                     return Some(text.into());
                 }
             }
-            let news = async {
-                tokio::select! {
-                    biased;
-                    change = self.changes.changed() => change.is_ok(),
-                    // Another leader tells what comes next.
-                    () = self.shared.is_over(&self.reign) => false,
-                }
-            };
-            match timeout(BEAT, news).await {
-                Ok(true) => {}
-                Ok(false) => return None,
-                Err(_) => return Some(Bytes::from_static(b": still here\n\n")),
+            let change = async { self.changes.changed().await.is_ok() };
+            if let Break(last) = chunks::news(&self.shared, &self.reign, change).await {
+                return last;
             }
         }
     }
@@ -209,21 +193,13 @@ impl Which {
 
 #[cfg(test)]
 mod tests {
-    use sterna_model::{Epoch, Term};
-    use sterna_store::Memory;
-
     use super::*;
-    use crate::{bounds::Bounds, desk::desk, shared::Standing};
+    use crate::shared::{Standing, leading};
 
     /// The reader of a deposed leader heard that it was still there, and nothing else, for ever.
     #[tokio::test]
     async fn a_stream_ends_with_the_reign_that_it_tells_of() {
-        let (desk, _inbox) = desk();
-        let (store, name) = (Arc::new(Memory::new()), "here".to_owned());
-        let shared = Arc::new(Shared::new(store, desk, Bounds::default(), String::new(), name));
-        let cluster = String::new();
-        let reign = Lead { cluster, epoch: Epoch::new(1), term: Term::new(1) };
-        shared.stand(Standing::Leads(reign.clone()));
+        let (shared, reign, _inbox) = leading();
         let changes = shared.log.changes();
         let (next, which) = (shared.log.next(), Which::default());
         let seat = Seat::take(&shared).unwrap();
@@ -231,7 +207,7 @@ mod tests {
         let mut reader =
             Reader { shared: shared_too, next, changes, reign, which, is_over: false, _seat: seat };
         let deposed = async {
-            tokio::time::sleep(Duration::from_millis(10)).await; // why: it waits by then
+            tokio::time::sleep(std::time::Duration::from_millis(10)).await; // why: it waits by then
             shared.stand(Standing::Follows(None));
         };
         let (chunk, ()) = tokio::join!(reader.chunk(), deposed);

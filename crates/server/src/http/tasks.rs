@@ -19,7 +19,7 @@ use sterna_store::machine::{random, wall_time};
 use tokio::time::{Instant, timeout_at};
 
 use super::{
-    Answer, Api, Listing, bad, begins,
+    Answer, Api, Listing, Named, bad,
     described::Refusals,
     given::{Body, Path, Query},
     namespace, not_found, page,
@@ -29,34 +29,26 @@ use super::{
 };
 use crate::views;
 
-/// How a list of tasks is read.
+/// Which one of a list.
 #[derive(Clone, Debug, Default, serde::Deserialize, utoipa::IntoParams)]
 #[serde(default)]
 #[into_params(parameter_in = Query)]
-pub(super) struct Tasks {
-    /// So many at most; 100 if nothing is said, and 1,000 at most.
-    #[param(minimum = 1, maximum = 1000)]
-    limit: Option<u32>,
-    /// Only those after this one: what the page before gave as `next`.
-    after: Option<String>,
-    /// Only those in this phase.
-    phase: Option<String>,
-    /// Only those whose names begin so.
-    prefix: Option<String>,
+pub(super) struct Which {
     /// Only the one of them that was made last.
     last: Option<bool>,
 }
 
 /// All tasks of a namespace, in the order of their names.
 #[utoipa::path(get, operation_id = "listTasks", path = "/v1/namespaces/{namespace}/tasks", tag = "tasks",
-    params(("namespace" = String, Path), Tasks),
+    params(("namespace" = String, Path), Listing, Named, Which),
     responses((status = 200, description = "A page of tasks.", body = Page<TaskView>), Refusals))]
 pub(super) async fn list(
     State(shared): State<Api>,
     Path(space): Path<String>,
-    Query(Tasks { limit, after, phase, prefix, last }): Query<Tasks>,
+    Query(listing): Query<Listing>,
+    Query(named): Query<Named>,
+    Query(Which { last }): Query<Which>,
 ) -> Answer<Json<Page<TaskView>>> {
-    let listing = Listing { limit, after, phase };
     let space = namespace(&space)?;
     listing.check_phase(&TaskPhase::ALL.map(TaskPhase::as_str))?;
     shared.lead()?;
@@ -66,9 +58,7 @@ pub(super) async fn list(
         .iter()
         .filter(|(key, (task, _))| key.namespace == space && listing.is_in(task.phase().as_str()));
     let all = tasks.filter_map(|(key, (task, spec))| match &key.work {
-        Work::Task(name) => {
-            begins(name, prefix.as_deref()).then(|| (name.clone(), (key, task, spec)))
-        }
+        Work::Task(name) => named.is_asked(name).then(|| (name.clone(), (key, task, spec))),
         Work::Instance { .. } | Work::Node { .. } => None,
     });
     if last == Some(true) {
@@ -193,6 +183,17 @@ pub(super) async fn result(
     end.result.map(Json).ok_or_else(|| not_found(&format!("result of task {name}")))
 }
 
+/// Asks the leader for something, if the task is the one that is meant.
+async fn ask(
+    shared: &Api,
+    key: WorkKey,
+    matching: Matching,
+    call: fn(WorkKey) -> Call,
+) -> Answer<control::Answer> {
+    let only_if = matching.task(key.clone());
+    Ok(shared.desk.call_if(only_if, call(key)).await?)
+}
+
 /// Ends a task: it will not run, or not go on.
 #[utoipa::path(post, operation_id = "cancelTask", path = "/v1/namespaces/{namespace}/tasks/{name}/cancel", tag = "tasks",
     params(("namespace" = String, Path), ("name" = String, Path),
@@ -204,8 +205,7 @@ pub(super) async fn cancel(
     matching: Matching,
 ) -> Answer<Json<Done>> {
     let key = task_key(&space, &name)?;
-    let only_if = matching.task(key.clone());
-    let answer = shared.desk.call_if(only_if, Call::CancelTask(key)).await?;
+    let answer = ask(&shared, key, matching, Call::CancelTask).await?;
     if let control::Answer::Conflict(_) = answer {
         let message = format!("task {name} is over: there is nothing to cancel");
         let remedy = format!("see how it ended with `sterna why task/{name}`").into();
@@ -224,9 +224,7 @@ pub(super) async fn kill(
     Path((space, name)): Path<(String, String)>,
     matching: Matching,
 ) -> Answer<Json<Done>> {
-    let key = task_key(&space, &name)?;
-    let only_if = matching.task(key.clone());
-    let answer = shared.desk.call_if(only_if, Call::Kill(key)).await?;
+    let answer = ask(&shared, task_key(&space, &name)?, matching, Call::Kill).await?;
     done(answer, &format!("task {name}"))
 }
 
@@ -250,12 +248,10 @@ pub(super) async fn delete(
     Query(forgotten): Query<Forgotten>,
     matching: Matching,
 ) -> Answer<Json<Done>> {
-    let key = task_key(&space, &name)?;
-    let only_if = matching.task(key.clone());
     let call = match forgotten.name {
-        Some(true) => Call::FreeName(key),
-        Some(false) | None => Call::DeleteTask(key),
+        Some(true) => Call::FreeName,
+        Some(false) | None => Call::DeleteTask,
     };
-    let answer = shared.desk.call_if(only_if, call).await?;
+    let answer = ask(&shared, task_key(&space, &name)?, matching, call).await?;
     done(answer, &format!("task {name}"))
 }

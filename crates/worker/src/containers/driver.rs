@@ -451,19 +451,10 @@ impl Driver {
         // What the next run gets may have been that of a run to be forgotten: its journal, too.
         self.push_forgotten();
         self.channel.try_push(ask, fds).map_err(|_| {
-            let (what, length) = match ask {
-                Ask::Spawn { plan, .. } => plan.longest(),
-                Ask::Adopt { .. }
-                | Ask::Stop { .. }
-                | Ask::Confirmed { .. }
-                | Ask::KillWait { .. }
-                | Ask::Forget { .. }
-                | Ask::Ping { .. }
-                | Ask::Pipes { .. }
-                | Ask::Claims { .. }
-                | Ask::Freeze { .. }
-                | Ask::Unread { .. }
-                | Ask::Signal { .. } => ("what is asked for".to_owned(), LENGTH_MAX),
+            let (what, length) = if let Ask::Spawn { plan, .. } = ask {
+                plan.longest()
+            } else {
+                ("what is asked for".to_owned(), LENGTH_MAX)
             };
             let tenths = length * 10 / (1 << 20);
             format!(

@@ -55,10 +55,7 @@ impl fmt::Display for Rule {
             }
             Self::Sick { worker, is_task, check } => {
                 write!(f, "{}, which has it, is heard, and its health checks fail", on(worker))?;
-                if let Some(check) = check {
-                    write!(f, " ({check})")?;
-                }
-                write_sick(f, worker.as_ref(), *is_task, check.is_some())
+                write_sick(f, worker.as_ref(), *is_task, check.as_deref())
             }
             Self::OutOfReach { worker, contract, is_task } => {
                 write!(f, "{}, which has it, is silent; ", on(worker))?;
@@ -140,11 +137,14 @@ fn write_sick(
     f: &mut fmt::Formatter<'_>,
     worker: Option<&Name>,
     is_task: bool,
-    is_said: bool,
+    check: Option<&str>,
 ) -> fmt::Result {
     let worker = worker.map_or("WORKER", Name::as_str);
+    if let Some(check) = check {
+        write!(f, " ({check})")?;
+    }
     f.write_str(": it gets no new work, and this runs on there; ")?;
-    match (is_task, is_said) {
+    match (is_task, check.is_some()) {
         (true, false) => write!(f, "see the log of {worker} for the check that fails"),
         (true, true) => write!(f, "mend that on {worker}"),
         (false, true | false) => write!(f, "`sterna drain {worker}` moves it"),

@@ -247,30 +247,9 @@ pub enum TaskState {
     },
 }
 
-/// The record of a task.
+/// The record of a task: its parts, which change by its doors alone.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Task {
-    incarnation: TaskIncarnation,
-    /// The life of the store in which it was made.
-    epoch: Epoch,
-    made: WallTime,
-    state: TaskState,
-    returns: u32,
-    /// A run that has lost its record, because it was cancelled or called lost, and that is not
-    /// certainly gone: it is ended, and its end is still of interest.
-    left: Option<Placed>,
-    /// The run that was called lost, or ended by a drain without being asked: it may say more.
-    lost: Option<RunId>,
-    /// The last run, and who had it; there its output is.
-    last: Option<(RunId, Incarnation)>,
-    /// Of one that is over: since when its last run was with a worker. That of one that runs is in its
-    /// state.
-    started: Option<WallTime>,
-    /// Whether whoever asked for it knows that it is over, or was tried often enough.
-    is_told: bool,
-    /// Whether that was tried often enough, and nobody took it.
-    is_given_up: bool,
-}
+pub struct Task(TaskParts);
 
 /// A record of a task in parts, for those who keep it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -285,14 +264,15 @@ pub struct TaskParts {
     pub state: TaskState,
     /// How often a worker turned it down.
     pub returns: u32,
-    /// A run that has lost its record and is not certainly gone.
+    /// A run that has lost its record, because it was cancelled or called lost, and that is not
+    /// certainly gone: it is ended, and its end is still of interest.
     pub left: Option<Placed>,
-    /// The run that was called lost.
+    /// The run that was called lost, or ended by a drain without being asked: it may say more.
     pub lost: Option<RunId>,
-    /// The last run, and who had it.
+    /// The last run, and who had it; there its output is.
     pub last: Option<(RunId, Incarnation)>,
-    /// Of one that is over: since when its last run was with a worker; unknown of what an earlier
-    /// build wrote.
+    /// Of one that is over: since when its last run was with a worker; that of one that runs is in its
+    /// state. Unknown of what an earlier build wrote.
     pub started: Option<WallTime>,
     /// Whether whoever asked for it knows that it is over, or was tried often enough.
     pub is_told: bool,
@@ -301,42 +281,14 @@ pub struct TaskParts {
 }
 
 impl From<Task> for TaskParts {
-    fn from(task: Task) -> Self {
-        let Task { incarnation, epoch, made, state, returns, left, lost, last, .. } = task;
-        let Task { started, is_told, is_given_up, .. } = task;
-        Self {
-            incarnation,
-            epoch,
-            made,
-            state,
-            returns,
-            left,
-            lost,
-            last,
-            started,
-            is_told,
-            is_given_up,
-        }
+    fn from(Task(parts): Task) -> Self {
+        parts
     }
 }
 
 impl From<TaskParts> for Task {
     fn from(parts: TaskParts) -> Self {
-        let TaskParts { incarnation, epoch, made, state, returns, left, lost, last, .. } = parts;
-        let TaskParts { started, is_told, is_given_up, .. } = parts;
-        Self {
-            incarnation,
-            epoch,
-            made,
-            state,
-            returns,
-            left,
-            lost,
-            last,
-            started,
-            is_told,
-            is_given_up,
-        }
+        Self(parts)
     }
 }
 
@@ -346,93 +298,90 @@ impl Task {
 
     /// A task that was just made.
     pub const fn new(incarnation: TaskIncarnation, epoch: Epoch, made: WallTime) -> Self {
-        let (state, returns) = (TaskState::Pending, 0);
-        let (left, lost, last, started) = (None, None, None, None);
-        let (is_told, is_given_up) = (false, false);
-        Self {
+        Self(TaskParts {
             incarnation,
             epoch,
             made,
-            state,
-            returns,
-            left,
-            lost,
-            last,
-            started,
-            is_told,
-            is_given_up,
-        }
+            state: TaskState::Pending,
+            returns: 0,
+            left: None,
+            lost: None,
+            last: None,
+            started: None,
+            is_told: false,
+            is_given_up: false,
+        })
     }
 
     /// Tells it from an earlier or later one with its name.
     pub const fn incarnation(&self) -> TaskIncarnation {
-        self.incarnation
+        self.0.incarnation
     }
 
     /// The life of the store in which it was made.
     pub const fn epoch(&self) -> Epoch {
-        self.epoch
+        self.0.epoch
     }
 
     /// When it was made.
     pub const fn made(&self) -> WallTime {
-        self.made
+        self.0.made
     }
 
     /// What it is doing.
     pub const fn state(&self) -> &TaskState {
-        &self.state
+        &self.0.state
     }
 
     /// How often a worker turned it down.
     pub const fn returns(&self) -> u32 {
-        self.returns
+        self.0.returns
     }
 
     /// The last run, and who had it: there its output is.
     pub const fn last(&self) -> Option<(RunId, Incarnation)> {
-        self.last
+        self.0.last
     }
 
     /// Since when a worker had its last run, if one has it or it ended with one; unknown of what an
     /// earlier build wrote down as over.
     pub const fn started(&self) -> Option<WallTime> {
-        match &self.state {
+        match &self.0.state {
             TaskState::Running { since, .. } => Some(*since),
             TaskState::Pending => None,
-            TaskState::Completed { .. } | TaskState::Resolving { .. } => self.started,
+            TaskState::Completed { .. } | TaskState::Resolving { .. } => self.0.started,
         }
     }
 
     /// The run that was called lost or drained, as long as it has not said how it ended.
     pub const fn lost(&self) -> Option<RunId> {
-        self.lost
+        self.0.lost
     }
 
     /// Whether whoever asked for it knows that it is over, or was tried often enough.
     pub const fn is_told(&self) -> bool {
-        self.is_told
+        self.0.is_told
     }
 
     /// Nobody needs to be told any more.
     pub const fn tell(&mut self) {
-        self.is_told = true;
+        self.0.is_told = true;
     }
 
     /// Nobody took it that it is over, however often it was told.
     pub const fn give_up(&mut self) {
-        self.is_told = true;
-        self.is_given_up = true;
+        self.0.is_told = true;
+        self.0.is_given_up = true;
     }
 
     /// Whether nobody took it that it is over, however often it was told.
     pub const fn is_given_up(&self) -> bool {
-        self.is_given_up
+        self.0.is_given_up
     }
 
     /// Where it is in its life.
     pub const fn phase(&self) -> TaskPhase {
-        match &self.state {
+        match &self.0.state {
             TaskState::Pending => TaskPhase::Pending,
             TaskState::Running { .. } => TaskPhase::Running,
             TaskState::Completed { .. } => TaskPhase::Completed,
@@ -442,17 +391,17 @@ impl Task {
 
     /// Whoever may be running it.
     pub const fn placed(&self) -> Option<&Placed> {
-        match &self.state {
+        match &self.0.state {
             TaskState::Running { placed, .. } => Some(placed),
             TaskState::Pending | TaskState::Completed { .. } | TaskState::Resolving { .. } => {
-                self.left.as_ref()
+                self.0.left.as_ref()
             }
         }
     }
 
     /// How it ended, if it did.
     pub const fn end(&self) -> Option<&TaskEnd> {
-        match &self.state {
+        match &self.0.state {
             TaskState::Completed { end, .. } | TaskState::Resolving { end, .. } => Some(end),
             TaskState::Pending | TaskState::Running { .. } => None,
         }
@@ -460,7 +409,7 @@ impl Task {
 
     /// Whether this run is one whose news still matter.
     pub fn knows(&self, run: RunId) -> bool {
-        self.placed().is_some_and(|placed| placed.run == run) || self.lost == Some(run)
+        self.placed().is_some_and(|placed| placed.run == run) || self.0.lost == Some(run)
     }
 
     fn check(&self, event: TaskEvent) -> Result<(), Illegal> {
@@ -478,8 +427,8 @@ impl Task {
     /// When it does not wait for one.
     pub fn claim(&mut self, placed: Placed, now: WallTime) -> Result<(), Illegal> {
         self.check(TaskEvent::Claim)?;
-        self.last = Some((placed.run, placed.on));
-        self.state = TaskState::Running { placed, since: now };
+        self.0.last = Some((placed.run, placed.on));
+        self.0.state = TaskState::Running { placed, since: now };
         Ok(())
     }
 
@@ -490,8 +439,8 @@ impl Task {
     /// When no worker was given it.
     pub fn give_back(&mut self, counts: bool, why: &str, now: WallTime) -> Result<(), Illegal> {
         self.check(TaskEvent::Return)?;
-        self.returns += u32::from(counts);
-        self.state = if self.returns > Self::RETURNS_MAX {
+        self.0.returns += u32::from(counts);
+        self.0.state = if self.0.returns > Self::RETURNS_MAX {
             TaskState::Completed { end: TaskEnd::NeverTaken { why: why.into() }, at: now }
         } else {
             TaskState::Pending
@@ -505,11 +454,11 @@ impl Task {
     /// When it is over already.
     pub fn finish(&mut self, end: TaskEnd, now: WallTime) -> Result<(), Illegal> {
         self.check(TaskEvent::End)?;
-        if let (TaskState::Running { placed, .. }, TaskEnd::Lost) = (&self.state, &end) {
-            self.lost = Some(placed.run);
+        if let (TaskState::Running { placed, .. }, TaskEnd::Lost) = (&self.0.state, &end) {
+            self.0.lost = Some(placed.run);
         }
-        self.started = self.started();
-        self.state = TaskState::Completed { end, at: now };
+        self.0.started = self.started();
+        self.0.state = TaskState::Completed { end, at: now };
         Ok(())
     }
 
@@ -520,12 +469,12 @@ impl Task {
     /// When it is over already.
     pub fn cancel(&mut self, end: TaskEnd, now: WallTime) -> Result<(), Illegal> {
         self.check(TaskEvent::Cancel)?;
-        if let (TaskState::Running { placed, .. }, TaskEnd::Drained) = (&self.state, &end) {
-            self.lost = Some(placed.run);
+        if let (TaskState::Running { placed, .. }, TaskEnd::Drained) = (&self.0.state, &end) {
+            self.0.lost = Some(placed.run);
         }
-        self.started = self.started();
-        let before = std::mem::replace(&mut self.state, TaskState::Completed { end, at: now });
-        self.left = match before {
+        self.0.started = self.started();
+        let before = std::mem::replace(&mut self.0.state, TaskState::Completed { end, at: now });
+        self.0.left = match before {
             TaskState::Running { placed, .. } => Some(placed),
             TaskState::Pending | TaskState::Completed { .. } | TaskState::Resolving { .. } => None,
         };
@@ -539,14 +488,14 @@ impl Task {
     /// When it is not over.
     pub fn amend(&mut self, run: RunId, told: Option<TaskEnd>) -> Result<(), Illegal> {
         self.check(TaskEvent::Amend)?;
-        self.left.take_if(|left| left.run == run);
-        if (self.lost == Some(run) || is_planted(Mistake::BelievesStaleRuns))
+        self.0.left.take_if(|left| left.run == run);
+        if (self.0.lost == Some(run) || is_planted(Mistake::BelievesStaleRuns))
             && let Some(told) = told
             && let TaskState::Completed { end, .. } | TaskState::Resolving { end, .. } =
-                &mut self.state
+                &mut self.0.state
         {
             *end = told;
-            self.lost = None;
+            self.0.lost = None;
         }
         Ok(())
     }
@@ -557,8 +506,8 @@ impl Task {
     /// When it is not over.
     pub fn find(&mut self, run: RunId, on: Incarnation) -> Result<(), Illegal> {
         self.check(TaskEvent::Amend)?;
-        self.lost = Some(run);
-        self.last = Some((run, on));
+        self.0.lost = Some(run);
+        self.0.last = Some((run, on));
         Ok(())
     }
 
@@ -568,8 +517,8 @@ impl Task {
     /// When it is not over, or being told already.
     pub fn resolve(&mut self, now: WallTime) -> Result<(), Illegal> {
         self.check(TaskEvent::Resolve)?;
-        if let TaskState::Completed { end, at } = &self.state {
-            self.state = TaskState::Resolving { end: end.clone(), at: *at, since: now };
+        if let TaskState::Completed { end, at } = &self.0.state {
+            self.0.state = TaskState::Resolving { end: end.clone(), at: *at, since: now };
         }
         Ok(())
     }
@@ -580,8 +529,8 @@ impl Task {
     /// When nobody tells it.
     pub fn hand_over(&mut self) -> Result<(), Illegal> {
         self.check(TaskEvent::HandOver)?;
-        if let TaskState::Resolving { end, at, .. } = &self.state {
-            self.state = TaskState::Completed { end: end.clone(), at: *at };
+        if let TaskState::Resolving { end, at, .. } = &self.0.state {
+            self.0.state = TaskState::Completed { end: end.clone(), at: *at };
         }
         Ok(())
     }
