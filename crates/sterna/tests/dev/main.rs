@@ -14,6 +14,7 @@ mod large;
 mod lines;
 mod named;
 mod once;
+mod passed_on;
 mod place;
 mod printed;
 mod restored;
