@@ -10,7 +10,7 @@ use std::{
 use sterna_api::rest::{Code, EventKind, Refused};
 use sterna_engine::{
     Effect, Input, Leader,
-    control::{self, Answer, CallId, Callback, Called, ParcelId},
+    control::{self, Answer, CallId, ParcelId},
 };
 use sterna_model::{BootTime, Epoch, Incarnation, Lock, Position, Revision, Term};
 use sterna_protocol::message::{FromLeader, Mandate, StreamId};
@@ -34,7 +34,7 @@ use super::{
     words,
 };
 use crate::{
-    callbacks,
+    callbacks::Calls,
     desk::{Inbox, News, Post},
     events::{self, Block, Told},
     mirror::Write,
@@ -96,6 +96,7 @@ struct Reigning<'a> {
     asides: Asides,
     /// What is to be told with the next commit, and who is answered when it stands.
     told: Vec<Told>,
+    callbacks: Calls,
     replies: Vec<oneshot::Sender<bool>>,
     under_way: Option<UnderWay>,
     effects: Vec<Effect>,
@@ -146,6 +147,7 @@ pub(crate) async fn drive<'a>(
             cluster: cluster.id,
             epoch: cluster.epoch,
             term: reign.term,
+        callbacks: Calls::default(),
             nonce: reign.nonce,
         }),
         told: vec![elected(&shared.name, cluster.epoch, reign.term)],
@@ -225,6 +227,10 @@ impl Reigning<'_> {
                     let is_over = self.sweep();
                     sweep.reset_after(if is_over { SWEEP_EVERY } else { SLICE_EVERY });
                 }
+                (key, incarnation, called) = self.callbacks.next() => {
+                    let input = control::Input::Called(key, incarnation, called);
+                    self.step(Input::Control(input));
+                }
                 // A millisecond more, so that it is over and not just before.
                 () = sleep(due + Duration::from_millis(1)) => self.step(Input::Tick),
             }
@@ -300,7 +306,10 @@ impl Reigning<'_> {
                     drop(reply.send(Ok(answer)));
                 }
             }
-            Effect::Callback(callback) => self.call_back(callback),
+            Effect::Callback(callback) => {
+                Counters::add(&self.shared.counters.callbacks, 1);
+                self.callbacks.add(callback);
+            }
             Effect::Alarm(alarm) => self.alarm(&alarm),
             Effect::Why(line) => (self.outlets.say)(&words::line(&line)),
             // There are no batches yet: nobody asks for them, and nothing comes of them.
@@ -314,17 +323,6 @@ impl Reigning<'_> {
     fn alarm(&mut self, alarm: &control::Alarm) {
         Counters::add(&self.shared.counters.alarms, 1);
         self.told.push(crate::alarms::told(alarm));
-    }
-
-    fn call_back(&self, callback: Callback) {
-        Counters::add(&self.shared.counters.callbacks, 1);
-        let desk = self.shared.desk.clone();
-        tokio::spawn(async move {
-            let (key, incarnation) = (callback.key.clone(), callback.incarnation);
-            let called =
-                if callbacks::call(&callback).await { Called::Taken } else { Called::NotTaken };
-            desk.tell(News::Called(key, incarnation, called)).await;
-        });
     }
 
     fn hear(&mut self, news: News) {
@@ -347,9 +345,6 @@ impl Reigning<'_> {
                     self.step(Input::Closed(stream));
                 }
                 self.heard.retain(|_, (at, _)| *at != stream);
-            }
-            News::Called(key, incarnation, called) => {
-                self.step(Input::Control(control::Input::Called(key, incarnation, called)));
             }
         }
     }
