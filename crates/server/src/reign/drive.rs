@@ -84,6 +84,8 @@ struct Reigning<'a> {
     /// Whether clients are told that this server leads.
     is_shown: bool,
     reign: Reign,
+    /// Whether its lease was over, and nobody was told since that it leads again.
+    was_late: bool,
     cluster: Cluster,
     leader: Leader,
     revision: Revision,
@@ -135,6 +137,7 @@ pub(crate) async fn drive<'a>(
         until: candidate.until().map_or_else(boot_time, |(_, until)| until),
         is_shown: false,
         reign,
+        was_late: false,
         cluster,
         leader,
         revision,
@@ -252,13 +255,25 @@ impl Reigning<'_> {
             return;
         }
         self.is_shown = holds;
-        self.shared.stand(if holds {
-            Standing::Leads(self.lead.clone())
-        } else {
-            let why = "the lease of this server is over, and the store does not answer";
-            (self.outlets.say)(why);
-            Standing::NotReady(why.to_owned())
-        });
+        if holds {
+            if std::mem::take(&mut self.was_late) {
+                let term = self.reign.term.get();
+                (self.outlets.say)(&format!("leads again, in term {term}: its lease was renewed"));
+            }
+            self.shared.stand(Standing::Leads(self.lead.clone()));
+            return;
+        }
+        self.was_late = true;
+        let why = match self.candidate.trouble() {
+            Some(trouble) => format!("the lease of this server is over: {trouble}"),
+            None => {
+                "the lease of this server is over, and was not renewed in time: it stood still, or \
+                     its store does"
+                    .to_owned()
+            }
+        };
+        (self.outlets.say)(&why);
+        self.shared.stand(Standing::NotReady(why));
     }
 
     /// The lease was renewed, or lost.
