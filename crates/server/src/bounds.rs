@@ -19,6 +19,8 @@ pub struct Bounds {
     pub instances: usize,
     /// Domains.
     pub domains: usize,
+    /// Bytes that specs of services, and of tasks that are not over, take together, about.
+    pub specs_bytes: u64,
 }
 
 impl Default for Bounds {
@@ -31,6 +33,7 @@ impl Default for Bounds {
             services: 20_000,
             instances: 500_000,
             domains: 10_000,
+            specs_bytes: 1 << 30,
         }
     }
 }

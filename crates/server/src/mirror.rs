@@ -8,12 +8,15 @@ use std::{collections::BTreeMap, sync::Arc};
 use sterna_engine::control::{Drain, Record, RecordKey, ServiceKey, ServiceRecord};
 use sterna_model::{
     Lock, Name, Revision, WallTime, WorkKey,
-    record::{Instance, Task},
+    record::{Instance, Task, TaskPhase},
     spec::TaskSpec,
 };
 use sterna_protocol::roster::Enrolled;
 
-use crate::counts::{self, Count};
+use crate::{
+    counts::{self, Count},
+    weight,
+};
 
 /// One write of a commit.
 pub(crate) type Write = (RecordKey, Option<Record>);
@@ -27,8 +30,10 @@ pub(crate) struct Mirror {
     /// How far those of each service are.
     counts: BTreeMap<ServiceKey, Count>,
     pub(crate) tasks: BTreeMap<WorkKey, (Task, Arc<TaskSpec>)>,
-    /// How many of those are not over.
+    /// How many of those are not over for good.
     pub(crate) under_way: usize,
+    /// About how many bytes the specs of those take, and of services.
+    pub(crate) specs_bytes: u64,
     pub(crate) roster: BTreeMap<Lock, Enrolled>,
     pub(crate) drains: BTreeMap<Lock, Drain>,
     pub(crate) domains: BTreeMap<Name, Option<WallTime>>,
@@ -44,6 +49,7 @@ impl Mirror {
             counts: BTreeMap::new(),
             tasks: BTreeMap::new(),
             under_way: 0,
+            specs_bytes: 0,
             roster: BTreeMap::new(),
             drains: BTreeMap::new(),
             domains: BTreeMap::new(),
@@ -65,7 +71,8 @@ impl Mirror {
                 self.write_service(key, record);
             }
             (RecordKey::Service(key), None) => {
-                self.services.remove(&key);
+                let before = self.services.remove(&key);
+                self.specs_bytes -= before.map_or(0, |before| weight::of_record(&before));
                 self.counts.remove(&key);
             }
             (RecordKey::Instance(key), Some(Record::Instance(instance))) => {
@@ -73,7 +80,10 @@ impl Mirror {
             }
             (RecordKey::Instance(key), None) => self.write_instance(key, None),
             (RecordKey::Task(key), Some(Record::Task(task, spec))) => {
-                self.under_way += usize::from(is_under_way(&task));
+                if is_under_way(&task, &spec) {
+                    self.under_way += 1;
+                    self.specs_bytes += weight::of_task(&spec);
+                }
                 let before = self.tasks.insert(key, (task, spec));
                 self.forget(before);
             }
@@ -112,7 +122,9 @@ impl Mirror {
     fn write_service(&mut self, key: ServiceKey, record: Arc<ServiceRecord>) {
         let counted_by = |record: &ServiceRecord| (record.version, record.spec.instances);
         let by = counted_by(&record);
+        self.specs_bytes += weight::of_record(&record);
         let before = self.services.insert(key.clone(), record);
+        self.specs_bytes -= before.as_ref().map_or(0, |before| weight::of_record(before));
         if before.is_some_and(|before| counted_by(&before) == by) {
             return;
         }
@@ -149,7 +161,10 @@ impl Mirror {
 
     /// A task is no more what it was.
     fn forget(&mut self, before: Option<(Task, Arc<TaskSpec>)>) {
-        self.under_way -= usize::from(before.is_some_and(|(task, _)| is_under_way(&task)));
+        if let Some((_, spec)) = before.filter(|(task, spec)| is_under_way(task, spec)) {
+            self.under_way -= 1;
+            self.specs_bytes -= weight::of_task(&spec);
+        }
     }
 
     /// What the worker of a machine is called.
@@ -158,8 +173,11 @@ impl Mirror {
     }
 }
 
-fn is_under_way(task: &Task) -> bool {
-    task.end().is_none()
+/// Whether a task is not over for good: it is to run, something of it still runs, or whoever asked for it
+/// is still to be told. Until then its record cannot go.
+fn is_under_way(task: &Task, spec: &TaskSpec) -> bool {
+    let is_to_be_told = spec.callback.is_some() && !task.is_told();
+    task.phase() != TaskPhase::Completed || task.placed().is_some() || is_to_be_told
 }
 
 #[cfg(test)]
@@ -215,6 +233,21 @@ mod tests {
     fn write_service(mirror: &mut Mirror, record: Option<Record>) {
         mirror.apply(mirror.revision, vec![(RecordKey::Service(web()), record)]);
         check(mirror);
+    }
+
+    #[test]
+    fn what_specs_take_is_counted_write_by_write() {
+        let mut mirror = Mirror::new(Revision::new(1));
+        let Record::Service(first) = record(3, 0) else { panic!() };
+        write_service(&mut mirror, Some(Record::Service(Arc::clone(&first))));
+        let one = weight::of_service(&first.spec);
+        assert_eq!(mirror.specs_bytes, one);
+        let with_before =
+            ServiceRecord { before: Some((0, Arc::new(first.spec.clone()))), ..(*first).clone() };
+        write_service(&mut mirror, Some(Record::Service(Arc::new(with_before))));
+        assert_eq!(mirror.specs_bytes, one * 2, "it may be taken back");
+        write_service(&mut mirror, None);
+        assert_eq!(mirror.specs_bytes, 0);
     }
 
     /// What is counted is what a look at all of them gives.

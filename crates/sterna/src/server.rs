@@ -11,7 +11,7 @@ use std::{
 use anyhow::Context;
 use rustix::process::{Resource, getrlimit, setrlimit};
 use serde_json::json;
-use sterna_model::{Name, Span};
+use sterna_model::{Bytes, Name, Span};
 use sterna_server::{Bounds, Config, Ready, Retention, Rules, Server, ServerError};
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -107,6 +107,9 @@ pub(crate) struct Most {
     /// How many domains there may be
     #[arg(long, value_name = "COUNT", default_value_t = Bounds::default().domains, value_parser = at_least_one)]
     domains_max: usize,
+    /// How much the specs of services, and of tasks that are not over, may take together: 1GiB
+    #[arg(long, value_name = "SIZE", default_value_t = Bytes::new(Bounds::default().specs_bytes))]
+    specs_max: Bytes,
 }
 
 fn at_least_one(text: &str) -> Result<usize, String> {
@@ -142,8 +145,8 @@ impl Keep {
 impl Most {
     /// The same, for the server that this process starts.
     pub(crate) fn args(self) -> Vec<String> {
-        let Self { tasks_max, streams_max, requests_max, services_max, instances_max, domains_max } =
-            self;
+        let Self { tasks_max, streams_max, requests_max, .. } = self;
+        let Self { services_max, instances_max, domains_max, specs_max, .. } = self;
         options([
             ("--tasks-max", tasks_max.to_string()),
             ("--streams-max", streams_max.to_string()),
@@ -151,6 +154,7 @@ impl Most {
             ("--services-max", services_max.to_string()),
             ("--instances-max", instances_max.to_string()),
             ("--domains-max", domains_max.to_string()),
+            ("--specs-max", specs_max.to_string()),
         ])
     }
 }
@@ -169,6 +173,7 @@ fn bounds(keep: Keep, most: Most) -> Bounds {
         services: most.services_max,
         instances: most.instances_max,
         domains: most.domains_max,
+        specs_bytes: most.specs_max.get(),
     }
 }
 

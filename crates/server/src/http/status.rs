@@ -221,6 +221,13 @@ pub(super) async fn metrics(State(shared): State<Api>) -> impl IntoResponse {
     let (under_way, max) = (mirror.under_way as u64, shared.bounds.tasks as u64);
     counted("tasks_under_way", "gauge", "Tasks that are not over.", under_way);
     counted("tasks_under_way_max", "gauge", "How many there may be.", max);
+    counted(
+        "specs_bytes",
+        "gauge",
+        "What specs of services and of tasks that are not over take.",
+        mirror.specs_bytes,
+    );
+    counted("specs_bytes_max", "gauge", "How much there may be.", shared.bounds.specs_bytes);
     counted("services", "gauge", "Services.", mirror.services.len() as u64);
     counted("instances", "gauge", "Instances with a record.", mirror.instances.len() as u64);
     let running = mirror.services.keys().map(|key| u64::from(mirror.count(key).running)).sum();

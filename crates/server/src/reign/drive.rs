@@ -40,6 +40,7 @@ use crate::{
     mirror::Write,
     server::Say,
     shared::{Counters, Lead, Shared, Standing},
+    weight,
 };
 
 /// So much is taken from a queue before anything else has its turn.
@@ -83,9 +84,9 @@ struct Reigning<'a> {
     until: BootTime,
     /// Whether clients are told that this server leads.
     is_shown: bool,
-    reign: Reign,
     /// Whether its lease was over, and nobody was told since that it leads again.
     was_late: bool,
+    reign: Reign,
     cluster: Cluster,
     leader: Leader,
     revision: Revision,
@@ -95,10 +96,10 @@ struct Reigning<'a> {
     calls: BTreeMap<CallId, oneshot::Sender<Result<Answer, Refused>>>,
     calls_made: u64,
     room: Room,
+    callbacks: Calls,
     asides: Asides,
     /// What is to be told with the next commit, and who is answered when it stands.
     told: Vec<Told>,
-    callbacks: Calls,
     replies: Vec<oneshot::Sender<bool>>,
     under_way: Option<UnderWay>,
     effects: Vec<Effect>,
@@ -136,8 +137,8 @@ pub(crate) async fn drive<'a>(
         lead,
         until: candidate.until().map_or_else(boot_time, |(_, until)| until),
         is_shown: false,
-        reign,
         was_late: false,
+        reign,
         cluster,
         leader,
         revision,
@@ -146,11 +147,11 @@ pub(crate) async fn drive<'a>(
         calls: BTreeMap::new(),
         calls_made: 0,
         room: Room::new(shared.bounds),
+        callbacks: Calls::default(),
         asides: Asides::new(Mandate {
             cluster: cluster.id,
             epoch: cluster.epoch,
             term: reign.term,
-        callbacks: Calls::default(),
             nonce: reign.nonce,
         }),
         told: vec![elected(&shared.name, cluster.epoch, reign.term)],
@@ -226,13 +227,13 @@ impl Reigning<'_> {
                     }
                     posts.drain(..).for_each(|post| self.take(post));
                 }
-                _ = sweep.tick() => {
-                    let is_over = self.sweep();
-                    sweep.reset_after(if is_over { SWEEP_EVERY } else { SLICE_EVERY });
-                }
                 (key, incarnation, called) = self.callbacks.next() => {
                     let input = control::Input::Called(key, incarnation, called);
                     self.step(Input::Control(input));
+                }
+                _ = sweep.tick() => {
+                    let is_over = self.sweep();
+                    sweep.reset_after(if is_over { SWEEP_EVERY } else { SLICE_EVERY });
                 }
                 // A millisecond more, so that it is over and not just before.
                 () = sleep(due + Duration::from_millis(1)) => self.step(Input::Tick),
@@ -401,8 +402,23 @@ impl Reigning<'_> {
     fn there(&self, call: &control::Call) -> There {
         let control = self.leader.control();
         let is_known = matches!(call, control::Call::CreateTask(key, ..) if control.is_taken(key));
+        let adds_bytes = if let control::Call::PutService(key, spec) = call {
+            weight::added(control.service(key), spec)
+        } else if let control::Call::CreateTask(_, _, spec) = call
+            && !is_known
+        {
+            weight::of_task(spec)
+        } else {
+            0
+        };
+        let (tasks, specs_bytes) = {
+            let mirror = self.shared.mirror();
+            (mirror.under_way, mirror.specs_bytes)
+        };
         There {
-            tasks: self.shared.mirror().under_way,
+            tasks,
+            specs_bytes,
+            adds_bytes,
             is_known,
             has_room_for_names: control.has_room_for_names(now()),
             made: control.made(),

@@ -3,11 +3,13 @@
 
 mod api;
 mod bounds;
+mod calls_back;
 mod commands;
 mod crashes;
 mod crowd;
 mod deaths;
 mod endpoints;
+mod heavy;
 mod history;
 mod images;
 mod large;
