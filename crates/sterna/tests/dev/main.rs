@@ -9,6 +9,7 @@ mod crashes;
 mod crowd;
 mod deaths;
 mod endpoints;
+mod halfway;
 mod heavy;
 mod history;
 mod images;
