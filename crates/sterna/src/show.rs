@@ -1,5 +1,7 @@
 //! `sterna ls` and `status`.
 
+use std::collections::BTreeSet;
+
 use serde::de::DeserializeOwned;
 use sterna_api::{
     client::Client,
@@ -159,7 +161,13 @@ fn task_table(tasks: &[TaskView]) -> Table {
 }
 
 fn worker_table(workers: &[WorkerView]) -> Table {
-    let mut table = Table::new(&[WORKER, "HEALTH", "WORK", "RUNS", "CORES", "MEMORY", "ZONE"]);
+    let headings = [WORKER, "HEALTH", "WORK", "RUNS", "CORES", "MEMORY", "ZONE", "LOCK"];
+    // Where a name is not enough its lock says which one is meant.
+    let mut names = BTreeSet::new();
+    let is_told_apart = workers.iter().all(|it| names.insert(it.name.as_str()));
+    let columns = headings.len() - usize::from(is_told_apart);
+    let mut table = Table::new(headings.get(..columns).unwrap_or_default())
+        .least(&["ZONE", "MEMORY", "CORES", "RUNS"]);
     for it in workers {
         // tidy: not a table
         let work = match (&it.draining_until, it.is_declared_dead, it.takes_work) {
@@ -173,7 +181,9 @@ fn worker_table(workers: &[WorkerView]) -> Table {
         let memory = format!("{:.1} GiB", number("memory_bytes") as f64 / f64::from(1 << 30));
         let zone = it.facts["zone"].as_str().unwrap_or_default().to_owned();
         let runs = it.runs.to_string();
-        table.row([it.name.clone(), it.health.clone(), work, runs, cores, memory, zone]);
+        let lock = it.lock.clone();
+        let cells = [it.name.clone(), it.health.clone(), work, runs, cores, memory, zone, lock];
+        table.row(cells.into_iter().take(columns));
     }
     table
 }

@@ -22,6 +22,7 @@ mod place;
 mod printed;
 mod restored;
 mod said;
+mod same_name;
 mod services;
 mod slow;
 mod storm;
