@@ -14,7 +14,7 @@ use sterna_api::rest::{Code, EventKind, EventView, Refused};
 use sterna_model::nearest_word;
 use tokio::{
     sync::watch,
-    time::{Duration, timeout},
+    time::{Duration, Instant, timeout_at},
 };
 
 use super::{Answer, Api, bad, described::Refusals, given::Query, refusal::Refusal, seat::Seat};
@@ -51,6 +51,8 @@ struct Reader {
     reign: Lead,
     which: Which,
     is_over: bool,
+    /// So often it hears something though there is nothing for it.
+    every: Duration,
     /// Given back with it.
     _seat: Seat,
 }
@@ -87,7 +89,8 @@ pub(super) async fn events(
     };
     let _seat = Seat::take(&shared)?;
     shared.counters.readers.fetch_add(1, Ordering::Relaxed);
-    let reader = Reader { shared, next, changes, reign, which, is_over: false, _seat };
+    let (is_over, every) = (false, BEAT);
+    let reader = Reader { shared, next, changes, reign, which, is_over, every, _seat };
     let body = Body::from_stream(stream::unfold(reader, |mut reader| async move {
         let chunk = reader.chunk().await?;
         Some((Ok::<_, std::convert::Infallible>(chunk), reader))
@@ -137,6 +140,7 @@ impl Reader {
         if self.is_over {
             return None;
         }
+        let beat = Instant::now() + self.every;
         loop {
             let mut chunk = BytesMut::new();
             self.changes.mark_unchanged();
@@ -152,8 +156,12 @@ impl Reader {
                     if !chunk.is_empty() {
                         return Some(chunk.freeze());
                     }
-                    if has_more {
+                    // However much there is for others, it hears from time to time how far it is.
+                    if has_more && Instant::now() < beat {
                         continue;
+                    }
+                    if has_more {
+                        return Some(self.still_here());
                     }
                     if self.which.until_now == Some(true) {
                         return None;
@@ -174,12 +182,23 @@ impl Reader {
                     () = self.shared.is_over(&self.reign) => false,
                 }
             };
-            match timeout(BEAT, news).await {
+            match timeout_at(beat, news).await {
                 Ok(true) => {}
                 Ok(false) => return None,
-                Err(_) => return Some(Bytes::from_static(b": still here\n\n")),
+                Err(_) => return Some(self.still_here()),
             }
         }
+    }
+
+    /// That nothing is wrong, and after which event to go on: what was passed over is not to be asked for
+    /// again, and may not be kept by then. A block with an `id` and no data is no event to who reads it.
+    fn still_here(&self) -> Bytes {
+        let last = match self.shared.log.read(self.next.saturating_sub(1), 1) {
+            Read::Events(events, _) => events.first().map(|event| event.id),
+            Read::Gone(_) => None,
+        };
+        let id = last.map(|id| format!("id: {id}\n")).unwrap_or_default();
+        format!(": still here\n{id}\n").into()
     }
 }
 
@@ -209,15 +228,15 @@ impl Which {
 
 #[cfg(test)]
 mod tests {
-    use sterna_model::{Epoch, Term};
+    use sterna_model::{Epoch, Term, WallTime};
     use sterna_store::Memory;
+    use tokio::time::timeout;
 
     use super::*;
-    use crate::{bounds::Bounds, desk::desk, shared::Standing};
+    use crate::{bounds::Bounds, desk::desk, events::Told, shared::Standing};
 
-    /// The reader of a deposed leader heard that it was still there, and nothing else, for ever.
-    #[tokio::test]
-    async fn a_stream_ends_with_the_reign_that_it_tells_of() {
+    /// Somebody who reads on from now what is of this kind.
+    fn reader(kind: Option<&str>, every: Duration) -> Reader {
         let (desk, _inbox) = desk();
         let (store, name) = (Arc::new(Memory::new()), "here".to_owned());
         let shared = Arc::new(Shared::new(store, desk, Bounds::default(), String::new(), name));
@@ -225,16 +244,55 @@ mod tests {
         let reign = Lead { cluster, epoch: Epoch::new(1), term: Term::new(1) };
         shared.stand(Standing::Leads(reign.clone()));
         let changes = shared.log.changes();
-        let (next, which) = (shared.log.next(), Which::default());
-        let seat = Seat::take(&shared).unwrap();
-        let shared_too = Arc::clone(&shared);
-        let mut reader =
-            Reader { shared: shared_too, next, changes, reign, which, is_over: false, _seat: seat };
+        let which = Which { kind: kind.map(str::to_owned), ..Which::default() };
+        let (next, _seat) = (shared.log.next(), Seat::take(&shared).unwrap());
+        Reader { shared, next, changes, reign, which, is_over: false, every, _seat }
+    }
+
+    fn happens(shared: &Shared, kind: EventKind) {
+        let told = vec![Told::new(kind, "leader")];
+        let block = shared.log.block(Epoch::new(1), Term::new(1), WallTime::EPOCH, told);
+        shared.log.publish(block);
+    }
+
+    /// The reader of a deposed leader heard that it was still there, and nothing else, for ever.
+    #[tokio::test]
+    async fn a_stream_ends_with_the_reign_that_it_tells_of() {
+        let mut reader = reader(None, BEAT);
+        let shared = Arc::clone(&reader.shared);
         let deposed = async {
             tokio::time::sleep(Duration::from_millis(10)).await; // why: it waits by then
             shared.stand(Standing::Follows(None));
         };
         let (chunk, ()) = tokio::join!(reader.chunk(), deposed);
         assert_eq!(chunk, None, "it would say that it is still here");
+    }
+
+    /// Of 100,000 events none was for it, and when it came back it was told that they are gone.
+    #[tokio::test]
+    async fn a_reader_hears_how_far_it_is_though_nothing_is_for_it_and_others_hear_much() {
+        let mut reader = reader(Some("alarm"), Duration::from_millis(50));
+        let shared = Arc::clone(&reader.shared);
+        let busy = async {
+            // As long as it is asked for, and more often than it hears anything.
+            loop {
+                happens(&shared, EventKind::LeaderChanged);
+                tokio::time::sleep(Duration::from_millis(5)).await; // why: it happens again and again
+            }
+        };
+        let chunk = tokio::select! {
+            chunk = timeout(Duration::from_secs(10), reader.chunk()) => chunk,
+            () = busy => return,
+        };
+        let chunk = chunk.expect("it hears something").expect("it is not over");
+        let text = String::from_utf8(chunk.to_vec()).unwrap();
+        let id = text.strip_prefix(": still here\nid: ").and_then(|rest| rest.strip_suffix("\n\n"));
+        let id: EventId = id.unwrap_or_else(|| panic!("{text:?}")).parse().unwrap();
+        assert_eq!(id.number + 1, reader.next);
+        assert!(is_kept(&reader.shared, id), "it may go on from there");
+        // What is for it comes as ever.
+        happens(&reader.shared, EventKind::Alarm);
+        let chunk = reader.chunk().await.unwrap();
+        assert!(chunk.starts_with(b"id: "), "{chunk:?}");
     }
 }
