@@ -15,6 +15,7 @@ use sterna_model::{BootTime, Namespace};
 use sterna_store::machine::boot_time;
 
 use super::{Answer, Api, described::Refusals, fleet, given::Query, namespace};
+use crate::{bounds::Bounds, mirror::Mirror};
 
 /// So many workers are named; the others are counted.
 const NAMED: usize = 3;
@@ -156,6 +157,17 @@ pub(super) async fn readyz(State(shared): State<Api>) -> impl IntoResponse {
     }
 }
 
+/// What is under way, and how much of it there may be.
+fn under_way(mirror: &Mirror, bounds: &Bounds) -> [(&'static str, &'static str, u64); 4] {
+    let specs = "What specs of services and of tasks that are not over take.";
+    [
+        ("tasks_under_way", "Tasks that are not over.", mirror.under_way as u64),
+        ("tasks_under_way_max", "How many there may be.", bounds.tasks as u64),
+        ("specs_bytes", specs, mirror.specs_bytes),
+        ("specs_bytes_max", "How much there may be.", bounds.specs_bytes),
+    ]
+}
+
 /// What is counted, in Prometheus' own words.
 #[utoipa::path(get, operation_id = "getMetrics", path = "/metrics", tag = "cluster",
     responses((status = 200, description = "What is counted.", body = String, content_type = "text/plain"), Refusals))]
@@ -218,16 +230,9 @@ pub(super) async fn metrics(State(shared): State<Api>) -> impl IntoResponse {
     let mirror = shared.mirror();
     counted("tasks", "gauge", "Tasks with a record.", mirror.tasks.len() as u64);
     counted("names", "gauge", "Names of tasks whose record went.", read(&counters.names));
-    let (under_way, max) = (mirror.under_way as u64, shared.bounds.tasks as u64);
-    counted("tasks_under_way", "gauge", "Tasks that are not over.", under_way);
-    counted("tasks_under_way_max", "gauge", "How many there may be.", max);
-    counted(
-        "specs_bytes",
-        "gauge",
-        "What specs of services and of tasks that are not over take.",
-        mirror.specs_bytes,
-    );
-    counted("specs_bytes_max", "gauge", "How much there may be.", shared.bounds.specs_bytes);
+    for (name, help, value) in under_way(&mirror, &shared.bounds) {
+        counted(name, "gauge", help, value);
+    }
     counted("services", "gauge", "Services.", mirror.services.len() as u64);
     counted("instances", "gauge", "Instances with a record.", mirror.instances.len() as u64);
     let running = mirror.services.keys().map(|key| u64::from(mirror.count(key).running)).sum();

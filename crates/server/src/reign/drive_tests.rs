@@ -109,7 +109,7 @@ async fn elected_here() -> Leading {
 impl Leading {
     /// Leads while `meanwhile` goes on, and then ends.
     async fn while_driven(self, meanwhile: impl AsyncFnOnce(&Shared, &Stalling)) {
-        self.while_driven_saying(Arc::new(|_: &str| {}), meanwhile).await;
+        Box::pin(self.while_driven_saying(Arc::new(|_: &str| {}), meanwhile)).await;
     }
 
     async fn while_driven_saying(self, say: Say, meanwhile: impl AsyncFnOnce(&Shared, &Stalling)) {
