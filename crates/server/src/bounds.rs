@@ -21,6 +21,8 @@ pub struct Bounds {
     pub domains: usize,
     /// Machines on the roster.
     pub workers: usize,
+    /// Bytes that specs of services, and of tasks that are not over, take together, about.
+    pub specs_bytes: u64,
 }
 
 impl Default for Bounds {
@@ -34,6 +36,7 @@ impl Default for Bounds {
             instances: 500_000,
             domains: 10_000,
             workers: 20_000,
+            specs_bytes: 1 << 30,
         }
     }
 }

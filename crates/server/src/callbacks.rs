@@ -1,7 +1,13 @@
 //! Tells whoever asked for it that a task is over: one POST, taken or not.
+//!
+//! Invariant: a receiver that hangs keeps others waiting no longer than its share of the calls does.
+//!
+//! Invariant: what is called ends with the reign that calls; the next one begins anew.
 
 use std::{
+    collections::{BTreeMap, VecDeque},
     error::Error,
+    ops::Bound::{Excluded, Unbounded},
     sync::{Arc, LazyLock},
     time::Duration,
 };
@@ -13,11 +19,12 @@ use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 use rustls::{ClientConfig, RootCertStore, crypto::ring, pki_types::ServerName};
 use serde_json::json;
-use sterna_engine::control::Callback;
+use sterna_engine::control::{Callback, Called};
+use sterna_model::{TaskIncarnation, WorkKey};
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::TcpStream,
-    sync::Semaphore,
+    task::JoinSet,
     time::timeout,
 };
 use tokio_rustls::TlsConnector;
@@ -27,15 +34,91 @@ const WITHIN: Duration = Duration::from_secs(10);
 
 /// So many are called at once; the others wait, which counts as no try.
 const AT_ONCE: usize = 64;
-static CALLS: Semaphore = Semaphore::const_new(AT_ONCE);
+/// So many of those may be calls of one host.
+const OF_A_HOST: usize = 8;
 
 type BoxError = Box<dyn Error + Send + Sync>;
 
+/// All callbacks of a reign: dropped with it, none goes on.
+#[derive(Debug, Default)]
+pub(crate) struct Calls {
+    /// By host. Each task that is over waits here once at most, so their number is bounded with that of
+    /// tasks.
+    waiting: BTreeMap<String, VecDeque<Callback>>,
+    /// One token for each host that is being called, shared by its calls.
+    under_way: BTreeMap<String, Arc<()>>,
+    calls: JoinSet<(WorkKey, TaskIncarnation, Called)>,
+    /// Whose turn was last.
+    last: String,
+}
+
+impl Calls {
+    /// Calls as soon as it is its turn.
+    pub(crate) fn add(&mut self, callback: Callback) {
+        self.waiting.entry(host_of(&callback)).or_default().push_back(callback);
+        self.fill();
+    }
+
+    /// How the next call ended; waits for ever if there is none. May be dropped, and asked for again.
+    pub(crate) async fn next(&mut self) -> (WorkKey, TaskIncarnation, Called) {
+        loop {
+            match self.calls.join_next().await {
+                Some(ended) => {
+                    self.fill();
+                    if let Ok(ended) = ended {
+                        return ended;
+                    }
+                }
+                None => std::future::pending().await,
+            }
+        }
+    }
+
+    /// Begins what may begin: the hosts have turns.
+    fn fill(&mut self) {
+        self.under_way.retain(|_, token| Arc::strong_count(token) > 1);
+        while self.calls.len() < AT_ONCE
+            && let Some(host) = self.turn()
+        {
+            let Some(all) = self.waiting.get_mut(&host) else { return };
+            let callback = all.pop_front();
+            if all.is_empty() {
+                self.waiting.remove(&host);
+            }
+            let Some(callback) = callback else { return };
+            let token = Arc::clone(self.under_way.entry(host.clone()).or_default());
+            self.last = host;
+            self.calls.spawn(async move {
+                let called = if call(&callback).await { Called::Taken } else { Called::NotTaken };
+                drop(token);
+                (callback.key, callback.incarnation, called)
+            });
+        }
+    }
+
+    /// The next host that waits and may be called. Few are passed over: so many calls of one are under way
+    /// that no more than some can be.
+    fn turn(&self) -> Option<String> {
+        let after = self.waiting.range::<str, _>((Excluded(self.last.as_str()), Unbounded));
+        let mut all = after.chain(&self.waiting).map(|(host, _)| host);
+        let is_free = |host: &&String| {
+            // One of them is kept here.
+            self.under_way.get(*host).is_none_or(|it| Arc::strong_count(it) <= OF_A_HOST)
+        };
+        all.find(is_free).cloned()
+    }
+}
+
+/// Who answers for a callback, or hangs: its host with its port.
+fn host_of(callback: &Callback) -> String {
+    let url = callback.url.parse::<Uri>().ok();
+    let authority = url.as_ref().and_then(Uri::authority);
+    authority.map(|it| it.as_str().to_ascii_lowercase()).unwrap_or_default()
+}
+
 /// Calls, and says whether it was taken: only by an answer of 200 to 299. One that leads elsewhere is
 /// not followed, and one that refuses may be mended until the next try.
-pub(crate) async fn call(callback: &Callback) -> bool {
-    // It is never closed.
-    let _turn = CALLS.acquire().await;
+async fn call(callback: &Callback) -> bool {
     matches!(timeout(WITHIN, post(callback, system_roots)).await, Ok(Ok(true)))
 }
 
@@ -78,8 +161,9 @@ async fn exchange(
     socket: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
 ) -> Result<bool, BoxError> {
     let (mut send, connection) = http1::handshake(TokioIo::new(socket)).await?;
-    // It ends with its one request; its error reaches who waits for the answer.
-    let connection = tokio::spawn(async move { drop(connection.await) });
+    // It ends with its one request, and with who waits for that; its error reaches whoever does.
+    let mut connections = JoinSet::new();
+    connections.spawn(async move { drop(connection.await) });
     let body = json!({
         "key": callback.key.to_string(),
         "incarnation": callback.incarnation.to_string(),
@@ -92,9 +176,7 @@ async fn exchange(
         // With the same key it is the same call.
         .header("idempotency-key", callback.incarnation.to_string())
         .body(Full::new(Bytes::from(body.to_string())))?;
-    let answer = send.send_request(request).await;
-    connection.abort();
-    Ok(answer?.status().is_success())
+    Ok(send.send_request(request).await?.status().is_success())
 }
 
 #[cfg(test)]
@@ -152,6 +234,46 @@ mod tests {
             assert_eq!(taken, is_taken, "{status}");
             assert!(said.starts_with("POST /done HTTP/1.1"), "{said}");
         }
+    }
+
+    /// They waited for a receiver that hangs, all of them.
+    #[tokio::test]
+    async fn one_host_is_called_so_often_at_once_and_others_have_their_turn() {
+        let hanging = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let healthy = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = |of: &TcpListener| format!("http://{}/done", of.local_addr().unwrap());
+        let mut calls = Calls::default();
+        for _ in 0..AT_ONCE * 2 {
+            calls.add(callback(url(&hanging)));
+        }
+        assert_eq!(calls.calls.len(), OF_A_HOST);
+        calls.add(callback(url(&healthy)));
+        assert_eq!(calls.calls.len(), OF_A_HOST + 1);
+        let receiver = async {
+            let (socket, _) = healthy.accept().await.unwrap();
+            answer(socket, "200 OK").await
+        };
+        let ((_, _, called), _) = tokio::join!(calls.next(), receiver);
+        assert_eq!(called, Called::Taken);
+        // With the reign its calls are over, and none of them is told to the next.
+        let (mut socket, _) = hanging.accept().await.unwrap();
+        drop(calls);
+        let mut said = Vec::new();
+        timeout(WITHIN / 2, socket.read_to_end(&mut said)).await.expect("it is hung up").unwrap();
+    }
+
+    /// There is no more at once than there may be, whoever is called, and who was called last waits.
+    #[tokio::test]
+    async fn all_hosts_together_have_a_bound_and_take_turns() {
+        let mut calls = Calls::default();
+        for host in 0..AT_ONCE + 3 {
+            for _ in 0..2 {
+                calls.add(callback(format!("http://10.255.255.1:{}/", host + 1)));
+            }
+        }
+        assert_eq!(calls.calls.len(), AT_ONCE);
+        let left: usize = calls.waiting.values().map(VecDeque::len).sum();
+        assert_eq!(left, AT_ONCE + 6);
     }
 
     #[tokio::test]

@@ -69,12 +69,6 @@ impl Phases {
         self.0.iter_mut().zip(other.0).for_each(|(count, more)| *count += more);
     }
 
-    /// Those that are not over.
-    pub(crate) fn under_way(&self) -> usize {
-        let is_over = |phase| matches!(phase, TaskPhase::Completed | TaskPhase::Resolving);
-        self.all().filter(|(phase, _)| !is_over(*phase)).map(|(_, count)| count).sum()
-    }
-
     /// Each phase, in the order of a life.
     pub(crate) fn all(&self) -> impl Iterator<Item = (TaskPhase, usize)> {
         TaskPhase::ALL.into_iter().zip(self.0)

@@ -6,9 +6,9 @@ use bytes::Bytes;
 use sterna_api::rest::{Code, Refused};
 use sterna_engine::{
     Leader,
-    control::{Answer, Call, Called, Now},
+    control::{Answer, Call, Now},
 };
-use sterna_model::{Lock, TaskIncarnation, WorkKey};
+use sterna_model::Lock;
 use sterna_protocol::message::{FromLeader, FromWorker, StreamId};
 use sterna_wire::{Aside, Sender};
 use tokio::sync::{mpsc, oneshot};
@@ -37,13 +37,12 @@ pub(crate) enum Post {
     Aside(Lock, Bytes, oneshot::Sender<Bytes>),
 }
 
-/// What a stream, or a callback, says.
+/// What a stream says.
 pub(crate) enum News {
     Opened(StreamId, Sender<FromLeader>),
     Frame(StreamId, FromWorker),
     Aside(Aside),
     Closed(StreamId),
-    Called(WorkKey, TaskIncarnation, Called),
 }
 
 /// Where clients put what they want. Clones are the same one.

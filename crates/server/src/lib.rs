@@ -17,7 +17,7 @@
 //! | `mirror`, `counts`, `events`, `views`, `alarms` | what stands, what happened, and how it is shown; pure |
 //! | `http` | REST, events and logs |
 //! | `links`, `callbacks` | the streams of workers; who is told that a task is over |
-//! | `bounds` | how much there may be at a time |
+//! | `bounds`, `weight` | how much there may be at a time, and what a spec takes of it |
 //! | `seen`, `token` | two small files |
 //!
 //! Invariant: it decides nothing. What is to be done comes out of the leader; what is shown stands in the
@@ -40,6 +40,7 @@ mod server;
 mod shared;
 mod token;
 mod views;
+mod weight;
 
 pub use self::{
     bounds::Bounds,

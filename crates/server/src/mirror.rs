@@ -8,12 +8,15 @@ use std::{collections::BTreeMap, sync::Arc};
 use sterna_engine::control::{Drain, Record, RecordKey, ServiceKey, ServiceRecord};
 use sterna_model::{
     Lock, Name, Namespace, Revision, WallTime, WorkKey,
-    record::{Instance, Task},
+    record::{Instance, Task, TaskPhase},
     spec::TaskSpec,
 };
 use sterna_protocol::roster::Enrolled;
 
-use crate::counts::{self, Count, Phases};
+use crate::{
+    counts::{self, Count, Phases},
+    weight,
+};
 
 /// One write of a commit.
 pub(crate) type Write = (RecordKey, Option<Record>);
@@ -31,6 +34,10 @@ pub(crate) struct Mirror {
     pub(crate) phases: BTreeMap<Namespace, Phases>,
     /// The same of all namespaces.
     all_phases: Phases,
+    /// How many of those are not over for good.
+    pub(crate) under_way: usize,
+    /// About how many bytes the specs of those take, and of services.
+    pub(crate) specs_bytes: u64,
     pub(crate) roster: BTreeMap<Lock, Enrolled>,
     pub(crate) drains: BTreeMap<Lock, Drain>,
     pub(crate) domains: BTreeMap<Name, Option<WallTime>>,
@@ -47,6 +54,8 @@ impl Mirror {
             tasks: BTreeMap::new(),
             phases: BTreeMap::new(),
             all_phases: Phases::new(),
+            under_way: 0,
+            specs_bytes: 0,
             roster: BTreeMap::new(),
             drains: BTreeMap::new(),
             domains: BTreeMap::new(),
@@ -68,7 +77,8 @@ impl Mirror {
                 self.write_service(key, record);
             }
             (RecordKey::Service(key), None) => {
-                self.services.remove(&key);
+                let before = self.services.remove(&key);
+                self.specs_bytes -= before.map_or(0, |before| weight::of_record(&before));
                 self.counts.remove(&key);
             }
             (RecordKey::Instance(key), Some(Record::Instance(instance))) => {
@@ -79,6 +89,10 @@ impl Mirror {
                 self.phases.entry(key.namespace.clone()).or_default().add(task.phase());
                 self.all_phases.add(task.phase());
                 let space = key.namespace.clone();
+                if is_under_way(&task, &spec) {
+                    self.under_way += 1;
+                    self.specs_bytes += weight::of_task(&spec);
+                }
                 let before = self.tasks.insert(key, (task, spec));
                 self.forget(&space, before);
             }
@@ -117,7 +131,9 @@ impl Mirror {
     fn write_service(&mut self, key: ServiceKey, record: Arc<ServiceRecord>) {
         let counted_by = |record: &ServiceRecord| (record.version, record.spec.instances);
         let by = counted_by(&record);
+        self.specs_bytes += weight::of_record(&record);
         let before = self.services.insert(key.clone(), record);
+        self.specs_bytes -= before.as_ref().map_or(0, |before| weight::of_record(before));
         if before.is_some_and(|before| counted_by(&before) == by) {
             return;
         }
@@ -158,14 +174,13 @@ impl Mirror {
         of.map_or(self.all_phases, one)
     }
 
-    /// How many tasks are not over.
-    pub(crate) fn under_way(&self) -> usize {
-        self.all_phases.under_way()
-    }
-
     /// A task is no more what it was.
     fn forget(&mut self, space: &Namespace, before: Option<(Task, Arc<TaskSpec>)>) {
-        let Some((task, _)) = before else { return };
+        let Some((task, spec)) = before else { return };
+        if is_under_way(&task, &spec) {
+            self.under_way -= 1;
+            self.specs_bytes -= weight::of_task(&spec);
+        }
         self.all_phases.subtract(task.phase());
         let Some(phases) = self.phases.get_mut(space) else { return };
         phases.subtract(task.phase());
@@ -178,6 +193,13 @@ impl Mirror {
     pub(crate) fn worker(&self, lock: Lock) -> Option<&Name> {
         self.roster.get(&lock).map(|entry| &entry.name)
     }
+}
+
+/// Whether a task is not over for good: it is to run, something of it still runs, or whoever asked for it
+/// is still to be told. Until then its record cannot go.
+fn is_under_way(task: &Task, spec: &TaskSpec) -> bool {
+    let is_to_be_told = spec.callback.is_some() && !task.is_told();
+    task.phase() != TaskPhase::Completed || task.placed().is_some() || is_to_be_told
 }
 
 #[cfg(test)]
@@ -235,6 +257,21 @@ mod tests {
         check(mirror);
     }
 
+    #[test]
+    fn what_specs_take_is_counted_write_by_write() {
+        let mut mirror = Mirror::new(Revision::new(1));
+        let Record::Service(first) = record(3, 0) else { panic!() };
+        write_service(&mut mirror, Some(Record::Service(Arc::clone(&first))));
+        let one = weight::of_service(&first.spec);
+        assert_eq!(mirror.specs_bytes, one);
+        let with_before =
+            ServiceRecord { before: Some((0, Arc::new(first.spec.clone()))), ..(*first).clone() };
+        write_service(&mut mirror, Some(Record::Service(Arc::new(with_before))));
+        assert_eq!(mirror.specs_bytes, one * 2, "it may be taken back");
+        write_service(&mut mirror, None);
+        assert_eq!(mirror.specs_bytes, 0);
+    }
+
     /// What is counted is what a look at all of them gives.
     fn check(mirror: &Mirror) {
         let mut whole = Count::default();
@@ -269,7 +306,7 @@ mod tests {
             whole.values().for_each(|phases| all.join(phases));
             assert_eq!(mirror.phases(None), all);
             let words = |phases: Phases| phases.words().collect::<Vec<_>>();
-            (words(mirror.phases(None)), mirror.under_way(), mirror.phases.len())
+            (words(mirror.phases(None)), mirror.under_way, mirror.phases.len())
         };
         assert_eq!(write("default/task/a", Some(&pending)), (vec![("pending", 1)], 1, 1));
         assert_eq!(write("other/task/a", Some(&pending)), (vec![("pending", 2)], 2, 2));

@@ -67,12 +67,14 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
             }
         }
         let mut patience = Patience::default();
-        let mut shown = Shown { args: &args, after, last: args.last.map(|_| VecDeque::new()) };
+        let mut shown = Shown::new(&args, after);
         loop {
             // The last ones are known when all that there are were read.
             let is_follow = args.follow && shown.last.is_none();
             let until = if is_follow { "" } else { "&until_now=true" };
             let path = format!("/v1/events?after={}{until}{query}", escaped(&shown.after));
+            // What the stream before has not ended is of that one.
+            shown.id = None;
             let error = match client.lines(&path).await {
                 Ok(mut lines) => loop {
                     patience.heard();
@@ -109,15 +111,30 @@ const AGAIN: Duration = Duration::from_millis(200);
 /// What is shown of what comes.
 struct Shown<'a> {
     args: &'a Args,
-    /// The last event that came, to go on from.
+    /// The last event that came, or was passed over, to go on from.
     after: String,
+    /// What a block names that has not ended yet.
+    id: Option<String>,
     /// Those that may be the last, until all that there are have come.
     last: Option<VecDeque<String>>,
 }
 
-impl Shown<'_> {
+impl<'a> Shown<'a> {
+    fn new(args: &'a Args, after: String) -> Self {
+        Self { args, after, id: None, last: args.last.map(|_| VecDeque::new()) }
+    }
+
     /// Shows an event, if a line holds one.
     fn take(&mut self, line: &[u8]) -> anyhow::Result<out::Heard> {
+        if let Some(id) = line.strip_prefix(b"id: ") {
+            self.id = Some(String::from_utf8_lossy(id).into_owned());
+        }
+        // What broke off before its end did not come.
+        if line.is_empty()
+            && let Some(id) = self.id.take()
+        {
+            self.after = id;
+        }
         let Some(data) = line.strip_prefix(b"data: ") else { return Ok(out::Heard::Yes) };
         let Ok(event) = serde_json::from_slice::<EventView>(data) else {
             let said: serde_json::Value = serde_json::from_slice(data).unwrap_or_default();
@@ -171,4 +188,33 @@ fn event_text(event: &EventView) -> String {
         text += &format!("  ({reason})");
     }
     out::one_line(&text)
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+
+    use super::*;
+
+    #[derive(clap::Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: Args,
+    }
+
+    /// What others were told of went by: who has seen nothing of it goes on after it all the same.
+    #[test]
+    fn a_reader_goes_on_after_what_was_passed_over_but_not_after_half_a_block() {
+        let args = Line::parse_from(["events"]).args;
+        let mut shown = Shown::new(&args, "1.1.3".to_owned());
+        let mut after = |lines: &[&str]| {
+            for line in lines {
+                assert_eq!(shown.take(line.as_bytes()).unwrap(), out::Heard::Yes);
+            }
+            shown.after.clone()
+        };
+        assert_eq!(after(&[": still here", ""]), "1.1.3");
+        assert_eq!(after(&[": still here", "id: 1.1.9", ""]), "1.1.9");
+        assert_eq!(after(&["id: 1.1.12", "event: task-created"]), "1.1.9", "it broke off");
+    }
 }

@@ -328,11 +328,12 @@ fn finish(name: &str, task: &TaskView) -> anyhow::Result<()> {
     }
     // tidy: not a table
     let code = match (end.exit_code, end.signal) {
-        (Some(code), _) => u8::try_from(code).unwrap_or(1),
+        // A command that is ended may well exit with 0: it has failed all the same.
+        (Some(code), _) => u8::try_from(code).ok().filter(|code| *code != 0).unwrap_or(1),
         (None, Some(signal)) => u8::try_from(128 + signal).unwrap_or(1),
         (None, None) => 1,
     };
-    if end.exit_code.is_some() {
+    if end.exit_code.is_some() && end.report["cause"] == "exited" {
         // It said itself what there was to say.
         return Err(exit::silent(code));
     }

@@ -11,7 +11,7 @@ use std::{
 use anyhow::Context;
 use rustix::process::{Resource, getrlimit, setrlimit};
 use serde_json::json;
-use sterna_model::{Name, Span};
+use sterna_model::{Bytes, Name, Span};
 use sterna_server::{Bounds, Config, Ready, Retention, Rules, Server, ServerError};
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -110,6 +110,9 @@ pub(crate) struct Most {
     /// How many machines may be on the roster; one more is refused until one is forgotten
     #[arg(long, value_name = "COUNT", default_value_t = Bounds::default().workers, value_parser = at_least_one)]
     workers_max: usize,
+    /// How much the specs of services, and of tasks that are not over, may take together: 1GiB
+    #[arg(long, value_name = "SIZE", default_value_t = Bytes::new(Bounds::default().specs_bytes))]
+    specs_max: Bytes,
 }
 
 fn at_least_one(text: &str) -> Result<usize, String> {
@@ -154,15 +157,8 @@ impl Most {
 
     /// The same, for the server that this process starts.
     pub(crate) fn args(self) -> Vec<String> {
-        let Self {
-            tasks_max,
-            streams_max,
-            requests_max,
-            services_max,
-            instances_max,
-            domains_max,
-            workers_max,
-        } = self;
+        let Self { tasks_max, streams_max, requests_max, .. } = self;
+        let Self { services_max, instances_max, domains_max, workers_max, specs_max, .. } = self;
         options([
             ("--tasks-max", tasks_max.to_string()),
             ("--streams-max", streams_max.to_string()),
@@ -171,6 +167,7 @@ impl Most {
             ("--instances-max", instances_max.to_string()),
             ("--domains-max", domains_max.to_string()),
             ("--workers-max", workers_max.to_string()),
+            ("--specs-max", specs_max.to_string()),
         ])
     }
 }
@@ -190,6 +187,7 @@ fn bounds(keep: Keep, most: Most) -> Bounds {
         instances: most.instances_max,
         domains: most.domains_max,
         workers: most.workers_max,
+        specs_bytes: most.specs_max.get(),
     }
 }
 

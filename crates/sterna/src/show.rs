@@ -1,6 +1,6 @@
 //! `sterna ls` and `status`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::de::DeserializeOwned;
 use sterna_api::{
@@ -180,6 +180,10 @@ fn task_table(tasks: &[TaskView]) -> Table {
 
 fn worker_table(workers: &[WorkerView]) -> Table {
     let mut headings = vec![WORKER, "HEALTH", "WORK", "RUNS", "CORES", "MEMORY", "ZONE"];
+    // Where a name is not enough its lock says which one is meant.
+    let mut names = BTreeSet::new();
+    let is_told_apart = workers.iter().all(|it| names.insert(it.name.as_str()));
+    headings.extend((!is_told_apart).then_some("LOCK"));
     // Mostly there is none, and its column says much.
     let has_trouble = workers.iter().any(|it| it.trouble.is_some());
     headings.extend(has_trouble.then_some("TROUBLE"));
@@ -198,7 +202,8 @@ fn worker_table(workers: &[WorkerView]) -> Table {
         let zone = it.facts["zone"].as_str().unwrap_or_default().to_owned();
         let runs = it.runs.to_string();
         let row = [it.name.clone(), it.health.clone(), work, runs, cores, memory, zone];
-        table.row(row.into_iter().chain(it.trouble.clone()));
+        let lock = (!is_told_apart).then(|| it.lock.clone());
+        table.row(row.into_iter().chain(lock).chain(it.trouble.clone()));
     }
     table
 }

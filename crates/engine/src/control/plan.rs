@@ -70,10 +70,14 @@ impl fmt::Display for Change {
         match self {
             Self::Create { instances: 1 } => f.write_str("is made, with 1 instance"),
             Self::Create { instances } => write!(f, "is made, with {instances} instances"),
+            Self::Delete { ends } if ends.is_empty() => f.write_str("goes; nothing runs that ends"),
             Self::Delete { ends } if ends.len() == 1 => f.write_str("goes; 1 instance ends"),
             Self::Delete { ends } => write!(f, "goes; {} instances end", ends.len()),
             Self::InPlace { fields } => write!(f, "changes in place: {}", fields.join(", ")),
             Self::Start { from, to } => write!(f, "starts {} more, from {from} on", to - from),
+            Self::Stop { ends } if ends.is_empty() => {
+                f.write_str("wants fewer instances; nothing runs that ends")
+            }
             Self::Stop { ends } => write!(f, "ends {}", counted(ends.len())),
             Self::Restart { fields, indices, .. } if indices.is_empty() => {
                 write!(

@@ -1,20 +1,19 @@
 //! What is planned and applied.
 
-use std::{
-    collections::BTreeMap,
-    hash::{Hash, Hasher},
-    sync::Arc,
-};
+use std::{collections::BTreeMap, hash::Hasher, sync::Arc};
 
 use axum::{Json, extract::State};
 use sterna_api::{
     rest::{
-        Applied, AppliedTask, Apply, File, Plan, PlanAsk, PlannedService, PlannedTask, Refused,
+        Applied, AppliedTask, Apply, Code, File, Plan, PlanAsk, PlannedService, PlannedTask,
+        Refused,
     },
-    spec::{Source, Specs, TaskDefinition, read},
+    spec::{Source, Specs, TaskDefinition, of_task, read},
 };
 use sterna_engine::control::{self, Call, ServiceKey};
-use sterna_model::{Name, Namespace, TaskIncarnation, Wants, Work, WorkKey, spec::ServiceSpec};
+use sterna_model::{
+    Name, Namespace, TaskIncarnation, WallTime, Wants, Work, WorkKey, spec::ServiceSpec,
+};
 use sterna_store::machine::{random, wall_time};
 
 use super::{
@@ -25,7 +24,7 @@ use super::{
     refusal::{Refusal, changed},
     tag::Fnv,
 };
-use crate::{desk::OnlyIf, views};
+use crate::{desk::OnlyIf, reign::fits, views};
 
 /// The longest name from which the name of a task can be made.
 const NAME_MAX: usize = 63 - 1 - 8;
@@ -39,21 +38,28 @@ fn specs(files: &[File]) -> Answer<Specs> {
     read(&sources).map_err(|problems| Refusal::from(&problems))
 }
 
-/// What the task of this version of a definition is called: the same as long as nothing in it changes.
+/// What the task of this version of a definition is called: the same as long as nothing in it changes, in
+/// every build. So it is made of what a spec says, where what is as it is by default is left out: a field
+/// that a later build adds changes it only where it is used.
 fn versioned(name: &Name, task: &TaskDefinition) -> Answer<Name> {
+    let mut said = of_task(&task.spec, WallTime::EPOCH);
+    if let Some(said) = said.as_object_mut() {
+        // Whether it is started says nothing of what it is.
+        said.remove("start");
+        // There it is that to the second.
+        let after = task.latest_start_after.map(|after| after.to_string().into());
+        said.extend(after.map(|after| ("latest_start_after".to_owned(), after)));
+    }
     let mut hash = Fnv::new();
-    task.spec.work.hash(&mut hash);
-    format!("{:?}", (&task.spec.wants, task.spec.contract, task.spec.when_full)).hash(&mut hash);
-    (&task.spec.callback, task.latest_start_after.map(sterna_model::Span::as_millis))
-        .hash(&mut hash);
+    // Its fields are in the order of their names.
+    hash.write(said.to_string().as_bytes());
     let digest = hash.finish();
     if name.as_str().len() > NAME_MAX {
         let message = format!("task.{name}: its name is longer than {NAME_MAX} bytes; shorten it");
         return Err(bad(message));
     }
-    let text = format!("{name}.{:08x}", digest ^ (digest >> 32) & 0xffff_ffff);
-    let short = text.get(..name.as_str().len() + 9).unwrap_or(&text);
-    Name::new(short).map_err(|error| bad(crate::because(&error)))
+    let text = format!("{name}.{:08x}", (digest ^ (digest >> 32)) & 0xffff_ffff);
+    Name::new(&text).map_err(|error| bad(crate::because(&error)))
 }
 
 async fn planned(
@@ -126,6 +132,36 @@ async fn in_vain(
     Ok(warnings.await?)
 }
 
+/// At which bounds these files would be refused, with so many tasks that are to start.
+async fn beyond(
+    shared: &Api,
+    space: &Namespace,
+    specs: &Specs,
+    starts: usize,
+) -> Answer<Vec<String>> {
+    let (space, wanted) = (space.clone(), specs.services.clone());
+    let counted = shared.desk.ask(move |leader, _| {
+        let control = leader.control();
+        let mut adds = control::Made::default();
+        for (name, spec) in wanted {
+            let key = ServiceKey { namespace: space.clone(), name };
+            let more = control.adds(&Call::PutService(key, spec));
+            adds.services += more.services;
+            adds.instances += more.instances;
+        }
+        (control.made(), adds)
+    });
+    let (made, adds) = counted.await?;
+    let (bounds, under_way) = (shared.bounds, shared.mirror().under_way);
+    let all = [
+        fits((made.services, adds.services), bounds.services, ("services", "--services-max")),
+        fits((made.instances, adds.instances), bounds.instances, ("instances", "--instances-max")),
+        fits((under_way, starts), bounds.tasks, ("tasks that are not over", "--tasks-max")),
+    ];
+    let refused = all.into_iter().filter_map(Result::err);
+    Ok(refused.map(|it| format!("to apply it is refused: {}; {}", it.message, it.remedy)).collect())
+}
+
 fn view(planned: &control::Planned) -> PlannedService {
     PlannedService {
         name: planned.service.name.to_string(),
@@ -189,8 +225,10 @@ pub(super) async fn plan(
             let starts = task.start && !taken;
             PlannedTask { name: name.to_string(), task: version.to_string(), starts }
         });
-    let tasks = tasks.collect();
-    let warnings = in_vain(&shared, &space, wanted).await?;
+    let tasks: Vec<_> = tasks.collect();
+    let starts = tasks.iter().filter(|task| task.starts).count();
+    let mut warnings = beyond(&shared, &space, &specs, starts).await?;
+    warnings.extend(in_vain(&shared, &space, wanted).await?);
     Ok(Json(Plan { services, tasks, warnings }))
 }
 
@@ -212,10 +250,14 @@ pub(super) async fn apply(
     let versions: Vec<_> =
         specs.tasks.iter().map(|(name, task)| versioned(name, task)).collect::<Result<_, _>>()?;
     let wanted = wants(&specs);
+    let all = specs.services.keys().map(|name| format!("service {name}"));
+    let starts = specs.tasks.values().zip(&versions).filter(|(task, _)| task.start);
+    let all: Vec<_> = all.chain(starts.map(|(_, version)| format!("task {version}"))).collect();
     let mut services = Vec::new();
-    for (name, spec) in specs.services {
+    for (at, (name, spec)) in specs.services.into_iter().enumerate() {
         let key = ServiceKey { namespace: space.clone(), name };
-        services.push(make(&shared, key, Some(spec)).await?);
+        let made = make(&shared, key, Some(spec)).await;
+        services.push(made.map_err(|Refusal(refused)| Refusal(halfway(&all, at, refused)))?);
     }
     let mut tasks = Vec::new();
     for ((name, task), version) in specs.tasks.into_iter().zip(versions) {
@@ -243,9 +285,87 @@ pub(super) async fn apply(
     Ok(Json(Applied { services, tasks, warnings }))
 }
 
+/// So many are named of those that were done, and of those that were not.
+const NAMED: usize = 5;
+
+/// Says how far it was done, if that is known: this one of them has come to a bound.
+fn halfway(all: &[String], at: usize, refused: Refused) -> Refused {
+    let (before, rest) = all.split_at(at.min(all.len()));
+    let Some((this, after)) = rest.split_first().filter(|_| refused.code == Code::TooMuch) else {
+        return refused;
+    };
+    let named = |of: &[String]| {
+        let more = of.len().saturating_sub(NAMED);
+        let more = if more == 0 { String::new() } else { format!(" and {more} more") };
+        of.get(..NAMED.min(of.len())).unwrap_or_default().join(", ") + &more
+    };
+    let mut message = format!("{this} was not made or changed, ");
+    message += &match before {
+        [] => "nothing was".to_owned(),
+        [_, ..] => format!("only what comes before it: {}", named(before)),
+    };
+    if !after.is_empty() {
+        message += &format!("; not done: {}", named(after));
+    }
+    message += &format!(": {}", refused.message);
+    Refused { message: message.into(), ..refused }
+}
+
 /// Says how far it was done: what comes before in the files stands, and to apply them again is harmless.
 fn up_to(task: &Name, refused: Refused) -> Refused {
     let message =
         format!("task {task} was not made, all before it was: {}", refused.message).into();
     Refused { message, ..refused }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn version(text: &str) -> String {
+        let text = format!("version = 1\n[task.t]\nrun = [\"true\"]\nstart = true\n{text}");
+        let specs = read(&[Source { name: "t.toml", text: &text }]).unwrap();
+        let (name, task) = specs.tasks.into_iter().next().unwrap();
+        versioned(&name, &task).unwrap_or_else(|_| panic!("{text}")).to_string()
+    }
+
+    /// Never to be changed: under another name every task of a cluster that is there would start again.
+    #[test]
+    fn the_names_of_versions_are_the_same_in_every_build() {
+        let golden = [
+            ("", "t.85a5ed39"),
+            ("memory = \"64MiB\"\ncpu = \"500m\"\ntags = [\"ssd\", \"big\"]", "t.9132f8a0"),
+            ("env = { B = \"2\", A = \"1\" }\nwhen_full = \"fail\"", "t.7363bb7f"),
+            ("callback = \"http://127.0.0.1:1/\"\nlatest_start_after = \"1500ms\"", "t.fd91e58b"),
+            ("timeout = \"10m\"\nwhen_worker_exits = \"keep\"", "t.b6e50638"),
+        ];
+        let made: Vec<_> = golden.iter().map(|(text, _)| version(text)).collect();
+        assert_eq!(made, golden.map(|(_, name)| name));
+    }
+
+    #[test]
+    fn a_version_is_another_one_only_if_something_is() {
+        assert_eq!(version(""), version("when_full = \"wait\""), "it is so by default");
+        let all = ["", "latest_start_after = \"1500ms\"", "latest_start_after = \"1600ms\""];
+        let names: std::collections::BTreeSet<_> = all.iter().map(|text| version(text)).collect();
+        assert_eq!(names.len(), all.len(), "{names:?}");
+    }
+
+    #[test]
+    fn an_apply_that_stops_halfway_names_what_was_done_and_what_was_not() {
+        let all: Vec<_> = (0..9).map(|number| format!("service s{number}")).collect();
+        let said = |at| halfway(&all, at, Refused::new(Code::TooMuch, "full")).message.to_string();
+        assert_eq!(
+            said(0),
+            "service s0 was not made or changed, nothing was; not done: service s1, service s2, \
+             service s3, service s4, service s5 and 3 more: full"
+        );
+        assert_eq!(
+            said(8),
+            "service s8 was not made or changed, only what comes before it: service s0, service s1, \
+             service s2, service s3, service s4 and 3 more: full"
+        );
+        let unknown = halfway(&all, 0, Refused::new(Code::NotReady, "it may have been done"));
+        assert_eq!(&*unknown.message, "it may have been done");
+    }
 }

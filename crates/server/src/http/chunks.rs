@@ -1,6 +1,6 @@
 //! Answers that are written as they are read: what comes next is found out when there is room for it.
 
-use std::{convert::Infallible, ops::ControlFlow, time::Duration};
+use std::{convert::Infallible, time::Duration};
 
 use axum::{
     body::Body,
@@ -9,12 +9,12 @@ use axum::{
 use bytes::Bytes;
 use futures_util::stream;
 use http::header;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout_at};
 
 use crate::shared::{Lead, Shared};
 
 /// A reader of events that hears nothing for so long hears that.
-const BEAT: Duration = Duration::from_secs(15);
+pub(super) const BEAT: Duration = Duration::from_secs(15);
 
 /// Who tells something piece by piece.
 pub(super) trait Chunks: Send + 'static {
@@ -30,12 +30,23 @@ pub(super) fn body(chunks: impl Chunks) -> Body {
     }))
 }
 
-/// Waits for a change, which may never come: then there is something to tell instead, or nothing more.
+/// What a reader that waits for a change hears.
+pub(super) enum News {
+    /// There may be something to tell.
+    Changed,
+    /// Nothing until then: that is to be told instead.
+    Nothing,
+    /// Nothing more will come.
+    Over,
+}
+
+/// Waits for a change, which may never come, until then.
 pub(super) async fn news(
     shared: &Shared,
     reign: &Lead,
+    until: Instant,
     change: impl Future<Output = bool>,
-) -> ControlFlow<Option<Bytes>> {
+) -> News {
     let news = async {
         tokio::select! {
             biased;
@@ -44,10 +55,10 @@ pub(super) async fn news(
             () = shared.is_over(reign) => false,
         }
     };
-    match timeout(BEAT, news).await {
-        Ok(true) => ControlFlow::Continue(()),
-        Ok(false) => ControlFlow::Break(None),
-        Err(_) => ControlFlow::Break(Some(Bytes::from_static(b": still here\n\n"))),
+    match timeout_at(until, news).await {
+        Ok(true) => News::Changed,
+        Ok(false) => News::Over,
+        Err(_) => News::Nothing,
     }
 }
 

@@ -1,6 +1,6 @@
 //! Where the instances of a service take requests: now, or whenever that changes.
 
-use std::{ops::ControlFlow::Break, sync::Arc};
+use std::sync::Arc;
 
 use axum::{
     Json,
@@ -10,10 +10,11 @@ use axum::{
 use bytes::Bytes;
 use sterna_api::rest::{EndpointView, Page};
 use sterna_engine::control::ServiceKey;
+use tokio::time::Instant;
 
 use super::{
     Answer, Api,
-    chunks::{self, Chunks},
+    chunks::{self, Chunks, News},
     described::Refusals,
     given::{Path, Query},
     not_found,
@@ -99,8 +100,11 @@ impl Chunks for Following {
                 return None;
             }
             let change = async { change.await.is_ok() };
-            if let Break(last) = chunks::news(&self.shared, &self.reign, change).await {
-                return last;
+            let until = Instant::now() + chunks::BEAT;
+            match chunks::news(&self.shared, &self.reign, until, change).await {
+                News::Changed => {}
+                News::Over => return None,
+                News::Nothing => return Some(Bytes::from_static(b": still here\n\n")),
             }
         }
     }

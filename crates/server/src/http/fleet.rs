@@ -1,5 +1,7 @@
 //! Workers and domains.
 
+use std::{fmt, str::FromStr};
+
 use axum::{Json, extract::State};
 use serde_json::Value;
 use sterna_api::rest::{
@@ -79,8 +81,27 @@ fn view(Looked { seen, trouble }: Looked) -> WorkerView {
 pub(super) async fn workers(shared: &Api) -> Answer<Vec<WorkerSeen>> {
     shared.lead()?;
     let mut workers = shared.desk.ask(|leader, _| leader.control().workers()).await?;
-    workers.sort_by(|one, two| one.name.cmp(&two.name));
+    workers.sort_by(|one, two| (&one.name, one.life.lock).cmp(&(&two.name, two.life.lock)));
     Ok(workers)
+}
+
+/// Where a page of workers ends: several machines may have one name.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct At(Name, Lock);
+
+impl fmt::Display for At {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{},{}", self.0, self.1)
+    }
+}
+
+impl FromStr for At {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Self, ()> {
+        let (name, lock) = text.split_once(',').ok_or(())?;
+        Ok(Self(name.parse().map_err(|_| ())?, lock.parse().map_err(|_| ())?))
+    }
 }
 
 /// The worker of this name, or of this machine.
@@ -96,10 +117,14 @@ async fn find(shared: &Api, given: &str) -> Answer<WorkerSeen> {
     // tidy: not a table
     match (found.pop(), found.is_empty()) {
         (Some(one), true) => Ok(one),
-        (Some(_), false) => Err(Refusal(Refused::new(
-            Code::BadRequest,
-            format!("several machines are called {given}: name one by its lock"),
-        ))),
+        (Some(last), false) => {
+            found.push(last);
+            let message = format!("several machines are called {given}");
+            let named = |seen: &WorkerSeen| format!("{} ({})", seen.life.lock, health(seen.health));
+            let all: Vec<_> = found.iter().map(named).collect();
+            let remedy = format!("name one by its lock: {}", all.join(", ")).into();
+            Err(Refusal(Refused { remedy, ..Refused::new(Code::BadRequest, message) }))
+        }
         (None, _) => {
             let all = workers(shared).await?;
             let near = nearest_word(given, all.iter().map(|seen| seen.name.as_str()));
@@ -111,7 +136,7 @@ async fn find(shared: &Api, given: &str) -> Answer<WorkerSeen> {
     }
 }
 
-/// All workers, in the order of their names.
+/// All workers, in the order of their names, and of their locks where names are the same.
 #[utoipa::path(get, operation_id = "listWorkers", path = "/v1/workers", tag = "workers", params(Listing),
     responses((status = 200, description = "A page of workers.", body = Page<WorkerView>), Refusals))]
 pub(super) async fn list(
@@ -125,10 +150,11 @@ pub(super) async fn list(
         all.map(|seen| Looked::at(leader, now, seen)).collect::<Vec<_>>()
     });
     let mut workers = asked.await?;
-    workers.sort_by(|one, two| one.seen.name.cmp(&two.seen.name));
+    let at = |worker: &Looked| At(worker.seen.name.clone(), worker.seen.life.lock);
+    workers.sort_by_cached_key(at);
     let is_in = |worker: &Looked| listing.is_in(health(worker.seen.health));
     let all = workers.into_iter().filter(is_in);
-    let all = all.map(|worker| (worker.seen.name.to_string(), worker));
+    let all = all.map(|worker| (at(&worker), worker));
     page(&listing.paging(), all, view).map(Json)
 }
 
@@ -207,8 +233,8 @@ pub(super) struct Consent {
     caution_though_heard: Option<bool>,
 }
 
-/// Why a worker is not simply declared dead: it is heard, so what it runs does run.
-fn alive(seen: &WorkerSeen) -> Option<Refused> {
+/// Why a worker that was named so is not simply declared dead: it is heard, so what it runs does run.
+fn alive(seen: &WorkerSeen, given: &str) -> Option<Refused> {
     let said = match seen.health {
         Some(Health::New | Health::Healthy) if !seen.is_declared_dead => health(seen.health),
         // It may well be gone.
@@ -224,7 +250,7 @@ fn alive(seen: &WorkerSeen) -> Option<Refused> {
     };
     let message = format!("worker {name} is heard ({said}), and has {runs}: it is not dead");
     let remedy = format!(
-        "move what it has with `sterna drain {name}`, or end the worker first; if it is dead all the \
+        "move what it has with `sterna drain {given}`, or end the worker first; if it is dead all the \
          same: --caution-though-heard, or caution_though_heard=true"
     );
     Some(Refused { remedy: remedy.into(), ..Refused::new(Code::WrongPhase, message) })
@@ -241,7 +267,7 @@ pub(super) async fn declare_dead(
 ) -> Answer<Json<Done>> {
     let seen = find(&shared, &name).await?;
     if !consent.caution_though_heard.unwrap_or(false)
-        && let Some(refused) = alive(&seen)
+        && let Some(refused) = alive(&seen, &name)
     {
         return Err(Refusal(refused));
     }
@@ -270,24 +296,24 @@ pub(super) async fn forget(
     let seen = find(&shared, &name).await?;
     let answer = shared.desk.call(Call::Forget(seen.life.lock)).await?;
     if let control::Answer::Conflict(_) = answer {
-        return Err(Refusal(not_forgotten(&seen)));
+        return Err(Refusal(not_forgotten(&seen, &name)));
     }
     done(answer, &format!("worker {name}"))
 }
 
-/// Why a worker stays on the list, and what takes it off.
-fn not_forgotten(seen: &WorkerSeen) -> Refused {
+/// Why a worker that was named so stays on the list, and what takes it off.
+fn not_forgotten(seen: &WorkerSeen, given: &str) -> Refused {
     let name = &seen.name;
     let (message, remedy) = match seen.health {
         Some(Health::New | Health::Healthy) => (
             format!("worker {name} is here ({}): it is not forgotten", health(seen.health)),
-            format!("`sterna drain {name}`, end the worker, then `sterna forget {name}`"),
+            format!("`sterna drain {given}`, end the worker, then `sterna forget {given}`"),
         ),
         Some(Health::Unhealthy | Health::MustDie) | None => (
             format!("worker {name} is away, and what it had may still run there"),
             format!(
                 "wait until that has certainly ended; if the machine is gone for good, \
-                 `sterna declare-dead {name}`, then `sterna forget {name}`"
+                 `sterna declare-dead {given}`, then `sterna forget {given}`"
             ),
         ),
     };

@@ -28,7 +28,7 @@ use rustix::io::Errno;
 use sterna_api::rest::{Code, Refused};
 use tokio::{net::TcpStream, sync::Semaphore, time::timeout};
 
-use super::{Api, refusal::Refusal, seat::Seat};
+use super::{Api, refusal::Refusal, seat::Seat, tasks::WAIT_MAX};
 use crate::shared::{Counters, Shared};
 
 /// Says by whom a call was forwarded, so that it is not forwarded again.
@@ -44,7 +44,8 @@ const OF_A_CONNECTION: [HeaderName; 5] = [
 
 /// How long a leader may take until it has taken a connection.
 const CONNECT_WITHIN: Duration = Duration::from_secs(2);
-/// How long it may take until it answers; a stream may then go on for ever.
+/// How long it may take until it answers, beside what it is asked to wait; a stream may then go on for
+/// ever.
 const ANSWER_WITHIN: Duration = Duration::from_secs(30);
 
 /// So many calls are under way at a time. A stream is one until it begins; then it has a seat, as every
@@ -146,8 +147,8 @@ enum Trouble {
     Unreached(io::Error),
     /// It may have done what it was asked for.
     Broken,
-    /// It may still do it.
-    Silent,
+    /// It may still do it; it had so long.
+    Silent(Duration),
     /// Another one leads; it may have done it before.
     Deposed,
 }
@@ -190,9 +191,9 @@ impl Trouble {
             Self::Deposed => format!(
                 "{leader} leads no more, and has not answered before; what was asked for may have been done"
             ),
-            Self::Silent => format!(
-                "{leader}, which leads, has not answered within {ANSWER_WITHIN:?}; what was asked for may \
-                 have been done"
+            Self::Silent(within) => format!(
+                "{leader}, which leads, has not answered within {within:?}; what was asked for may have \
+                 been done"
             ),
         };
         Refused::new(Code::NotReady, message)
@@ -217,11 +218,20 @@ async fn exchange(
         drop(connection.await);
         drop(line);
     });
+    let within = answer_within(request.uri());
     let request = addressed(&shared.name, leader, request)?;
-    let answer = timeout(ANSWER_WITHIN, send.send_request(request)).await;
-    let mut answer = answer.map_err(|_| Trouble::Silent)?.map_err(|_| Trouble::Broken)?;
+    let answer = timeout(within, send.send_request(request)).await;
+    let mut answer = answer.map_err(|_| Trouble::Silent(within))?.map_err(|_| Trouble::Broken)?;
     let_go_of_connection(answer.headers_mut());
     Ok(answer)
+}
+
+/// How long the leader may take to answer this: it may be asked to wait.
+fn answer_within(asked: &Uri) -> Duration {
+    let fields = asked.query().into_iter().flat_map(|query| query.split('&'));
+    let waits = fields.filter_map(|field| field.strip_prefix("wait_s="));
+    let waits = waits.filter_map(|seconds| seconds.parse::<u64>().ok()).max().unwrap_or(0);
+    ANSWER_WITHIN + Duration::from_secs(waits.min(WAIT_MAX))
 }
 
 /// The same call, as the leader is to hear it.
@@ -242,5 +252,24 @@ fn addressed(own: &str, leader: &str, request: Request) -> Result<Request, Troub
 fn let_go_of_connection(headers: &mut HeaderMap) {
     for name in &OF_A_CONNECTION {
         headers.remove(name);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What waited for longer than any other answer may take always ended in a refusal.
+    #[test]
+    fn a_leader_that_is_asked_to_wait_has_that_time_too() {
+        let within = |query: &str| {
+            let path = format!("/v1/namespaces/default/tasks/t{query}");
+            answer_within(&path.parse().unwrap()).as_secs()
+        };
+        assert_eq!(within(""), 30);
+        assert_eq!(within("?wait_s=60"), 90);
+        assert_eq!(within("?a=b&wait_s=5"), 35);
+        assert_eq!(within("?wait_s=100000"), 90, "no longer than it waits");
+        assert_eq!(within("?wait_s=soon"), 30);
     }
 }

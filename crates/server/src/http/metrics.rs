@@ -101,8 +101,11 @@ fn of_work(shared: &Shared, text: &mut Text) {
     text.gauges(("tasks_by_phase", "phase"), "Tasks with a record, by phase.", by_phase);
     let names = read(&shared.counters.names);
     text.gauge("names", "Names of tasks whose record went.", names);
-    text.gauge("tasks_under_way", "Tasks that are not over.", phases.under_way() as u64);
+    text.gauge("tasks_under_way", "Tasks that are not over.", mirror.under_way as u64);
     text.gauge("tasks_under_way_max", "How many there may be.", shared.bounds.tasks as u64);
+    let specs = "What specs of services and of tasks that are not over take.";
+    text.gauge("specs_bytes", specs, mirror.specs_bytes);
+    text.gauge("specs_bytes_max", "How much there may be.", shared.bounds.specs_bytes);
     text.gauge("services", "Services.", mirror.services.len() as u64);
     text.gauge("instances", "Instances with a record.", mirror.instances.len() as u64);
     let running = mirror.services.keys().map(|key| u64::from(mirror.count(key).running)).sum();

@@ -1,20 +1,20 @@
 //! Events as they come.
 
-use std::{
-    ops::ControlFlow::Break,
-    sync::{Arc, atomic::Ordering},
-};
+use std::sync::{Arc, atomic::Ordering};
 
 use axum::{extract::State, response::Response};
 use bytes::{BufMut, Bytes, BytesMut};
 use http::HeaderMap;
 use sterna_api::rest::{Code, EventKind, EventView, Refused};
 use sterna_model::nearest_word;
-use tokio::sync::watch;
+use tokio::{
+    sync::watch,
+    time::{Duration, Instant},
+};
 
 use super::{
     Answer, Api, bad,
-    chunks::{self, Chunks},
+    chunks::{self, Chunks, News},
     described::Refusals,
     given::Query,
     refusal::Refusal,
@@ -51,6 +51,8 @@ struct Reader {
     reign: Lead,
     which: Which,
     is_over: bool,
+    /// So often it hears something though there is nothing for it.
+    every: Duration,
     /// Given back with it.
     _seat: Seat,
 }
@@ -87,7 +89,8 @@ pub(super) async fn events(
     };
     let _seat = Seat::take(&shared)?;
     shared.counters.readers.fetch_add(1, Ordering::Relaxed);
-    let reader = Reader { shared, next, changes, reign, which, is_over: false, _seat };
+    let (is_over, every) = (false, chunks::BEAT);
+    let reader = Reader { shared, next, changes, reign, which, is_over, every, _seat };
     Ok(chunks::events(reader))
 }
 
@@ -130,6 +133,7 @@ impl Chunks for Reader {
         if self.is_over {
             return None;
         }
+        let beat = Instant::now() + self.every;
         loop {
             let mut chunk = BytesMut::new();
             self.changes.mark_unchanged();
@@ -145,8 +149,12 @@ impl Chunks for Reader {
                     if !chunk.is_empty() {
                         return Some(chunk.freeze());
                     }
-                    if has_more {
+                    // However much there is for others, it hears from time to time how far it is.
+                    if has_more && Instant::now() < beat {
                         continue;
+                    }
+                    if has_more {
+                        return Some(self.still_here());
                     }
                     if self.which.until_now == Some(true) {
                         return None;
@@ -160,10 +168,25 @@ impl Chunks for Reader {
                 }
             }
             let change = async { self.changes.changed().await.is_ok() };
-            if let Break(last) = chunks::news(&self.shared, &self.reign, change).await {
-                return last;
+            match chunks::news(&self.shared, &self.reign, beat, change).await {
+                News::Changed => {}
+                News::Over => return None,
+                News::Nothing => return Some(self.still_here()),
             }
         }
+    }
+}
+
+impl Reader {
+    /// That nothing is wrong, and after which event to go on: what was passed over is not to be asked for
+    /// again, and may not be kept by then. A block with an `id` and no data is no event to who reads it.
+    fn still_here(&self) -> Bytes {
+        let last = match self.shared.log.read(self.next.saturating_sub(1), 1) {
+            Read::Events(events, _) => events.first().map(|event| event.id),
+            Read::Gone(_) => None,
+        };
+        let id = last.map(|id| format!("id: {id}\n")).unwrap_or_default();
+        format!(": still here\n{id}\n").into()
     }
 }
 
@@ -193,24 +216,68 @@ impl Which {
 
 #[cfg(test)]
 mod tests {
+    use sterna_model::{Epoch, Term, WallTime};
+    use tokio::time::timeout;
+
     use super::*;
-    use crate::shared::{Standing, leading};
+    use crate::{
+        events::Told,
+        shared::{Standing, leading},
+    };
+
+    /// Somebody who reads on from now what is of this kind.
+    fn reader(kind: Option<&str>, every: Duration) -> Reader {
+        let (shared, reign, _inbox) = leading();
+        let changes = shared.log.changes();
+        let which = Which { kind: kind.map(str::to_owned), ..Which::default() };
+        let (next, _seat) = (shared.log.next(), Seat::take(&shared).unwrap());
+        Reader { shared, next, changes, reign, which, is_over: false, every, _seat }
+    }
+
+    fn happens(shared: &Shared, kind: EventKind) {
+        let told = vec![Told::new(kind, "leader")];
+        let block = shared.log.block(Epoch::new(1), Term::new(1), WallTime::EPOCH, told);
+        shared.log.publish(block);
+    }
 
     /// The reader of a deposed leader heard that it was still there, and nothing else, for ever.
     #[tokio::test]
     async fn a_stream_ends_with_the_reign_that_it_tells_of() {
-        let (shared, reign, _inbox) = leading();
-        let changes = shared.log.changes();
-        let (next, which) = (shared.log.next(), Which::default());
-        let seat = Seat::take(&shared).unwrap();
-        let shared_too = Arc::clone(&shared);
-        let mut reader =
-            Reader { shared: shared_too, next, changes, reign, which, is_over: false, _seat: seat };
+        let mut reader = reader(None, chunks::BEAT);
+        let shared = Arc::clone(&reader.shared);
         let deposed = async {
-            tokio::time::sleep(std::time::Duration::from_millis(10)).await; // why: it waits by then
+            tokio::time::sleep(Duration::from_millis(10)).await; // why: it waits by then
             shared.stand(Standing::Follows(None));
         };
         let (chunk, ()) = tokio::join!(reader.chunk(), deposed);
         assert_eq!(chunk, None, "it would say that it is still here");
+    }
+
+    /// Of 100,000 events none was for it, and when it came back it was told that they are gone.
+    #[tokio::test]
+    async fn a_reader_hears_how_far_it_is_though_nothing_is_for_it_and_others_hear_much() {
+        let mut reader = reader(Some("alarm"), Duration::from_millis(50));
+        let shared = Arc::clone(&reader.shared);
+        let busy = async {
+            // As long as it is asked for, and more often than it hears anything.
+            loop {
+                happens(&shared, EventKind::LeaderChanged);
+                tokio::time::sleep(Duration::from_millis(5)).await; // why: it happens again and again
+            }
+        };
+        let chunk = tokio::select! {
+            chunk = timeout(Duration::from_secs(10), reader.chunk()) => chunk,
+            () = busy => return,
+        };
+        let chunk = chunk.expect("it hears something").expect("it is not over");
+        let text = String::from_utf8(chunk.to_vec()).unwrap();
+        let id = text.strip_prefix(": still here\nid: ").and_then(|rest| rest.strip_suffix("\n\n"));
+        let id: EventId = id.unwrap_or_else(|| panic!("{text:?}")).parse().unwrap();
+        assert_eq!(id.number + 1, reader.next);
+        assert!(is_kept(&reader.shared, id), "it may go on from there");
+        // What is for it comes as ever.
+        happens(&reader.shared, EventKind::Alarm);
+        let chunk = reader.chunk().await.unwrap();
+        assert!(chunk.starts_with(b"id: "), "{chunk:?}");
     }
 }

@@ -124,6 +124,9 @@ fn view(shared: &Api, key: &WorkKey) -> Option<TaskView> {
     Some(TaskView { spec: written, ..views::task(&mirror, key, task, spec) })
 }
 
+/// So many seconds somebody may wait for an end.
+pub(super) const WAIT_MAX: u64 = 60;
+
 /// How long to wait for an end.
 #[derive(Clone, Debug, Default, serde::Deserialize, utoipa::IntoParams)]
 #[serde(default)]
@@ -143,8 +146,8 @@ pub(super) async fn get(
     Query(Waiting { wait_s }): Query<Waiting>,
 ) -> Answer<Response> {
     let key = task_key(&space, &name)?;
-    shared.lead()?;
-    let until = wait_s.map(|seconds| Instant::now() + Duration::from_secs(seconds.min(60)));
+    let reign = shared.lead()?;
+    let until = wait_s.map(|seconds| Instant::now() + Duration::from_secs(seconds.min(WAIT_MAX)));
     let seen = || view(&shared, &key).ok_or_else(|| not_found(&format!("task {name}")));
     // Of a name that there is not nobody keeps that it was asked for.
     seen()?;
@@ -155,10 +158,19 @@ pub(super) async fn get(
         let Some(until) = until.filter(|_| view.end.is_none()) else {
             return Ok(tagged(tag, view));
         };
+        let change = async {
+            tokio::select! {
+                biased;
+                change = change => change.is_ok(),
+                // What is shown here may long be otherwise where another leads.
+                () = shared.is_over(&reign) => false,
+            }
+        };
         match timeout_at(until, change).await {
-            Ok(Ok(())) => {}
-            Ok(Err(_)) => {
-                return Err(Refusal(Refused::new(Code::NotReady, "this server is ending")));
+            Ok(true) => {}
+            Ok(false) => {
+                let message = "the reign of this server ended while it waited for that task";
+                return Err(Refusal(Refused::new(Code::NotReady, message)));
             }
             Err(_) => return Ok(tagged(tag, view)),
         }
@@ -254,4 +266,45 @@ pub(super) async fn delete(
     };
     let answer = ask(&shared, task_key(&space, &name)?, matching, call).await?;
     done(answer, &format!("task {name}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use sterna_engine::control::{Record, RecordKey};
+    use sterna_model::{Epoch, Revision, Term};
+    use sterna_store::Memory;
+
+    use super::*;
+    use crate::{
+        bounds::Bounds,
+        desk::desk,
+        shared::{Lead, Shared, Standing},
+    };
+
+    /// Who waited was shown what a deposed leader knew, as if it held.
+    #[tokio::test]
+    async fn who_waits_for_an_end_is_told_when_the_reign_is_over() {
+        let (desk, _inbox) = desk();
+        let (store, name) = (Arc::new(Memory::new()), "here".to_owned());
+        let shared = Arc::new(Shared::new(store, desk, Bounds::default(), String::new(), name));
+        let reign = Lead { cluster: String::new(), epoch: Epoch::new(1), term: Term::new(1) };
+        shared.stand(Standing::Leads(reign));
+        let text = "version = 1\n[task.t]\nrun = [\"true\"]\n";
+        let specs = read(&[Source { name: "t.toml", text }]).unwrap();
+        let spec = specs.tasks.into_values().next().unwrap().spec;
+        let incarnation = TaskIncarnation::from_parts(wall_time(), random());
+        let task = sterna_model::record::Task::new(incarnation, Epoch::new(1), wall_time());
+        let key = task_key("default", "t").unwrap();
+        let record = Record::Task(task, Arc::new(spec));
+        shared.apply(Revision::new(1), vec![(RecordKey::Task(key), Some(record))]);
+        let path = Path(("default".to_owned(), "t".to_owned()));
+        let asked = get(State(Arc::clone(&shared)), path, Query(Waiting { wait_s: Some(30) }));
+        let deposed = async {
+            tokio::task::yield_now().await;
+            shared.stand(Standing::Follows(None));
+        };
+        let (said, ()) = tokio::join!(asked, deposed);
+        let Err(Refusal(refused)) = said else { panic!("it is shown as it was") };
+        assert_eq!(refused.code, Code::NotReady);
+    }
 }

@@ -10,7 +10,7 @@ use std::{
 use sterna_api::rest::{Code, EventKind, Refused};
 use sterna_engine::{
     Effect, Input, Leader,
-    control::{self, Answer, CallId, Callback, Called, ParcelId},
+    control::{self, Answer, CallId, ParcelId},
 };
 use sterna_model::{BootTime, Epoch, Incarnation, Lock, Position, Revision, Term};
 use sterna_protocol::{
@@ -37,13 +37,14 @@ use super::{
     words,
 };
 use crate::{
-    callbacks,
+    callbacks::Calls,
     counts::Workers,
     desk::{Inbox, News, Post},
     events::{self, Block, Told},
     mirror::Write,
     server::Say,
     shared::{Counters, Lead, Shared, Standing},
+    weight,
 };
 
 /// So much is taken from a queue before anything else has its turn.
@@ -90,6 +91,8 @@ struct Reigning<'a> {
     until: BootTime,
     /// Whether clients are told that this server leads.
     is_shown: bool,
+    /// Whether its lease was over, and nobody was told since that it leads again.
+    was_late: bool,
     reign: Reign,
     cluster: Cluster,
     leader: Leader,
@@ -100,6 +103,7 @@ struct Reigning<'a> {
     calls: BTreeMap<CallId, oneshot::Sender<Result<Answer, Refused>>>,
     calls_made: u64,
     room: Room,
+    callbacks: Calls,
     asides: Asides,
     /// What is to be told with the next commit, and who is answered when it stands.
     told: Vec<Told>,
@@ -142,6 +146,7 @@ pub(crate) async fn drive<'a>(
         lead,
         until: candidate.until().map_or_else(boot_time, |(_, until)| until),
         is_shown: false,
+        was_late: false,
         reign,
         cluster,
         leader,
@@ -151,6 +156,7 @@ pub(crate) async fn drive<'a>(
         calls: BTreeMap::new(),
         calls_made: 0,
         room: Room::new(shared.bounds),
+        callbacks: Calls::default(),
         asides: Asides::new(Mandate {
             cluster: cluster.id,
             epoch: cluster.epoch,
@@ -233,6 +239,10 @@ impl Reigning<'_> {
                     }
                     posts.drain(..).for_each(|post| self.take(post));
                 }
+                (key, incarnation, called) = self.callbacks.next() => {
+                    let input = control::Input::Called(key, incarnation, called);
+                    self.step(Input::Control(input));
+                }
                 _ = sweep.tick() => {
                     let is_over = self.sweep();
                     sweep.reset_after(if is_over { SWEEP_EVERY } else { SLICE_EVERY });
@@ -258,13 +268,25 @@ impl Reigning<'_> {
             return;
         }
         self.is_shown = holds;
-        self.shared.stand(if holds {
-            Standing::Leads(self.lead.clone())
-        } else {
-            let why = "the lease of this server is over, and the store does not answer";
-            (self.outlets.say)(why);
-            Standing::NotReady(why.to_owned())
-        });
+        if holds {
+            if std::mem::take(&mut self.was_late) {
+                let term = self.reign.term.get();
+                (self.outlets.say)(&format!("leads again, in term {term}: its lease was renewed"));
+            }
+            self.shared.stand(Standing::Leads(self.lead.clone()));
+            return;
+        }
+        self.was_late = true;
+        let why = match self.candidate.trouble() {
+            Some(trouble) => format!("the lease of this server is over: {trouble}"),
+            None => {
+                "the lease of this server is over, and was not renewed in time: it stood still, or \
+                     its store does"
+                    .to_owned()
+            }
+        };
+        (self.outlets.say)(&why);
+        self.shared.stand(Standing::NotReady(why));
     }
 
     /// Counts the workers, now and then: some thousand are soon looked at, and who asks for metrics is to
@@ -328,7 +350,10 @@ impl Reigning<'_> {
                     drop(reply.send(Ok(answer)));
                 }
             }
-            Effect::Callback(callback) => self.call_back(callback),
+            Effect::Callback(callback) => {
+                Counters::add(&self.shared.counters.callbacks, 1);
+                self.callbacks.add(callback);
+            }
             Effect::Alarm(alarm) => self.alarm(&alarm),
             Effect::Why(line) => (self.outlets.say)(&words::line(&line)),
             // There are no batches yet: nobody asks for them, and nothing comes of them.
@@ -342,17 +367,6 @@ impl Reigning<'_> {
     fn alarm(&mut self, alarm: &control::Alarm) {
         Counters::add(&self.shared.counters.alarms, 1);
         self.told.push(crate::alarms::told(alarm));
-    }
-
-    fn call_back(&self, callback: Callback) {
-        Counters::add(&self.shared.counters.callbacks, 1);
-        let desk = self.shared.desk.clone();
-        tokio::spawn(async move {
-            let (key, incarnation) = (callback.key.clone(), callback.incarnation);
-            let called =
-                if callbacks::call(&callback).await { Called::Taken } else { Called::NotTaken };
-            desk.tell(News::Called(key, incarnation, called)).await;
-        });
     }
 
     fn hear(&mut self, news: News) {
@@ -375,9 +389,6 @@ impl Reigning<'_> {
                     self.step(Input::Closed(stream));
                 }
                 self.heard.retain(|_, (at, _)| *at != stream);
-            }
-            News::Called(key, incarnation, called) => {
-                self.step(Input::Control(control::Input::Called(key, incarnation, called)));
             }
         }
     }
@@ -419,8 +430,23 @@ impl Reigning<'_> {
     fn there(&self, call: &control::Call) -> There {
         let control = self.leader.control();
         let is_known = matches!(call, control::Call::CreateTask(key, ..) if control.is_taken(key));
+        let adds_bytes = if let control::Call::PutService(key, spec) = call {
+            weight::added(control.service(key), spec)
+        } else if let control::Call::CreateTask(_, _, spec) = call
+            && !is_known
+        {
+            weight::of_task(spec)
+        } else {
+            0
+        };
+        let (tasks, specs_bytes) = {
+            let mirror = self.shared.mirror();
+            (mirror.under_way, mirror.specs_bytes)
+        };
         There {
-            tasks: self.shared.mirror().under_way(),
+            tasks,
+            specs_bytes,
+            adds_bytes,
             is_known,
             has_room_for_names: control.has_room_for_names(now()),
             made: control.made(),

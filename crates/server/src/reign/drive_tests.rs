@@ -1,3 +1,5 @@
+use std::sync::Mutex;
+
 use futures_util::future::BoxFuture;
 use sterna_engine::auction::Rules;
 use sterna_model::{ClusterId, Span, WriteId};
@@ -108,8 +110,11 @@ async fn elected_here() -> Leading {
 impl Leading {
     /// Leads while `meanwhile` goes on, and then ends.
     async fn while_driven(self, meanwhile: impl AsyncFnOnce(&Shared, &Stalling)) {
+        Box::pin(self.while_driven_saying(Arc::new(|_: &str| {}), meanwhile)).await;
+    }
+
+    async fn while_driven_saying(self, say: Say, meanwhile: impl AsyncFnOnce(&Shared, &Stalling)) {
         let (stop, mut stopped) = mpsc::channel(1);
-        let say: Say = Arc::new(|_: &str| {});
         let mut seen = |_| {};
         let outlets = Outlets { seen: &mut seen, say: &say };
         let Self { stalls, shared, mut inbox, candidate, begun } = self;
@@ -144,7 +149,14 @@ async fn a_leader_cut_off_from_its_store_is_not_ready_after_its_lease() {
         stalls.is_stalled.send_replace(false);
         standings.wait_for(leads).await.unwrap();
     };
-    leading.while_driven(check).await;
+    let lines = Arc::new(Mutex::new(Vec::new()));
+    let log = Arc::clone(&lines);
+    let say: Say = Arc::new(move |line: &str| log.lock().unwrap().push(line.to_owned()));
+    leading.while_driven_saying(say, check).await;
+    // Whether the store or this process stood still is not known here.
+    let lines = lines.lock().unwrap();
+    let said = |text: &str| lines.iter().filter(|line| line.contains(text)).count();
+    assert_eq!((said("not renewed in time"), said("leads again, in term")), (1, 1), "{lines:?}");
 }
 
 /// Its caller has long been told that nobody answered, or asked another server.

@@ -40,7 +40,10 @@ use sterna_store::{
     scan_all,
 };
 
-pub(crate) use self::drive::{Ended, Outlets, drive};
+pub(crate) use self::{
+    drive::{Ended, Outlets, drive},
+    room::fits,
+};
 use crate::{
     mirror::Mirror,
     records::{self, RecordError},

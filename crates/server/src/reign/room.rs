@@ -3,10 +3,11 @@
 //! Invariant: what stands and what is about to stand is never more than the bound; a task that is known
 //! needs no room, so that a creation that is repeated is answered as the first was.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use sterna_api::rest::{Code, Refused};
 use sterna_engine::control::{Call, CallId, Made};
+use sterna_model::Bytes;
 
 use crate::bounds::Bounds;
 
@@ -16,6 +17,9 @@ pub(super) struct Room {
     bounds: Bounds,
     /// Creations of tasks that the leader has taken and that do not stand yet.
     making: BTreeSet<CallId>,
+    /// What the specs take that the leader has taken and that do not stand yet, and all of them together.
+    heavy: BTreeMap<CallId, u64>,
+    heavy_bytes: u64,
 }
 
 /// What there is when a call comes.
@@ -30,11 +34,14 @@ pub(super) struct There {
     /// Everything else, as it is going to stand, and what the call adds.
     pub(super) made: Made,
     pub(super) adds: Made,
+    /// What specs take, by the store, and what that of the call takes more.
+    pub(super) specs_bytes: u64,
+    pub(super) adds_bytes: u64,
 }
 
 impl Room {
     pub(super) const fn new(bounds: Bounds) -> Self {
-        Self { bounds, making: BTreeSet::new() }
+        Self { bounds, making: BTreeSet::new(), heavy: BTreeMap::new(), heavy_bytes: 0 }
     }
 
     /// Takes a call, or says why not.
@@ -44,7 +51,9 @@ impl Room {
         fits((made.services, adds.services), services, ("services", "--services-max"))?;
         fits((made.instances, adds.instances), instances, ("instances", "--instances-max"))?;
         fits((made.domains, adds.domains), domains, ("domains", "--domains-max"))?;
+        self.bears(there)?;
         if !matches!(call, Call::CreateTask(..)) || there.is_known {
+            self.bear(id, there);
             return Ok(());
         }
         if there.tasks.saturating_add(self.making.len()) >= self.bounds.tasks {
@@ -58,12 +67,38 @@ impl Room {
             return Err(refused(message.to_owned(), remedy));
         }
         self.making.insert(id);
+        self.bear(id, there);
         Ok(())
+    }
+
+    /// Whether specs do not take more than they may.
+    fn bears(&self, there: There) -> Result<(), Refused> {
+        let (max, more) = (self.bounds.specs_bytes, there.adds_bytes);
+        let bytes = there.specs_bytes.saturating_add(self.heavy_bytes);
+        if more == 0 || bytes.saturating_add(more) <= max {
+            return Ok(());
+        }
+        let max = Bytes::new(max);
+        let message = format!(
+            "the specs of services and of tasks that are not over take {bytes} bytes, and with {more} more \
+             they would take over {max}"
+        );
+        let remedy = "wait until a task is over, end one with `sterna cancel`, or delete a service; \
+                      `sterna server --specs-max` says how much there may be";
+        Err(refused(message, remedy))
+    }
+
+    fn bear(&mut self, id: CallId, there: There) {
+        if there.adds_bytes > 0 {
+            self.heavy_bytes += there.adds_bytes;
+            self.heavy.insert(id, there.adds_bytes);
+        }
     }
 
     /// A call was answered: what it has made stands.
     pub(super) fn answered(&mut self, id: CallId) {
         self.making.remove(&id);
+        self.heavy_bytes -= self.heavy.remove(&id).unwrap_or_default();
     }
 
     fn full(&self) -> Refused {
@@ -77,7 +112,7 @@ impl Room {
 }
 
 /// Whether so many more of something fit below its bound.
-fn fits(
+pub(crate) fn fits(
     (there, more): (usize, usize),
     max: usize,
     (what, option): (&str, &str),
@@ -119,7 +154,15 @@ mod tests {
 
     fn there(tasks: usize) -> There {
         let (made, adds) = (Made::default(), Made::default());
-        There { tasks, is_known: false, has_room_for_names: true, made, adds }
+        There {
+            tasks,
+            is_known: false,
+            has_room_for_names: true,
+            made,
+            adds,
+            specs_bytes: 0,
+            adds_bytes: 0,
+        }
     }
 
     #[test]
@@ -156,6 +199,22 @@ mod tests {
         assert_eq!(refused.code, Code::TooMuch);
         assert!(refused.remedy.contains("--keep-names-max"), "{}", refused.remedy);
         assert!(room(3).take(CallId(1), &create("t"), There { is_known: true, ..full }).is_ok());
+    }
+
+    #[test]
+    fn what_specs_take_has_a_bound_and_what_is_on_its_way_counts() {
+        let mut room = Room::new(Bounds { specs_bytes: 1_000, ..Bounds::default() });
+        let heavy = |specs_bytes, adds_bytes| There { specs_bytes, adds_bytes, ..there(0) };
+        assert!(room.take(CallId(1), &create("t"), heavy(100, 500)).is_ok());
+        let refused = room.take(CallId(2), &create("t"), heavy(100, 500)).unwrap_err();
+        assert_eq!(refused.code, Code::TooMuch);
+        assert!(refused.message.contains("take 600 bytes, and with 500 more"), "{refused:?}");
+        assert!(refused.remedy.contains("--specs-max"), "{refused:?}");
+        assert!(room.take(CallId(3), &create("t"), heavy(100, 400)).is_ok(), "just so much");
+        assert!(room.take(CallId(4), &create("t"), heavy(5_000, 0)).is_ok(), "it adds nothing");
+        room.answered(CallId(1));
+        room.answered(CallId(4));
+        assert!(room.take(CallId(5), &create("t"), heavy(100, 500)).is_ok());
     }
 
     #[test]

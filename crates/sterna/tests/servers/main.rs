@@ -14,6 +14,7 @@ mod place;
 mod postgres;
 
 mod several;
+mod waits;
 
 use several::Servers;
 
