@@ -42,7 +42,7 @@ fn the_log_tells_why_work_waits_now_and_not_when_it_was_tried() {
     play.join(1);
     let keys = [large, next, last];
     play.control.look_again_at(&keys);
-    let mut reason = |key: &WorkKey| {
+    let reason = |key: &WorkKey| {
         let rule = play.control.rule(play.now, key, |_| Reach::Near);
         rule.map(|rule| match rule {
             Rule::Unplaced(unplaced) => match &*unplaced.reason {
