@@ -280,7 +280,7 @@ fn what_was_found_stays_mended() {
     // instance that somebody asks to stop in the middle of an update. 603: two that make room for it.
     // 1226, 1780: an update of ninety that begins just before faults are over. 5, 58: an instance that is not
     // ready in time, and is asked again. 146: a service of the name of one that has gone. 2781: two
-    // specs that come with one commit.
+    // specs that come with one commit. 3225: one that ends for an update, and then waits for a worker.
     const SEEDS: &[u64] = &[
         2,
         5,
@@ -305,6 +305,7 @@ fn what_was_found_stays_mended() {
         2_238,
         2_620,
         2_781,
+        3_225,
         3_654,
         5_201,
         12_661,

@@ -275,8 +275,9 @@ fn ended_for_update(sight: &Sight<'_>, service: &ServiceKey, changed: &Changed) 
     let (of, index) = index_of(key)?;
     let before = instance_in(changed.before.as_ref())?;
     let InstanceState::Running { copy: before, .. } = before.state() else { return None };
-    let mut copies = sight.stored.instance(key)?.copies();
-    let after = copies.find(|copy| copy.placed.run == before.placed.run)?;
+    // One that has lost its place to silence in the same commit waits for a worker.
+    let after = sight.stored.instance(key)?.copy();
+    let after = after.filter(|copy| copy.placed.run == before.placed.run)?;
     let is_ended = before.stopping.is_none() && after.stopping == Some(StopReason::Update);
     (of == *service && is_ended).then_some(index)
 }
