@@ -118,8 +118,11 @@ impl Updates {
             let RecordKey::Instance(key) = &changed.key else { continue };
             let Some((service, _)) = index_of(key) else { continue };
             let before = instance_in(changed.before.as_ref());
-            self.strikes.note(sight.now, &service, (before, sight.stored.instance(key)));
-            let Some(run) = sight.stored.instance(key).and_then(crashed_run) else { continue };
+            let after = sight.stored.instance(key);
+            self.strikes.note(sight.now, &service, (before, after));
+            // One that nobody wants any more may have crashed before, in the same commit.
+            let run = after.map_or_else(|| before.and_then(own_run), crashed_run);
+            let Some(run) = run else { continue };
             if before.and_then(crashed_run) == Some(run) {
                 continue;
             }
@@ -137,7 +140,8 @@ impl Updates {
             }
             one.at_most += 1;
             // Surely: it was of that version, and nothing else became of the service in this commit.
-            let is_sure = version == Some(of)
+            let is_sure = after.is_some()
+                && version == Some(of)
                 && stood.is_some_and(|stood| stood.before.is_some() && is_same(stood, now));
             if one.term != Some(term) {
                 (one.term, one.at_least) = (Some(term), 0);
