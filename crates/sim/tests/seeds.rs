@@ -279,7 +279,9 @@ fn what_was_found_stays_mended() {
     // that is called off before it is sent. 1651: a stream that closes as the limits change. 25: an
     // instance that somebody asks to stop in the middle of an update. 603: two that make room for it.
     // 1226, 1780: an update of ninety that begins just before faults are over. 5, 58: an instance that is not
-    // ready in time, and is asked again. 146: a service of the name of one that has gone.
+    // ready in time, and is asked again. 146: a service of the name of one that has gone. 2781: two
+    // specs that come with one commit. 3225: one that ends for an update, and then waits for a worker.
+    // 3506: one that crashes, and is not wanted any more.
     const SEEDS: &[u64] = &[
         2,
         5,
@@ -303,6 +305,9 @@ fn what_was_found_stays_mended() {
         1_999,
         2_238,
         2_620,
+        2_781,
+        3_225,
+        3_506,
         3_654,
         5_201,
         12_661,

@@ -11,7 +11,7 @@ use sterna_engine::control::{Call, Record, RecordKey, ServiceKey, ServiceRecord}
 use sterna_model::{
     Lock, Marks, Nonce, Term, WorkKey,
     record::{Task, TaskEnd},
-    spec::{ServiceSpec, WhenFull},
+    spec::{ServiceSpec, UpdatePolicy, WhenFull},
 };
 use sterna_protocol::limits::Limits;
 
@@ -87,9 +87,15 @@ impl Asked {
         self.open.values().any(|one| Some(one.reign) == reign && is_meant(&one.call))
     }
 
-    /// Whether somebody asks for a spec of this service.
-    pub(super) fn is_put(&self, applied: &Applied, key: &ServiceKey) -> bool {
-        self.by(applied, |call| matches!(call, Call::PutService(asked, _) if asked == key))
+    /// How the specs of this service that somebody asks for want it to be updated.
+    pub(super) fn put(&self, applied: &Applied, key: &ServiceKey) -> Vec<UpdatePolicy> {
+        let reign = applied.said.map(|said| (said.term, said.nonce));
+        let open = self.open.values().filter(|one| Some(one.reign) == reign);
+        let put = open.filter_map(|one| {
+            let Call::PutService(asked, spec) = &one.call else { return None };
+            (asked == key).then_some(spec.update)
+        });
+        put.collect()
     }
 
     /// Whether somebody has asked that this be written there.

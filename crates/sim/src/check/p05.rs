@@ -347,8 +347,8 @@ impl Checker for Kept {
             self.is_restored = true;
         }
         if let Fact::Committed { applied, changes } = fact {
-            let is_put = |key: &ServiceKey| self.asked.is_put(applied, key);
-            let update = self.updates.committed(sight, (applied, changes), &self.said, is_put);
+            let put = |key: &ServiceKey| self.asked.put(applied, key);
+            let update = self.updates.committed(sight, (applied, changes), &self.said, put);
             let moved = |changed| moved::ended_too_early(sight, &self.said, changed);
             let moved = || changes.iter().find_map(moved).filter(|_| !self.is_restored);
             if let Some(wrong) = update.or_else(moved).filter(|_| !is_unnoticed) {

@@ -18,6 +18,7 @@ use sterna_engine::control::{Record, RecordKey, ServiceKey, ServiceRecord};
 use sterna_model::{
     RunId, Span, Term, WallTime, Work, WorkKey,
     record::{Instance, InstanceState, StopReason},
+    spec::UpdatePolicy,
 };
 
 use super::{
@@ -75,14 +76,14 @@ impl Updates {
         self.strikes.restored();
     }
 
-    /// What a commit did to versions that come about. `is_put` tells whether somebody asks for another
-    /// spec of a service.
+    /// What a commit did to versions that come about. `put` tells how the specs of a service that
+    /// somebody asks for want it to be updated.
     pub(super) fn committed(
         &mut self,
         sight: &Sight<'_>,
         (applied, changes): (&Applied, &[Changed]),
         said: &Said,
-        is_put: impl Fn(&ServiceKey) -> bool,
+        put: impl Fn(&ServiceKey) -> Vec<UpdatePolicy>,
     ) -> Option<String> {
         let term = applied.said.map(|said| said.term)?;
         self.forget_gone(sight, changes);
@@ -90,10 +91,10 @@ impl Updates {
         let services: Vec<ServiceKey> =
             sight.stored.services().map(|(key, _)| key.clone()).collect();
         services.iter().find_map(|key| {
-            let is_put = is_put(key);
-            let too_early = self.taken_back(sight, key, changes, is_put);
+            let put = put(key);
+            let too_early = self.taken_back(sight, key, changes, !put.is_empty());
             too_early
-                .or_else(|| self.too_many_end(sight, key, (changes, said)))
+                .or_else(|| self.too_many_end(sight, key, (changes, said, &put)))
                 .or_else(|| self.not_taken_back(sight, key, term))
         })
     }
@@ -117,8 +118,11 @@ impl Updates {
             let RecordKey::Instance(key) = &changed.key else { continue };
             let Some((service, _)) = index_of(key) else { continue };
             let before = instance_in(changed.before.as_ref());
-            self.strikes.note(sight.now, &service, (before, sight.stored.instance(key)));
-            let Some(run) = sight.stored.instance(key).and_then(crashed_run) else { continue };
+            let after = sight.stored.instance(key);
+            self.strikes.note(sight.now, &service, (before, after));
+            // One that nobody wants any more may have crashed before, in the same commit.
+            let run = after.map_or_else(|| before.and_then(own_run), crashed_run);
+            let Some(run) = run else { continue };
             if before.and_then(crashed_run) == Some(run) {
                 continue;
             }
@@ -136,7 +140,8 @@ impl Updates {
             }
             one.at_most += 1;
             // Surely: it was of that version, and nothing else became of the service in this commit.
-            let is_sure = version == Some(of)
+            let is_sure = after.is_some()
+                && version == Some(of)
                 && stood.is_some_and(|stood| stood.before.is_some() && is_same(stood, now));
             if one.term != Some(term) {
                 (one.term, one.at_least) = (Some(term), 0);
@@ -201,7 +206,7 @@ impl Updates {
         &self,
         sight: &Sight<'_>,
         key: &ServiceKey,
-        (changes, said): (&[Changed], &Said),
+        (changes, said, put): (&[Changed], &Said, &[UpdatePolicy]),
     ) -> Option<String> {
         let ended: Vec<u32> =
             changes.iter().filter_map(|changed| ended_for_update(sight, key, changed)).collect();
@@ -211,8 +216,10 @@ impl Updates {
         let after = sight.stored.service(key)?;
         let stood = service_before(sight, key, changes).unwrap_or(after);
         let (one, other) = (&stood.spec, &after.spec);
-        let allowed = one.update.max_unavailable.max(other.update.max_unavailable).max(1) as usize;
-        let healthy_for = one.update.healthy_for.min(other.update.healthy_for);
+        // Two specs may come with one commit: it may have gone on by the first of them.
+        let all = || put.iter().chain([&one.update, &other.update]);
+        let allowed = all().map(|it| it.max_unavailable).max().unwrap_or(1).max(1) as usize;
+        let healthy_for = all().map(|it| it.healthy_for).min().unwrap_or(Span::ZERO);
         let is_missing = |instance: Option<&Instance>, meanwhile: &Meanwhile| {
             let is_missing = |it| self.is_missing(sight, it, (after, healthy_for), meanwhile);
             instance.is_some_and(is_missing)
@@ -272,8 +279,9 @@ fn ended_for_update(sight: &Sight<'_>, service: &ServiceKey, changed: &Changed) 
     let (of, index) = index_of(key)?;
     let before = instance_in(changed.before.as_ref())?;
     let InstanceState::Running { copy: before, .. } = before.state() else { return None };
-    let mut copies = sight.stored.instance(key)?.copies();
-    let after = copies.find(|copy| copy.placed.run == before.placed.run)?;
+    // One that has lost its place to silence in the same commit waits for a worker.
+    let after = sight.stored.instance(key)?.copy();
+    let after = after.filter(|copy| copy.placed.run == before.placed.run)?;
     let is_ended = before.stopping.is_none() && after.stopping == Some(StopReason::Update);
     (of == *service && is_ended).then_some(index)
 }
