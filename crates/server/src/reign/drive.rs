@@ -449,6 +449,7 @@ impl Reigning<'_> {
             adds_bytes,
             is_known,
             has_room_for_names: control.has_room_for_names(now()),
+            has_room_for_kept_names: control.has_room_for_kept_names(),
             made: control.made(),
             adds: control.adds(call),
         }

@@ -31,6 +31,8 @@ pub(super) struct There {
     pub(super) is_known: bool,
     /// Whether the name of one more task can be kept when it is over.
     pub(super) has_room_for_names: bool,
+    /// Whether one more can be kept until somebody deletes it.
+    pub(super) has_room_for_kept_names: bool,
     /// Everything else, as it is going to stand, and what the call adds.
     pub(super) made: Made,
     pub(super) adds: Made,
@@ -58,6 +60,15 @@ impl Room {
         }
         if there.tasks.saturating_add(self.making.len()) >= self.bounds.tasks {
             return Err(self.full());
+        }
+        if let Call::CreateTask(_, _, spec) = call
+            && spec.keeps_name
+            && !there.has_room_for_kept_names
+        {
+            let message = "as many names of versions that were started are kept as may be";
+            let remedy = "free those of old versions with `sterna delete --name`, or start the servers \
+                          with a larger --keep-names-max";
+            return Err(refused(message.to_owned(), remedy));
         }
         if !there.has_room_for_names {
             let message = "as many names of tasks that are over are kept as may be, and the oldest may \
@@ -158,6 +169,7 @@ mod tests {
             tasks,
             is_known: false,
             has_room_for_names: true,
+            has_room_for_kept_names: true,
             made,
             adds,
             specs_bytes: 0,
@@ -199,6 +211,18 @@ mod tests {
         assert_eq!(refused.code, Code::TooMuch);
         assert!(refused.remedy.contains("--keep-names-max"), "{}", refused.remedy);
         assert!(room(3).take(CallId(1), &create("t"), There { is_known: true, ..full }).is_ok());
+    }
+
+    /// No time frees those: everybody's tasks were refused.
+    #[test]
+    fn a_version_whose_name_could_not_be_kept_is_refused_and_other_tasks_are_not() {
+        let full = There { has_room_for_kept_names: false, ..there(0) };
+        let Call::CreateTask(key, incarnation, spec) = create("t") else { panic!("it creates") };
+        let kept = sterna_model::spec::TaskSpec { keeps_name: true, ..(*spec).clone() };
+        let version = Call::CreateTask(key, incarnation, Arc::new(kept));
+        let refused = room(3).take(CallId(1), &version, full).unwrap_err();
+        assert!(refused.remedy.contains("sterna delete --name"), "{}", refused.remedy);
+        assert!(room(3).take(CallId(1), &create("t"), full).is_ok());
     }
 
     #[test]

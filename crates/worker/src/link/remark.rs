@@ -74,6 +74,9 @@ pub enum Remark {
     Done,
 }
 
+const ROSTER_FULL: &str = "the server has as many workers as it may have: forget those that are gone, or \
+                           start it with a larger --workers-max; asking again";
+
 impl fmt::Display for Remark {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -107,10 +110,7 @@ impl fmt::Display for Remark {
                 "the name {name} belongs to another machine that is alive: start this worker \
                  with another --name, or end that one; asking again"
             ),
-            Self::RosterFull => f.write_str(
-                "the server has as many workers as it may have: forget those that are gone, or start \
-                 it with a larger --workers-max; asking again",
-            ),
+            Self::RosterFull => f.write_str(ROSTER_FULL),
             Self::WrongVersion(theirs) => write!(
                 f,
                 "the server speaks version {theirs} of the protocol, and this worker {VERSION}: \

@@ -43,15 +43,11 @@ fn the_log_tells_why_work_waits_now_and_not_when_it_was_tried() {
     let keys = [large, next, last];
     play.control.look_again_at(&keys);
     let reason = |key: &WorkKey| {
-        let rule = play.control.rule(play.now, key, |_| Reach::Near);
-        rule.map(|rule| match rule {
-            Rule::Unplaced(unplaced) => match &*unplaced.reason {
-                Reason::TooLarge { .. } => "too large",
-                Reason::Short { .. } => "short",
-                other => panic!("{other:?}"),
-            },
-            other => panic!("{other:?}"),
-        })
+        let rule = play.control.rule(play.now, key, |_| Reach::Near)?;
+        let Rule::Unplaced(unplaced) = rule else { panic!("{rule:?}") };
+        let is_too_large = matches!(*unplaced.reason, Reason::TooLarge { .. });
+        assert!(is_too_large || matches!(*unplaced.reason, Reason::Short { .. }), "{unplaced:?}");
+        Some(if is_too_large { "too large" } else { "short" })
     };
-    assert_eq!(keys.each_ref().map(|key| reason(key)), [Some("too large"), None, Some("short")]);
+    assert_eq!(keys.each_ref().map(reason), [Some("too large"), None, Some("short")]);
 }

@@ -66,20 +66,7 @@ impl fmt::Display for Rule {
                 "{}, which has it, is drained; a task runs on there until it ends, or the drain does",
                 on(worker)
             ),
-            Self::Returning { workers: 0, is_spread: true } => {
-                write!(f, "this leader has just begun, and waits a moment for more workers")
-            }
-            Self::Returning { workers, is_spread: true } => write!(
-                f,
-                "this leader has just begun, and waits a moment for {workers} of its workers"
-            ),
-            Self::Returning { workers, is_spread: false } => {
-                let are = if *workers == 1 { "worker is" } else { "workers are" };
-                write!(
-                    f,
-                    "nobody who is here has room; {workers} {are} not back with this leader yet"
-                )
-            }
+            Self::Returning { workers, is_spread } => write_returning(f, *workers, *is_spread),
             Self::Telling { end, tries: 0 } => {
                 write!(f, "it is over: {end}; its callback is on its way")
             }
@@ -99,6 +86,20 @@ impl fmt::Display for Rule {
 
 const GIVEN_UP: &str =
     "it was given up: change its spec, or `sterna stop` it to let it begin again";
+
+fn write_returning(f: &mut fmt::Formatter<'_>, workers: usize, is_spread: bool) -> fmt::Result {
+    let are = if workers == 1 { "worker is" } else { "workers are" };
+    // tidy: not a table
+    match (workers, is_spread) {
+        (0, true) => f.write_str("this leader has just begun, and waits a moment for more workers"),
+        (_, true) => {
+            write!(f, "this leader has just begun, and waits a moment for {workers} of its workers")
+        }
+        (_, false) => {
+            write!(f, "nobody who is here has room; {workers} {are} not back with this leader yet")
+        }
+    }
+}
 
 fn write_kept(f: &mut fmt::Formatter<'_>, missing: &[Name], is_complete: bool) -> fmt::Result {
     f.write_str("the store was restored, and a missing worker may keep it: it waits")?;
