@@ -252,7 +252,9 @@ pub(super) async fn apply(
     let wanted = wants(&specs);
     let all = specs.services.keys().map(|name| format!("service {name}"));
     let starts = specs.tasks.values().zip(&versions).filter(|(task, _)| task.start);
-    let all: Vec<_> = all.chain(starts.map(|(_, version)| format!("task {version}"))).collect();
+    let all = all.chain(starts.map(|(_, version)| format!("task {version}")));
+    let gone = doomed.iter().map(|name| format!("the end of service {name}"));
+    let all: Vec<_> = all.chain(gone).collect();
     let mut services = Vec::new();
     for (at, (name, spec)) in specs.services.into_iter().enumerate() {
         let key = ServiceKey { namespace: space.clone(), name };
