@@ -253,7 +253,7 @@ fn the_same_seed_gives_the_same_history() {
 
 /// What a machine that counts, sorts or prints otherwise would tell: the number of a small world's trace.
 /// It is another one whenever the world or a core is; put the new one here then.
-const GOLDEN: u64 = 0x3b88_7f4a_039b_6154;
+const GOLDEN: u64 = 0x153c_3a12_ef09_ac4c;
 
 #[test]
 fn the_same_seed_gives_the_same_history_on_any_machine() {

@@ -59,6 +59,17 @@ impl Reached {
         Ok(())
     }
 
+    /// The same of a commit that was applied and wrote something: it has a revision of its own. If that
+    /// was told before, the store has lost what had it.
+    ///
+    /// # Errors
+    /// The store has gone back.
+    pub(crate) fn note_applied(&self, mark: Mark, now: Revision) -> Result<(), WentBack> {
+        let before = Revision::new(now.get().saturating_sub(1));
+        self.note(mark, before)?;
+        self.note(mark, now)
+    }
+
     fn fallen(&self, to: Revision) -> WentBack {
         WentBack { seen: self.highest(), found: to }
     }
@@ -79,6 +90,16 @@ mod tests {
         reached.note(late, at(7)).unwrap();
         reached.note(early, at(5)).unwrap();
         assert_eq!(reached.highest(), at(7));
+    }
+
+    /// The leader's last commit was lost, and its next one got the same revision.
+    #[test]
+    fn a_commit_with_a_revision_that_was_told_is_one_of_a_store_that_has_gone_back() {
+        let reached = Reached::new();
+        reached.note_applied(reached.mark().unwrap(), at(7)).unwrap();
+        reached.note(reached.mark().unwrap(), at(7)).unwrap();
+        assert_eq!(reached.note_applied(reached.mark().unwrap(), at(7)).unwrap_err().found, at(6));
+        assert!(reached.mark().is_err());
     }
 
     #[test]

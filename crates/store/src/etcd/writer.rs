@@ -104,7 +104,11 @@ impl Attempts {
             session.ask(path::TXN, request).await.map_err(Failure::Unanswered)?;
         let Some(header) = &answer.header else { return Ok(Verdict::Nonsense) };
         let at = revision(header.revision);
-        let noted = known.reached.note(mark, at);
+        let has_written = answer.succeeded && !commit.writes.is_empty();
+        let noted = match has_written {
+            true => known.reached.note_applied(mark, at),
+            false => known.reached.note(mark, at),
+        };
         if answer.succeeded {
             if noted.is_ok()
                 && !commit.writes.is_empty()
