@@ -64,6 +64,7 @@ impl Reached {
     ///
     /// # Errors
     /// The store has gone back.
+    #[cfg(any(test, feature = "etcd"))]
     pub(crate) fn note_applied(&self, mark: Mark, now: Revision) -> Result<(), WentBack> {
         let before = Revision::new(now.get().saturating_sub(1));
         self.note(mark, before)?;
