@@ -1,6 +1,9 @@
 //! Tells whoever asked for it that a task is over: one POST, taken or not.
 //!
-//! Invariant: a receiver that hangs keeps others waiting no longer than its share of the calls does.
+//! Invariant: a receiver that hangs keeps others waiting no longer than its share of the calls does. And
+//! what waits for it does not wait until it is its turn to wait in vain: when a call is not answered, and
+//! none of that host was for a while, that was a try of all of them. So each is taken or given up in its
+//! time, however many there are.
 //!
 //! Invariant: what is called ends with the reign that calls; the next one begins anew.
 
@@ -25,7 +28,7 @@ use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::TcpStream,
     task::JoinSet,
-    time::timeout,
+    time::{Instant, timeout},
 };
 use tokio_rustls::TlsConnector;
 
@@ -47,9 +50,31 @@ pub(crate) struct Calls {
     waiting: BTreeMap<String, VecDeque<Callback>>,
     /// One token for each host that is being called, shared by its calls.
     under_way: BTreeMap<String, Arc<()>>,
-    calls: JoinSet<(WorkKey, TaskIncarnation, Called)>,
+    calls: JoinSet<Ended>,
+    /// Who failed with another that was not answered, and is to be told of.
+    failed: VecDeque<(WorkKey, TaskIncarnation)>,
+    /// When a host has answered last, if that is not long ago.
+    answered: BTreeMap<String, Instant>,
     /// Whose turn was last.
     last: String,
+}
+
+/// A call that is over.
+#[derive(Debug)]
+struct Ended {
+    host: String,
+    key: WorkKey,
+    incarnation: TaskIncarnation,
+    how: How,
+}
+
+/// How.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum How {
+    Taken,
+    Refused,
+    /// Nobody answered in time.
+    Unanswered,
 }
 
 impl Calls {
@@ -62,14 +87,49 @@ impl Calls {
     /// How the next call ended; waits for ever if there is none. May be dropped, and asked for again.
     pub(crate) async fn next(&mut self) -> (WorkKey, TaskIncarnation, Called) {
         loop {
+            if let Some((key, incarnation)) = self.failed.pop_front() {
+                return (key, incarnation, Called::NotTaken);
+            }
             match self.calls.join_next().await {
-                Some(ended) => {
-                    self.fill();
-                    if let Ok(ended) = ended {
-                        return ended;
-                    }
-                }
+                Some(Ok(ended)) => return self.end(ended),
+                // It panicked.
+                Some(Err(_)) => self.fill(),
                 None => std::future::pending().await,
+            }
+        }
+    }
+
+    /// How those calls ended that are over by now, some at a time.
+    pub(crate) fn ended(&mut self) -> Vec<(WorkKey, TaskIncarnation, Called)> {
+        let failed = self.failed.drain(..self.failed.len().min(AT_ONCE));
+        let mut all: Vec<_> =
+            failed.map(|(key, incarnation)| (key, incarnation, Called::NotTaken)).collect();
+        while let Some(ended) = self.calls.try_join_next() {
+            all.extend(ended.ok().map(|ended| self.end(ended)));
+        }
+        all
+    }
+
+    fn end(&mut self, ended: Ended) -> (WorkKey, TaskIncarnation, Called) {
+        let Ended { host, key, incarnation, how } = ended;
+        self.note(host, how);
+        self.fill();
+        let called = if how == How::Taken { Called::Taken } else { Called::NotTaken };
+        (key, incarnation, called)
+    }
+
+    /// A host has answered, or has not: then neither would it answer those who wait for it.
+    fn note(&mut self, host: String, how: How) {
+        let now = Instant::now();
+        self.answered.retain(|_, at| now.duration_since(*at) < WITHIN);
+        match how {
+            How::Taken | How::Refused => {
+                self.answered.insert(host, now);
+            }
+            How::Unanswered if self.answered.contains_key(&host) => {}
+            How::Unanswered => {
+                let all = self.waiting.remove(&host).unwrap_or_default();
+                self.failed.extend(all.into_iter().map(|it| (it.key, it.incarnation)));
             }
         }
     }
@@ -87,11 +147,11 @@ impl Calls {
             }
             let Some(callback) = callback else { return };
             let token = Arc::clone(self.under_way.entry(host.clone()).or_default());
-            self.last = host;
+            self.last.clone_from(&host);
             self.calls.spawn(async move {
-                let called = if call(&callback).await { Called::Taken } else { Called::NotTaken };
+                let how = call(&callback).await;
                 drop(token);
-                (callback.key, callback.incarnation, called)
+                Ended { host, key: callback.key, incarnation: callback.incarnation, how }
             });
         }
     }
@@ -111,15 +171,24 @@ impl Calls {
 
 /// Who answers for a callback, or hangs: its host with its port.
 fn host_of(callback: &Callback) -> String {
-    let url = callback.url.parse::<Uri>().ok();
-    let authority = url.as_ref().and_then(Uri::authority);
-    authority.map(|it| it.as_str().to_ascii_lowercase()).unwrap_or_default()
+    let Ok(url) = callback.url.parse::<Uri>() else { return String::new() };
+    let host = url.host().unwrap_or_default().to_ascii_lowercase();
+    format!("{host}:{}", port_of(&url))
+}
+
+fn port_of(url: &Uri) -> u16 {
+    let is_secret = url.scheme() == Some(&http::uri::Scheme::HTTPS);
+    url.port_u16().unwrap_or(if is_secret { 443 } else { 80 })
 }
 
 /// Calls, and says whether it was taken: only by an answer of 200 to 299. One that leads elsewhere is
 /// not followed, and one that refuses may be mended until the next try.
-async fn call(callback: &Callback) -> bool {
-    matches!(timeout(WITHIN, post(callback, system_roots)).await, Ok(Ok(true)))
+async fn call(callback: &Callback) -> How {
+    match timeout(WITHIN, post(callback, system_roots)).await {
+        Ok(Ok(true)) => How::Taken,
+        Ok(Ok(false) | Err(_)) => How::Refused,
+        Err(_) => How::Unanswered,
+    }
 }
 
 async fn post(
@@ -129,7 +198,7 @@ async fn post(
     let url: Uri = callback.url.parse()?;
     let host = url.host().ok_or("a callback without a host")?;
     let is_secret = url.scheme() == Some(&http::uri::Scheme::HTTPS);
-    let port = url.port_u16().unwrap_or(if is_secret { 443 } else { 80 });
+    let port = port_of(&url);
     // An address of six parts stands in brackets in a URL, and nowhere else.
     let host = host.trim_start_matches('[').trim_end_matches(']');
     let socket = TcpStream::connect((host, port)).await?;
@@ -231,7 +300,7 @@ mod tests {
             };
             let callback = callback(url);
             let (taken, said) = tokio::join!(call(&callback), receiver);
-            assert_eq!(taken, is_taken, "{status}");
+            assert_eq!(taken == How::Taken, is_taken, "{status}");
             assert!(said.starts_with("POST /done HTTP/1.1"), "{said}");
         }
     }
@@ -262,6 +331,37 @@ mod tests {
         timeout(WITHIN / 2, socket.read_to_end(&mut said)).await.expect("it is hung up").unwrap();
     }
 
+    /// Each of them waited for its turn to wait in vain: of a thousand the last was given up after hours.
+    #[tokio::test]
+    async fn when_a_host_does_not_answer_that_was_a_try_of_all_who_wait_for_it() {
+        let hanging = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}/done", hanging.local_addr().unwrap());
+        let (mut calls, many) = (Calls::default(), OF_A_HOST * 50);
+        for _ in 0..many {
+            calls.add(callback(url.clone()));
+        }
+        let host = host_of(&callback(url));
+        calls.note(host.clone(), How::Refused);
+        calls.note(host.clone(), How::Unanswered);
+        assert!(calls.failed.is_empty(), "one that answers others is only slow");
+        calls.answered.clear();
+        calls.note(host, How::Unanswered);
+        for _ in OF_A_HOST..many {
+            let (_, _, called) = timeout(WITHIN / 2, calls.next()).await.expect("at once");
+            assert_eq!(called, Called::NotTaken);
+        }
+        assert_eq!((calls.waiting.len(), calls.calls.len()), (0, OF_A_HOST));
+    }
+
+    #[test]
+    fn a_host_is_the_same_whoever_asks_it_and_however_it_is_written() {
+        let hosts = ["http://a@Here/x", "http://here:80/y", "http://b:c@here"].map(|url| {
+            let url = url.to_owned();
+            host_of(&callback(url))
+        });
+        assert_eq!(hosts, ["here:80"; 3]);
+    }
+
     /// There is no more at once than there may be, whoever is called, and who was called last waits.
     #[tokio::test]
     async fn all_hosts_together_have_a_bound_and_take_turns() {
@@ -281,7 +381,7 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}/", listener.local_addr().unwrap());
         drop(listener);
-        assert!(!call(&callback(url)).await);
+        assert_eq!(call(&callback(url)).await, How::Refused);
     }
 
     #[tokio::test]

@@ -34,8 +34,10 @@ pub(crate) struct Mirror {
     pub(crate) phases: BTreeMap<Namespace, Phases>,
     /// The same of all namespaces.
     all_phases: Phases,
-    /// How many of those are not over for good.
+    /// How many of those are not over, or still end.
     pub(crate) under_way: usize,
+    /// How many are over, and whoever asked for them is still to be told.
+    pub(crate) telling: usize,
     /// About how many bytes the specs of those take, and of services.
     pub(crate) specs_bytes: u64,
     pub(crate) roster: BTreeMap<Lock, Enrolled>,
@@ -55,6 +57,7 @@ impl Mirror {
             phases: BTreeMap::new(),
             all_phases: Phases::new(),
             under_way: 0,
+            telling: 0,
             specs_bytes: 0,
             roster: BTreeMap::new(),
             drains: BTreeMap::new(),
@@ -89,10 +92,10 @@ impl Mirror {
                 self.phases.entry(key.namespace.clone()).or_default().add(task.phase());
                 self.all_phases.add(task.phase());
                 let space = key.namespace.clone();
-                if is_under_way(&task, &spec) {
-                    self.under_way += 1;
-                    self.specs_bytes += weight::of_task(&spec);
-                }
+                let stands = Stands::of(&task, &spec);
+                self.under_way += usize::from(stands == Stands::UnderWay);
+                self.telling += usize::from(stands == Stands::Telling);
+                self.specs_bytes += stands.bytes(&spec);
                 let before = self.tasks.insert(key, (task, spec));
                 self.forget(&space, before);
             }
@@ -177,10 +180,10 @@ impl Mirror {
     /// A task is no more what it was.
     fn forget(&mut self, space: &Namespace, before: Option<(Task, Arc<TaskSpec>)>) {
         let Some((task, spec)) = before else { return };
-        if is_under_way(&task, &spec) {
-            self.under_way -= 1;
-            self.specs_bytes -= weight::of_task(&spec);
-        }
+        let stood = Stands::of(&task, &spec);
+        self.under_way -= usize::from(stood == Stands::UnderWay);
+        self.telling -= usize::from(stood == Stands::Telling);
+        self.specs_bytes -= stood.bytes(&spec);
         self.all_phases.subtract(task.phase());
         let Some(phases) = self.phases.get_mut(space) else { return };
         phases.subtract(task.phase());
@@ -195,11 +198,36 @@ impl Mirror {
     }
 }
 
-/// Whether a task is not over for good: it is to run, something of it still runs, or whoever asked for it
-/// is still to be told. Until then its record cannot go.
-fn is_under_way(task: &Task, spec: &TaskSpec) -> bool {
-    let is_to_be_told = spec.callback.is_some() && !task.is_told();
-    task.phase() != TaskPhase::Completed || task.placed().is_some() || is_to_be_told
+/// How far a task is, for those who count. Before it is over for good its record cannot go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stands {
+    /// It is to run, or something of it still runs.
+    UnderWay,
+    /// Whoever asked for it is still to be told.
+    Telling,
+    /// It is over for good.
+    Over,
+}
+
+impl Stands {
+    fn of(task: &Task, spec: &TaskSpec) -> Self {
+        let is_to_be_told = spec.callback.is_some() && !task.is_told();
+        if task.end().is_none() || task.placed().is_some() {
+            Self::UnderWay
+        } else if task.phase() == TaskPhase::Resolving || is_to_be_told {
+            Self::Telling
+        } else {
+            Self::Over
+        }
+    }
+
+    /// What its spec takes until then.
+    fn bytes(self, spec: &TaskSpec) -> u64 {
+        match self {
+            Self::UnderWay | Self::Telling => weight::of_task(spec),
+            Self::Over => 0,
+        }
+    }
 }
 
 #[cfg(test)]

@@ -169,7 +169,7 @@ const COMMON: &[Field] = &[
         "apart_from",
         "[\"db\"]",
         "none",
-        "Services with which it shares no worker; a service's own name means one instance on each worker.",
+        "Services with which it shares no worker (a task: when it is placed; they may come later); a service's own name means one instance on each worker.",
     ),
     field(
         "on_silence",

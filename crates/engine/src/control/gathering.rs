@@ -31,9 +31,11 @@ impl Control {
         self.gathering = (self.services.len() > 0).then(Gathering::default);
     }
 
-    /// Whether this waits for workers, from now on.
+    /// Whether this waits for workers, from now on. Not before the first is here: then nobody has room.
     pub(super) fn gathers(&mut self, key: &WorkKey, wants: &Arc<Wants>) -> bool {
-        let Some(gathering) = self.gathering.as_mut().filter(|_| services::is_instance(key)) else {
+        let has_begun = |gathering: &&mut Gathering| gathering.first.is_some();
+        let gathering = self.gathering.as_mut().filter(has_begun);
+        let Some(gathering) = gathering.filter(|_| services::is_instance(key)) else {
             return false;
         };
         gathering.asks.insert(key.clone(), Arc::clone(wants));
@@ -56,12 +58,27 @@ impl Control {
         Some(gathering.first?.plus(if gathering.awaited.is_some() { MOST } else { LEAST }))
     }
 
+    /// The first worker takes work: what asks for one waits for the others, too.
+    fn begin_gathering(&mut self, now: Now) {
+        let is_begun = self.gathering.as_ref().is_none_or(|it| it.first.is_some());
+        if is_begun || !self.workers.values().any(|worker| worker.takes) {
+            return;
+        }
+        let Some(gathering) = &mut self.gathering else { return };
+        gathering.first = Some(now.boot);
+        let waiting = self.waiting.iter().map(|ask| &ask.key).chain(self.asks.keys());
+        let waiting: Vec<_> = waiting.filter(|key| services::is_instance(key)).cloned().collect();
+        waiting.iter().for_each(|key| self.ask(key));
+    }
+
     /// A worker takes work: what waits for it is placed when all are here, or waited long enough.
     pub(super) fn end_gathering(&mut self, now: Now) {
+        if self.gathering.is_none() {
+            return;
+        }
+        self.begin_gathering(now);
         let Some(gathering) = &self.gathering else { return };
-        let is_first = gathering.first.is_none() && self.workers.values().any(|it| it.takes);
-        let first = if is_first { Some(now.boot) } else { gathering.first };
-        let Some(first) = first else { return };
+        let Some(first) = gathering.first else { return };
         // The one that was not back when this was asked last is looked at first: the roster is long.
         let is_coming = |lock: &Lock| self.is_coming(*lock);
         let awaited = gathering.awaited.filter(is_coming).or_else(|| self.coming().next());

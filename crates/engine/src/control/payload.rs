@@ -54,7 +54,6 @@ pub fn offer(name: &Name, facts: &[u8], standing: Standing) -> Offer {
     }
 }
 
-/// In which zone a worker is.
 /// So much is shown of a check that failed, however much a worker says.
 const CHECK_MAX: usize = 512;
 
@@ -65,6 +64,7 @@ pub fn failed_check(facts: &[u8]) -> Option<Box<str>> {
     Some(said.get(..said.floor_char_boundary(CHECK_MAX))?.into())
 }
 
+/// In which zone a worker is.
 pub(super) fn zone(facts: &[u8]) -> Zone {
     let facts: Value = serde_json::from_slice(facts).unwrap_or_default();
     let name = facts["zone"].as_str().and_then(|text| Name::new(text).ok());

@@ -155,8 +155,15 @@ impl Control {
     /// directories go. One that comes back after all is a machine that nobody knows: what it has is held
     /// against the tables like everything that nobody claimed.
     fn bound_forgotten(&mut self) {
-        let forgotten = self.roster.values().filter(|entry| entry.is_forgotten);
-        let lives: Vec<_> = forgotten.map(|entry| entry.incarnation).collect();
+        let is_over = |entry: &&Enrolled| {
+            let lock = entry.incarnation.lock;
+            entry.is_forgotten
+                && entry.is_declared_dead
+                && !self.workers.get(&lock).is_some_and(is_here)
+                && self.runs_on(lock).is_empty()
+        };
+        let lives: Vec<_> =
+            self.roster.values().filter(is_over).map(|entry| entry.incarnation).collect();
         let beyond = lives.len().saturating_sub(FORGOTTEN_MAX);
         for life in lives.into_iter().take(beyond) {
             self.strike(life);
@@ -164,13 +171,14 @@ impl Control {
     }
 
     pub(super) fn revive(&mut self, life: Incarnation) {
-        if let Some(entry) = self.roster.get_mut(&life.lock)
+        if let Some(entry) = self.roster.get(&life.lock)
             && entry.incarnation == life
             && !self.declaring.contains(&life.lock)
         {
-            entry.is_declared_dead = false;
-            let entry = entry.clone();
-            self.outbox.write(RecordKey::Roster(life.lock), Some(Record::Roster(entry)));
+            // It is here again: people see it, and its zone is one.
+            let (is_declared_dead, is_forgotten) = (false, false);
+            let entry = Enrolled { is_declared_dead, is_forgotten, ..entry.clone() };
+            self.set_entry(life.lock, Some(entry));
         }
         self.tell_fleet(scheduler::Input::Enrolled(life));
         self.offer(life.lock);

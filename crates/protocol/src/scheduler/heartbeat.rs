@@ -1,6 +1,6 @@
 //! Heartbeats: who this is, what it is told, and how it is judged.
 
-use sterna_model::{BootTime, Incarnation, Lock, Revision, RunSequence};
+use sterna_model::{BootTime, Incarnation, Lock, Revision, RunSequence, Span};
 
 use super::{Alarm, Arrival, Effect, Fleet, index::digest, peer::Enrolment, peers::Slot};
 use crate::{
@@ -11,6 +11,9 @@ use crate::{
     },
     planted::{Mistake, is_planted},
 };
+
+/// How often it is told that the roster is full.
+const FULL_EVERY: Span = Span::from_secs(60);
 
 impl Fleet {
     pub(super) fn hear(
@@ -61,8 +64,12 @@ impl Fleet {
                     return self.send(stream, incarnation, refuse(Refusal::NameTaken), effects);
                 }
                 Arrival::Full => {
-                    let alarm = Alarm::RosterFull(self.roster_max);
-                    effects.push(Effect::Alarm(incarnation, alarm));
+                    // Not of each: there may be thousands, and each asks again and again.
+                    if self.told_full.is_none_or(|told| now >= told.plus(FULL_EVERY)) {
+                        self.told_full = Some(now);
+                        let alarm = Alarm::RosterFull(self.roster_max);
+                        effects.push(Effect::Alarm(incarnation, alarm));
+                    }
                     return self.send(stream, incarnation, refuse(Refusal::RosterFull), effects);
                 }
                 Arrival::GivenUp => {

@@ -80,8 +80,12 @@ pub struct Fleet {
     /// The highest marks that this server had seen when its reign began.
     seen: Marks,
     bump: Bump,
-    /// How many machines may be on the roster.
+    /// How many machines may be on the roster, beside those that were declared dead.
     roster_max: usize,
+    /// Those.
+    dead: BTreeSet<Lock>,
+    /// When it was told last that there is no room on it.
+    told_full: Option<BootTime>,
     origin: Origin,
     /// How everybody is judged, as the book has it.
     terms: Terms,
@@ -139,6 +143,8 @@ impl Fleet {
             seen: begin.marks,
             bump: begin.bump,
             roster_max: begin.roster_max,
+            dead: BTreeSet::new(),
+            told_full: None,
             origin,
             peers: Peers::EMPTY,
             names: BTreeMap::new(),
@@ -157,6 +163,9 @@ impl Fleet {
             let lock = entry.incarnation.lock;
             // Who was declared dead holds no name until it is heard.
             let name = Some(entry.name.clone()).filter(|_| !entry.is_declared_dead);
+            if entry.is_declared_dead {
+                fleet.dead.insert(lock);
+            }
             let slot = fleet.peers.insert(lock, Peer::awaited(now, entry));
             fleet.names.extend(name.map(|name| (name, slot)));
         }

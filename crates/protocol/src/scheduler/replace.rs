@@ -88,7 +88,7 @@ impl Fleet {
                 | Arrival::NameTaken
                 | Arrival::Full,
             ) => {}
-            None if self.peers.len() >= self.roster_max => return Arrival::Full,
+            None if self.peers.len() - self.dead.len() >= self.roster_max => return Arrival::Full,
             None => {}
         }
         let holder = self.other_holder(lock, &heartbeat.name);
@@ -238,7 +238,10 @@ impl Fleet {
         }
         match peer.enrolment {
             Enrolment::Asked => {}
-            Enrolment::Reviving => peer.is_declared_dead = false,
+            Enrolment::Reviving => {
+                peer.is_declared_dead = false;
+                self.dead.remove(&incarnation.lock);
+            }
             Enrolment::Done | Enrolment::Struck => return None,
         }
         peer.enrolment = Enrolment::Done;

@@ -388,6 +388,7 @@ impl Fleet {
     pub(super) fn declare_dead(&mut self, now: BootTime, lock: Lock, effects: &mut Vec<Effect>) {
         let Some(peer) = self.peers.get_mut(&lock) else { return };
         peer.is_declared_dead = true;
+        self.dead.insert(lock);
         // What this life has answered is of no use to the next one, which must end what it has.
         peer.has_answered = false;
         if peer.enrolment == Enrolment::Reviving {

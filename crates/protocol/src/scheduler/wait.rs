@@ -180,7 +180,8 @@ impl Fleet {
         let Some(peer) = self.peers.at(slot) else { return };
         let is_it = peer.incarnation == struck
             && matches!(peer.enrolment, Enrolment::Struck | Enrolment::Done);
-        if is_it && peer.is_lost() && peer.runs().is_empty() {
+        let is_over = peer.is_lost() || peer.is_declared_dead;
+        if is_it && is_over && peer.runs().is_empty() {
             if self.names.get(&peer.name) == Some(&slot) {
                 self.names.remove(&peer.name);
             }
@@ -189,6 +190,7 @@ impl Fleet {
                 self.draining.insert(lock);
             }
             self.peers.remove(&lock);
+            self.dead.remove(&lock);
         }
     }
 }

@@ -255,6 +255,10 @@ pub(super) async fn apply(
     let all = all.chain(starts.map(|(_, version)| format!("task {version}")));
     let gone = doomed.iter().map(|name| format!("the end of service {name}"));
     let all: Vec<_> = all.chain(gone).collect();
+    let so_far = |what: &str, refused| {
+        let at = all.iter().position(|one| one == what).unwrap_or(all.len());
+        halfway(&all, at, refused)
+    };
     let mut services = Vec::new();
     for (at, (name, spec)) in specs.services.into_iter().enumerate() {
         let key = ServiceKey { namespace: space.clone(), name };
@@ -270,7 +274,7 @@ pub(super) async fn apply(
             let incarnation = TaskIncarnation::from_parts(wall_time(), random());
             let spec = Arc::new(task.made_at(wall_time()));
             let made = shared.desk.call(Call::CreateTask(key, incarnation, spec)).await;
-            let answer = made.map_err(|refused| up_to(&version, refused))?;
+            let answer = made.map_err(|refused| so_far(&format!("task {version}"), refused))?;
             // A version that was started and deleted since was started.
             started = !matches!(answer, control::Answer::Taken(_))
                 && changed(answer, &format!("task {version}"))?;
@@ -280,8 +284,12 @@ pub(super) async fn apply(
     }
     // At last: what takes their place stands by now, and a refusal before this deletes nothing.
     for name in doomed {
+        let what = format!("the end of service {name}");
         let key = ServiceKey { namespace: space.clone(), name };
-        services.push(make(&shared, key, None).await?);
+        let made = make(&shared, key, None).await;
+        let made = made.map_err(|Refusal(refused)| Refusal(so_far(&what, refused)))?;
+        // Somebody else may have deleted it.
+        services.extend(Some(made).filter(|made| !made.changes.is_empty()));
     }
     let warnings = in_vain(&shared, &space, wanted).await?;
     Ok(Json(Applied { services, tasks, warnings }))
@@ -311,13 +319,6 @@ fn halfway(all: &[String], at: usize, refused: Refused) -> Refused {
     }
     message += &format!(": {}", refused.message);
     Refused { message: message.into(), ..refused }
-}
-
-/// Says how far it was done: what comes before in the files stands, and to apply them again is harmless.
-fn up_to(task: &Name, refused: Refused) -> Refused {
-    let message =
-        format!("task {task} was not made, all before it was: {}", refused.message).into();
-    Refused { message, ..refused }
 }
 
 #[cfg(test)]

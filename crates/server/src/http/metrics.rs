@@ -103,6 +103,8 @@ fn of_work(shared: &Shared, text: &mut Text) {
     text.gauge("names", "Names of tasks whose record went.", names);
     text.gauge("tasks_under_way", "Tasks that are not over.", mirror.under_way as u64);
     text.gauge("tasks_under_way_max", "How many there may be.", shared.bounds.tasks as u64);
+    let telling = "Tasks that are over, and whose callback is still tried.";
+    text.gauge("tasks_telling", telling, mirror.telling as u64);
     let specs = "What specs of services and of tasks that are not over take.";
     text.gauge("specs_bytes", specs, mirror.specs_bytes);
     text.gauge("specs_bytes_max", "How much there may be.", shared.bounds.specs_bytes);

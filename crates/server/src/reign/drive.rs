@@ -10,9 +10,11 @@ use std::{
 use sterna_api::rest::{Code, EventKind, Refused};
 use sterna_engine::{
     Effect, Input, Leader,
-    control::{self, Answer, CallId, ParcelId},
+    control::{self, Answer, CallId, Called, ParcelId},
 };
-use sterna_model::{BootTime, Epoch, Incarnation, Lock, Position, Revision, Term};
+use sterna_model::{
+    BootTime, Epoch, Incarnation, Lock, Position, Revision, TaskIncarnation, Term, WorkKey,
+};
 use sterna_protocol::{
     message::{FromLeader, Mandate, StreamId},
     scheduler::Reach,
@@ -207,6 +209,10 @@ impl Reigning<'_> {
             if self.due().is_zero() {
                 self.step(Input::Tick);
             }
+            // Nor are those who were told: where somebody always asks, theirs would never come either.
+            for called in self.callbacks.ended() {
+                self.called(called);
+            }
             self.send_commit();
             if let Some(ended) = self.ended.take() {
                 return ended;
@@ -239,10 +245,7 @@ impl Reigning<'_> {
                     }
                     posts.drain(..).for_each(|post| self.take(post));
                 }
-                (key, incarnation, called) = self.callbacks.next() => {
-                    let input = control::Input::Called(key, incarnation, called);
-                    self.step(Input::Control(input));
-                }
+                called = self.callbacks.next() => self.called(called),
                 _ = sweep.tick() => {
                     let is_over = self.sweep();
                     sweep.reset_after(if is_over { SWEEP_EVERY } else { SLICE_EVERY });
@@ -426,6 +429,11 @@ impl Reigning<'_> {
         }
     }
 
+    /// Somebody was told that a task is over, or could not be.
+    fn called(&mut self, (key, incarnation, called): (WorkKey, TaskIncarnation, Called)) {
+        self.step(Input::Control(control::Input::Called(key, incarnation, called)));
+    }
+
     /// What there is when a call comes.
     fn there(&self, call: &control::Call) -> There {
         let control = self.leader.control();
@@ -439,12 +447,13 @@ impl Reigning<'_> {
         } else {
             0
         };
-        let (tasks, specs_bytes) = {
+        let (tasks, telling, specs_bytes) = {
             let mirror = self.shared.mirror();
-            (mirror.under_way, mirror.specs_bytes)
+            (mirror.under_way, mirror.telling, mirror.specs_bytes)
         };
         There {
             tasks,
+            telling,
             specs_bytes,
             adds_bytes,
             is_known,

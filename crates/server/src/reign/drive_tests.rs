@@ -152,7 +152,7 @@ async fn a_leader_cut_off_from_its_store_is_not_ready_after_its_lease() {
     let lines = Arc::new(Mutex::new(Vec::new()));
     let log = Arc::clone(&lines);
     let say: Say = Arc::new(move |line: &str| log.lock().unwrap().push(line.to_owned()));
-    leading.while_driven_saying(say, check).await;
+    Box::pin(leading.while_driven_saying(say, check)).await;
     // Whether the store or this process stood still is not known here.
     let lines = lines.lock().unwrap();
     let said = |text: &str| lines.iter().filter(|line| line.contains(text)).count();

@@ -27,6 +27,8 @@ pub(super) struct Room {
 pub(super) struct There {
     /// Tasks that are not over, by the store.
     pub(super) tasks: usize,
+    /// Tasks that are over, and whose callback is still tried, by the store.
+    pub(super) telling: usize,
     /// Whether a task has the name that the call asks for, or had it.
     pub(super) is_known: bool,
     /// Whether the name of one more task can be kept when it is over.
@@ -60,6 +62,19 @@ impl Room {
         }
         if there.tasks.saturating_add(self.making.len()) >= self.bounds.tasks {
             return Err(self.full());
+        }
+        if let Call::CreateTask(_, _, spec) = call
+            && spec.callback.is_some()
+            && there.telling >= self.bounds.tasks
+        {
+            let message = format!(
+                "{} tasks are over, and whoever is to be told of them does not take it",
+                there.telling
+            );
+            let remedy = "see to the receivers of callbacks: `sterna ls tasks --phase resolving` says \
+                          of what; each is given up after its last try; `sterna server --tasks-max` \
+                          says how many there may be";
+            return Err(refused(message, remedy));
         }
         if let Call::CreateTask(_, _, spec) = call
             && spec.keeps_name
@@ -167,6 +182,7 @@ mod tests {
         let (made, adds) = (Made::default(), Made::default());
         There {
             tasks,
+            telling: 0,
             is_known: false,
             has_room_for_names: true,
             has_room_for_kept_names: true,

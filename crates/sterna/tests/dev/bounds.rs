@@ -106,7 +106,7 @@ fn a_task_beyond_those_that_may_be_under_way_is_refused_and_one_that_is_known_is
     fs::write(api.place.path.join("s.toml"), spec).expect("a spec");
     let (code, said) = ask(&["apply", "s.toml"]);
     assert!(code == Some(75) && said.contains("task filed."), "{code:?}: {said}");
-    assert!(said.contains("all before it was"), "{said}");
+    assert!(said.contains("only what comes before it: service web"), "{said}");
     assert_eq!(api.ask("GET", "/v1/namespaces/default/services/web", &[], None).status, 200);
     // The next server counts what the one before has made.
     api.server.kill().expect("it runs");

@@ -30,7 +30,7 @@ fn silent() -> TcpListener {
 }
 
 #[test]
-fn a_task_whose_callback_is_still_tried_is_one_that_is_not_over() {
+fn what_waits_for_a_receiver_that_hangs_is_bounded_and_keeps_no_other_task_away() {
     let api = Api::start_with("resolving", &["--tasks-max", "3"]);
     let receiver = silent();
     for number in 0..3 {
@@ -39,11 +39,13 @@ fn a_task_whose_callback_is_still_tried_is_one_that_is_not_over() {
     let said = create(&api, "more", &receiver);
     assert_eq!((said.status, &said.body["code"]), (429, &json!("too-much")), "{}", said.text);
     let message = said.body["message"].as_str().unwrap_or_default();
-    assert!(message.contains("3 tasks are not over yet"), "{message}");
+    assert!(message.contains("3 tasks are over, and whoever is to be told"), "{message}");
+    let other = json!({ "name": "other", "spec": { "run": ["true"] } });
+    assert_eq!(api.ask("POST", TASKS, &[], Some(&other)).status, 201, "nobody is to be told of it");
     let why = api.ask("GET", &format!("{TASKS}/t-0/why"), &[], None);
     assert_eq!(why.body["rule"], "telling", "{}", why.text);
     let metrics = api.ask("GET", "/metrics", &[], None).text;
-    assert!(metrics.contains("\nsterna_tasks_under_way 3\n"), "{metrics}");
+    assert!(metrics.contains("\nsterna_tasks_telling 3\n"), "{metrics}");
 }
 
 /// Before, everybody waited for a receiver that hangs.

@@ -48,6 +48,18 @@ fn what_is_to_be_spread_waits_for_the_workers_of_the_roster() {
     assert_eq!(spread(&play), [2, 2, 2], "at once when the last is here");
 }
 
+/// For as long as nobody came it said that it waited a moment.
+#[test]
+fn while_no_worker_is_here_that_is_the_reason() {
+    let mut play = begun(&[]);
+    play.pass(100);
+    assert_eq!(play.why(&web().instance(0)).unwrap().rule.name(), "unplaced");
+    play.join(1);
+    assert_eq!(play.why(&web().instance(0)).unwrap().rule.name(), "returning");
+    play.gather();
+    assert_eq!(spread(&play), [6, 0, 0]);
+}
+
 #[test]
 fn who_does_not_come_back_is_not_waited_for_longer_than_a_moment() {
     let mut play = begun(&[1, 2, 3]);
