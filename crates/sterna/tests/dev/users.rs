@@ -14,7 +14,7 @@ fn a_worker_that_is_not_root_says_that_it_cannot_run_work_as_another_user() {
     });
     // What it cannot hold work to is said at its start, and as long as it is so.
     let lacks = "memory is not limited";
-    assert!(cluster.said().contains(lacks), "{}", cluster.said());
+    wait_until("it says what it lacks", LONG, || cluster.said().contains(lacks));
     let status = cluster.answer(&["status"]);
     assert!(status.contains("warning   worker-1: ") && status.contains(lacks), "{status}");
     for (field, value, named) in [
