@@ -1,11 +1,9 @@
 //! Why something is not where its spec wants it.
 
-use std::collections::BTreeSet;
-
 use axum::{Json, extract::State};
 use sterna_api::rest::{Explained, ServiceExplained};
 use sterna_engine::control::{ServiceKey, Why};
-use sterna_model::{Lock, Name, Work, WorkKey};
+use sterna_model::{Work, WorkKey};
 
 use super::{
     Answer, Api, Paging, bad,
@@ -15,7 +13,7 @@ use super::{
     services::{instance_key, service_key},
     task_key,
 };
-use crate::{mirror::Mirror, views};
+use crate::views;
 
 /// So many instances are asked about in one step of the leader: it has other things to do meanwhile.
 const AT_A_TIME: usize = 16;
@@ -32,33 +30,8 @@ async fn why(shared: &Api, key: WorkKey, what: &str) -> Answer<Json<Explained>> 
     let asked = key.clone();
     let why = shared.desk.ask(move |leader, now| leader.why(now, &asked)).await?;
     let mut explained = views::explained(&key, why.as_ref());
-    tell_apart(&shared.mirror(), &key, &mut explained);
+    views::tell_apart(&shared.mirror(), &key, &mut explained);
     Ok(Json(explained))
-}
-
-/// Names a machine by its lock in what is advised, where several have its name: by that alone no command
-/// finds it.
-fn tell_apart(mirror: &Mirror, key: &WorkKey, explained: &mut Explained) {
-    if !explained.text.contains("`sterna ") {
-        return;
-    }
-    let of_task = mirror.tasks.get(key).and_then(|(task, _)| task.placed()).map(|it| it.on.lock);
-    let copies = mirror.instances.get(key).into_iter().flat_map(|it| it.copies());
-    let locks: BTreeSet<Lock> = copies.map(|copy| copy.placed.on.lock).chain(of_task).collect();
-    let called = |lock: &Lock, name: &Name| mirror.worker(*lock) == Some(name);
-    for lock in &locks {
-        let Some(name) = mirror.worker(*lock) else { continue };
-        let is_shared = mirror.roster.values().filter(|entry| entry.name == *name).nth(1).is_some();
-        // If copies are on two of them, which one is meant is not said here.
-        if !is_shared || locks.iter().filter(|lock| called(lock, name)).count() > 1 {
-            continue;
-        }
-        for verb in ["declare-dead", "forget", "drain"] {
-            let advice = |whom: &str| format!("`sterna {verb} {whom}`");
-            explained.text =
-                explained.text.replace(&advice(name.as_str()), &advice(&lock.to_string()));
-        }
-    }
 }
 
 /// Why a task is not where it should be.
@@ -120,7 +93,7 @@ pub(super) async fn why_service(
     let mirror = shared.mirror();
     for explained in &mut answer.instances {
         if let Ok(key) = explained.key.parse() {
-            tell_apart(&mirror, &key, explained);
+            views::tell_apart(&mirror, &key, explained);
         }
     }
     drop(mirror);
@@ -212,7 +185,7 @@ impl Found {
 #[cfg(test)]
 mod tests {
     use sterna_engine::control::{Crashed, Next, Rule};
-    use sterna_model::Namespace;
+    use sterna_model::{Name, Namespace};
 
     use super::*;
 

@@ -358,7 +358,10 @@ impl Reigning<'_> {
                 self.callbacks.add(callback);
             }
             Effect::Alarm(alarm) => self.alarm(&alarm),
-            Effect::Why(line) => (self.outlets.say)(&words::line(&line)),
+            Effect::Why(line) => {
+                let words = words::line(&self.shared.mirror(), &line);
+                (self.outlets.say)(&words);
+            }
             // There are no batches yet: nobody asks for them, and nothing comes of them.
             Effect::Batch(_) => {}
             Effect::StoreLags(mandate, revision) => {
