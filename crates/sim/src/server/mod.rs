@@ -295,9 +295,7 @@ impl World {
         {
             // An open store is not believed any more when it has gone back. Answers may overtake each
             // other: each is held against what was known when it was asked for.
-            // And a commit that was applied has a revision of its own.
-            let is_own = matches!(&told, Told::Commit(Ok(Outcome::Applied(_))));
-            if revision < known || is_own && revision == known {
+            if revision < known {
                 self.coverage.turn("went-back");
                 self.say(|| format!("s{server} sees that the store has gone back"));
                 return self.end_soon(server);
