@@ -6,9 +6,9 @@ use sterna_model::{
     Contract, Span,
     spec::{ServiceSpec, TaskSpec},
 };
-use sterna_protocol::{health::Health, limits::Limits, roster::Enrolled, scheduler};
+use sterna_protocol::{health::Health, limits::Limits, scheduler};
 
-use super::play::{Mood, Play, incarnation, life, lock, name, service_spec, task, task_spec, web};
+use super::play::{Mood, Play, enrolled, incarnation, lock, service_spec, task, task_spec, web};
 use crate::control::{Answer, Call, Input, Record, RecordKey};
 
 fn limits(play: &Play) -> Vec<Limits> {
@@ -18,24 +18,10 @@ fn limits(play: &Play) -> Vec<Limits> {
     }
 }
 
-fn enrolled() -> Enrolled {
-    let (incarnation, name) = (life(1), name("w1"));
-    Enrolled {
-        incarnation,
-        name,
-        boot: 1,
-        birth: 1,
-        is_declared_dead: false,
-        is_draining: false,
-        is_forgotten: false,
-        zone: sterna_protocol::roster::Zone::Unsaid,
-    }
-}
-
 #[test]
 fn a_worker_is_not_forgotten_while_a_batch_may_be_running_there() {
     let mut play = Play::with(2);
-    play.news(scheduler::Effect::Enroll(enrolled()));
+    play.news(scheduler::Effect::Enroll(enrolled(1)));
     play.health(1, Health::MustDie);
     play.step(Input::MayHaveBatches(lock(1), true));
     assert!(matches!(play.ask(Call::Forget(lock(1))), Answer::Conflict(_)));
@@ -47,7 +33,7 @@ fn a_worker_is_not_forgotten_while_a_batch_may_be_running_there() {
 #[test]
 fn rule_24_a_worker_that_was_declared_dead_and_forgotten_keeps_its_mark() {
     let mut play = Play::with(2);
-    play.news(scheduler::Effect::Enroll(enrolled()));
+    play.news(scheduler::Effect::Enroll(enrolled(1)));
     play.moods.insert(1, Mood::Silent);
     play.health(1, Health::MustDie);
     assert_eq!(play.ask(Call::DeclareDead(lock(1))), Answer::Done);
@@ -61,7 +47,7 @@ fn rule_24_a_worker_that_was_declared_dead_and_forgotten_keeps_its_mark() {
     play.facts(1);
     play.health(1, Health::New);
     assert!(is_shown(&play), "also under the life that is on the roster");
-    play.news(scheduler::Effect::Enroll(enrolled()));
+    play.news(scheduler::Effect::Enroll(enrolled(1)));
     let entry = play.control.roster.get(&lock(1));
     assert!(entry.is_some_and(|entry| entry.is_declared_dead && !entry.is_forgotten));
     assert!(is_shown(&play));
@@ -72,8 +58,7 @@ fn rule_24_a_worker_that_was_declared_dead_and_forgotten_keeps_its_mark() {
 fn only_so_many_that_were_declared_dead_and_forgotten_are_kept() {
     let mut play = Play::with(6);
     for worker in [4, 1, 5, 2, 3] {
-        let entry = Enrolled { incarnation: life(worker), ..enrolled() };
-        play.news(scheduler::Effect::Enroll(entry));
+        play.news(scheduler::Effect::Enroll(enrolled(worker)));
         play.moods.insert(worker, Mood::Silent);
         play.health(worker, Health::MustDie);
         assert_eq!(play.ask(Call::DeclareDead(lock(worker))), Answer::Done);

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use sterna_model::record::InstancePhase as P;
-use sterna_protocol::{health::Health, roster::Enrolled, scheduler};
+use sterna_protocol::{health::Health, scheduler};
 
-use super::play::{Mood, Play, incarnation, life, name, service_spec, task, task_spec, web};
+use super::play::{Mood, Play, enrolled, incarnation, service_spec, task, task_spec, web};
 use crate::control::{Call, Next, Rule};
 
 /// How many instances each worker has.
@@ -14,16 +14,7 @@ fn spread(play: &Play) -> Vec<usize> {
 }
 
 fn enroll(play: &mut Play, worker: u8) {
-    play.news(scheduler::Effect::Enroll(Enrolled {
-        incarnation: life(worker),
-        name: name(&format!("w{worker}")),
-        boot: 1,
-        birth: 1,
-        is_declared_dead: false,
-        is_draining: false,
-        is_forgotten: false,
-        zone: sterna_protocol::roster::Zone::Unsaid,
-    }));
+    play.news(scheduler::Effect::Enroll(enrolled(worker)));
 }
 
 /// Six instances of which none runs, and a leader that has just begun.
