@@ -46,6 +46,9 @@ pub struct Vitals {
     checked: Option<BootTime>,
     unhealthy_since: BootTime,
     has_been_healthy: bool,
+    /// When whoever judges woke from so long a sleep that this life may be over; until it is known to
+    /// have spoken since.
+    woke: Option<BootTime>,
 }
 
 /// One judgement.
@@ -66,6 +69,7 @@ impl Vitals {
             checked: None,
             unhealthy_since: now,
             has_been_healthy: false,
+            woke: None,
         }
     }
 
@@ -98,6 +102,7 @@ impl Vitals {
         let after = |last: BootTime, gap: Span| last.plus(gap).plus(Span::from_millis(1));
         let silent = |last: Option<BootTime>, gap| last.map_or(AT_ONCE, |last| after(last, gap));
         match self.health {
+            Health::Healthy if self.woke.is_some() => AT_ONCE,
             Health::Healthy => {
                 silent(self.heard, terms.heartbeat_gap).min(silent(self.checked, terms.check_gap))
             }
@@ -153,6 +158,22 @@ impl Vitals {
         self.unhealthy_since = self.unhealthy_since.plus(asleep);
     }
 
+    /// Whoever judges woke just now, after so long that this life may have given itself up meanwhile:
+    /// nothing that it said before counts as being there.
+    pub const fn miss(&mut self, now: BootTime) {
+        self.woke = Some(now);
+    }
+
+    /// Since when it is not known whether this life is over; `None` if it was heard as usual.
+    pub const fn missed_since(&self) -> Option<BootTime> {
+        self.woke
+    }
+
+    /// It has certainly spoken since.
+    pub const fn be_found(&mut self) {
+        self.woke = None;
+    }
+
     /// Gives the worker up, whatever its vitals say.
     pub const fn give_up(&mut self) {
         self.health = Health::MustDie;
@@ -161,8 +182,9 @@ impl Vitals {
     /// Judges without changing anything.
     pub fn judged(&self, now: BootTime, terms: &Terms, permit: Permit) -> Judgement {
         let is_old = |last: Option<BootTime>, gap| last.is_none_or(|last| now > last.plus(gap));
-        let is_silent =
-            is_old(self.heard, terms.heartbeat_gap) || is_old(self.checked, terms.check_gap);
+        let is_silent = self.woke.is_some()
+            || is_old(self.heard, terms.heartbeat_gap)
+            || is_old(self.checked, terms.check_gap);
         let is_kept_back = !self.has_been_healthy && permit == Permit::Withheld;
         let (health, is_blocked) = match (self.health, is_silent, is_kept_back) {
             (Health::MustDie, true | false, true | false) => (Health::MustDie, false),

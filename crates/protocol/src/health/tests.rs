@@ -15,7 +15,7 @@ fn terms(check_gap: u64, heartbeat_gap: u64, lose_after: u64) -> Terms {
 /// Known, checked at 1, heard at 2, unhealthy since 0.
 fn known(health: Health, has_been_healthy: bool) -> Vitals {
     let (heard, checked) = (Some(at(2)), Some(at(1)));
-    Vitals { health, heard, checked, unhealthy_since: at(0), has_been_healthy }
+    Vitals { health, heard, checked, unhealthy_since: at(0), has_been_healthy, woke: None }
 }
 
 #[test]

@@ -137,7 +137,10 @@ impl Fleet {
     }
 
     /// Who slept lets nobody suffer for it (safety rule 10), whatever is read first on waking up.
-    pub(super) fn excuse(&mut self, now: BootTime) {
+    ///
+    /// But a worker that is not answered for long gives itself up, and what is found of it on waking up may
+    /// be all that is left: it gets nothing new before it has spoken since.
+    pub(super) fn excuse(&mut self, now: BootTime, effects: &mut Vec<Effect>) {
         let every = self.book.newest().judge_every;
         let asleep = now.since(self.judged.plus(every));
         if asleep <= every.times(4) {
@@ -145,11 +148,21 @@ impl Fleet {
         }
         self.judged = self.judged.plus(asleep);
         self.elected = self.elected.plus(asleep);
+        let may_be_over = self.terms.lose_after.is_some_and(|lose| asleep >= lose);
         for peer in self.peers.all_mut() {
             peer.vitals.excuse(asleep);
+            if may_be_over && peer.is_heard() {
+                peer.vitals.miss(now);
+            }
             peer.confirmed = peer.confirmed.map(|confirmed| confirmed.plus(asleep));
         }
         self.peers.wake_all();
+        for lock in if may_be_over { self.peers.locks() } else { Vec::new() } {
+            let peer = self.peers.get_mut(&lock);
+            if peer.is_some_and(|peer| peer.judge(now, &self.terms, &self.consensus)) {
+                self.tell_health(lock, effects);
+            }
+        }
     }
 
     /// A worker was just judged to be something else.

@@ -189,6 +189,7 @@ impl Fleet {
         peer.birth = heartbeat.birth;
         peer.is_leaving = heartbeat.is_leaving;
         peer.vitals.hear(now);
+        peer.note_stamp(now, heartbeat.stamp, self.terms.heartbeat_gap);
         // Who has not said what it runs is heard when it has.
         if peer.forgive_silence() && peer.has_answered {
             effects.push(Effect::Heard(peer.incarnation));

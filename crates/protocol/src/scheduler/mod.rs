@@ -192,7 +192,7 @@ impl Fleet {
             self.lease_until = self.lease_until.max(until);
         }
         if !self.is_mute(now) {
-            self.excuse(now);
+            self.excuse(now, effects);
             if was_mute {
                 self.speak_again(now, effects);
             }

@@ -39,6 +39,8 @@ pub(super) struct Peer {
     /// The set that it holds from an earlier leader, until it has a seat.
     pub(super) came_with: Option<Box<SetId>>,
     pub(super) vitals: Vitals,
+    /// The stamp of its last heartbeat, by its own clock, and when that was heard.
+    stamped: Option<(BootTime, BootTime)>,
     pub(super) enrolment: Enrolment,
     /// Whether `get_running` was answered in this association.
     pub(super) has_answered: bool,
@@ -128,6 +130,7 @@ impl Peer {
             seat: None,
             came_with: None,
             vitals: Vitals::new(now),
+            stamped: None,
             enrolment: Enrolment::Asked,
             has_answered: false,
             was_enrolled: false,
@@ -216,6 +219,7 @@ impl Peer {
         self.seat = None;
         self.came_with = None;
         self.vitals = Vitals::new(now);
+        self.stamped = None;
         self.has_answered = false;
         self.is_permitted = false;
         self.is_leaving = false;
@@ -228,6 +232,20 @@ impl Peer {
         }
         self.unsure = Unsure::NOTHING;
         self.unsure_at = None;
+    }
+
+    /// Finds out when a heartbeat was sent, by what has passed on its clock since the one before. What was
+    /// waiting here while this leader slept does not show that its sender is still there. But all that is
+    /// read soon, and who is heard later is there, even if its clock stood still meanwhile.
+    pub(super) fn note_stamp(&mut self, now: BootTime, stamp: BootTime, soon: Span) {
+        if let (Some(woke), Some((before, heard))) = (self.vitals.missed_since(), self.stamped)
+            && stamp.since(before) < woke.since(heard)
+            && now < woke.plus(soon)
+        {
+            return;
+        }
+        self.vitals.be_found();
+        self.stamped = Some((stamp, now));
     }
 
     /// Takes its place in the consensus as soon as it can be confirmed. Not before: who is only welcome

@@ -55,7 +55,7 @@ impl Fleet {
         let vitals = &peer.vitals;
         let is_old = |last: Option<BootTime>, gap| last.is_none_or(|last| now > last.plus(gap));
         let heard = vitals.heard();
-        if is_old(heard, self.terms.heartbeat_gap) {
+        if is_old(heard, self.terms.heartbeat_gap) || vitals.missed_since().is_some() {
             let lost_at = match vitals.health() {
                 Health::MustDie => now,
                 // It is judged so first.
