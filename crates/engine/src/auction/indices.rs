@@ -72,27 +72,41 @@ impl Registry {
                 continue;
             }
             for id in self.tagged.get(tag).cloned().unwrap_or_default() {
-                let Some(left) = self.bidder(id).map(|bidder| bidder.class) else { continue };
-                let mut key = self.classes[left].key.clone();
-                key.optional.insert(tag.clone());
-                let class = self.enter_class(key);
-                self.classes[left].members.remove(&id);
-                self.classes[left].tree.remove(id);
-                self.classes[class].members.insert(id);
-                if let Some(bidder) = self.bidder_mut(id) {
-                    bidder.class = class;
-                }
-                self.refresh(id);
-                self.leave_class(left);
+                self.move_class(id, |key| {
+                    key.optional.insert(tag.clone());
+                });
             }
         }
     }
 
-    /// Between two auctions, when no number of a profile is held.
+    /// A worker that offers what it did belongs to another class.
+    fn move_class(&mut self, id: u32, change: impl FnOnce(&mut Key)) {
+        let Some(left) = self.bidder(id).map(|bidder| bidder.class) else { return };
+        let mut key = self.classes[left].key.clone();
+        change(&mut key);
+        let class = self.enter_class(key);
+        self.classes[left].members.remove(&id);
+        self.classes[left].tree.remove(id);
+        self.classes[class].members.insert(id);
+        if let Some(bidder) = self.bidder_mut(id) {
+            bidder.class = class;
+        }
+        self.refresh(id);
+        self.leave_class(left);
+    }
+
+    /// Between two auctions, when no number of a profile is held. With the profiles go the tags that they
+    /// asked for, and the classes that there were for those alone.
     pub(super) fn bound_profiles(&mut self) {
-        if self.profiles.len() > PROFILES_MAX {
-            self.profiles.clear();
-            self.profile_of.clear();
+        if self.profiles.len() <= PROFILES_MAX {
+            return;
+        }
+        self.profiles.clear();
+        self.profile_of.clear();
+        self.asked_tags.clear();
+        let tagged: BTreeSet<u32> = self.tagged.values().flatten().copied().collect();
+        for id in tagged {
+            self.move_class(id, |key| key.optional.clear());
         }
     }
 
@@ -365,6 +379,23 @@ mod tests {
             registry.auction(&[ask("a", &[&format!("x{number}")])]);
         }
         assert!(registry.profiles.len() <= PROFILES_MAX + 1);
+        assert!(registry.asked_tags.len() <= PROFILES_MAX + 1, "nor more tags than those ask for");
         assert_eq!(registry.auction(&[ask("a", &["t0"])]).placed.len(), 1);
+    }
+
+    #[test]
+    fn tags_that_nobody_asks_for_any_more_make_no_classes() {
+        let mut registry = tagged(3);
+        let classes = |registry: &Registry| registry.classes.iter().count();
+        assert_eq!(classes(&registry), 1);
+        registry.auction(&[ask("a", &["t0"]), ask("b", &["t1"]), ask("c", &["t2"])]);
+        assert_eq!(classes(&registry), 3);
+        for number in 0..=PROFILES_MAX {
+            registry.auction(&[ask("a", &[&format!("x{number}")])]);
+        }
+        assert_eq!(classes(&registry), 1);
+        // Whoever has them is found again, and so is who comes later.
+        assert_eq!(registry.auction(&[ask("d", &["t1"])]).placed.len(), 1);
+        assert_eq!(classes(&registry), 2);
     }
 }
