@@ -16,8 +16,7 @@ impl Control {
     /// A domain is fresh until then, or for always: what its services do not want ends.
     pub(super) fn set_domain(&mut self, now: Now, name: &Name, until: Option<WallTime>) {
         let was_fresh = self.is_fresh(name, now.wall);
-        let before = self.domains.insert(name.clone(), until);
-        self.unmind_domain(name, before.flatten());
+        self.domains.insert(name.clone(), until);
         self.mind_domain(name, until);
         self.outbox.write(RecordKey::Domain(name.clone()), Some(Record::Domain(until)));
         // Then nothing is there that nobody wants: to be called again and again costs little.
@@ -39,20 +38,20 @@ impl Control {
 
     /// Sets when a domain is forgotten; gives whether that was not set.
     pub(super) fn mind_domain(&mut self, name: &Name, until: Option<WallTime>) -> bool {
-        let timer = |until: WallTime| (until.plus(SHOWN), Timer::Domain(name.clone()));
-        until.is_some_and(|until| self.timers.insert(timer(until)))
-    }
-
-    fn unmind_domain(&mut self, name: &Name, until: Option<WallTime>) {
-        if let Some(until) = until {
-            self.timers.remove(&(until.plus(SHOWN), Timer::Domain(name.clone())));
-        }
+        let timer = Timer::Domain(name.clone());
+        let Some(until) = until else {
+            self.timers.cancel(&timer);
+            return false;
+        };
+        self.timers.set(until.plus(SHOWN), timer)
     }
 
     /// A domain is fresh no longer. Gives whether it was there.
     pub(super) fn remove_domain(&mut self, name: &Name) -> bool {
-        let Some(until) = self.domains.remove(name) else { return false };
-        self.unmind_domain(name, until);
+        if self.domains.remove(name).is_none() {
+            return false;
+        }
+        self.timers.cancel(&Timer::Domain(name.clone()));
         self.outbox.write(RecordKey::Domain(name.clone()), None);
         true
     }

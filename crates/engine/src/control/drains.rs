@@ -13,12 +13,11 @@ impl Control {
     /// Begins to drain a machine, or ends that.
     pub(super) fn set_drain(&mut self, now: Now, lock: Lock, drain: Option<Drain>) {
         let is_draining = drain.is_some();
-        if let Some(before) = self.drains.remove(&lock) {
-            self.timers.remove(&(before.deadline, Timer::Drain(lock)));
-        }
+        self.drains.remove(&lock);
+        self.timers.cancel(&Timer::Drain(lock));
         if let Some(drain) = &drain {
             if !is_planted(Mistake::ForgetsDrainEnds) {
-                self.timers.insert((drain.deadline, Timer::Drain(lock)));
+                self.timers.set(drain.deadline, Timer::Drain(lock));
             }
             self.drains.insert(lock, drain.clone());
         }
@@ -132,7 +131,7 @@ impl Control {
         if deadline.plus(SHOWN) <= now.wall {
             self.set_drain(now, lock, None);
         } else {
-            self.timers.insert((deadline.plus(SHOWN), Timer::Drain(lock)));
+            self.timers.set(deadline.plus(SHOWN), Timer::Drain(lock));
         }
     }
 
@@ -146,6 +145,9 @@ impl Control {
         let is_gone = !self.roster.contains_key(&lock) && !self.workers.contains_key(&lock);
         if is_gone && self.runs_on(lock).is_empty() {
             return self.forget_drain(now, lock, deadline);
+        }
+        if is_gone && deadline.plus(SHOWN) > now.wall {
+            self.timers.set(deadline.plus(SHOWN), Timer::Drain(lock));
         }
         for run in self.runs_on(lock) {
             let Some(key) = self.seats.key_of(run).cloned() else { continue };

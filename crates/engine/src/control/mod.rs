@@ -24,6 +24,7 @@
 //! | `forecast` | what a drain would do |
 //! | `why` | why something is not where it should be |
 //! | `placing` | the auction, and what waits for it |
+//! | `timers` | what is looked at again, and when |
 //! | `sweep` | whether anything was forgotten |
 //! | `instances` | where the records of instances stand in memory |
 //! | `weight` | how much room a record takes in a commit |
@@ -63,6 +64,7 @@ mod sweep;
 mod tasks;
 #[cfg(test)]
 mod tests;
+mod timers;
 mod updates;
 mod weight;
 mod why;
@@ -100,8 +102,14 @@ pub use self::{
     why::{Awaited, Crashed, Late, Next, Rule, Settling, Then, Unplaced, Unready, Why},
 };
 use self::{
-    gathering::Gathering, instances::Instances, outbox::Outbox, past::Past, seats::Seats,
-    standing::Service, workers::Worker,
+    gathering::Gathering,
+    instances::Instances,
+    outbox::Outbox,
+    past::Past,
+    seats::Seats,
+    standing::Service,
+    timers::{Timer, Timers},
+    workers::Worker,
 };
 pub use crate::by_service::ServiceKey;
 use crate::{
@@ -174,7 +182,7 @@ pub struct Control {
     held_up: BTreeSet<ServiceKey>,
     /// Runs that were called lost, and may yet say how they ended.
     lost: BTreeMap<RunId, WorkKey>,
-    timers: BTreeSet<(WallTime, Timer)>,
+    timers: Timers,
     /// How far the sweep is.
     swept: sweep::Cursor,
     /// After which instance to look anew, while a clock that was set has them looked at.
@@ -189,25 +197,6 @@ pub struct Control {
     ending: BTreeMap<RunId, workers::Ending>,
     /// Keys of which something else may be told than before, if anybody wants to know.
     touched: Option<BTreeSet<WorkKey>>,
-}
-
-/// What is looked at again when its time comes.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Timer {
-    /// An instance that waits after a crash, or anything that a worker turned down.
-    Restart(WorkKey),
-    /// An instance that has run long enough to count.
-    Settled(WorkKey),
-    /// An instance that was not ready for long enough to count against its update.
-    Unready(WorkKey),
-    /// The latest start of a task.
-    Task(WorkKey),
-    /// A callback that is tried again.
-    Callback(WorkKey),
-    /// The end of a drain.
-    Drain(Lock),
-    /// A domain that is over is forgotten.
-    Domain(Name),
 }
 
 impl Control {
@@ -254,7 +243,7 @@ impl Control {
             tombstones: BTreeMap::new(),
             services: ByService::default(),
             instances: Instances::default(),
-            timers: BTreeSet::new(),
+            timers: Timers::default(),
             swept: sweep::Cursor::START,
             anew: None,
             seen: now,
@@ -321,7 +310,7 @@ impl Control {
             self.seat(run, key, on);
         }
         for (lock, drain) in self.drains.clone() {
-            self.timers.insert((drain.deadline, Timer::Drain(lock)));
+            self.timers.set(drain.deadline, Timer::Drain(lock));
         }
         for (name, until) in self.domains.clone() {
             self.mind_domain(&name, until);
@@ -396,7 +385,7 @@ impl Control {
         if self.anew.is_some() {
             return Some(now.boot);
         }
-        let timer = self.timers.first().map(|(at, _)| *at);
+        let timer = self.timers.first();
         let past = self.past.deadline(&self.retention);
         let wall = timer.into_iter().chain(past).min();
         let boot = wall.map(|at| now.boot.plus(at.since(now.wall)));
@@ -479,16 +468,16 @@ impl Control {
         };
         for (key, until) in &mut self.resting {
             *until = earlier(*until);
-            self.timers.insert((*until, Timer::Restart(key.clone())));
+            self.timers.set(*until, Timer::Restart(key.clone()));
         }
         for (lock, drain) in &self.drains {
             // One that was over may not be, by what the clock shows now.
-            self.timers.insert((drain.deadline, Timer::Drain(*lock)));
+            self.timers.set(drain.deadline, Timer::Drain(*lock));
         }
         for (key, telling) in &mut self.callbacks {
             if let Some(next) = &mut telling.next {
                 *next = earlier(*next);
-                self.timers.insert((*next, Timer::Callback(key.clone())));
+                self.timers.set(*next, Timer::Callback(key.clone()));
             }
         }
         // Records that name a moment beyond any wait are looked at anew, some at each step.
@@ -497,10 +486,7 @@ impl Control {
 
     /// What is due.
     fn pass_time(&mut self, now: Now) {
-        while let Some((at, _)) = self.timers.first()
-            && *at <= now.wall
-            && let Some((_, timer)) = self.timers.pop_first()
-        {
+        while let Some(timer) = self.timers.take_due(now.wall) {
             match timer {
                 Timer::Restart(key) if !services::is_instance(&key) => {
                     self.resting.remove(&key);

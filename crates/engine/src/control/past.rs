@@ -232,9 +232,7 @@ impl Control {
         let (incarnation, is_kept) = (task.incarnation(), spec.keeps_name);
         let stone = Tombstone { incarnation, at: now.wall, is_kept };
         self.callbacks.remove(key);
-        if let Some(at) = spec.latest_start {
-            self.timers.remove(&(at, Timer::Task(key.clone())));
-        }
+        self.timers.cancel(&Timer::Task(key.clone()));
         // Whoever found neither would start it a second time.
         self.outbox.keep_together(2);
         self.outbox.write(RecordKey::Task(key.clone()), None);

@@ -11,8 +11,8 @@ use sterna_protocol::{
 };
 
 use super::{
-    Answer, Control, Record, RecordKey, Stage as StoreStage, Timer, domains::SHOWN, payload,
-    placing::Helped, workers::is_here,
+    Answer, Control, Record, RecordKey, Stage as StoreStage, Timer, payload, placing::Helped,
+    workers::is_here,
 };
 
 /// How many of those that were declared dead and forgotten are kept.
@@ -95,7 +95,8 @@ impl Control {
                 self.outbox.write(RecordKey::Drain(lock), None);
             }
             if let Some(drain) = self.drains.get(&lock) {
-                self.timers.insert((drain.deadline.plus(SHOWN), Timer::Drain(lock)));
+                // Also if it has passed: from now on it is to be forgotten some time.
+                self.timers.set(drain.deadline, Timer::Drain(lock));
             }
         }
         self.tell_fleet(scheduler::Input::Struck(life));

@@ -195,7 +195,7 @@ impl Control {
             }
             InstanceState::Crashed { until: Some(_) } if is_planted(Mistake::ForgetsRestarts) => {}
             InstanceState::Crashed { until: Some(until) } => {
-                self.timers.insert((*until, Timer::Restart(key.clone())));
+                self.timers.set(*until, Timer::Restart(key.clone()));
             }
             InstanceState::Crashed { until: None }
             | InstanceState::Claimed { .. }
@@ -245,7 +245,7 @@ impl Control {
     fn ask_when_rested(&mut self, now: Now, key: &WorkKey) {
         match self.resting.get(key) {
             Some(until) if *until > now.wall => {
-                self.timers.insert((*until, Timer::Restart(key.clone())));
+                self.timers.set(*until, Timer::Restart(key.clone()));
             }
             Some(_) | None => {
                 self.resting.remove(key);
@@ -260,7 +260,7 @@ impl Control {
     pub(super) fn rest(&mut self, now: Now, key: &WorkKey) {
         let until = now.wall.plus(TURNED_DOWN);
         self.resting.insert(key.clone(), until);
-        self.timers.insert((until, Timer::Restart(key.clone())));
+        self.timers.set(until, Timer::Restart(key.clone()));
     }
 
     /// An index that nobody wants: its record goes when its copies have. Copies are ended only where
@@ -271,6 +271,7 @@ impl Control {
         if instance.check_retire().is_ok() {
             self.instances.remove(key);
             self.resting.remove(key);
+            self.timers.cancel_instance(key);
             self.write_instance(key);
             return;
         }

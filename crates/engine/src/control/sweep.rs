@@ -35,7 +35,7 @@ impl Cursor {
 struct Undone {
     asks: usize,
     writes: usize,
-    timers: usize,
+    timers: u64,
 }
 
 impl Undone {
@@ -123,7 +123,7 @@ impl Control {
 
     /// What is decided and waits to be done: if it grows, something was to be done.
     fn undone(&self) -> Undone {
-        Undone { asks: self.asks.len(), writes: self.outbox.len(), timers: self.timers.len() }
+        Undone { asks: self.asks.len(), writes: self.outbox.len(), timers: self.timers.changes() }
     }
 
     /// Those that a spec wants.
@@ -215,7 +215,7 @@ impl Control {
         match task.state() {
             TaskState::Pending => {
                 if let Some(at) = spec.latest_start {
-                    self.timers.insert((at, Timer::Task(key.clone())));
+                    self.timers.set(at, Timer::Task(key.clone()));
                 }
                 self.sweep_pending(key);
             }
@@ -227,7 +227,7 @@ impl Control {
             }
             TaskState::Resolving { .. } => match self.callbacks.get(key) {
                 Some(tasks::Telling { next: Some(next), .. }) => {
-                    self.timers.insert((*next, Timer::Callback(key.clone())));
+                    self.timers.set(*next, Timer::Callback(key.clone()));
                 }
                 // It is on its way, and its answer comes or its time is over.
                 Some(tasks::Telling { next: None, .. }) => {}
@@ -246,7 +246,7 @@ impl Control {
     /// A task that waits asks for a worker, or will.
     fn sweep_pending(&mut self, key: &WorkKey) {
         if let Some(until) = self.resting.get(key) {
-            self.timers.insert((*until, Timer::Restart(key.clone())));
+            self.timers.set(*until, Timer::Restart(key.clone()));
         } else if self.waiting.get(key).is_none()
             && !self.asks.contains_key(key)
             && !self.kept_back.contains_key(key)
@@ -286,7 +286,7 @@ impl Control {
         for (lock, deadline) in drains {
             let before = self.undone();
             if deadline > now.wall {
-                self.timers.insert((deadline, Timer::Drain(lock)));
+                self.timers.set(deadline, Timer::Drain(lock));
             }
             if self.seated.contains_key(&lock) {
                 self.end_drain(now, lock);

@@ -71,7 +71,7 @@ impl Control {
         if let Some(at) = spec.latest_start
             && !is_planted(Mistake::ForgetsLatestStarts)
         {
-            self.timers.insert((at, Timer::Task(key.clone())));
+            self.timers.set(at, Timer::Task(key.clone()));
         }
         self.allow_for(key, spec.contract);
         let task = Task::new(incarnation, self.epoch, now.wall);
@@ -92,7 +92,7 @@ impl Control {
         if let Some(at) = spec.latest_start
             && task.phase() == TaskPhase::Pending
         {
-            self.timers.insert((at, Timer::Task(key.clone())));
+            self.timers.set(at, Timer::Task(key.clone()));
         }
         match task.phase() {
             // It may have run before the store was restored (safety rule 25).
@@ -224,7 +224,7 @@ impl Control {
             TaskPhase::Pending => {
                 // Whoever took it over while it ran has no timer for it.
                 if let Some(at) = latest_start {
-                    self.timers.insert((at, Timer::Task(key.clone())));
+                    self.timers.set(at, Timer::Task(key.clone()));
                 }
                 self.rest(now, key);
             }
@@ -394,7 +394,7 @@ impl Control {
         if !is_over {
             let next = now.wall.plus(CALLBACK_WAIT.times(1 << (tries - 1).min(16)));
             telling.next = Some(next);
-            self.timers.insert((next, Timer::Callback(key.clone())));
+            self.timers.set(next, Timer::Callback(key.clone()));
             return;
         }
         self.callbacks.remove(key);

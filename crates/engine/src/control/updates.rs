@@ -80,10 +80,10 @@ impl Control {
             self.touch(key);
         }
         if let Some(at) = late {
-            self.timers.insert((at, Timer::Unready(key.clone())));
+            self.timers.set(at, Timer::Unready(key.clone()));
         }
         if let Some(at) = settles {
-            self.timers.insert((at, Timer::Settled(key.clone())));
+            self.timers.set(at, Timer::Settled(key.clone()));
         }
     }
 

@@ -158,7 +158,7 @@ fn the_latest_start_of_a_task_that_went_is_waited_for_no_longer() {
     let latest_start = Some(play.now.wall.plus(Span::from_secs(365 * 24 * 3_600)));
     play.ask(create_as(1, TaskSpec { latest_start, ..task_spec() }));
     play.end(play.runs_on(1)[0], SUCCESS);
-    assert!(!play.control.timers.is_empty());
+    assert!(play.control.timers.len() > 0);
     play.ask(Call::DeleteTask(task(&name(1))));
-    assert!(play.control.timers.is_empty());
+    assert_eq!(play.control.timers.len(), 0);
 }

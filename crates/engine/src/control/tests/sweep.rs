@@ -56,7 +56,7 @@ fn a_restart_that_was_forgotten_is_found() {
     let crash = CrashPolicy { wait_from: 1, ..CrashPolicy::default() };
     play.ask(Call::PutService(web(), ServiceSpec { crash, ..service_spec(1) }));
     play.end(play.run_of(0), FAILURE);
-    play.control.timers.clear();
+    play.control.timers.retain(|_| false);
     assert_eq!(swept(&mut play), ["default/service/web/0"]);
     play.pass(30);
     assert_eq!(play.instance(0).phase(), P::Running);
@@ -67,7 +67,7 @@ fn timers_of_tasks_that_were_forgotten_are_found() {
     let mut play = Play::empty();
     let latest_start = Some(WallTime::EPOCH.plus(Span::from_secs(60)));
     create(&mut play, TaskSpec { latest_start, ..task_spec() });
-    play.control.timers.clear();
+    play.control.timers.retain(|_| false);
     assert_eq!(swept(&mut play), ["default/task/build"], "its latest start");
     play.pass(60);
     play.control.past = Past::default();
@@ -83,7 +83,7 @@ fn callbacks_that_were_forgotten_are_found() {
     create(&mut play, TaskSpec { callback: Some("http://receiver/".into()), ..task_spec() });
     play.end(play.runs_on(1)[0], SUCCESS);
     play.step(Input::Called(task("build"), incarnation(1), Called::NotTaken));
-    play.control.timers.retain(|(_, timer)| !matches!(timer, super::super::Timer::Callback(_)));
+    play.control.timers.retain(|timer| !matches!(timer, super::super::Timer::Callback(_)));
     assert_eq!(swept(&mut play), ["default/task/build"], "the next try");
     play.control.callbacks.clear();
     assert_eq!(swept(&mut play), ["default/task/build"], "nobody tells it");
@@ -106,7 +106,7 @@ fn a_drain_that_was_forgotten_is_found() {
     play.ask(Call::PutService(web(), service_spec(2)));
     let deadline = WallTime::EPOCH.plus(Span::from_secs(60));
     play.ask(Call::Drain(lock(1), Drain { deadline }));
-    play.control.timers.clear();
+    play.control.timers.retain(|_| false);
     assert_eq!(swept(&mut play), [format!("the drain of {}", lock(1))]);
 }
 
@@ -116,7 +116,7 @@ fn what_a_drain_left_at_its_deadline_is_found() {
     play.ask(Call::CreateTask(task("build"), incarnation(1), Arc::new(task_spec())));
     let deadline = WallTime::EPOCH.plus(Span::from_secs(60));
     play.ask(Call::Drain(lock(1), Drain { deadline }));
-    play.control.timers.clear();
+    play.control.timers.retain(|_| false);
     play.now.wall = deadline;
     assert_eq!(swept(&mut play), [format!("the drain of {}", lock(1))]);
 }
@@ -125,7 +125,7 @@ fn what_a_drain_left_at_its_deadline_is_found() {
 fn a_domain_whose_end_was_forgotten_is_found() {
     let mut play = Play::with(1);
     play.ask(Call::SetDomain(name("apps"), Some(WallTime::EPOCH.plus(Span::from_secs(60)))));
-    play.control.timers.clear();
+    play.control.timers.retain(|_| false);
     assert_eq!(swept(&mut play), ["the domain apps"]);
 }
 
@@ -156,7 +156,7 @@ fn a_sweep_in_slices_comes_by_every_kind_of_thing() {
         play.ask(Call::Drain(lock(worker), Drain { deadline: later }));
         play.ask(Call::SetDomain(name(&format!("apps-{worker}")), Some(later)));
     }
-    play.control.timers.clear();
+    play.control.timers.retain(|_| false);
     play.control.past = Past::default();
     let mut found = Vec::new();
     while !play.control.sweep_slice(play.now, 1, &mut found) {}

@@ -195,7 +195,26 @@ fn a_clock_that_is_set_back_after_an_update_leads_to_nothing() {
     play.now.wall = WallTime::EPOCH.plus(Span::from_secs(50));
     // The sweep after each step must find nothing.
     play.pass(1);
-    assert!(play.control.timers.is_empty());
+    assert_eq!(play.control.timers.len(), 0);
+}
+
+#[test]
+fn however_long_an_instance_must_be_healthy_it_leaves_nothing_behind_when_it_ends() {
+    let mut play = Play::with(1);
+    let years = Span::from_secs(10 * 365 * 86_400);
+    let update = UpdatePolicy { healthy_for: years, ..UpdatePolicy::default() };
+    let spec = ServiceSpec { update, ..service_spec(1) };
+    put(&mut play, spec.clone());
+    put(&mut play, other_work(&spec, "v2"));
+    for _ in 0..20 {
+        play.pass(1);
+        assert!(is_updating(&play), "it has not run for so long");
+        play.ask(Call::StopInstance(web().instance(0)));
+        assert!(play.control.timers.len() <= 2, "when it has, and when it is tried again");
+    }
+    play.ask(Call::DeleteService(web()));
+    play.pass(100);
+    assert_eq!(play.control.timers.len(), 0);
 }
 
 #[test]
@@ -204,7 +223,7 @@ fn a_first_version_waits_for_nothing() {
     put(&mut play, usual(3));
     let known = play.control.services.get(&web()).unwrap();
     assert!(known.missing.is_empty(), "all serve as soon as they run");
-    assert!(play.control.timers.is_empty(), "and nobody looks at them again");
+    assert_eq!(play.control.timers.len(), 0, "and nobody looks at them again");
 }
 
 #[test]
