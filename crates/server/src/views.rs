@@ -1,7 +1,5 @@
 //! Records as clients are shown them. Pure.
 
-use std::collections::BTreeSet;
-
 use serde_json::Value;
 use sterna_api::rest::{
     ChangeView, CrashView, EndView, EndpointView, Explained, InstanceView, ServiceView,
@@ -9,7 +7,7 @@ use sterna_api::rest::{
 };
 use sterna_engine::control::{Change, Crashed, Next, Rule, ServiceKey, TakenBack, Why};
 use sterna_model::{
-    Lock, Name, WallTime, Work, WorkKey,
+    WallTime, Work, WorkKey,
     record::{
         Instance, InstanceCopy, InstanceState, StopReason, Task, TaskEnd, TaskState, TwinReason,
     },
@@ -296,31 +294,6 @@ pub(crate) fn explained(key: &WorkKey, why: Option<&Why>) -> Explained {
         since: why.since.map(time),
         next: next.to_owned(),
         at,
-    }
-}
-
-/// Names a machine by its lock in what is advised, where several have its name: by that alone no command
-/// finds it.
-pub(crate) fn tell_apart(mirror: &Mirror, key: &WorkKey, explained: &mut Explained) {
-    if !explained.text.contains("`sterna ") {
-        return;
-    }
-    let of_task = mirror.tasks.get(key).and_then(|(task, _)| task.placed()).map(|it| it.on.lock);
-    let copies = mirror.instances.get(key).into_iter().flat_map(|it| it.copies());
-    let locks: BTreeSet<Lock> = copies.map(|copy| copy.placed.on.lock).chain(of_task).collect();
-    let called = |lock: &Lock, name: &Name| mirror.worker(*lock) == Some(name);
-    for lock in &locks {
-        let Some(name) = mirror.worker(*lock) else { continue };
-        let is_shared = mirror.roster.values().filter(|entry| entry.name == *name).nth(1).is_some();
-        // If copies are on two of them, which one is meant is not said here.
-        if !is_shared || locks.iter().filter(|lock| called(lock, name)).count() > 1 {
-            continue;
-        }
-        for verb in ["declare-dead", "forget", "drain"] {
-            let advice = |whom: &str| format!("`sterna {verb} {whom}`");
-            explained.text =
-                explained.text.replace(&advice(name.as_str()), &advice(&lock.to_string()));
-        }
     }
 }
 

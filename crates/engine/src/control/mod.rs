@@ -99,7 +99,7 @@ pub use self::{
     past::NAMES_AT_LEAST,
     payload::{Ended, ended, failed_check, offer, progress},
     plan::{Change, Planned},
-    why::{Awaited, Crashed, Late, Next, Rule, Settling, Then, Unplaced, Unready, Why},
+    why::{Awaited, Crashed, Late, Machine, Next, Rule, Settling, Then, Unplaced, Unready, Why},
 };
 use self::{
     gathering::Gathering,
@@ -139,6 +139,8 @@ pub struct Control {
     /// Who is here and is given no work.
     withheld: BTreeSet<Lock>,
     roster: BTreeMap<Lock, Enrolled>,
+    /// How many machines on it are called the same.
+    named: BTreeMap<Name, usize>,
     drains: BTreeMap<Lock, Drain>,
     /// Who is being declared dead.
     declaring: BTreeSet<Lock>,
@@ -218,6 +220,7 @@ impl Control {
             bidders: BTreeMap::new(),
             withheld: BTreeSet::new(),
             roster: BTreeMap::new(),
+            named: BTreeMap::new(),
             drains: BTreeMap::new(),
             limits: Vec::new(),
             usual: Limits::default(),

@@ -34,10 +34,21 @@ impl Control {
             Zone::Nameless => self.registry.keep_zone(None),
             Zone::Named(name) => self.registry.keep_zone(Some(name)),
         }
+        if let Some(entry) = &entry {
+            *self.named.entry(entry.name.clone()).or_default() += 1;
+        }
         let before = match entry {
             Some(entry) => self.roster.insert(lock, entry),
             None => self.roster.remove(&lock),
         };
+        if let Some(before) = &before
+            && let Some(count) = self.named.get_mut(&before.name)
+        {
+            *count -= 1;
+            if *count == 0 {
+                self.named.remove(&before.name);
+            }
+        }
         let before = before.as_ref().map_or(Zone::Unsaid, kept_zone);
         match &before {
             Zone::Unsaid => {}

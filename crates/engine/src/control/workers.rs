@@ -15,8 +15,8 @@ use sterna_protocol::{
 };
 
 use super::{
-    Control, Now, Record, RecordKey, Stage as StoreStage, WorkerSeen, payload, placing::Helped,
-    seats::Seat,
+    Control, Machine, Now, Record, RecordKey, Stage as StoreStage, WorkerSeen, payload,
+    placing::Helped, seats::Seat,
 };
 use crate::auction::{Ask, BidderId, Occupant, Offer, Outcome, Stage, Standing};
 
@@ -99,6 +99,13 @@ impl Control {
     pub(super) fn name_of(&self, lock: Lock) -> Option<Name> {
         let here = self.workers.get(&lock).map(|worker| &worker.name);
         here.or_else(|| self.roster.get(&lock).map(|entry| &entry.name)).cloned()
+    }
+
+    /// The same, told apart from others of that name.
+    pub(super) fn machine(&self, lock: Lock) -> Option<Machine> {
+        let name = self.name_of(lock)?;
+        let is_shared = self.named.get(&name).is_some_and(|count| *count > 1);
+        Some(Machine { name, lock: is_shared.then_some(lock) })
     }
 
     pub(super) fn set_health(&mut self, life: Incarnation, health: Health) {

@@ -240,11 +240,13 @@ fn told_as(rule: &Rule) -> Told {
                 (Contract::Stop { .. }, false) => "stop",
                 (Contract::Keep, false) => "keep",
             };
-            (kind, worker.as_ref())
+            (kind, worker.as_ref().map(|it| &it.name))
         }
         Rule::Sick { worker, .. }
         | Rule::SlotTaken { worker, twin: TwinReason::Silent }
-        | Rule::HasTwin { worker, twin: TwinReason::Silent } => ("", worker.as_ref()),
+        | Rule::HasTwin { worker, twin: TwinReason::Silent } => {
+            ("", worker.as_ref().map(|it| &it.name))
+        }
         Rule::Unwanted { stale } => ("", stale.as_ref()),
         Rule::Waiting
         | Rule::MayBeKept { .. }

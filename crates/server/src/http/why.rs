@@ -29,9 +29,7 @@ async fn why(shared: &Api, key: WorkKey, what: &str) -> Answer<Json<Explained>> 
     }
     let asked = key.clone();
     let why = shared.desk.ask(move |leader, now| leader.why(now, &asked)).await?;
-    let mut explained = views::explained(&key, why.as_ref());
-    views::tell_apart(&shared.mirror(), &key, &mut explained);
-    Ok(Json(explained))
+    Ok(Json(views::explained(&key, why.as_ref())))
 }
 
 /// Why a task is not where it should be.
@@ -90,13 +88,6 @@ pub(super) async fn why_service(
         }
     }
     page.into(&mut answer);
-    let mirror = shared.mirror();
-    for explained in &mut answer.instances {
-        if let Ok(key) = explained.key.parse() {
-            views::tell_apart(&mirror, &key, explained);
-        }
-    }
-    drop(mirror);
     Ok(Json(answer))
 }
 

@@ -359,7 +359,7 @@ impl Reigning<'_> {
             }
             Effect::Alarm(alarm) => self.alarm(&alarm),
             Effect::Why(line) => {
-                let words = words::line(&self.shared.mirror(), &line);
+                let words = words::line(&line);
                 (self.outlets.say)(&words);
             }
             // There are no batches yet: nobody asks for them, and nothing comes of them.

@@ -3,14 +3,12 @@
 use sterna_api::rest::Explained;
 use sterna_engine::Line;
 
-use crate::{mirror::Mirror, views};
+use crate::views;
 
 /// The words of `why`, as everybody gets them who asks.
-pub(super) fn line(mirror: &Mirror, line: &Line) -> String {
+pub(super) fn line(line: &Line) -> String {
     let Line { key, others, why } = line;
-    let mut explained = views::explained(key, Some(why));
-    views::tell_apart(mirror, key, &mut explained);
-    let Explained { key, rule, text, next, at, .. } = explained;
+    let Explained { key, rule, text, next, at, .. } = views::explained(key, Some(why));
     let others = match others {
         0 => String::new(),
         1 => " and 1 other".to_owned(),
@@ -23,7 +21,7 @@ pub(super) fn line(mirror: &Mirror, line: &Line) -> String {
 #[cfg(test)]
 mod tests {
     use sterna_engine::control::{Crashed, Next, Rule, Why};
-    use sterna_model::{Revision, WallTime};
+    use sterna_model::WallTime;
 
     use super::*;
 
@@ -33,17 +31,13 @@ mod tests {
         let rule = Rule::Crashed(Crashed { count: 2, end });
         let why = Why { rule, since: None, next: Next::At(WallTime::EPOCH) };
         let key = "default/service/web/3".parse().unwrap();
-        let mirror = Mirror::new(Revision::ZERO);
         let mut told = Line { key, others: 0, why };
         let words = "crashed: it crashed 2 times in a row, last: exited with 3; it waits; \
                      next: it is tried at that moment (1970-01-01T00:00:00.000Z)";
-        assert_eq!(line(&mirror, &told), format!("why default/service/web/3: {words}"));
+        assert_eq!(line(&told), format!("why default/service/web/3: {words}"));
         told.others = 1;
-        assert_eq!(line(&mirror, &told), format!("why default/service/web/3 and 1 other: {words}"));
+        assert_eq!(line(&told), format!("why default/service/web/3 and 1 other: {words}"));
         told.others = 999;
-        assert_eq!(
-            line(&mirror, &told),
-            format!("why default/service/web/3 and 999 others: {words}")
-        );
+        assert_eq!(line(&told), format!("why default/service/web/3 and 999 others: {words}"));
     }
 }

@@ -8,6 +8,7 @@ mod forecast;
 mod gathering;
 mod holes;
 mod leaders;
+mod out_of_reach;
 mod past;
 mod plan;
 mod play;

@@ -246,6 +246,18 @@ impl Play {
         self.heard(worker);
     }
 
+    /// A worker is not heard from now on.
+    pub(super) fn silence(&mut self, worker: u8) {
+        let heard = self.now.boot;
+        let reach = Reach::Silent {
+            heard: Some(heard),
+            beside_from: heard,
+            ended_from: heard,
+            lost_at: heard,
+        };
+        self.reaches.insert(lock(worker), reach);
+    }
+
     pub(super) fn facts(&mut self, worker: u8) {
         let zone = self.zones.get(&worker).map_or("null".to_owned(), |zone| format!("{zone:?}"));
         let facts = format!(r#"{{"memory_bytes":100,"containers":100,"zone":{zone}}}"#);

@@ -23,10 +23,6 @@ fn at(seconds: u64) -> Next {
     Next::At(WallTime::EPOCH.plus(Span::from_secs(seconds)))
 }
 
-fn over_at(seconds: u64) -> Next {
-    Next::OverAt(WallTime::EPOCH.plus(Span::from_secs(seconds)))
-}
-
 fn why(play: &mut Play, index: u32) -> (String, Next) {
     let Why { rule, next, .. } = play.why(&web().instance(index)).expect("something is to be told");
     (rule.to_string(), next)
@@ -423,7 +419,7 @@ fn a_task_that_was_cancelled_and_still_runs_says_that_it_is_being_ended() {
     let over = format!("it is over: {}", TaskEnd::Cancelled);
     assert_eq!(told.rule.to_string(), format!("{over}; w1 still ends it"));
     assert_eq!((told.rule.name(), told.next), ("ending", killed_at(10)));
-    play.reaches.insert(lock(1), silent(&play));
+    play.silence(1);
     let told = play.why(&task("build")).unwrap();
     assert_eq!(told.next, Next::WhenTold, "whoever is silent may not have heard of it");
     play.reaches.clear();
@@ -516,75 +512,6 @@ fn gone_for_good(worker: u8) -> String {
         "; if that machine is gone for good: `sterna declare-dead w{worker}`, and `sterna forget \
          w{worker}` once it has nothing"
     )
-}
-
-/// Silent from now on.
-fn silent(play: &Play) -> Reach {
-    let heard = play.now.boot;
-    Reach::Silent { heard: Some(heard), beside_from: heard, ended_from: heard, lost_at: heard }
-}
-
-#[test]
-fn work_on_a_silent_worker_names_it_its_contract_the_deadline_and_the_remedy() {
-    let contracts = [
-        (Contract::Replace { after: Span::from_secs(15) }, "is started beside it", at(20)),
-        (Contract::Stop { after: Span::from_secs(120) }, "starts elsewhere when", at(125)),
-        (Contract::Keep, "is kept for that worker", Next::WhenBack),
-    ];
-    for (contract, does, then) in contracts {
-        let mut play = Play::with(1);
-        put(&mut play, ServiceSpec { contract, ..service_spec(1) });
-        play.pass(5);
-        play.reaches.insert(lock(1), silent(&play));
-        play.pass(5);
-        let (rule, next) = why(&mut play, 0);
-        assert!(rule.starts_with("w1, which has it, is silent; "), "{rule}");
-        assert!(rule.contains(does) && rule.contains("`sterna declare-dead w1`"), "{rule}");
-        assert!(rule.contains("`sterna forget w1`"), "{rule}");
-        assert_eq!(next, then);
-        assert_eq!(since(&mut play, 0), Some(WallTime::EPOCH.plus(Span::from_secs(5))));
-        play.reaches.clear();
-        assert_eq!(play.why(&web().instance(0)), None);
-    }
-}
-
-#[test]
-fn a_task_on_a_silent_worker_says_what_becomes_of_it() {
-    let mut play = Play::with(1);
-    play.ask(Call::CreateTask(task("build"), incarnation(1), Arc::new(task_spec())));
-    play.reaches.insert(lock(1), silent(&play));
-    let told = play.why(&task("build")).unwrap();
-    let rule = told.rule.to_string();
-    assert!(rule.contains("it has failed when it has certainly ended there"), "{rule}");
-    assert_eq!((told.since, told.next), (Some(WallTime::EPOCH), over_at(600)));
-}
-
-/// Nothing happens to it, whatever its contract: so that no moment is named.
-#[test]
-fn work_on_a_worker_that_is_heard_and_sick_runs_on_and_no_moment_is_named() {
-    let after = Span::from_secs(120);
-    for contract in [Contract::Replace { after }, Contract::Stop { after }, Contract::Keep] {
-        let mut play = Play::with(1);
-        put(&mut play, ServiceSpec { contract, ..service_spec(1) });
-        play.ask(Call::CreateTask(task("build"), incarnation(1), Arc::new(task_spec())));
-        play.reaches.insert(lock(1), Reach::Sick { since: None });
-        let (rule, next) = why(&mut play, 0);
-        assert_eq!(
-            rule,
-            "w1, which has it, is heard, and its health checks fail: it gets no new work, and this \
-             runs on there; `sterna drain w1` moves it"
-        );
-        assert_eq!(next, Next::WhenChanged);
-        let told = play.why(&task("build")).unwrap();
-        assert!(told.rule.to_string().ends_with("see the log of w1 for the check that fails"));
-        assert_eq!(told.next, Next::WhenChanged);
-        // Newer workers say which.
-        let facts = br#"{"failed_check":"true ended with 1"}"#;
-        play.news(scheduler::Effect::Facts(life(1), name("w1"), Arc::from(*facts)));
-        let said = play.why(&task("build")).unwrap().rule.to_string();
-        assert!(said.contains("its health checks fail (true ended with 1): it gets"), "{said}");
-        assert!(said.ends_with("mend that on w1"), "{said}");
-    }
 }
 
 #[test]

@@ -74,14 +74,14 @@ pub enum Rule {
     /// Its worker is drained, and it is a task: it runs on until the drain is over.
     Draining {
         /// Who has it.
-        worker: Option<Name>,
+        worker: Option<Machine>,
     },
     /// A worker has just turned it down.
     TurnedDown,
     /// It is on its way.
     Starting {
         /// Where.
-        worker: Option<Name>,
+        worker: Option<Machine>,
         /// Whether it counts as running only once its monitor succeeds.
         is_monitored: bool,
         /// That it crashed before, if it did.
@@ -92,7 +92,7 @@ pub enum Rule {
     /// It is being ended.
     Stopping {
         /// Where.
-        worker: Option<Name>,
+        worker: Option<Machine>,
         /// Why.
         reason: StopReason,
     },
@@ -103,7 +103,7 @@ pub enum Rule {
     /// A copy that may still run has the slot that the next one needs.
     SlotTaken {
         /// Where that copy is.
-        worker: Option<Name>,
+        worker: Option<Machine>,
         /// What it does there.
         twin: TwinReason,
     },
@@ -126,14 +126,14 @@ pub enum Rule {
     /// A second copy is there beside it.
     HasTwin {
         /// Where.
-        worker: Option<Name>,
+        worker: Option<Machine>,
         /// What it does there.
         twin: TwinReason,
     },
     /// It is with a worker that is heard and whose checks fail: it runs on there.
     Sick {
         /// Which.
-        worker: Option<Name>,
+        worker: Option<Machine>,
         /// Whether it is a task, which is not moved.
         is_task: bool,
         /// Which check, and how, if its worker says so.
@@ -142,7 +142,7 @@ pub enum Rule {
     /// It is with a worker that is not heard.
     OutOfReach {
         /// Which.
-        worker: Option<Name>,
+        worker: Option<Machine>,
         /// What holds for it meanwhile.
         contract: Contract,
         /// Whether it is a task, which is not started again.
@@ -165,13 +165,35 @@ pub enum Rule {
         /// How it ended, in words.
         end: String,
         /// Where it still runs.
-        worker: Option<Name>,
+        worker: Option<Machine>,
     },
     /// It is over.
     Over {
         /// How, in words.
         end: String,
     },
+}
+
+/// A machine as people are told of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Machine {
+    /// What it is called.
+    pub name: Name,
+    /// What it is found by, if another one is called the same.
+    pub lock: Option<Lock>,
+}
+
+impl Machine {
+    /// By what a command finds it.
+    pub fn whom(&self) -> String {
+        self.lock.map_or_else(|| self.name.to_string(), |lock| lock.to_string())
+    }
+}
+
+impl fmt::Display for Machine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.name.fmt(f)
+    }
 }
 
 /// What an update waits for before it ends another instance.
@@ -293,7 +315,7 @@ impl Rule {
 
 /// Of an instance that a worker starts, by its service if that is the version that is started.
 fn starting(
-    worker: Option<Name>,
+    worker: Option<Machine>,
     service: Option<&Service>,
     instance: &Instance,
     detail: Detail,
@@ -355,7 +377,7 @@ impl Control {
                 let far = self.why_out_of_reach(now, placed, true, reach(lock));
                 far.or_else(|| {
                     let drain = self.drains.get(&lock)?;
-                    let (rule, since) = (Rule::Draining { worker: self.name_of(lock) }, None);
+                    let (rule, since) = (Rule::Draining { worker: self.machine(lock) }, None);
                     Some(Why { rule, since, next: Next::KilledAt(drain.deadline) })
                 })
             }
@@ -364,7 +386,7 @@ impl Control {
                 if let Some(placed) = task.placed() {
                     let reach = reach(placed.on.lock);
                     let next = self.until_killed(now, (placed, true), detail, reach);
-                    let rule = Rule::Ending { end, worker: self.name_of(placed.on.lock) };
+                    let rule = Rule::Ending { end, worker: self.machine(placed.on.lock) };
                     return Some(Why { rule, since, next: next.unwrap_or(Next::WhenTold) });
                 }
                 let rule =
@@ -388,7 +410,7 @@ impl Control {
         is_task: bool,
         reach: Reach,
     ) -> Option<Why> {
-        let worker = self.name_of(placed.on.lock);
+        let worker = self.machine(placed.on.lock);
         let (rule, since, otherwise) = match reach {
             Reach::Near => return None,
             Reach::Sick { since } => {
@@ -504,7 +526,7 @@ impl Control {
         let (service, index) = services::index_of(key)?;
         let known = self.services.get(&service);
         let told = |rule, since| Some(Why { rule, since, next: Next::WhenTold });
-        let name = |on: Incarnation| self.name_of(on.lock);
+        let name = |on: Incarnation| self.machine(on.lock);
         if let Some(placed) = instance.copy().map(|copy| &copy.placed)
             && instance.twin().is_none()
             && let Some(why) = self.why_out_of_reach(now, placed, false, reach(placed.on.lock))

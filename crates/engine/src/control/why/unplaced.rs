@@ -10,7 +10,7 @@ use sterna_protocol::health::Health;
 use crate::{
     auction::{Ask, Prospect, Reason},
     by_service::ServiceRef,
-    control::{Control, Now, WorkerSeen, payload, services},
+    control::{Control, Machine, Now, WorkerSeen, payload, services},
 };
 
 /// Why no worker got it, with what only the whole cluster tells.
@@ -37,7 +37,7 @@ impl Unplaced {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Withheld {
     /// Which.
-    pub worker: Name,
+    pub worker: Machine,
     /// Why not.
     pub because: Because,
 }
@@ -158,14 +158,13 @@ impl Control {
         lock: Lock,
     ) -> Unplaced {
         let mut unplaced = self.unplaced_as(ask, reason);
-        let name = self.name_of(lock);
+        let machine = self.machine(lock);
         // It takes work, and is withheld for the sake of the question alone.
         if let Reason::Withheld { nearest, .. } = &**reason
             && unplaced.withheld.is_none()
-            && name.as_ref() == Some(nearest)
+            && let Some(worker) = machine.filter(|machine| machine.name == *nearest)
         {
-            let because = Because::ToBeDrained;
-            unplaced.withheld = Some(Withheld { worker: nearest.clone(), because });
+            unplaced.withheld = Some(Withheld { worker, because: Because::ToBeDrained });
         }
         unplaced
     }
@@ -185,7 +184,10 @@ impl Control {
             | Reason::TooLarge { .. }
             | Reason::StartLimit { .. } => (None, Vec::new()),
         };
-        let withheld = lock.and_then(|lock| self.seen(lock)).as_ref().map(Withheld::of);
+        let withheld = lock.and_then(|lock| {
+            let because = Because::of(&self.seen(lock)?);
+            Some(Withheld { worker: self.machine(lock)?, because })
+        });
         Unplaced { reason: Arc::clone(reason), withheld, apart, copy: None }
     }
 
@@ -229,28 +231,27 @@ impl Control {
     }
 }
 
-impl Withheld {
+impl Because {
     fn of(seen: &WorkerSeen) -> Self {
-        let because = match (seen.is_declared_dead, &seen.drain, seen.health) {
-            (true, Some(_) | None, Some(_) | None) => Because::DeclaredDead,
+        match (seen.is_declared_dead, &seen.drain, seen.health) {
+            (true, Some(_) | None, Some(_) | None) => Self::DeclaredDead,
             (false, Some(_) | None, Some(Health::Unhealthy | Health::MustDie) | None) => {
-                Because::Unwell { check: payload::failed_check(&seen.facts) }
+                Self::Unwell { check: payload::failed_check(&seen.facts) }
             }
             (false, Some(drain), Some(Health::New | Health::Healthy)) => {
-                Because::Drained { deadline: drain.deadline }
+                Self::Drained { deadline: drain.deadline }
             }
-            (false, None, Some(Health::New | Health::Healthy)) => Because::NotReady,
-        };
-        Self { worker: seen.name.clone(), because }
+            (false, None, Some(Health::New | Health::Healthy)) => Self::NotReady,
+        }
     }
 }
 
 impl fmt::Display for Withheld {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let worker = &self.worker;
+        let whom = self.worker.whom();
         match &self.because {
             Because::Drained { deadline } => {
-                write!(f, "is drained by {deadline}: `sterna undrain {worker}` gives it work again")
+                write!(f, "is drained by {deadline}: `sterna undrain {whom}` gives it work again")
             }
             Because::DeclaredDead => f.write_str("was declared dead"),
             Because::Unwell { check: None } => f.write_str("is silent or not well"),
@@ -294,7 +295,8 @@ impl fmt::Display for Unplaced {
                 "it is pinned to the workers without a zone, of which none may have it",
             )?,
             Reason::StartLimit { limit } => {
-                write!(f, "{limit} containers are starting, as many as may: it waits for one")?;
+                let what = if *limit == 1 { "container is" } else { "containers are" };
+                write!(f, "{limit} {what} starting, as many as may: it waits for one")?;
             }
         }
         match &self.copy {

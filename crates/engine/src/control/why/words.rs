@@ -7,14 +7,14 @@ use sterna_model::{
     record::{StopReason, TwinReason},
 };
 
-use super::{Awaited, Rule};
+use super::{Awaited, Machine, Rule};
 
 const RESTORED: &str = "the store was restored, and what it has forgotten may still run: nothing is started until that has \
      certainly ended; `sterna status` says when, and what `sterna declare-complete` is for";
 
 impl fmt::Display for Rule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let on = |worker: &Option<Name>| match worker {
+        let on = |worker: &Option<Machine>| match worker {
             Some(worker) => worker.to_string(),
             None => "a worker that is not here".to_owned(),
         };
@@ -136,47 +136,52 @@ fn write_unwanted(f: &mut fmt::Formatter<'_>, stale: Option<&Name>) -> fmt::Resu
 /// What becomes of work on a worker that is heard and not well.
 fn write_sick(
     f: &mut fmt::Formatter<'_>,
-    worker: Option<&Name>,
+    worker: Option<&Machine>,
     is_task: bool,
     check: Option<&str>,
 ) -> fmt::Result {
-    let worker = worker.map_or("WORKER", Name::as_str);
+    let whom = whom(worker);
     if let Some(check) = check {
         write!(f, " ({check})")?;
     }
     f.write_str(": it gets no new work, and this runs on there; ")?;
     match (is_task, check.is_some()) {
-        (true, false) => write!(f, "see the log of {worker} for the check that fails"),
-        (true, true) => write!(f, "mend that on {worker}"),
-        (false, true | false) => write!(f, "`sterna drain {worker}` moves it"),
+        (true, false) => write!(f, "see the log of {whom} for the check that fails"),
+        (true, true) => write!(f, "mend that on {whom}"),
+        (false, true | false) => write!(f, "`sterna drain {whom}` moves it"),
     }
 }
 
 /// What a contract does while a worker is silent, and the remedy.
 fn write_silent(
     f: &mut fmt::Formatter<'_>,
-    worker: Option<&Name>,
+    worker: Option<&Machine>,
     contract: Contract,
     is_task: bool,
 ) -> fmt::Result {
-    let worker = worker.map_or("WORKER", Name::as_str);
     f.write_str(while_silent(contract, is_task))?;
     write_gone_for_good(f, worker)
 }
 
-fn write_gone_for_good(f: &mut fmt::Formatter<'_>, worker: &str) -> fmt::Result {
-    write!(f, "; if that machine is gone for good: `sterna declare-dead {worker}`")?;
-    write!(f, ", and `sterna forget {worker}` once it has nothing")
+/// By what a command finds a worker, or where to write it.
+fn whom(worker: Option<&Machine>) -> String {
+    worker.map_or_else(|| "WORKER".to_owned(), Machine::whom)
+}
+
+fn write_gone_for_good(f: &mut fmt::Formatter<'_>, worker: Option<&Machine>) -> fmt::Result {
+    let whom = whom(worker);
+    write!(f, "; if that machine is gone for good: `sterna declare-dead {whom}`")?;
+    write!(f, ", and `sterna forget {whom}` once it has nothing")
 }
 
 /// What helps if a second copy stays: only a silent one does not go by itself.
 fn write_twin_remedy(
     f: &mut fmt::Formatter<'_>,
-    worker: Option<&Name>,
+    worker: Option<&Machine>,
     twin: TwinReason,
 ) -> fmt::Result {
     match twin {
-        TwinReason::Silent => write_gone_for_good(f, worker.map_or("WORKER", Name::as_str)),
+        TwinReason::Silent => write_gone_for_good(f, worker),
         TwinReason::Evacuating | TwinReason::Surplus => Ok(()),
     }
 }
