@@ -376,6 +376,10 @@ impl Dev {
                 self.is_back(role, began);
             }
             Role::Worker(number) => {
+                // It may have begun anew since it was looked at, and its last life is still shown.
+                if let Some(last) = self.worker(number).await {
+                    self.lives.insert(number, last.life);
+                }
                 let worker = self.start_worker(number)?;
                 self.children.push((role, worker));
                 self.returning.push((number, began));
@@ -408,11 +412,16 @@ impl Dev {
 
     /// Which life of a worker is heard, if one is.
     async fn life(&self, number: u32) -> Option<u64> {
+        let worker = self.worker(number).await?;
+        (worker.health == "healthy").then_some(worker.life)
+    }
+
+    /// A worker as the server has it.
+    async fn worker(&self, number: u32) -> Option<WorkerView> {
         let (mut client, path) = (self.client(), format!("/v1/workers/worker-{number}"));
         // A server that hangs must not keep its own death from being noticed.
         let asked = timeout(ASK_WITHIN, client.get::<WorkerView>(&path)).await;
-        let worker = asked.ok()?.ok()?;
-        (worker.health == "healthy").then_some(worker.life)
+        asked.ok()?.ok()
     }
 
     /// A child that has died, of which nobody was told.
