@@ -135,6 +135,11 @@ impl Control {
         }
     }
 
+    /// Whether a machine is neither here nor on the roster.
+    pub(super) fn is_gone(&self, lock: Lock) -> bool {
+        !self.roster.contains_key(&lock) && !self.workers.contains_key(&lock)
+    }
+
     /// A drain always ends: what is still there is ended (and the machine stays without work).
     pub(super) fn end_drain(&mut self, now: Now, lock: Lock) {
         let Some(drain) = self.drains.get(&lock) else { return };
@@ -142,7 +147,7 @@ impl Control {
         if deadline > now.wall {
             return;
         }
-        let is_gone = !self.roster.contains_key(&lock) && !self.workers.contains_key(&lock);
+        let is_gone = self.is_gone(lock);
         if is_gone && self.runs_on(lock).is_empty() {
             return self.forget_drain(now, lock, deadline);
         }

@@ -155,9 +155,10 @@ impl Control {
             return refuse("a worker of a store that was restored, and may have lost its claims");
         }
         self.outbox.keep_together(2);
-        if self.drains.contains_key(&lock) {
-            self.drains.remove(&lock);
+        if self.drains.remove(&lock).is_some() {
+            self.timers.cancel(&Timer::Drain(lock));
             self.outbox.write(RecordKey::Drain(lock), None);
+            self.tell_fleet(scheduler::Input::Draining(lock, false));
         }
         self.strike(life);
         Answer::Done

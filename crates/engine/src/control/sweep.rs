@@ -288,7 +288,7 @@ impl Control {
             if deadline > now.wall {
                 self.timers.set(deadline, Timer::Drain(lock));
             }
-            if self.seated.contains_key(&lock) {
+            if self.seated.contains_key(&lock) || self.is_gone(lock) {
                 self.end_drain(now, lock);
             }
             self.evacuate(now, lock);
