@@ -148,10 +148,14 @@ impl Calls {
             let Some(callback) = callback else { return };
             let token = Arc::clone(self.under_way.entry(host.clone()).or_default());
             self.last.clone_from(&host);
+            let (key, incarnation) = (callback.key.clone(), callback.incarnation);
             self.calls.spawn(async move {
-                let how = call(&callback).await;
+                // By itself: one that panics was not taken, and is tried again.
+                let mut alone = JoinSet::new();
+                alone.spawn(async move { call(&callback).await });
+                let how = alone.join_next().await.and_then(Result::ok).unwrap_or(How::Refused);
                 drop(token);
-                Ended { host, key: callback.key, incarnation: callback.incarnation, how }
+                Ended { host, key, incarnation, how }
             });
         }
     }
@@ -243,7 +247,8 @@ async fn exchange(
         .header(header::HOST, url.authority().map_or("", http::uri::Authority::as_str))
         .header(header::CONTENT_TYPE, "application/json")
         // With the same key it is the same call.
-        .header("idempotency-key", callback.incarnation.to_string())
+        // Clients draw incarnations, and may draw one for two names.
+        .header("idempotency-key", format!("{} {}", callback.key, callback.incarnation))
         .body(Full::new(Bytes::from(body.to_string())))?;
     Ok(send.send_request(request).await?.status().is_success())
 }
@@ -302,6 +307,8 @@ mod tests {
             let (taken, said) = tokio::join!(call(&callback), receiver);
             assert_eq!(taken == How::Taken, is_taken, "{status}");
             assert!(said.starts_with("POST /done HTTP/1.1"), "{said}");
+            let key = format!("idempotency-key: {} {}\r\n", callback.key, callback.incarnation);
+            assert!(said.contains(&key), "{said}");
         }
     }
 

@@ -40,7 +40,7 @@ pub struct WorkerView {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct DrainAsk {
-    /// In seconds; ten minutes if nothing is said.
+    /// In seconds, 2,592,000 (30 days) at most; ten minutes if nothing is said.
     pub within_s: Option<u64>,
 }
 

@@ -27,6 +27,8 @@ use crate::counts::{HEALTHS, health};
 
 /// How long a drain may take if nobody says otherwise.
 const DRAIN: u64 = 600;
+/// And how long at most.
+const DRAIN_MAX: u64 = 30 * 86_400;
 
 /// A worker, and what is wrong with it.
 #[derive(Clone, Debug)]
@@ -206,8 +208,16 @@ pub(super) async fn drain(
     Path(name): Path<String>,
     Body(DrainAsk { within_s }): Body<DrainAsk>,
 ) -> Answer<Json<Done>> {
+    let within = within_s.unwrap_or(DRAIN);
+    if within > DRAIN_MAX {
+        let message =
+            format!("a drain within {within} s: it may take {DRAIN_MAX} s (30 days) at most");
+        let remedy =
+            "give it less time; the worker stays without work until it is undrained".into();
+        return Err(Refusal(Refused { remedy, ..Refused::new(Code::BadRequest, message) }));
+    }
     let lock = find(&shared, &name).await?.life.lock;
-    let deadline = wall_time().plus(Span::from_secs(within_s.unwrap_or(DRAIN).min(30 * 86_400)));
+    let deadline = wall_time().plus(Span::from_secs(within));
     let answer = shared.desk.call(Call::Drain(lock, Drain { deadline })).await?;
     done(answer, &format!("worker {name}"))
 }

@@ -1,5 +1,5 @@
-//! What is counted, for Prometheus. Nothing is waited for, and nothing is looked through: it is answered when
-//! everything else is refused.
+//! What is counted, for Prometheus. Nothing is waited for, and no more than the list of services is looked
+//! through: it is answered when everything else is refused.
 
 use std::{
     fmt::{Display, Write as _},

@@ -213,6 +213,9 @@ fn what_would_be_asked_wrongly_is_not_asked() {
         assert_eq!(code, Some(64), "{args:?}: {said}");
         assert!(said.contains(word), "{args:?}: {said}");
     }
+    let refused = cluster.sterna(&["drain", "worker-1", "--within", "9999d"]);
+    let said = String::from_utf8_lossy(&refused.stderr);
+    assert!(!refused.status.success() && said.contains("(30 days) at most"), "{said}");
     let (code, said) = asks(&["status"], ("STERNA_TOKEN_FILE", "/none/such"));
     assert_eq!(code, Some(77), "{said}");
     assert!(said.contains("STERNA_TOKEN_FILE: cannot read /none/such"), "{said}");
