@@ -3,6 +3,7 @@
 //! The same value goes into logs, answers and pages; nobody words it again.
 
 mod followed;
+mod machine;
 mod outdated;
 mod settling;
 mod unplaced;
@@ -20,6 +21,7 @@ use sterna_protocol::scheduler::Reach;
 #[cfg(test)]
 pub(in crate::control) use self::settling::LOOKS;
 pub use self::{
+    machine::Machine,
     settling::{Settling, Then},
     unplaced::Unplaced,
     unready::{Late, Unready},
@@ -172,28 +174,6 @@ pub enum Rule {
         /// How, in words.
         end: String,
     },
-}
-
-/// A machine as people are told of it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Machine {
-    /// What it is called.
-    pub name: Name,
-    /// What it is found by, if another one is called the same.
-    pub lock: Option<Lock>,
-}
-
-impl Machine {
-    /// By what a command finds it.
-    pub fn whom(&self) -> String {
-        self.lock.map_or_else(|| self.name.to_string(), |lock| lock.to_string())
-    }
-}
-
-impl fmt::Display for Machine {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.name.fmt(f)
-    }
 }
 
 /// What an update waits for before it ends another instance.
