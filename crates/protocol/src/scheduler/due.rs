@@ -148,17 +148,17 @@ impl Fleet {
         }
         self.judged = self.judged.plus(asleep);
         self.elected = self.elected.plus(asleep);
-        let may_be_over = self.terms.lose_after.is_some_and(|lose| asleep >= lose);
         for peer in self.peers.all_mut() {
             peer.vitals.excuse(asleep);
-            if may_be_over && peer.is_heard() {
-                peer.vitals.miss(now);
+            if let Some(lose) = self.terms.lose_after {
+                peer.miss_if_unheard(now, lose);
             }
             peer.confirmed = peer.confirmed.map(|confirmed| confirmed.plus(asleep));
         }
         self.peers.wake_all();
-        for lock in if may_be_over { self.peers.locks() } else { Vec::new() } {
+        for lock in self.peers.locks() {
             let peer = self.peers.get_mut(&lock);
+            let peer = peer.filter(|peer| peer.vitals.missed_since().is_some());
             if peer.is_some_and(|peer| peer.judge(now, &self.terms, &self.consensus)) {
                 self.tell_health(lock, effects);
             }

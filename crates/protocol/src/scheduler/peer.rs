@@ -234,6 +234,14 @@ impl Peer {
         self.unsure_at = None;
     }
 
+    /// This leader has just woken up: whoever it has not heard for so long, awake or asleep, may have given
+    /// itself up meanwhile.
+    pub(super) fn miss_if_unheard(&mut self, now: BootTime, lose_after: Span) {
+        if self.stamped.is_some_and(|(_, heard)| now >= heard.plus(lose_after)) {
+            self.vitals.miss(now);
+        }
+    }
+
     /// Finds out when a heartbeat was sent, by what has passed on its clock since the one before. What was
     /// waiting here while this leader slept does not show that its sender is still there. But all that is
     /// read soon, and who is heard later is there, even if its clock stood still meanwhile.
