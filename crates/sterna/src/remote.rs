@@ -125,6 +125,12 @@ impl Remote {
         self.namespace.as_deref()
     }
 
+    /// What `last` means.
+    pub(crate) async fn newest_task(&self, client: &mut Client) -> anyhow::Result<Option<Name>> {
+        let tasks: Page<Named> = client.get(&self.path("tasks?last=true")).await.map_err(failed)?;
+        Ok(tasks.items.into_iter().next().map(|task| task.name))
+    }
+
     /// The path of something in the namespace.
     pub(crate) fn path(&self, rest: &str) -> String {
         let default = Namespace::default();
@@ -296,9 +302,7 @@ pub(crate) async fn resolve(
     let (mut names, mut last) = (Vec::new(), None);
     match name_in(text).map(Name::new).transpose()? {
         None => {
-            let tasks: Page<Named> =
-                client.get(&remote.path("tasks?last=true")).await.map_err(failed)?;
-            last = tasks.items.into_iter().next().map(|task| task.name);
+            last = remote.newest_task(client).await?;
         }
         Some(name) => {
             for kind in KINDS {

@@ -5,7 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::de::DeserializeOwned;
 use sterna_api::{
     client::Client,
-    rest::{Counts, InstanceView, NamespaceView, ServiceView, Status, TaskView, WorkerView},
+    rest::{
+        Counts, DomainView, InstanceView, NamespaceView, ServiceView, Status, TaskView, WorkerView,
+    },
 };
 use sterna_model::{Kind, Name, Target, Work, nearest_word};
 
@@ -22,7 +24,7 @@ pub(crate) struct LsArgs {
     /// What to list
     #[arg(value_enum)]
     what: Option<What>,
-    /// Only the one of this name, of instances those of this service; with --json, a service or a task has
+    /// Only the one of this name, of instances those of this service, of tasks also the `last`; with --json, a service or a task has
     /// its whole spec
     name: Option<String>,
     /// Print everything that is known as JSON
@@ -44,6 +46,8 @@ enum What {
     Workers,
     #[value(alias = "namespace")]
     Namespaces,
+    #[value(alias = "domain")]
+    Domains,
 }
 
 pub(crate) fn ls(args: LsArgs) -> anyhow::Result<()> {
@@ -68,8 +72,12 @@ pub(crate) fn ls(args: LsArgs) -> anyhow::Result<()> {
             tables.push((instances.is_empty(), instance_table(&instances)));
         }
         if wants(What::Tasks) {
-            let tasks: Vec<TaskView> =
-                listed(&mut client, &remote.path("tasks"), name.as_ref()).await?;
+            let newest = match args.name.as_deref() {
+                Some("last") => remote.newest_task(&mut client).await?,
+                Some(_) | None => None,
+            };
+            let name = newest.as_ref().or(name.as_ref());
+            let tasks: Vec<TaskView> = listed(&mut client, &remote.path("tasks"), name).await?;
             json.insert("tasks".to_owned(), serde_json::to_value(&tasks)?);
             tables.push((tasks.is_empty(), task_table(&tasks)));
         }
@@ -79,8 +87,16 @@ pub(crate) fn ls(args: LsArgs) -> anyhow::Result<()> {
             json.insert("workers".to_owned(), serde_json::to_value(&workers)?);
             tables.push((workers.is_empty(), worker_table(&workers)));
         }
+        if args.what == Some(What::Domains) {
+            let domains: Vec<DomainView> = all(&mut client, "/v1/domains").await?;
+            let domains = only(domains, name.as_ref(), |it| &it.name, "there is no domain")?;
+            json.insert("domains".to_owned(), serde_json::to_value(&domains)?);
+            tables.push((domains.is_empty(), domain_table(&domains)));
+        }
         if args.what == Some(What::Namespaces) {
-            let spaces = namespaces(&mut client, name.as_ref()).await?;
+            let spaces: Vec<NamespaceView> = all(&mut client, "/v1/namespaces").await?;
+            let none = "nothing has a name in a namespace";
+            let spaces = only(spaces, name.as_ref(), |it| &it.name, none)?;
             json.insert("namespaces".to_owned(), serde_json::to_value(&spaces)?);
             tables.push((spaces.is_empty(), namespace_table(&spaces)));
         }
@@ -99,6 +115,7 @@ pub(crate) fn ls(args: LsArgs) -> anyhow::Result<()> {
                 Some(What::Instances) => "there is no instance of any service",
                 Some(What::Tasks) => "there is no task; try `sterna run -- echo hello`",
                 Some(What::Namespaces) => "there is no namespace",
+                Some(What::Domains) => "no domain but `default`, which is always fresh",
                 Some(What::Workers) => "there is no worker; `sterna worker --join` is one",
                 None => "nothing is here yet; try `sterna run -- echo hello`",
             });
@@ -208,21 +225,31 @@ fn worker_table(workers: &[WorkerView]) -> Table {
     table
 }
 
-/// All namespaces, or the one of a name: there is no call for one.
-async fn namespaces(
-    client: &mut Client,
+/// A list, or the one of a name where there is no call for one.
+fn only<T>(
+    mut all: Vec<T>,
     name: Option<&Name>,
-) -> anyhow::Result<Vec<NamespaceView>> {
-    let mut all: Vec<NamespaceView> = all(client, "/v1/namespaces").await?;
+    of: impl Fn(&T) -> &str,
+    none: &str,
+) -> anyhow::Result<Vec<T>> {
     let Some(name) = name else { return Ok(all) };
-    let names: Vec<_> = all.iter().map(|it| it.name.clone()).collect();
-    all.retain(|it| it.name == name.as_str());
+    let near = nearest_word(name.as_str(), all.iter().map(&of)).map(str::to_owned);
+    all.retain(|it| of(it) == name.as_str());
     if all.is_empty() {
-        let near = nearest_word(name.as_str(), names.iter().map(String::as_str));
         let near = near.map(|near| format!(": did you mean {near}?")).unwrap_or_default();
-        anyhow::bail!("nothing has a name in a namespace {name}{near}");
+        anyhow::bail!("{none} {name}{near}");
     }
     Ok(all)
+}
+
+fn domain_table(domains: &[DomainView]) -> Table {
+    let mut table = Table::new(&["DOMAIN", "FRESH", "UNTIL"]);
+    for it in domains {
+        let fresh = if it.is_fresh { "yes" } else { "no" };
+        let until = it.until.clone().unwrap_or_else(|| "always".to_owned());
+        table.row([it.name.clone(), fresh.to_owned(), until]);
+    }
+    table
 }
 
 fn namespace_table(spaces: &[NamespaceView]) -> Table {

@@ -12,12 +12,12 @@ use sterna_engine::{
     Leader,
     control::{self, Call, Drain, Fate, Forecast, WorkerSeen},
 };
-use sterna_model::{Lock, Name, Span, nearest_word, spec::DEFAULT_DOMAIN};
+use sterna_model::{Lock, Name, Span, WallTime, nearest_word, spec::DEFAULT_DOMAIN};
 use sterna_protocol::{health::Health, scheduler::Reach};
 use sterna_store::machine::wall_time;
 
 use super::{
-    Answer, Api, Listing,
+    Answer, Api, Listing, Paging,
     described::Refusals,
     given::{Body, Path, Query},
     name, page,
@@ -330,18 +330,22 @@ fn not_forgotten(seen: &WorkerSeen, given: &str) -> Refused {
     Refused { remedy: remedy.into(), ..Refused::new(Code::WrongPhase, message) }
 }
 
-/// All domains.
-#[utoipa::path(get, operation_id = "listDomains", path = "/v1/domains", tag = "domains",
-    responses((status = 200, description = "All domains.", body = Page<DomainView>), Refusals))]
-pub(super) async fn domains(State(shared): State<Api>) -> Answer<Json<Page<DomainView>>> {
+/// Domains, in the order of their names.
+#[utoipa::path(get, operation_id = "listDomains", path = "/v1/domains", tag = "domains", params(Paging),
+    responses((status = 200, description = "A page of domains.", body = Page<DomainView>), Refusals))]
+pub(super) async fn domains(
+    State(shared): State<Api>,
+    Query(paging): Query<Paging>,
+) -> Answer<Json<Page<DomainView>>> {
     shared.lead()?;
     let (mirror, now) = (shared.mirror(), wall_time());
-    let items = mirror.domains.iter().map(|(name, until)| DomainView {
+    let all = mirror.domains.iter().map(|(name, until)| (name.clone(), (name, until)));
+    let view = |(name, until): (&Name, &Option<WallTime>)| DomainView {
         name: name.to_string(),
         is_fresh: until.is_none_or(|until| until > now),
         until: until.map(|until| until.to_string()),
-    });
-    Ok(Json(Page { items: items.collect(), next: None }))
+    };
+    page(&paging, all, view).map(Json)
 }
 
 /// Says that a domain is fresh: what its services no longer want may be ended. A day after its time is over

@@ -417,6 +417,12 @@ fn a_domain_is_put_shown_and_removed_and_the_default_one_stays() {
         shown()[0]["is_fresh"].clone()
     };
     assert_eq!((put(60), put(0)), (json!(true), json!(false)), "no time at all ends it");
+    assert_eq!(api.ask("PUT", "/v1/domains/depot", &[], Some(&json!({}))).status, 200);
+    let page = api.ask("GET", "/v1/domains?limit=1", &[], None).body;
+    assert_eq!((&page["items"][0]["name"], &page["next"]), (&json!("depot"), &json!("depot")));
+    let page = api.ask("GET", "/v1/domains?limit=1&after=depot", &[], None).body;
+    assert_eq!((&page["items"][0]["name"], &page["next"]), (&json!("shop"), &json!(null)));
+    assert_eq!(api.ask("DELETE", "/v1/domains/depot", &[], None).status, 200);
     let removed = api.ask("DELETE", "/v1/domains/shop", &[], None);
     assert_eq!((removed.status, &removed.body["changed"]), (200, &json!(true)));
     assert_eq!(shown(), json!([]));

@@ -121,10 +121,33 @@ fn namespaces_are_listed_with_what_they_hold() {
     let page: sterna_api::rest::Page<sterna_api::rest::NamespaceView> =
         block_on(cluster.client().get("/v1/namespaces?limit=1&after=default")).expect("a page");
     assert_eq!((page.items[0].name.as_str(), page.next.as_deref()), ("team-a", Some("team-a")));
+    let last = cluster.json(&["ls", "tasks", "last", "--namespace", "team-a"])["tasks"].clone();
+    assert_eq!(last.as_array().map(Vec::len), Some(1), "{last}");
     let none = cluster.sterna(&["ls", "namespaces", "team-c"]);
     let said = String::from_utf8_lossy(&none.stderr).into_owned();
     assert!(said.contains("did you mean team-") && none.status.code() == Some(1), "{said}");
     // With the last name in it, it is gone.
     cluster.answer(&["delete", "--namespace", "team-a", "task/t"]);
     assert_eq!(names(&cluster), ["default", "team-b"]);
+}
+
+#[test]
+fn domains_are_listed_with_how_long_they_are_fresh() {
+    let cluster = Cluster::start("domains-listed", &[]);
+    let said = cluster.sterna(&["ls", "domains"]);
+    assert!(String::from_utf8_lossy(&said.stderr).contains("always fresh"), "{said:?}");
+    let forever = serde_json::json!({});
+    let put = block_on(cluster.client().call::<serde_json::Value>(
+        http::Method::PUT,
+        "/v1/domains/depot",
+        Some(&forever),
+    ));
+    put.expect("it is put");
+    let listed = cluster.answer(&["ls", "domains"]);
+    assert!(listed.contains("depot") && listed.contains("always"), "{listed}");
+    let one = cluster.json(&["ls", "domains", "depot"])["domains"].clone();
+    assert_eq!(one, serde_json::json!([{ "name": "depot", "is_fresh": true }]));
+    let none = cluster.sterna(&["ls", "domains", "depto"]);
+    let said = String::from_utf8_lossy(&none.stderr);
+    assert!(said.contains("there is no domain depto: did you mean depot?"), "{said}");
 }
