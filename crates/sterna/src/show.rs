@@ -110,20 +110,25 @@ pub(crate) fn ls(args: LsArgs) -> anyhow::Result<()> {
             .map(|(_, table)| table.draw())
             .collect();
         if drawn.is_empty() {
-            out::note(match args.what {
-                Some(What::Services) => "there is no service; `sterna apply SPEC` makes one",
-                Some(What::Instances) => "there is no instance of any service",
-                Some(What::Tasks) => "there is no task; try `sterna run -- echo hello`",
-                Some(What::Namespaces) => "there is no namespace",
-                Some(What::Domains) => "no domain but `default`, which is always fresh",
-                Some(What::Workers) => "there is no worker; `sterna worker --join` is one",
-                None => "nothing is here yet; try `sterna run -- echo hello`",
-            });
+            out::note(nothing(args.what));
             return Ok(());
         }
         out::answer(&drawn.join("\n\n"))?;
         Ok(())
     })
+}
+
+/// What is said where there is nothing to list.
+const fn nothing(what: Option<What>) -> &'static str {
+    match what {
+        Some(What::Services) => "there is no service; `sterna apply SPEC` makes one",
+        Some(What::Instances) => "there is no instance of any service",
+        Some(What::Tasks) => "there is no task; try `sterna run -- echo hello`",
+        Some(What::Workers) => "there is no worker; `sterna worker --join` is one",
+        Some(What::Namespaces) => "there is no namespace",
+        Some(What::Domains) => "no domain but `default`, which is always fresh",
+        None => "nothing is here yet; try `sterna run -- echo hello`",
+    }
 }
 
 /// Everything of a list, or the one of a name.
