@@ -253,7 +253,7 @@ fn the_same_seed_gives_the_same_history() {
 
 /// What a machine that counts, sorts or prints otherwise would tell: the number of a small world's trace.
 /// It is another one whenever the world or a core is; put the new one here then.
-const GOLDEN: u64 = 0x153c_3a12_ef09_ac4c;
+const GOLDEN: u64 = 0xf10e_0fca_cbd8_2518;
 
 #[test]
 fn the_same_seed_gives_the_same_history_on_any_machine() {
@@ -281,7 +281,8 @@ fn what_was_found_stays_mended() {
     // 1226, 1780: an update of ninety that begins just before faults are over. 5, 58: an instance that is not
     // ready in time, and is asked again. 146: a service of the name of one that has gone. 2781: two
     // specs that come with one commit. 3225: one that ends for an update, and then waits for a worker.
-    // 3506: one that crashes, and is not wanted any more.
+    // 3506: one that crashes, and is not wanted any more. 822869594: a machine that was given up, and then
+    // silent for less long.
     const SEEDS: &[u64] = &[
         2,
         5,
@@ -313,6 +314,7 @@ fn what_was_found_stays_mended() {
         12_661,
         378_081_108,
         798_284_352,
+        822_869_594,
     ];
     for seed in SEEDS.iter().copied() {
         assert_eq!(play(seed, &USUAL).violation, None, "seed {seed}");

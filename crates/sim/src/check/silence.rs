@@ -26,8 +26,9 @@ pub(super) struct Silence {
     heard: BTreeMap<usize, Moment>,
     /// When any leader did.
     heard_by_any: BTreeMap<usize, Moment>,
-    /// When each was heard again, or drained no longer, and how long it had been silent.
-    broken: BTreeMap<usize, (Moment, u64)>,
+    /// When each was heard again, or given up, and how long it had been silent: what is lately, the
+    /// longest first, and each of those later than the one before.
+    broken: BTreeMap<usize, Vec<(Moment, u64)>>,
     drained: BTreeMap<usize, Moment>,
 }
 
@@ -65,11 +66,14 @@ impl Silence {
     }
 
     fn break_off(&mut self, now: Moment, machine: usize) {
-        let lasted = self.silent_for(now, machine);
-        let (at, before) = self.broken.get(&machine).copied().unwrap_or((0, 0));
-        if lasted >= before || now > at + self.lately {
-            self.broken.insert(machine, (now, lasted));
-        }
+        self.note_broken(now, machine, self.silent_for(now, machine));
+    }
+
+    /// A longer silence that ended earlier hides none: it is over sooner.
+    fn note_broken(&mut self, now: Moment, machine: usize, lasted: u64) {
+        let broken = self.broken.entry(machine).or_default();
+        broken.retain(|(at, before)| now <= *at + self.lately && *before > lasted);
+        broken.push((now, lasted));
     }
 
     pub(super) fn see(&mut self, sight: &Sight<'_>, fact: &Fact<'_>) {
@@ -101,7 +105,7 @@ impl Silence {
             }
         }
         if let Fact::GivenUp { machine } = fact {
-            self.broken.insert(*machine, (now, u64::MAX));
+            self.note_broken(now, *machine, u64::MAX);
         }
         if let Fact::Restored = fact {
             // Terms count from where they were.
@@ -117,8 +121,8 @@ impl Silence {
         let lately = |at: Moment| now <= at + self.lately;
         let is_drained =
             sight.stored.drained().any(|lock| sight.stored.machine_of(lock) == Some(machine));
-        let was_silent =
-            self.broken.get(&machine).is_some_and(|(at, lasted)| lately(*at) && *lasted >= enough);
+        let mut broken = self.broken.get(&machine).into_iter().flatten();
+        let was_silent = broken.any(|(at, lasted)| lately(*at) && *lasted >= enough);
         is_drained
             || self.drained.get(&machine).is_some_and(|at| lately(*at))
             || self.silent_for(now, machine) >= enough
