@@ -282,7 +282,8 @@ fn what_was_found_stays_mended() {
     // ready in time, and is asked again. 146: a service of the name of one that has gone. 2781: two
     // specs that come with one commit. 3225: one that ends for an update, and then waits for a worker.
     // 3506: one that crashes, and is not wanted any more. 822869594: a machine that was given up, and then
-    // silent for less long.
+    // silent for less long. 7439: a store that is set back to an earlier version. 8054: a machine that was
+    // declared dead, and is forgotten just as it comes back.
     const SEEDS: &[u64] = &[
         2,
         5,
@@ -311,6 +312,8 @@ fn what_was_found_stays_mended() {
         3_506,
         3_654,
         5_201,
+        7_439,
+        8_054,
         12_661,
         378_081_108,
         798_284_352,

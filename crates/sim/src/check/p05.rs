@@ -210,14 +210,16 @@ fn holds(sight: &Sight<'_>, call: &Call, stood: Option<&Record>) -> bool {
             let is_struck = sight.stored.get(&RecordKey::Roster(*lock)).is_none();
             is_struck || sight.stored.is_declared_dead(*lock)
         }
-        // Who was forgotten may have come again in the same commit, as another life.
+        // Who was forgotten may have come again in the same commit: as another life, or as one that has
+        // ended what it had when it was declared dead.
         Call::Forget(lock) => {
-            let life = |record: &Record| {
+            let seen = |record: &Record| {
                 let Record::Roster(entry) = record else { return None };
-                (!entry.is_forgotten).then_some(entry.incarnation.life)
+                let is_heard = !entry.is_declared_dead;
+                (!entry.is_forgotten).then_some((entry.incarnation.life, is_heard))
             };
-            let stands = sight.stored.get(&RecordKey::Roster(*lock)).and_then(life);
-            stands.is_none() || stands > stood.and_then(life)
+            let stands = sight.stored.get(&RecordKey::Roster(*lock)).and_then(seen);
+            stands.is_none() || stands > stood.and_then(seen)
         }
         Call::SetLimits(limits) => match sight.stored.get(&RecordKey::Limits) {
             Some(Record::Limits(all)) => all.last().copied().map(bare) == Some(bare(*limits)),

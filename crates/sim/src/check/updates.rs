@@ -34,16 +34,16 @@ const COMMITS: u32 = 6;
 
 #[derive(Debug, Default)]
 pub(super) struct Updates {
-    crashes: BTreeMap<ServiceKey, Crashes>,
+    /// By service and version: a store that is set back has an earlier one again, with its crashes.
+    crashes: BTreeMap<(ServiceKey, u64), Crashes>,
     /// The latest that the clock of any server showed.
     latest: Option<WallTime>,
     strikes: Strikes,
 }
 
 /// The crashes of a version that comes about.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Crashes {
-    version: u64,
     /// All that may be counted.
     at_most: u32,
     /// Those that must be counted: of one reign.
@@ -106,7 +106,7 @@ impl Updates {
             let Some(Record::Service(before)) = &changed.before else { continue };
             let after = sight.stored.service(key).map(|record| record.highest);
             if after.is_none_or(|highest| highest < before.highest) {
-                self.crashes.remove(key);
+                self.crashes.retain(|(known, _), _| known != key);
                 self.strikes.forget(key);
             }
         }
@@ -133,11 +133,7 @@ impl Updates {
             if version.is_some_and(|version| version != of && version != now.version) {
                 continue;
             }
-            let fresh = Crashes { version: of, at_most: 0, at_least: 0, term: None, since: None };
-            let one = self.crashes.entry(service).or_insert(fresh);
-            if one.version != of {
-                *one = Crashes { version: of, at_most: 0, at_least: 0, term: None, since: None };
-            }
+            let one = self.crashes.entry((service, of)).or_default();
             one.at_most += 1;
             // Surely: it was of that version, and nothing else became of the service in this commit.
             let is_sure = after.is_some()
@@ -166,8 +162,7 @@ impl Updates {
         }
         let limits = [stood.spec.update.revert_after, after.spec.update.revert_after];
         let limit = limits.into_iter().flatten().min();
-        let counted = self.crashes.get(key).filter(|one| one.version == stood.version);
-        let counted = counted.map_or(0, |one| one.at_most);
+        let counted = self.crashes.get(&(key.clone(), stood.version)).map_or(0, |one| one.at_most);
         let within = manners::ready_within(&stood.spec.work);
         let strikes = self.strikes.at_most(sight.now, (key, stood.version), within)?;
         let counted = counted.saturating_add(strikes);
@@ -185,11 +180,9 @@ impl Updates {
         term: Term,
     ) -> Option<String> {
         let after = sight.stored.service(key)?;
-        let one = self.crashes.get_mut(key)?;
+        let one = self.crashes.get_mut(&(key.clone(), after.version))?;
         let limit = after.spec.update.revert_after.filter(|_| after.before.is_some());
-        let is_due = limit.is_some_and(|limit| {
-            one.version == after.version && one.term == Some(term) && one.at_least >= limit
-        });
+        let is_due = limit.is_some_and(|limit| one.term == Some(term) && one.at_least >= limit);
         if !is_due {
             one.since = None;
             return None;
