@@ -75,6 +75,21 @@ pub enum Prospect {
 }
 
 impl Reason {
+    /// Whether it is somebody's room that lacks, and not only others that are starting just now.
+    pub const fn is_room(&self) -> bool {
+        match self {
+            Self::NoWorker
+            | Self::NoStack { .. }
+            | Self::NoTags { .. }
+            | Self::NoZone { .. }
+            | Self::TooLarge { .. }
+            | Self::Withheld { .. }
+            | Self::Short { .. }
+            | Self::Apart { .. } => true,
+            Self::StartLimit { .. } => false,
+        }
+    }
+
     /// Whether waiting alone may help.
     pub const fn prospect(&self) -> Prospect {
         match self {

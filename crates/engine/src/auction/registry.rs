@@ -23,7 +23,7 @@ pub struct Registry {
     pub(super) rules: Rules,
     bidders: Vec<Option<Bidder>>,
     pub(super) workers: usize,
-    /// How many containers are starting, wherever.
+    /// How many containers are starting on workers that take work: of others nobody knows when they go on.
     pub(super) starting: u32,
     pub(super) classes: Numbered<Class>,
     pub(super) class_of: BTreeMap<Key, u32>,
@@ -105,7 +105,6 @@ impl Registry {
     pub fn remove(&mut self, id: BidderId) -> bool {
         let Some(bidder) = self.detach(id.get()) else { return false };
         self.leave(bidder.class);
-        self.starting -= bidder.starting;
         for (service, count) in bidder.holds() {
             self.services[*service].instances -= count;
             self.maybe_idle.push(*service);
@@ -143,7 +142,8 @@ impl Registry {
             return Err(RegistryError::NotThere { bidder: id, key, source: None });
         }
         bidder.starting -= 1;
-        self.starting -= 1;
+        let is_counted = bidder.standing == Standing::Taking;
+        self.starting -= u32::from(is_counted);
         self.refresh(id.get());
         Ok(())
     }
@@ -175,7 +175,8 @@ impl Registry {
         bidder.give_back(wants.demand.amounts()).map_err(|surplus| not_there(Some(surplus)))?;
         if stage == Stage::Starting {
             bidder.starting -= 1;
-            self.starting -= 1;
+            let is_counted = bidder.standing == Standing::Taking;
+            self.starting -= u32::from(is_counted);
         }
         match service {
             Some(service) => {
@@ -245,7 +246,7 @@ impl Registry {
         self.bidder(id.get()).map(Bidder::pool)
     }
 
-    /// How many containers are starting in the whole cluster.
+    /// How many containers are starting on all workers that take work.
     pub const fn starting(&self) -> u32 {
         self.starting
     }
@@ -319,7 +320,8 @@ impl Registry {
         bidder.take(demand);
         if stage == Stage::Starting {
             bidder.starting += 1;
-            self.starting += 1;
+            let is_counted = bidder.standing == Standing::Taking;
+            self.starting += u32::from(is_counted);
         }
         match service {
             Some(service) => {
@@ -364,6 +366,7 @@ impl Registry {
         self.zones[zone].workers += 1;
         if bidder.standing == Standing::Taking {
             self.zones[zone].takers += 1;
+            self.starting += bidder.starting;
             for (service, count) in bidder.holds() {
                 self.services[*service].recount(zone, 0, *count);
             }
@@ -396,6 +399,7 @@ impl Registry {
         self.zones[zone].workers -= 1;
         if bidder.standing == Standing::Taking {
             self.zones[zone].takers -= 1;
+            self.starting -= bidder.starting;
             for (service, count) in bidder.holds() {
                 self.services[*service].recount(zone, *count, 0);
             }

@@ -12,11 +12,14 @@ use super::{
 use crate::by_service::ServiceRef;
 
 impl Registry {
-    /// What would come of an auction. Nothing is different afterwards, though who asks may ask with other
-    /// constraints than stand: a plan does.
+    /// What would come of an auction, if it takes as long as it takes: how many may be starting at a time
+    /// does not count. Nothing is different afterwards, though who asks may ask with other constraints than
+    /// stand: a plan does.
     pub fn rehearse(&mut self, asks: &[Ask]) -> Outcome {
         let words = self.words_of(asks);
+        let limit = self.rules.start_limit.take();
         let outcome = self.auction(asks);
+        self.rules.start_limit = limit;
         for placement in &outcome.placed {
             let Ask { key, wants } = &asks[placement.ask];
             let occupant = Occupant { key, wants, stage: Stage::Starting };

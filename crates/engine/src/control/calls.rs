@@ -227,6 +227,8 @@ impl Control {
             // Every copy: one that is silent now may be its own again.
             Some(_) if self.stop_all(key, StopReason::Asked) => Answer::Done,
             Some(_) => Answer::Already,
+            // What is being moved is all that there is of it.
+            None if self.stop_all(key, StopReason::Asked) => Answer::Done,
             None if phase == InstancePhase::Crashed && self.is_wanted(key) => {
                 self.forgive(now, key);
                 self.converge_index(now, key);

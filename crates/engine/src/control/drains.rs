@@ -1,7 +1,7 @@
 //! Machines that are drained: what moves from them, what stays, and how it ends.
 
 use sterna_model::{
-    Lock, RunId, WallTime, WorkKey,
+    Contract, Lock, RunId, WallTime, WorkKey,
     planted::{Mistake, is_planted},
     record::{InstanceCopy, InstancePhase, InstanceState, StopReason, TaskEnd, TwinReason},
 };
@@ -53,15 +53,42 @@ impl Control {
         }
     }
 
+    /// A copy was moved under a contract that let another run beside it, and none may any more: it ends
+    /// first.
+    pub(super) fn end_moved_alone(&mut self, key: &WorkKey) {
+        let twin = self.instances.get(key).and_then(|instance| instance.twin());
+        let moved = twin.filter(|twin| twin.reason == TwinReason::Evacuating);
+        if let Some(run) = moved.map(|twin| twin.copy.placed.run) {
+            self.stop_copy(key, run, StopReason::Drain);
+        }
+    }
+
     /// A copy that evacuates ends when another runs and is ready, or has crashed. One that is not ready
-    /// itself keeps nobody waiting.
+    /// itself keeps nobody waiting. While a version comes about, a copy of the one before ends when one of
+    /// the new has run for long enough, and for no crash; one of a version that is wanted again, when
+    /// another of that version runs.
     pub(super) fn end_evacuated(&mut self, key: &WorkKey) {
         let Some(instance) = self.instances.get(key) else { return };
         let Some(twin) = instance.twin() else { return };
+        let Some((service, index)) = services::index_of(key) else { return };
+        if self.changed.contains(&service) {
+            // What is wanted is something else in a moment, and it is looked at then.
+            return;
+        }
+        let Some(known) = self.services.get(&service) else { return };
+        let is_coming = known.record.before.is_some();
+        let is_wanted = known.record.version == twin.copy.version;
         let is_replaced = match instance.state() {
             InstanceState::Unclaimed { .. } | InstanceState::Claimed { .. } => false,
-            InstanceState::Running { copy, .. } => is_replaced(copy, &twin.copy),
-            InstanceState::Crashed { .. } => true,
+            InstanceState::Running { copy, .. } => {
+                let has_its_version = match (is_wanted, is_coming) {
+                    (true, true | false) => copy.version == twin.copy.version,
+                    (false, true) => !known.missing.contains(&index),
+                    (false, false) => true,
+                };
+                has_its_version && is_replaced(copy, &twin.copy)
+            }
+            InstanceState::Crashed { .. } => is_wanted || !is_coming,
         };
         if twin.reason == TwinReason::Evacuating && is_replaced {
             self.stop_copy(key, twin.copy.placed.run, StopReason::Elsewhere);
@@ -97,6 +124,7 @@ impl Control {
     /// Moves one copy, if it is its instance's own: a copy that runs goes on until another does, one
     /// that is starting ends.
     pub(super) fn evacuate_copy(&mut self, now: Now, key: &WorkKey, run: RunId) {
+        let contract = self.contract_of(key);
         let Some(instance) = self.instances.get_mut(key) else { return };
         let Some(copy) = instance.copy().filter(|copy| copy.placed.run == run).cloned() else {
             return;
@@ -105,16 +133,16 @@ impl Control {
             return;
         }
         let is_running = instance.phase() == InstancePhase::Running;
-        let may_overlap = services::may_overlap(copy.placed.contract);
-        if may_overlap && instance.displace(TwinReason::Evacuating, now.wall).is_ok() {
-            if !is_running {
-                instance.stop(run, StopReason::Drain);
-            }
-        } else if !may_overlap {
-            instance.stop(run, StopReason::Drain);
-        } else {
+        if services::may_overlap(copy.placed.contract) && instance.twin().is_some() {
             // Its twin's slot is taken: it moves when that is free.
             return;
+        }
+        let may_overlap = may_overlap(&copy, contract);
+        if may_overlap && instance.displace(TwinReason::Evacuating, now.wall).is_err() {
+            return;
+        }
+        if !may_overlap || !is_running {
+            instance.stop(run, StopReason::Drain);
         }
         let is_stopping =
             instance.copies().any(|copy| copy.placed.run == run && copy.stopping.is_some());
@@ -165,6 +193,12 @@ impl Control {
             self.kill(run, Kill::Now);
         }
     }
+}
+
+/// Whether another may run beside a copy that is being moved, by what holds for it and for what comes in
+/// its place.
+pub(super) fn may_overlap(copy: &InstanceCopy, next: Option<Contract>) -> bool {
+    services::may_overlap(copy.placed.contract) && next.is_none_or(services::may_overlap)
 }
 
 /// Whether a copy that runs has the place of one that is being moved.

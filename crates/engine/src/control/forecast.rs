@@ -7,7 +7,7 @@ use sterna_model::{
     record::{Instance, InstancePhase},
 };
 
-use super::{Control, Unplaced, services};
+use super::{Control, Unplaced, drains, services};
 use crate::auction::Ask;
 
 /// What would become of one run.
@@ -130,10 +130,10 @@ impl Control {
         if instance.is_twins(run) {
             return Before::Decided(self.fate_of_twin(lock, key, instance));
         }
-        let may_overlap = services::may_overlap(copy.placed.contract);
-        if may_overlap && instance.twin().is_some() {
+        if services::may_overlap(copy.placed.contract) && instance.twin().is_some() {
             return Before::Decided(Fate::Blocked);
         }
+        let may_overlap = drains::may_overlap(copy, self.contract_of(key));
         if !self.is_wanted(key) {
             return Before::Decided(if may_overlap { Fate::RunsOn } else { Fate::Ending });
         }

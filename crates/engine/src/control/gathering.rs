@@ -5,7 +5,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use sterna_model::{BootTime, Lock, Span, Wants, WorkKey};
+use sterna_model::{BootTime, Span, Wants, WorkKey};
 
 use super::{Control, Now, services};
 
@@ -19,8 +19,6 @@ const MOST: Span = Span::from_secs(3);
 pub(super) struct Gathering {
     /// Since when a worker takes work.
     first: Option<BootTime>,
-    /// One of the roster that was not back when this was asked last.
-    awaited: Option<Lock>,
     /// Instances that ask for a worker.
     asks: BTreeMap<WorkKey, Arc<Wants>>,
 }
@@ -55,7 +53,7 @@ impl Control {
     /// When those who are not back are no longer waited for, if one is here.
     pub(super) fn gathers_until(&self) -> Option<BootTime> {
         let gathering = self.gathering.as_ref()?;
-        Some(gathering.first?.plus(if gathering.awaited.is_some() { MOST } else { LEAST }))
+        Some(gathering.first?.plus(if self.coming.is_empty() { LEAST } else { MOST }))
     }
 
     /// The first worker takes work: what asks for one waits for the others, too.
@@ -77,17 +75,9 @@ impl Control {
             return;
         }
         self.begin_gathering(now);
-        let Some(gathering) = &self.gathering else { return };
-        let Some(first) = gathering.first else { return };
-        // The one that was not back when this was asked last is looked at first: the roster is long.
-        let is_coming = |lock: &Lock| self.is_coming(*lock);
-        let awaited = gathering.awaited.filter(is_coming).or_else(|| self.coming().next());
-        let until = first.plus(if awaited.is_some() { MOST } else { LEAST });
-        if now.boot < until {
-            if let Some(gathering) = &mut self.gathering {
-                (gathering.first, gathering.awaited) = (Some(first), awaited);
-            }
-        } else if let Some(gathering) = self.gathering.take() {
+        if self.gathers_until().is_some_and(|until| now.boot >= until)
+            && let Some(gathering) = self.gathering.take()
+        {
             gathering.asks.keys().for_each(|key| self.ask(key));
         }
     }

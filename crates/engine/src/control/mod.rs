@@ -139,6 +139,8 @@ pub struct Control {
     /// Who is here and is given no work.
     withheld: BTreeSet<Lock>,
     roster: BTreeMap<Lock, Enrolled>,
+    /// Who is on it, may take work in a moment, and does not yet.
+    coming: BTreeSet<Lock>,
     /// How many machines on it are called the same.
     named: BTreeMap<Name, usize>,
     drains: BTreeMap<Lock, Drain>,
@@ -180,6 +182,8 @@ pub struct Control {
     silent: BTreeSet<RunId>,
     /// Services whose spec has changed in this step.
     changed: BTreeSet<ServiceKey>,
+    /// Services whose update has found no room for an instance in this step.
+    unroomed: BTreeSet<ServiceKey>,
     /// Services whose update waits for room that ending an instance would make.
     held_up: BTreeSet<ServiceKey>,
     /// Runs that were called lost, and may yet say how they ended.
@@ -220,6 +224,7 @@ impl Control {
             bidders: BTreeMap::new(),
             withheld: BTreeSet::new(),
             roster: BTreeMap::new(),
+            coming: BTreeSet::new(),
             named: BTreeMap::new(),
             drains: BTreeMap::new(),
             limits: Vec::new(),
@@ -236,6 +241,7 @@ impl Control {
             resting: BTreeMap::new(),
             silent: BTreeSet::new(),
             changed: BTreeSet::new(),
+            unroomed: BTreeSet::new(),
             held_up: BTreeSet::new(),
             lost: BTreeMap::new(),
             left: BTreeMap::new(),
@@ -282,6 +288,7 @@ impl Control {
             }
             (RecordKey::Drain(lock), Record::Drain(drain)) => {
                 self.drains.insert(lock, drain);
+                self.mind_coming(lock);
             }
             (RecordKey::Domain(name), Record::Domain(until)) => {
                 self.domains.insert(name, until);

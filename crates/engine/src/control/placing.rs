@@ -1,6 +1,6 @@
 //! Who gets what: the auction, and what waits for it.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::sync::Arc;
 
 use sterna_model::{
     BootTime, Contract, Lock, Wants, WorkKey,
@@ -84,6 +84,15 @@ impl Control {
         if !self.doors.unclaimed {
             return;
         }
+        self.give_out(now);
+        // Each of them once, when all is known: one may have thousands that nobody has room for. And when
+        // everybody else had their turn: what they were given is no room any more.
+        for service in std::mem::take(&mut self.unroomed) {
+            self.roll(now, &service);
+        }
+    }
+
+    fn give_out(&mut self, now: Now) {
         loop {
             let asks = std::mem::take(&mut self.asks).into_iter();
             let asks: Vec<_> = asks.map(|(key, wants)| Ask { key, wants }).collect();
@@ -112,18 +121,13 @@ impl Control {
                 self.give(now, ask, placement.bidder);
             }
         }
-        // Each of them once, when all is known: one may have thousands that nobody has room for.
-        let mut held_up = BTreeSet::new();
         for left in outcome.left {
             if let Some(ask) = asks.get(left.ask) {
                 self.leave(now, ask.clone(), left.reason);
                 if self.service_having(&ask.key).is_some_and(Service::is_updating) {
-                    held_up.extend(services::service_of(&ask.key));
+                    self.unroomed.extend(services::service_of(&ask.key));
                 }
             }
-        }
-        for service in held_up {
-            self.roll(now, &service);
         }
     }
 
@@ -184,6 +188,8 @@ impl Control {
         let is_to_fail = self.tasks.get(&ask.key).is_some_and(|(task, spec)| {
             task.phase() == TaskPhase::Pending && spec.when_full == WhenFull::Fail
         });
+        // That others are starting just now is no lack of room.
+        let is_to_fail = is_to_fail && reason.is_room();
         if is_to_fail && self.may_have_room_soon(now) {
             self.undecided.insert(ask.key.clone());
         } else if is_to_fail {
@@ -201,14 +207,20 @@ impl Control {
     /// that has just been elected. Not for longer than it takes to give a worker up.
     pub(super) fn may_have_room_soon(&self, now: Now) -> bool {
         let lose_after = self.limits.last().unwrap_or(&self.usual).lose_after;
-        now.boot < self.began.plus(lose_after) && self.coming().next().is_some()
+        now.boot < self.began.plus(lose_after) && !self.coming.is_empty()
     }
 
-    /// Who is on the roster, may take work in a moment, and does not yet.
-    pub(super) fn coming(&self) -> impl Iterator<Item = Lock> {
-        self.roster.keys().copied().filter(|lock| self.is_coming(*lock))
+    /// Notes whether a machine is on the roster, may take work in a moment, and does not yet: this is
+    /// asked of all of them at once, again and again, while a leader begins.
+    pub(super) fn mind_coming(&mut self, lock: Lock) {
+        if self.is_coming(lock) {
+            self.coming.insert(lock);
+        } else {
+            self.coming.remove(&lock);
+        }
     }
 
+    /// The same, by what is known of it.
     pub(super) fn is_coming(&self, lock: Lock) -> bool {
         let entry = self.roster.get(&lock);
         let is_expected = entry.is_some_and(|entry| !entry.is_declared_dead && !entry.is_forgotten);

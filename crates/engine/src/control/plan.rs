@@ -134,16 +134,25 @@ impl Control {
         if !fields.is_empty() {
             changes.push(Change::InPlace { fields });
         }
-        if next.instances < now.instances {
-            changes.push(Change::Stop { ends: self.alive(service, next.instances) });
+        // What is beyond, and was found, ends with it, too.
+        let ends = self.alive(service, next.instances);
+        if next.instances < now.instances || ends.iter().any(|it| self.runs_on_index(service, *it))
+        {
+            changes.push(Change::Stop { ends });
         }
         let indices = self.begin_again_with(service, next);
         if !indices.is_empty() {
             changes.push(Change::BeginAgain { indices });
         }
         // Every index is looked at before the first one of an older version is ended.
-        if next.instances > now.instances {
-            changes.push(Change::Start { from: now.instances, to: next.instances });
+        // What was found there runs already.
+        let mut from = now.instances;
+        let there = self.alive(service, now.instances).into_iter();
+        for index in there.filter(|it| *it < next.instances).chain([next.instances]) {
+            if from < index {
+                changes.push(Change::Start { from, to: index });
+            }
+            from = from.max(index.saturating_add(1));
         }
         if now.needs_restart(next) {
             let fields = fields::of_version(now, next);
@@ -175,6 +184,12 @@ impl Control {
             (index < next.instances && (is_anew || !waits)).then_some(index)
         };
         self.indices_from(service, 0).iter().filter_map(begins).collect()
+    }
+
+    /// Whether an index has a copy that is not told to end.
+    fn runs_on_index(&self, service: &ServiceKey, index: u32) -> bool {
+        let instance = self.instances.get(&service.instance(index));
+        instance.is_some_and(|it| it.copies().any(|copy| copy.stopping.is_none()))
     }
 
     /// The indices from this one on that have a copy.

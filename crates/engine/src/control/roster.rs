@@ -49,6 +49,7 @@ impl Control {
                 self.named.remove(&before.name);
             }
         }
+        self.mind_coming(lock);
         let before = before.as_ref().map_or(Zone::Unsaid, kept_zone);
         match &before {
             Zone::Unsaid => {}
@@ -117,6 +118,7 @@ impl Control {
             self.registry.remove(worker.bidder);
             self.bidders.remove(&worker.bidder);
             self.withheld.remove(&lock);
+            self.mind_coming(lock);
             // Something may have been starting there.
             self.helped.push(Helped::Started);
         }
@@ -156,6 +158,7 @@ impl Control {
         }
         self.outbox.keep_together(2);
         if self.drains.remove(&lock).is_some() {
+            self.mind_coming(lock);
             self.timers.cancel(&Timer::Drain(lock));
             self.outbox.write(RecordKey::Drain(lock), None);
             self.tell_fleet(scheduler::Input::Draining(lock, false));

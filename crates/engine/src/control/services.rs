@@ -153,6 +153,9 @@ impl Control {
             self.release_index(now, key, service);
         }
         self.note_index(now, service, key, index);
+        if is_wanted {
+            self.end_evacuated(key);
+        }
     }
 
     /// Whether a spec wants this index.
@@ -185,13 +188,12 @@ impl Control {
             return;
         };
         match instance.state() {
-            InstanceState::Unclaimed { .. } => {
-                if may_start(instance, contract) {
-                    self.ask_when_rested(now, key);
-                }
+            InstanceState::Unclaimed { .. } if may_start(instance, contract) => {
+                self.ask_when_rested(now, key);
             }
+            InstanceState::Unclaimed { .. } => self.end_moved_alone(key),
             InstanceState::Crashed { until } if !waits(instance, *until, &policy, now.wall) => {
-                return self.begin_again(now, key, service);
+                self.begin_again(now, key, service);
             }
             InstanceState::Crashed { until: Some(_) } if is_planted(Mistake::ForgetsRestarts) => {}
             InstanceState::Crashed { until: Some(until) } => {
@@ -201,7 +203,6 @@ impl Control {
             | InstanceState::Claimed { .. }
             | InstanceState::Running { .. } => {}
         }
-        self.end_evacuated(key);
     }
 
     /// It has waited long enough after a crash.
@@ -468,12 +469,19 @@ impl Control {
         self.silent.remove(&run);
         let Some(instance) = self.instances.get_mut(key) else { return };
         let version = instance.copy().map(|copy| copy.version);
+        let was_unwanted = instance
+            .copies()
+            .any(|copy| copy.placed.run == run && copy.stopping == Some(StopReason::Unwanted));
         match how {
             Gone::Over => instance.remember(run),
             Gone::NotSent | Gone::TurnedDown => {}
         }
         if instance.is_its(run) && instance.vacate(now.wall).is_ok() {
             version.into_iter().for_each(|it| self.forgive_outdated(now, key, it));
+            if was_unwanted {
+                // If somebody wants it by now, that is another service, whose versions begin anew.
+                self.forgive(now, key);
+            }
             if how == Gone::TurnedDown {
                 self.rest(now, key);
             }

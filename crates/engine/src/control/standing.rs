@@ -24,8 +24,11 @@ pub(super) struct Service {
     pub(super) since: Option<WallTime>,
     /// Those that do not serve now.
     pub(super) missing: BTreeSet<u32>,
-    /// Those of them that nobody has room for.
+    /// Those of them that nobody has room for; not those that only wait for others to start.
     pub(super) unplaced: BTreeSet<u32>,
+    /// Those that served until an update ended them, and have not served since, as far as this leader
+    /// knows.
+    pub(super) taken_down: BTreeSet<u32>,
     /// Those with a copy of another version.
     pub(super) outdated: BTreeSet<u32>,
     /// Those of them that do not serve.
@@ -51,6 +54,7 @@ impl Service {
             since,
             missing: BTreeSet::new(),
             unplaced: BTreeSet::new(),
+            taken_down: BTreeSet::new(),
             outdated: BTreeSet::new(),
             idle: BTreeSet::new(),
             unready: BTreeMap::new(),
@@ -71,10 +75,14 @@ impl Service {
     }
 
     /// How many of those that serve may be ended when so many are missing: what serves costs, and what
-    /// finds no room holds nobody up who makes room for it.
+    /// finds no room holds nobody up who makes room for it. But if others have had the room that was made,
+    /// no more is made: they would have that, too.
     pub(super) fn budget(&self, missing: usize) -> Budget {
         let at_most = self.at_most() as usize;
         let any = at_most.saturating_sub(missing);
+        if self.taken_down.intersection(&self.unplaced).count() > at_most {
+            return Budget { any, for_room: 0 };
+        }
         let with_room = at_most.saturating_sub(missing.saturating_sub(self.unplaced.len()));
         Budget { any, for_room: with_room - any }
     }
@@ -123,6 +131,9 @@ impl Service {
     /// Notes how an index is; gives whether that is news.
     pub(super) fn note(&mut self, index: u32, is_missing: bool, is_outdated: bool) -> bool {
         set(&mut self.idle, index, is_missing && is_outdated);
+        if !is_missing {
+            self.taken_down.remove(&index);
+        }
         set(&mut self.missing, index, is_missing) | set(&mut self.outdated, index, is_outdated)
     }
 }
@@ -130,11 +141,12 @@ impl Service {
 impl Control {
     /// Nobody has room for this.
     pub(super) fn note_left(&mut self, key: &WorkKey, reason: Arc<Reason>) {
+        let is_room = reason.is_room();
         self.left.insert(key.clone(), reason);
         if let Some((service, index)) = ServiceRef::of(key)
             && let Some(known) = self.services.get_mut(&service)
         {
-            known.unplaced.insert(index);
+            set(&mut known.unplaced, index, is_room);
         }
     }
 
@@ -152,8 +164,14 @@ impl Control {
     #[cfg(test)]
     pub(super) fn misnoted(&self) -> Vec<String> {
         let mut wrong = Vec::new();
+        let coming: BTreeSet<_> =
+            self.roster.keys().copied().filter(|lock| self.is_coming(*lock)).collect();
+        if coming != self.coming {
+            wrong.push(format!("{coming:?} are coming: {:?}", self.coming));
+        }
         for (key, known) in self.services.iter() {
-            let left = self.left.keys().filter_map(ServiceRef::of);
+            let left = self.left.iter().filter(|(_, reason)| reason.is_room());
+            let left = left.map(|(key, _)| key).filter_map(ServiceRef::of);
             let left = left.filter(|(service, _)| service.to_key() == *key);
             let unplaced: BTreeSet<u32> = left.map(|(_, index)| index).collect();
             let idle: BTreeSet<u32> =

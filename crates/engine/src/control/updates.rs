@@ -127,7 +127,8 @@ impl Control {
             return;
         }
         let budget = known.budget(known.missing.len());
-        let mut next: Vec<u32> = known.idle.iter().copied().collect();
+        let idle = known.idle.clone();
+        let mut next: Vec<u32> = idle.iter().copied().collect();
         let near = LOOKED_AT.saturating_add(budget.any).saturating_add(budget.for_room);
         let mut rest: Vec<u32> = known.serving().inspect(|_| looked()).take(near).collect();
         let is_spent = rest.len() >= budget.any;
@@ -145,6 +146,11 @@ impl Control {
                 self.stop_copy(&key, run, StopReason::Update);
             }
             self.note_index(now, service, &key, index);
+            if let Some(known) = self.services.get_mut(service)
+                && !idle.contains(&index)
+            {
+                known.taken_down.insert(index);
+            }
         }
     }
 

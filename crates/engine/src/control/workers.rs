@@ -143,12 +143,17 @@ impl Control {
 
     /// Tells the auction what a worker offers now.
     pub(super) fn offer(&mut self, lock: Lock) {
+        self.mind_coming(lock);
         let Some(worker) = self.workers.get(&lock) else { return };
         let is_taking = self.is_taking(lock, worker);
         let standing = if is_taking { Standing::Taking } else { Standing::Withheld };
         let offer = payload::offer(&worker.name, &worker.facts, standing);
         let bidder = worker.bidder;
+        let starting = self.registry.starting();
         self.registry.set(bidder, offer);
+        if self.registry.starting() < starting {
+            self.helped.push(Helped::Started);
+        }
         if is_taking {
             self.withheld.remove(&lock);
             self.help(bidder);
@@ -515,8 +520,11 @@ impl Control {
         if let Err(wrong) = limits.check() {
             return Some(wrong.to_string());
         }
-        let services = self.services.iter().map(|(key, service)| {
-            (&key.namespace, "service", &key.name, service.record.spec.contract)
+        // Also what may come back: a version that is taken back would never be sent.
+        let services = self.services.iter().flat_map(|(key, service)| {
+            let before = service.record.before.iter().map(|(_, spec)| spec.contract);
+            let contracts = before.chain([service.record.spec.contract]);
+            contracts.map(|contract| (&key.namespace, "service", &key.name, contract))
         });
         let tasks = self.tasks.iter().filter(|(_, (task, _))| task.phase() == TaskPhase::Pending);
         let tasks = tasks.filter_map(|(key, (_, spec))| match &key.work {

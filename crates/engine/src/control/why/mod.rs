@@ -2,6 +2,7 @@
 //!
 //! The same value goes into logs, answers and pages; nobody words it again.
 
+mod copies;
 mod followed;
 mod machine;
 mod outdated;
@@ -420,15 +421,18 @@ impl Control {
             return Why { rule: Rule::Waiting, since, next: Next::WhenCertain };
         }
         if !self.doors.unclaimed || self.kept_back.contains_key(key) {
-            let rule =
-                Rule::MayBeKept { missing: self.missing(), is_roster_complete: !self.is_recovered };
+            let missing = match detail {
+                Detail::Whole => self.missing(),
+                Detail::Rule => Vec::new(),
+            };
+            let rule = Rule::MayBeKept { missing, is_roster_complete: !self.is_recovered };
             return Why { rule, since, next: Next::WhenBack };
         }
         if let Some(until) = self.resting.get(key).filter(|until| **until > now.wall) {
             return Why { rule: Rule::TurnedDown, since, next: Next::At(*until) };
         }
         if self.is_gathered(key) {
-            let rule = Rule::Returning { workers: self.coming().count(), is_spread: true };
+            let rule = Rule::Returning { workers: self.coming.len(), is_spread: true };
             let next = self.gathers_until().map_or(Next::WhenThereIsRoom, |until| {
                 Next::At(now.wall.plus(until.since(now.boot)))
             });
@@ -440,7 +444,7 @@ impl Control {
             return Why { rule, since, next: Next::WhenTold };
         };
         if self.may_have_room_soon(now) {
-            let rule = Rule::Returning { workers: self.coming().count(), is_spread: false };
+            let rule = Rule::Returning { workers: self.coming.len(), is_spread: false };
             return Why { rule, since, next: Next::WhenThereIsRoom };
         }
         let unplaced = match detail {
@@ -507,18 +511,11 @@ impl Control {
         let known = self.services.get(&service);
         let told = |rule, since| Some(Why { rule, since, next: Next::WhenTold });
         let name = |on: Incarnation| self.machine(on.lock);
-        if let Some(placed) = instance.copy().map(|copy| &copy.placed)
-            && instance.twin().is_none()
-            && let Some(why) = self.why_out_of_reach(now, placed, false, reach(placed.on.lock))
-        {
+        if let Some(why) = self.why_copy_is_out_of_reach(now, instance, detail, &reach) {
             return Some(why);
         }
-        let runs = instance.copy().filter(|copy| copy.stopping.is_none());
-        if runs.is_some() && !self.is_wanted(key) {
-            let stale = known.filter(|_| !self.is_recovered);
-            let stale = stale.map(|known| known.record.spec.domain.clone());
-            let rule = Rule::Unwanted { stale };
-            return Some(Why { rule, since: None, next: Next::WhenChanged });
+        if let Some(why) = self.why_unwanted(now, key, detail, &reach) {
+            return Some(why);
         }
         match instance.state() {
             InstanceState::Unclaimed { since } => {

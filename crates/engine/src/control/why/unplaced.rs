@@ -93,7 +93,7 @@ impl Control {
         if self.left.contains_key(key) {
             let outcome = self.registry.rehearse(&[self.ask_of(key)]);
             let left = outcome.left.into_iter().next();
-            drop(left.map(|left| self.left.insert(key.clone(), left.reason)));
+            left.into_iter().for_each(|left| self.note_seen(key, left.reason));
         }
     }
 
@@ -121,7 +121,17 @@ impl Control {
                     reason
                 }
             };
-            drop(reason.map(|reason| self.left.insert(key, reason)));
+            reason.into_iter().for_each(|reason| self.note_seen(&key, reason));
+        }
+    }
+
+    /// What was found by looking again. Updates go by which of them lack room: a question changes nothing
+    /// of that.
+    fn note_seen(&mut self, key: &WorkKey, reason: Arc<Reason>) {
+        if let Some(left) = self.left.get_mut(key)
+            && left.is_room() == reason.is_room()
+        {
+            *left = reason;
         }
     }
 

@@ -1,0 +1,122 @@
+//! What is moved from a drained worker while its service becomes another.
+
+use std::sync::Arc;
+
+use sterna_model::{
+    Contract, Span,
+    record::{InstancePhase as P, TwinReason},
+    spec::{ServiceSpec, TaskSpec, UpdatePolicy},
+};
+
+use super::play::{
+    FAILURE, Mood, Play, incarnation, lock, other_work, service_spec, task, task_spec, wants, web,
+};
+use crate::control::{Alarm, Answer, Call, Drain, Fate};
+
+fn usual(instances: u32) -> ServiceSpec {
+    ServiceSpec { update: UpdatePolicy::default(), ..service_spec(instances) }
+}
+
+fn put(play: &mut Play, spec: ServiceSpec) {
+    play.ask(Call::PutService(web(), spec));
+}
+
+fn drain(play: &mut Play, worker: u8) {
+    let deadline = play.now.wall.plus(Span::from_secs(600));
+    assert_eq!(play.ask(Call::Drain(lock(worker), Drain { deadline })), Answer::Done);
+}
+
+const STOP: Contract = Contract::Stop { after: Span::from_secs(120) };
+
+#[test]
+fn a_copy_of_a_service_that_is_under_stop_by_now_ends_before_the_next_begins() {
+    let mut play = Play::with(3);
+    put(&mut play, usual(3));
+    play.pass(10);
+    put(&mut play, ServiceSpec { contract: STOP, ..usual(3) });
+    let worker = play.worker_of(play.run_of(2));
+    let forecast = play.control.forecast(lock(worker));
+    assert!(matches!(forecast[0].fate, Fate::Moves { ends_first: true, .. }), "{forecast:?}");
+    drain(&mut play, worker);
+    (0..6).for_each(|_| play.pass(10));
+    assert!(play.runs_on(worker).is_empty());
+    let version = |index| play.instance(index).copy().map(|copy| copy.version);
+    assert_eq!([0, 1, 2].map(version), [Some(1); 3], "and the update goes on");
+}
+
+#[test]
+fn a_copy_that_is_moved_ends_when_its_service_is_put_under_stop() {
+    let mut play = Play::with(1);
+    put(&mut play, usual(1));
+    drain(&mut play, 1);
+    assert_eq!(play.instance(0).twin().map(|twin| twin.reason), Some(TwinReason::Evacuating));
+    put(&mut play, ServiceSpec { contract: STOP, ..usual(1) });
+    assert!(play.runs_on(1).is_empty(), "nothing may begin beside it");
+    play.join(2);
+    assert_eq!(play.phases(), [(0, P::Running)]);
+}
+
+#[test]
+fn a_copy_of_the_version_before_ends_when_the_next_has_run_for_long_enough() {
+    let mut play = Play::with(1);
+    put(&mut play, usual(4));
+    play.pass(10);
+    play.join(2);
+    put(&mut play, other_work(&usual(4), "v2"));
+    drain(&mut play, 1);
+    // One was ended for the update before.
+    assert_eq!((play.runs_on(1).len(), play.runs_on(2).len()), (3, 4));
+    play.pass(9);
+    assert_eq!(play.runs_on(1).len(), 3);
+    play.pass(1);
+    assert_eq!((play.runs_on(1).len(), play.runs_on(2).len()), (0, 4));
+}
+
+#[test]
+fn no_crash_of_a_new_version_ends_the_copies_of_the_one_before() {
+    let mut play = Play::with(1);
+    put(&mut play, usual(4));
+    play.pass(10);
+    play.join(2);
+    put(&mut play, other_work(&usual(4), "broken"));
+    drain(&mut play, 1);
+    play.pass(2);
+    (1..4).for_each(|index| play.end(play.run_of(index), FAILURE));
+    assert_eq!(play.alarms, [Alarm::Reverted(web())]);
+    let has_good = |play: &Play, index: u32| {
+        play.instance(index).copies().any(|it| it.version == 0 && it.stopping.is_none())
+    };
+    for _ in 0..30 {
+        assert!((1..4).all(|index| has_good(&play, index)));
+        play.pass(1);
+    }
+    assert!(play.runs_on(1).is_empty() && has_good(&play, 0), "all of them are moved");
+}
+
+#[test]
+fn a_copy_of_the_version_that_comes_back_is_not_ended_for_the_crash_that_brings_it_back() {
+    let mut play = Play::with(1);
+    put(&mut play, ServiceSpec { wants: wants(50), ..usual(1) });
+    let first = play.run_of(0);
+    let spec = TaskSpec { wants: wants(95), ..task_spec() };
+    play.ask(Call::CreateTask(task("large"), incarnation(1), Arc::new(spec)));
+    play.join(2);
+    play.moods.insert(2, Mood::Dawdles);
+    drain(&mut play, 1);
+    put(&mut play, ServiceSpec { wants: wants(5), ..other_work(&usual(1), "broken") });
+    for _ in 0..3 {
+        assert!(play.running.contains_key(&first));
+        play.end(play.run_of(0), FAILURE);
+    }
+    assert_eq!(play.alarms, [Alarm::Reverted(web())]);
+    assert!(play.running.contains_key(&first), "nobody has room for another");
+}
+
+#[test]
+fn what_is_being_moved_can_be_stopped() {
+    let mut play = Play::with(1);
+    put(&mut play, service_spec(1));
+    drain(&mut play, 1);
+    assert_eq!(play.ask(Call::StopInstance(web().instance(0))), Answer::Done);
+    assert!(play.running.is_empty());
+}
