@@ -9,7 +9,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use sterna_engine::control::{Call, Record, RecordKey, ServiceKey};
-use sterna_model::{Work, WorkKey, record::InstanceCopy};
+use sterna_model::{
+    Work, WorkKey,
+    record::{InstanceCopy, StopReason},
+};
 
 use super::{Changed, Checker, Fact, Promise, Sight, unnoticed::Unnoticed};
 
@@ -29,8 +32,11 @@ impl Converged {
         let Some(Record::Instance(before)) = &changed.before else { return None };
         let instance = sight.stored.instance(key)?;
         let after = instance.crashes().count;
+        let unwanted = |copy: &InstanceCopy| copy.stopping == Some(StopReason::Unwanted);
+        let was_unwanted = before.copies().any(unwanted);
         let before = before.crashes().count;
         let is_anew = self.anew.contains(key)
+            || was_unwanted
             || self.asked.values().any(|asked| begins(asked, key))
             || !is_wanted(sight, key);
         let service = service_of(key).and_then(|service| sight.stored.service(&service));
