@@ -15,10 +15,11 @@ use sterna_store::Store;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot, watch};
 
 use crate::{
-    bounds::{Bounds, Files},
+    bounds::{Bounds, Files, ON_THE_WAY_MAX},
     counts::Workers,
     desk::Desk,
     events::Log,
+    load::Load,
     mirror::{Mirror, Write},
     server::Ready,
 };
@@ -36,6 +37,10 @@ pub(crate) struct Shared {
     pub(crate) counters: Counters,
     /// Connections to the server that leads, while this one follows.
     pub(crate) lines: Lines,
+    /// Bodies of requests, until they are answered.
+    pub(crate) arriving: Arc<Load>,
+    /// Answers, until they are written; no streams.
+    pub(crate) leaving: Arc<Load>,
     mirror: RwLock<Mirror>,
     /// How many workers were how when they were counted last.
     workers: Mutex<Workers>,
@@ -192,6 +197,8 @@ impl Shared {
             name,
             counters: Counters::default(),
             lines: Lines::new(Files::of_process().forwards),
+            arriving: Load::new(ON_THE_WAY_MAX),
+            leaving: Load::new(ON_THE_WAY_MAX),
             mirror: RwLock::new(Mirror::new(Revision::new(0))),
             workers: Mutex::default(),
             waiting: Mutex::default(),

@@ -74,8 +74,14 @@ fn of_server(shared: &Shared, text: &mut Text) {
     text.counter("writes_total", "Records written.", &counters.writes);
     let help = "Time the leader took to decide.";
     text.counter("decide_microseconds_total", help, &counters.busy_micros);
-    text.gauge("requests", "Requests being answered.", read(&counters.requests));
+    text.gauge("requests", "Requests whose answer is not written yet.", read(&counters.requests));
     text.gauge("requests_max", "How many requests there may be.", bounds.requests);
+    let help = "Bytes of bodies that are on their way in.";
+    text.gauge("arriving_bytes", help, shared.arriving.bytes());
+    text.gauge("arriving_bytes_max", "How many there may be.", shared.arriving.max);
+    let help = "Bytes of answers that are not read yet.";
+    text.gauge("leaving_bytes", help, shared.leaving.bytes());
+    text.gauge("leaving_bytes_max", "How many there may be.", shared.leaving.max);
     text.counter("refused_total", "Requests refused.", &counters.refused);
     let help = "Requests handed on to the server that leads.";
     text.counter("forwarded_total", help, &counters.forwarded);
