@@ -53,6 +53,8 @@ use crate::{
 const TURN: usize = 256;
 /// So much of what no record tells goes with one commit.
 const TOLD_AT_ONCE: usize = 200;
+/// What a commit may hold beside its fence and a block of events.
+const OTHERS_MAX: usize = sterna_store::Limits::PORTABLE.operations_max - 2;
 /// How long after a look at everything, which must find nothing, the leader begins the next one.
 const SWEEP_EVERY: Duration = Duration::from_secs(30);
 /// How long after a part of one it goes on with the next part: everybody else has a turn between.
@@ -510,7 +512,7 @@ impl Reigning<'_> {
             return;
         }
         let parcel = self.leader.commit();
-        if parcel.is_none() && self.told.is_empty() {
+        if parcel.is_none() && self.told.is_empty() && !self.shared.log.is_over() {
             return;
         }
         let (parcel, writes) = parcel.map_or((None, Vec::new()), |(id, all)| (Some(id), all));
@@ -521,8 +523,8 @@ impl Reigning<'_> {
         let is_all = self.told.is_empty();
         let replies = if is_all { std::mem::take(&mut self.replies) } else { Vec::new() };
         told.extend(events::told(&self.shared.mirror(), &writes));
-        let log = &self.shared.log;
-        let block = log.block(self.cluster.epoch, self.reign.term, now().wall, told);
+        let when = (self.cluster.epoch, self.reign.term, now().wall);
+        let block = self.shared.log.block(when, told, OTHERS_MAX.saturating_sub(writes.len()));
         let mut all = Writes::default();
         for (key, record) in &writes {
             put(&mut all, key, record.as_ref(), &self.cluster);
