@@ -229,7 +229,7 @@ fn bind(listen: SocketAddr) -> Result<(TcpListener, SocketAddr), ServerError> {
 /// are left for the store; who comes when no other is left is told so, and hung up on.
 async fn serve(listener: TcpListener, router: Router, shared: Arc<Shared>) {
     let mut connections = JoinSet::new();
-    let Files { connections: most, spare, .. } = Files::of_process();
+    let Files { connections: most, spare, .. } = shared.files;
     let full = http::full(&shared, most);
     loop {
         let count = connections.len();

@@ -35,6 +35,8 @@ pub(crate) struct Shared {
     /// What this server is called, and where it is reached.
     pub(crate) name: String,
     pub(crate) counters: Counters,
+    /// How the files of this process are shared out.
+    pub(crate) files: Files,
     /// Connections to the server that leads, while this one follows.
     pub(crate) lines: Lines,
     /// Bodies of requests, until they are answered.
@@ -187,6 +189,7 @@ impl Shared {
         token: String,
         name: String,
     ) -> Self {
+        let files = Files::of_process();
         let begins = Standing::NotReady("this server has just begun".to_owned());
         Self {
             store,
@@ -196,7 +199,8 @@ impl Shared {
             token,
             name,
             counters: Counters::default(),
-            lines: Lines::new(Files::of_process().forwards),
+            files,
+            lines: Lines::new(files.forwards),
             arriving: Load::new(ON_THE_WAY_MAX),
             leaving: Load::new(ON_THE_WAY_MAX),
             mirror: RwLock::new(Mirror::new(Revision::new(0))),
