@@ -41,6 +41,9 @@ impl Default for Bounds {
     }
 }
 
+/// Bytes of bodies that may be on their way in, and as many of answers that are not read yet.
+pub(crate) const ON_THE_WAY_MAX: u64 = 256 << 20;
+
 /// So many connections more are taken, only to say that there are too many, or how the server is.
 const SPARE_MAX: usize = 64;
 /// So many connections to the server that leads are enough for any server.

@@ -110,6 +110,11 @@ impl Desk {
         answer.await.map_err(silent)
     }
 
+    /// How many calls wait for the leader.
+    pub(crate) fn waiting(&self) -> usize {
+        CALLS_WAITING.saturating_sub(self.posts.capacity())
+    }
+
     fn post(&self, post: Post) -> Result<(), Refused> {
         self.posts.try_send(post).map_err(|error| match error {
             mpsc::error::TrySendError::Full(_) => Refused::new(

@@ -17,7 +17,8 @@
 //! | `mirror`, `counts`, `events`, `views`, `alarms` | what stands, what happened, and how it is shown; pure |
 //! | `http` | REST, events and logs |
 //! | `links`, `callbacks` | the streams of workers; who is told that a task is over |
-//! | `bounds`, `weight` | how much there may be at a time, and what a spec takes of it |
+//! | `connection` | one connection of a client or a worker |
+//! | `bounds`, `weight`, `load` | how much there may be at a time, what a spec takes of it, and what is on its way |
 //! | `seen`, `token` | two small files |
 //!
 //! Invariant: it decides nothing. What is to be done comes out of the leader; what is shown stands in the
@@ -27,11 +28,13 @@ mod alarms;
 mod bounds;
 mod callbacks;
 mod clock;
+mod connection;
 mod counts;
 mod desk;
 mod events;
 mod http;
 mod links;
+mod load;
 mod mirror;
 mod records;
 mod reign;

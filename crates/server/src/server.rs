@@ -9,11 +9,6 @@ use std::{
 };
 
 use axum::Router;
-use hyper_util::{
-    rt::{TokioExecutor, TokioIo, TokioTimer},
-    server::conn::auto::Builder,
-    service::TowerToHyperService,
-};
 use sterna_engine::{auction::Rules, control::Retention};
 use sterna_model::{BootTime, ClusterId, Marks, Position, Span};
 use sterna_store::{
@@ -23,7 +18,7 @@ use sterna_store::{
     machine::{boot_time, random, wall_time, write_id},
 };
 use tokio::{
-    net::{TcpListener, TcpStream},
+    net::TcpListener,
     sync::{mpsc, watch},
     task::{JoinHandle, JoinSet},
     time::{sleep, timeout},
@@ -32,6 +27,7 @@ use tokio::{
 use crate::{
     because,
     bounds::{Bounds, Files},
+    connection::{PING_AFTER, TAKEN_WITHIN, answer},
     desk::{Inbox, desk},
     http, links,
     reign::{self, Ended, Outlets, ReignError},
@@ -40,14 +36,10 @@ use crate::{
     token::{self, TokenError},
 };
 
-/// How long a quiet connection of HTTP/2 is left alone.
-const PING_AFTER: Duration = Duration::from_secs(10);
 /// How often a follower looks who leads, and a leader that could not begin tries again.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// A reign that was shorter than this may have ended for a reason that is still there.
 const SHORT: Span = Span::from_secs(5);
-/// So much is read ahead, and written for who does not read, on one connection.
-const BUFFER_MAX: usize = 64 << 10;
 
 /// What a server is started with.
 pub struct Config {
@@ -237,7 +229,7 @@ fn bind(listen: SocketAddr) -> Result<(TcpListener, SocketAddr), ServerError> {
 /// are left for the store; who comes when no other is left is told so, and hung up on.
 async fn serve(listener: TcpListener, router: Router, shared: Arc<Shared>) {
     let mut connections = JoinSet::new();
-    let Files { connections: most, spare, .. } = Files::of_process();
+    let Files { connections: most, spare, .. } = shared.files;
     let full = http::full(&shared, most);
     loop {
         let count = connections.len();
@@ -246,10 +238,11 @@ async fn serve(listener: TcpListener, router: Router, shared: Arc<Shared>) {
             // Beyond these they wait to be taken.
             accepted = listener.accept(), if count < most.saturating_add(spare) => match accepted {
                 Ok((socket, _)) if count < most => {
-                    connections.spawn(answer(socket, router.clone(), true));
+                    connections.spawn(answer(socket, router.clone(), true, TAKEN_WITHIN));
                 }
                 Ok((socket, _)) => {
-                    let refuse = timeout(PING_AFTER, answer(socket, full.clone(), false));
+                    let told = answer(socket, full.clone(), false, TAKEN_WITHIN);
+                    let refuse = timeout(PING_AFTER, told);
                     connections.spawn(async move { drop(refuse.await) });
                 }
                 // Too many files are open, perhaps: those that are will close.
@@ -258,31 +251,6 @@ async fn serve(listener: TcpListener, router: Router, shared: Arc<Shared>) {
             Some(_) = connections.join_next() => {}
         }
     }
-}
-
-/// Answers on a connection until it is over; only once, if it is not kept alive.
-async fn answer(socket: TcpStream, router: Router, keeps_alive: bool) {
-    // Without it answers wait for more to come.
-    drop(socket.set_nodelay(true));
-    let service = TowerToHyperService::new(router);
-    // Who says nothing at all is not waited for.
-    if timeout(PING_AFTER, socket.peek(&mut [0])).await.is_err() {
-        return;
-    }
-    let mut builder = Builder::new(TokioExecutor::new());
-    builder
-        .http1()
-        .timer(TokioTimer::new())
-        .header_read_timeout(PING_AFTER)
-        .keep_alive(keeps_alive)
-        .max_buf_size(BUFFER_MAX);
-    builder
-        .http2()
-        .timer(TokioTimer::new())
-        .keep_alive_interval(PING_AFTER)
-        .keep_alive_timeout(PING_AFTER);
-    // Who hangs up is gone; there is nobody to tell.
-    drop(builder.serve_connection(TokioIo::new(socket), service).await);
 }
 
 /// Everything that it takes to lead, again and again.

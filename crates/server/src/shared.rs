@@ -15,10 +15,11 @@ use sterna_store::Store;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot, watch};
 
 use crate::{
-    bounds::{Bounds, Files},
+    bounds::{Bounds, Files, ON_THE_WAY_MAX},
     counts::Workers,
     desk::Desk,
     events::Log,
+    load::Load,
     mirror::{Mirror, Write},
     server::Ready,
 };
@@ -34,8 +35,14 @@ pub(crate) struct Shared {
     /// What this server is called, and where it is reached.
     pub(crate) name: String,
     pub(crate) counters: Counters,
+    /// How the files of this process are shared out.
+    pub(crate) files: Files,
     /// Connections to the server that leads, while this one follows.
     pub(crate) lines: Lines,
+    /// Bodies of requests, until they are answered.
+    pub(crate) arriving: Arc<Load>,
+    /// Answers, until they are written; no streams.
+    pub(crate) leaving: Arc<Load>,
     mirror: RwLock<Mirror>,
     /// How many workers were how when they were counted last.
     workers: Mutex<Workers>,
@@ -182,6 +189,7 @@ impl Shared {
         token: String,
         name: String,
     ) -> Self {
+        let files = Files::of_process();
         let begins = Standing::NotReady("this server has just begun".to_owned());
         Self {
             store,
@@ -191,7 +199,10 @@ impl Shared {
             token,
             name,
             counters: Counters::default(),
-            lines: Lines::new(Files::of_process().forwards),
+            files,
+            lines: Lines::new(files.forwards),
+            arriving: Load::new(ON_THE_WAY_MAX),
+            leaving: Load::new(ON_THE_WAY_MAX),
             mirror: RwLock::new(Mirror::new(Revision::new(0))),
             workers: Mutex::default(),
             waiting: Mutex::default(),

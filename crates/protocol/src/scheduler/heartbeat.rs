@@ -1,6 +1,6 @@
 //! Heartbeats: who this is, what it is told, and how it is judged.
 
-use sterna_model::{BootTime, Incarnation, Lock, Revision, RunSequence, Span};
+use sterna_model::{BootTime, Incarnation, Lock, Revision, RunSequence};
 
 use super::{Alarm, Arrival, Effect, Fleet, index::digest, peer::Enrolment, peers::Slot};
 use crate::{
@@ -11,9 +11,6 @@ use crate::{
     },
     planted::{Mistake, is_planted},
 };
-
-/// How often it is told that the roster is full.
-const FULL_EVERY: Span = Span::from_secs(60);
 
 impl Fleet {
     pub(super) fn hear(
@@ -34,7 +31,7 @@ impl Fleet {
             && seen.cluster != self.mandate.cluster
         {
             // Whatever it has seen, it has not seen of our store.
-            effects.push(Effect::Alarm(incarnation, Alarm::Foreign(seen.cluster)));
+            self.warn(now, incarnation, Alarm::Foreign(seen.cluster), effects);
             return self.send(stream, incarnation, refuse(Refusal::WrongCluster), effects);
         }
         let slot = self.locate(stream, &incarnation.lock);
@@ -50,26 +47,22 @@ impl Fleet {
             return effects.push(Effect::StoreLags(seen, revision));
         }
         if peer.is_some_and(|peer| peer.is_doubled_by(incarnation, heartbeat.birth)) {
-            return self.refuse_stale(stream, incarnation, effects);
+            return self.refuse_stale(now, stream, incarnation, effects);
         }
         let is_at_home = peer.is_some_and(|peer| peer.is_at_home(incarnation, &heartbeat.name));
         let slot = if is_at_home {
             slot
         } else {
             match self.arrive(now, incarnation, &heartbeat, effects) {
-                Arrival::Stale => return self.refuse_stale(stream, incarnation, effects),
+                Arrival::Stale => return self.refuse_stale(now, stream, incarnation, effects),
                 Arrival::NameTaken => {
                     let alarm = Alarm::NameTaken(heartbeat.name);
-                    effects.push(Effect::Alarm(incarnation, alarm));
+                    self.warn(now, incarnation, alarm, effects);
                     return self.send(stream, incarnation, refuse(Refusal::NameTaken), effects);
                 }
                 Arrival::Full => {
-                    // Not of each: there may be thousands, and each asks again and again.
-                    if self.told_full.is_none_or(|told| now >= told.plus(FULL_EVERY)) {
-                        self.told_full = Some(now);
-                        let alarm = Alarm::RosterFull(self.roster_max);
-                        effects.push(Effect::Alarm(incarnation, alarm));
-                    }
+                    let alarm = Alarm::RosterFull(self.roster_max);
+                    self.warn(now, incarnation, alarm, effects);
                     return self.send(stream, incarnation, refuse(Refusal::RosterFull), effects);
                 }
                 Arrival::GivenUp => {
@@ -101,11 +94,17 @@ impl Fleet {
     /// An earlier life than the newest, or another process with the same. On the newest one's own stream
     /// it was overtaken, and is over; else its counter was set back, for each life raises it before it
     /// speaks.
-    fn refuse_stale(&self, stream: StreamId, who: Incarnation, effects: &mut Vec<Effect>) {
+    fn refuse_stale(
+        &mut self,
+        now: BootTime,
+        stream: StreamId,
+        who: Incarnation,
+        effects: &mut Vec<Effect>,
+    ) {
         let Some(peer) = self.peers.get(&who.lock) else { return };
         if !peer.was_heard_on(stream) {
             let newest = peer.incarnation.life;
-            effects.push(Effect::Alarm(who, Alarm::WentBack(newest)));
+            self.warn(now, who, Alarm::WentBack(newest), effects);
             let refused = HeartbeatAnswer::Refused(Refusal::WentBack(newest));
             self.send(stream, who, Order::Heartbeat(refused), effects);
         }

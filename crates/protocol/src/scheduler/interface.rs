@@ -176,8 +176,8 @@ pub enum Effect {
     /// The store lags behind what a worker has seen: this reign is over, and the next one must open
     /// a recovered epoch (safety rule 25).
     StoreLags(Mandate, Revision),
-    /// Tell people of this worker. It was refused, and this is said again with each of its heartbeats; or
-    /// it has what it should not have.
+    /// Tell people of this worker. It was refused, and asks again with each of its heartbeats, which is
+    /// told only now and then; or it has what it should not have.
     Alarm(Incarnation, Alarm),
 }
 

@@ -12,6 +12,7 @@
 //!   interface.rs   what goes in, and what comes out
 //!   peer.rs, peers.rs, index.rs, table.rs   what is known of each machine, and where it is kept
 //!   keys.rs, given_up.rs   which runs a key has; which lives are over for good
+//!   told.rs   of which refused workers people were told lately
 //! ```
 //!
 //! The worker's side, in `worker`, has the first three files too.
@@ -39,6 +40,7 @@ mod replace;
 mod runs;
 mod statuses;
 mod table;
+mod told;
 mod unsure;
 mod wait;
 
@@ -51,6 +53,7 @@ use self::{
     keys::Keys,
     peer::Peer,
     peers::{Peers, Slot, tree_bytes},
+    told::Told,
 };
 pub use self::{
     interface::{Alarm, Begin, Claim, Dispatch, Effect, Input, Report},
@@ -84,8 +87,8 @@ pub struct Fleet {
     roster_max: usize,
     /// Those.
     dead: BTreeSet<Lock>,
-    /// When it was told last that there is no room on it.
-    told_full: Option<BootTime>,
+    /// Who was refused, and told of, lately.
+    told: Told,
     origin: Origin,
     /// How everybody is judged, as the book has it.
     terms: Terms,
@@ -144,7 +147,7 @@ impl Fleet {
             bump: begin.bump,
             roster_max: begin.roster_max,
             dead: BTreeSet::new(),
-            told_full: None,
+            told: Told::EMPTY,
             origin,
             peers: Peers::EMPTY,
             names: BTreeMap::new(),
@@ -334,6 +337,7 @@ impl Fleet {
             + tree_bytes::<(RunId, Slot), ()>(self.places.len())
             + tree_bytes::<(u64, RunId), ()>(self.keys.len())
             + self.given_up.heap_bytes()
+            + self.told.heap_bytes()
             + tree_bytes::<Lock, ()>(self.draining.len())
     }
 
@@ -374,6 +378,13 @@ impl Fleet {
             Saying::Answers(answers) => self.learn_answers(now, incarnation.lock, answers, effects),
             Saying::Noted(number) => self.learn_noted(incarnation.lock, number),
             Saying::Heartbeat(_) | Saying::Statuses(_) => {}
+        }
+    }
+
+    /// Tells people of a worker that is refused, unless they were told lately.
+    fn warn(&mut self, now: BootTime, of: Incarnation, alarm: Alarm, effects: &mut Vec<Effect>) {
+        if self.told.tells(now, of.lock, &alarm) {
+            effects.push(Effect::Alarm(of, alarm));
         }
     }
 

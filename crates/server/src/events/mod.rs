@@ -29,9 +29,6 @@ use tokio::sync::watch;
 
 pub(crate) use self::told::{Told, told};
 
-/// So many blocks are taken out by one commit at most.
-const BLOCKS_TAKEN_OUT: usize = 5;
-
 /// Names an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct EventId {
@@ -158,8 +155,14 @@ impl Log {
         self.next.send_replace(next);
     }
 
-    /// Numbers what is told by a commit that is about to be sent.
-    pub(crate) fn block(&self, epoch: Epoch, term: Term, at: WallTime, told: Vec<Told>) -> Block {
+    /// Numbers what is told by a commit that is about to be sent, and takes out what is too much by then:
+    /// so many blocks at most, for so many are left to the commit. What is left over goes with the next.
+    pub(crate) fn block(
+        &self,
+        (epoch, term, at): (Epoch, Term, WallTime),
+        told: Vec<Told>,
+        most_out: usize,
+    ) -> Block {
         let first = *self.next.borrow();
         let numbered = told.into_iter().zip(first..).map(|(told, number)| {
             let id = EventId { epoch, term, number };
@@ -181,29 +184,44 @@ impl Log {
         let kept = self.kept.read().unwrap_or_else(PoisonError::into_inner);
         let mut over = (kept.events.len() + events.len()).saturating_sub(self.max);
         let mut out = Vec::new();
-        for (first, count) in kept.blocks.iter().take(BLOCKS_TAKEN_OUT) {
-            if *count > over {
+        // The newest stays: by it the next are numbered.
+        let all = kept.blocks.len().saturating_sub(events.is_empty().into());
+        for (first, count) in kept.blocks.iter().take(all.min(most_out)) {
+            if over == 0 {
                 break;
             }
-            over -= count;
+            over = over.saturating_sub(*count);
             out.push(*first);
         }
         Block { events, out }
     }
 
+    /// Whether more is kept than may be, though nothing new is told: a commit is due that takes it out.
+    pub(crate) fn is_over(&self) -> bool {
+        let kept = self.kept.read().unwrap_or_else(PoisonError::into_inner);
+        kept.events.len() > self.max && kept.blocks.len() > 1
+    }
+
     /// A commit with this block stands.
     pub(crate) fn publish(&self, block: Block) {
-        let Some(first) = block.first() else { return };
+        if block.events.is_empty() && block.out.is_empty() {
+            return;
+        }
         let mut kept = self.kept.write().unwrap_or_else(PoisonError::into_inner);
-        for out in block.out {
+        for out in &block.out {
             if let Some((first, count)) = kept.blocks.pop_front() {
-                debug_assert_eq!(first, out, "blocks go in their order");
+                debug_assert_eq!(first, *out, "blocks go in their order");
                 let count = count.min(kept.events.len());
                 kept.events.drain(..count);
             }
         }
-        kept.blocks.push_back((first, block.events.len()));
-        let next = first + block.events.len() as u64;
+        let next = match block.first() {
+            Some(first) => {
+                kept.blocks.push_back((first, block.events.len()));
+                first + block.events.len() as u64
+            }
+            None => *self.next.borrow(),
+        };
         kept.events.extend(block.events);
         kept.first = kept.events.front().map_or(next, |event| event.id.number);
         drop(kept);
@@ -253,7 +271,47 @@ mod tests {
 
     fn publish(log: &Log, count: usize) -> Block {
         let told = (0..count).map(|n| Told::new(EventKind::Alarm, format!("k{n}"))).collect();
-        log.block(Epoch::new(1), Term::new(2), WallTime::EPOCH, told)
+        log.block((Epoch::new(1), Term::new(2), WallTime::EPOCH), told, 18)
+    }
+
+    fn kept(log: &Log) -> usize {
+        let Read::Events(events, _) = log.read(log.next() - 1, 1) else { panic!("it is there") };
+        assert_eq!(events.len(), 1, "the newest is kept");
+        log.kept.read().unwrap().events.len()
+    }
+
+    /// A thousand commits of one event each, and then some of eighty: five blocks went with each.
+    #[test]
+    fn what_is_kept_comes_below_the_bound_however_small_the_oldest_commits_were() {
+        let log = Log::new(KEPT);
+        for _ in 0..KEPT {
+            log.publish(publish(&log, 1));
+        }
+        assert!(!log.is_over());
+        for _ in 0..40 {
+            log.publish(publish(&log, 80));
+        }
+        let mut commits = 0;
+        while log.is_over() {
+            let block = publish(&log, 0);
+            assert!(block.out.len() <= 18 && !block.out.is_empty());
+            log.publish(block);
+            commits += 1;
+            assert!(commits < 100, "{}", kept(&log));
+        }
+        assert!((KEPT - 80..=KEPT).contains(&kept(&log)), "{}", kept(&log));
+        assert_eq!(log.next(), 4_201, "and nothing of the numbers is lost");
+    }
+
+    #[test]
+    fn a_commit_larger_than_the_bound_is_kept_until_the_next() {
+        let log = Log::new(10);
+        for count in [5, 200] {
+            log.publish(publish(&log, count));
+        }
+        assert_eq!((kept(&log), log.is_over()), (200, false));
+        log.publish(publish(&log, 1));
+        assert_eq!((kept(&log), log.next()), (1, 207));
     }
 
     #[test]

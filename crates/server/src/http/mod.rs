@@ -18,6 +18,7 @@
 //! | `seat` | a place for a stream, of which there are so many |
 //! | `given` | what paths, queries and bodies hold |
 //! | `described` | what the description says of all of them |
+//! | `unread` | answers, until they are written |
 //! | `understood` | refuses what a call does not describe |
 //! | `forward` | asks the server that leads, where this one does not |
 //!
@@ -43,6 +44,7 @@ mod stream;
 mod tag;
 mod tasks;
 mod understood;
+mod unread;
 mod why;
 
 use std::{
@@ -53,12 +55,13 @@ use std::{
 
 use axum::{
     Extension, Router,
-    body::HttpBody,
+    body::{Body, HttpBody},
     extract::{DefaultBodyLimit, Request, State},
     middleware::{Next, from_fn_with_state},
     response::{IntoResponse, Response},
     routing::get,
 };
+use bytes::{Bytes, BytesMut};
 use http::StatusCode;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use sterna_api::rest::{Code, Refused};
@@ -73,7 +76,13 @@ use self::{
     refusal::Refusal,
     understood::Understood,
 };
-use crate::shared::{Counters, Shared};
+use crate::{
+    connection::TAKEN_WITHIN,
+    load::{Load, Weight},
+    shared::{Counters, Shared},
+};
+
+pub(crate) use self::unread::Unread;
 
 /// What one request may carry at most.
 const BODY_MAX: usize = 4 << 20;
@@ -167,28 +176,69 @@ async fn admit(State(shared): State<Api>, request: Request, next: Next) -> Respo
         Counters::add(&shared.counters.refused, 1);
         return Refusal(Refused::new(Code::Unauthorized, what)).into_response();
     }
-    if request.uri().path() == LOOKED_AT {
-        return next.run(request).await;
-    }
-    let Some(_place) = Place::take(&shared) else {
-        Counters::add(&shared.counters.refused, 1);
-        Counters::add(&shared.counters.too_much, 1);
-        return too_many(&shared).into_response();
+    let unread = request.extensions().get::<Arc<Unread>>().cloned();
+    let is_asking = request.method().is_safe();
+    let (place, mut answer) = if request.uri().path() == LOOKED_AT {
+        (None, next.run(request).await)
+    } else {
+        let Some(place) = Place::take(&shared) else {
+            Counters::add(&shared.counters.refused, 1);
+            Counters::add(&shared.counters.too_much, 1);
+            return too_many(&shared).into_response();
+        };
+        (Some(place), answered(&shared, request, next).await)
     };
-    let answer = match whole(request).await {
-        Ok(request) => match forward::whom(&shared, &request) {
-            Some(leader) => forward::ask(&shared, &leader, request).await,
-            None => next.run(request).await,
-        },
-        Err(refusal) => refusal.into_response(),
+    let exact = |answer: &Response| answer.body().size_hint().exact();
+    // A stream has a seat, and no place.
+    let Some(bytes) = exact(&answer) else {
+        count(&shared.counters, answer.status());
+        return answer;
     };
-    if answer.status().is_client_error() || answer.status().is_server_error() {
-        Counters::add(&shared.counters.refused, 1);
+    let mut weight = Weight::none(&shared.leaving);
+    if !weight.add(bytes) {
+        // Only what has changed nothing is refused when it is done.
+        if is_asking && place.is_some() {
+            answer = unreadable(&shared.leaving).into_response();
+        }
+        weight.add_anyway(exact(&answer).unwrap_or(0));
     }
-    if answer.status() == StatusCode::TOO_MANY_REQUESTS {
-        Counters::add(&shared.counters.too_much, 1);
+    count(&shared.counters, answer.status());
+    answer.map(|body| unread::kept(body, place, weight, unread.as_ref()))
+}
+
+/// The answer of who leads.
+async fn answered(shared: &Api, request: Request, next: Next) -> Response {
+    if shared.leaving.is_full() {
+        return unreadable(&shared.leaving).into_response();
     }
-    answer
+    // What was sent is in memory until it is answered.
+    let (request, _weight) = match whole(request, &shared.arriving).await {
+        Ok(request) => request,
+        Err(refusal) => return refusal.into_response(),
+    };
+    match forward::whom(shared, &request) {
+        Some(leader) => forward::ask(shared, &leader, request).await,
+        None => next.run(request).await,
+    }
+}
+
+fn count(counters: &Counters, status: StatusCode) {
+    if status.is_client_error() || status.is_server_error() {
+        Counters::add(&counters.refused, 1);
+    }
+    if status == StatusCode::TOO_MANY_REQUESTS {
+        Counters::add(&counters.too_much, 1);
+    }
+}
+
+fn unreadable(leaving: &Load) -> Refusal {
+    let message = format!("answers of {} MiB wait to be read already", leaving.max >> 20);
+    let seconds = TAKEN_WITHIN.as_secs();
+    let remedy = format!(
+        "read what was asked for, or ask for shorter pages; who takes nothing of an answer for {seconds} s \
+         is hung up on"
+    );
+    Refusal(Refused { remedy: remedy.into(), ..Refused::new(Code::TooMuch, message) })
 }
 
 /// What is shown as a token; the word before it is the same in any case (RFC 9110).
@@ -225,41 +275,63 @@ fn too_many(shared: &Shared) -> Refusal {
 }
 
 /// A request with its whole body: who sends a part of it and then nothing must not keep a place.
-async fn whole(request: Request) -> Answer<Request> {
-    let too_large = || {
-        let message = format!("what was sent has more than {BODY_MAX} bytes");
-        Refusal(Refused::new(Code::TooLarge, message))
-    };
+async fn whole(request: Request, arriving: &Arc<Load>) -> Answer<(Request, Weight)> {
     let (head, body) = request.into_parts();
     if body.size_hint().lower() > BODY_MAX as u64 {
         return Err(too_large());
     }
-    match timeout(BODY_WITHIN, Limited::new(body, BODY_MAX).collect()).await {
-        Ok(Ok(body)) => Ok(Request::from_parts(head, body.to_bytes().into())),
-        Ok(Err(error)) if error.is::<LengthLimitError>() => Err(too_large()),
-        Ok(Err(_)) => Err(bad("the request broke off")),
-        Err(_) => {
-            let seconds = BODY_WITHIN.as_secs();
-            Err(bad(format!("the request had not come to its end after {seconds} s")))
-        }
-    }
+    let mut weight = Weight::none(arriving);
+    let body =
+        timeout(BODY_WITHIN, collect(Limited::new(body, BODY_MAX), arriving, &mut weight)).await;
+    let body = body.unwrap_or_else(|_| {
+        let seconds = BODY_WITHIN.as_secs();
+        Err(bad(format!("the request had not come to its end after {seconds} s")))
+    });
+    Ok((Request::from_parts(head, body?.into()), weight))
 }
 
-/// A request that is being answered.
-struct Place<'a>(&'a Counters);
+/// All of a body. It is copied as it comes: small pieces would hold much more than they are.
+async fn collect(mut body: Limited<Body>, arriving: &Load, weight: &mut Weight) -> Answer<Bytes> {
+    let mut all = BytesMut::new();
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|error| {
+            if error.is::<LengthLimitError>() { too_large() } else { bad("the request broke off") }
+        })?;
+        // No request of ours has trailers.
+        let Ok(bytes) = frame.into_data() else { continue };
+        if !weight.add(bytes.len() as u64) {
+            return Err(overloaded(arriving));
+        }
+        all.extend_from_slice(&bytes);
+    }
+    Ok(all.freeze())
+}
 
-impl<'a> Place<'a> {
-    fn take(shared: &'a Shared) -> Option<Self> {
-        let counters = &shared.counters;
-        let place = Self(counters);
-        let before = counters.requests.fetch_add(1, Ordering::Relaxed);
+fn too_large() -> Refusal {
+    let message = format!("what was sent has more than {BODY_MAX} bytes");
+    Refusal(Refused::new(Code::TooLarge, message))
+}
+
+fn overloaded(arriving: &Load) -> Refusal {
+    let message = format!("bodies of {} MiB are on their way in already", arriving.max >> 20);
+    let remedy = "wait a moment, and ask again; send less at once";
+    Refusal(Refused { remedy: remedy.into(), ..Refused::new(Code::TooMuch, message) })
+}
+
+/// A request that is being answered, until its answer is written.
+struct Place(Api);
+
+impl Place {
+    fn take(shared: &Api) -> Option<Self> {
+        let place = Self(Arc::clone(shared));
+        let before = shared.counters.requests.fetch_add(1, Ordering::Relaxed);
         (before < shared.bounds.requests).then_some(place)
     }
 }
 
-impl Drop for Place<'_> {
+impl Drop for Place {
     fn drop(&mut self) {
-        self.0.requests.fetch_sub(1, Ordering::Relaxed);
+        self.0.counters.requests.fetch_sub(1, Ordering::Relaxed);
     }
 }
 

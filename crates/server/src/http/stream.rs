@@ -236,7 +236,7 @@ mod tests {
 
     fn happens(shared: &Shared, kind: EventKind) {
         let told = vec![Told::new(kind, "leader")];
-        let block = shared.log.block(Epoch::new(1), Term::new(1), WallTime::EPOCH, told);
+        let block = shared.log.block((Epoch::new(1), Term::new(1), WallTime::EPOCH), told, 18);
         shared.log.publish(block);
     }
 

@@ -53,6 +53,8 @@ use crate::{
 const TURN: usize = 256;
 /// So much of what no record tells goes with one commit.
 const TOLD_AT_ONCE: usize = 200;
+/// What a commit may hold beside its fence and a block of events.
+const OTHERS_MAX: usize = sterna_store::Limits::PORTABLE.operations_max - 2;
 /// How long after a look at everything, which must find nothing, the leader begins the next one.
 const SWEEP_EVERY: Duration = Duration::from_secs(30);
 /// How long after a part of one it goes on with the next part: everybody else has a turn between.
@@ -84,6 +86,13 @@ struct UnderWay {
     sent: std::time::Instant,
 }
 
+/// A stream that is open.
+struct Stream {
+    sender: Sender<FromLeader>,
+    /// The machine that it is of, once that was heard.
+    of: Option<Lock>,
+}
+
 struct Reigning<'a> {
     shared: &'a Arc<Shared>,
     candidate: &'a Candidate,
@@ -99,8 +108,8 @@ struct Reigning<'a> {
     cluster: Cluster,
     leader: Leader,
     revision: Revision,
-    streams: BTreeMap<StreamId, Sender<FromLeader>>,
-    /// Where each machine was heard last.
+    streams: BTreeMap<StreamId, Stream>,
+    /// Where each machine was heard last: no more of them than there are streams.
     heard: BTreeMap<Lock, (StreamId, Incarnation)>,
     calls: BTreeMap<CallId, oneshot::Sender<Result<Answer, Refused>>>,
     calls_made: u64,
@@ -339,7 +348,8 @@ impl Reigning<'_> {
     fn perform(&mut self, effect: Effect) {
         match effect {
             Effect::Send(stream, frame) => {
-                let broken = self.streams.get(&stream).is_some_and(|it| it.send(frame).is_err());
+                let broken =
+                    self.streams.get(&stream).is_some_and(|it| it.sender.send(frame).is_err());
                 // It takes nothing any more: its reader notices, and says so.
                 if broken {
                     self.streams.remove(&stream);
@@ -379,24 +389,31 @@ impl Reigning<'_> {
         match news {
             News::Opened(stream, sender) => {
                 Counters::add(&self.shared.counters.streams, 1);
-                self.streams.insert(stream, sender);
+                self.streams.insert(stream, Stream { sender, of: None });
             }
             News::Frame(stream, frame) => {
                 // What still comes from a stream that was closed is not heard (safety rule 4).
-                if self.streams.contains_key(&stream) {
-                    let life = frame.incarnation;
-                    self.heard.insert(life.lock, (stream, life));
-                    self.step(Input::Frame(stream, frame));
+                let Some(Stream { of, .. }) = self.streams.get_mut(&stream) else { return };
+                let life = frame.incarnation;
+                // A worker has one machine for as long as it lives. Who names more has no token, and
+                // would fill the memory with them.
+                if *of.get_or_insert(life.lock) != life.lock {
+                    return self.close(stream);
                 }
+                self.heard.insert(life.lock, (stream, life));
+                self.step(Input::Frame(stream, frame));
             }
             News::Aside(answer) => self.asides.answer(answer),
-            News::Closed(stream) => {
-                if self.streams.remove(&stream).is_some() {
-                    self.step(Input::Closed(stream));
-                }
-                self.heard.retain(|_, (at, _)| *at != stream);
-            }
+            News::Closed(stream) => self.close(stream),
         }
+    }
+
+    /// A stream is over.
+    fn close(&mut self, stream: StreamId) {
+        if self.streams.remove(&stream).is_some() {
+            self.step(Input::Closed(stream));
+        }
+        self.heard.retain(|_, (at, _)| *at != stream);
     }
 
     fn take(&mut self, post: Post) {
@@ -425,7 +442,7 @@ impl Reigning<'_> {
                 let Some((at, asked)) = self.heard.get(&lock).copied() else { return };
                 let Some(stream) = self.streams.get(&at) else { return };
                 let question = self.asides.ask(asked, payload, reply);
-                if stream.aside(&question).is_err() {
+                if stream.sender.aside(&question).is_err() {
                     self.asides.give_up(&question);
                 }
             }
@@ -495,7 +512,7 @@ impl Reigning<'_> {
             return;
         }
         let parcel = self.leader.commit();
-        if parcel.is_none() && self.told.is_empty() {
+        if parcel.is_none() && self.told.is_empty() && !self.shared.log.is_over() {
             return;
         }
         let (parcel, writes) = parcel.map_or((None, Vec::new()), |(id, all)| (Some(id), all));
@@ -506,8 +523,8 @@ impl Reigning<'_> {
         let is_all = self.told.is_empty();
         let replies = if is_all { std::mem::take(&mut self.replies) } else { Vec::new() };
         told.extend(events::told(&self.shared.mirror(), &writes));
-        let log = &self.shared.log;
-        let block = log.block(self.cluster.epoch, self.reign.term, now().wall, told);
+        let when = (self.cluster.epoch, self.reign.term, now().wall);
+        let block = self.shared.log.block(when, told, OTHERS_MAX.saturating_sub(writes.len()));
         let mut all = Writes::default();
         for (key, record) in &writes {
             put(&mut all, key, record.as_ref(), &self.cluster);

@@ -2,7 +2,8 @@ use std::sync::Mutex;
 
 use futures_util::future::BoxFuture;
 use sterna_engine::auction::Rules;
-use sterna_model::{ClusterId, Span, WriteId};
+use sterna_model::{ClusterId, DirectoryId, MachineId, Span, WallTime, WriteId};
+use sterna_protocol::message::{FromWorker, Saying, VERSION};
 use sterna_store::{
     About, Commit, Memory, Outcome, Page, Reading, Scan, Store, StoreError, Watch, cluster,
     leader::Timing,
@@ -171,4 +172,44 @@ async fn a_call_that_waits_since_an_earlier_reign_is_not_carried_out() {
         assert_eq!(refused.code, Code::NotReady);
     };
     leading.while_driven(check).await;
+}
+
+/// Nothing is asked of who opens a stream: one that names ever new machines was remembered with each of
+/// them.
+#[tokio::test]
+async fn a_stream_that_names_a_second_machine_is_over() {
+    let leading = elected_here().await;
+    let links = crate::links::serve(&leading.shared);
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap().to_string().parse().unwrap();
+    let serving = tokio::spawn(async move {
+        let (socket, _) = listener.accept().await.unwrap();
+        drop(sterna_wire::serve(socket, links).await);
+    });
+    let frame = |machine: u8| {
+        let directory = DirectoryId::from_parts(WallTime::EPOCH, [machine; 10]);
+        let machine = MachineId::from_bytes([machine; 16]).unwrap();
+        let incarnation = Incarnation { lock: Lock { directory, machine }, life: 1 };
+        FromWorker {
+            version: VERSION,
+            incarnation,
+            mandate: None,
+            saying: Saying::Running(Vec::new()),
+        }
+    };
+    let check = async |shared: &Shared, _: &Stalling| {
+        let leads = |standing: &Standing| matches!(standing, Standing::Leads(_));
+        shared.standings().wait_for(leads).await.unwrap();
+        let (sender, mut receiver) =
+            sterna_wire::dial(&address, Duration::from_secs(10)).await.unwrap();
+        sender.send(frame(1)).unwrap();
+        sender.send(frame(1)).unwrap();
+        let asked = shared.desk.ask(|_, _| ()).await;
+        assert!(asked.is_ok() && futures_util::poll!(Box::pin(receiver.next())).is_pending());
+        sender.send(frame(2)).unwrap();
+        let over = tokio::time::timeout(Duration::from_secs(10), receiver.next()).await;
+        assert!(matches!(over, Ok(Ok(None) | Err(_))), "{over:?}");
+    };
+    leading.while_driven(check).await;
+    serving.abort();
 }

@@ -14,6 +14,7 @@ mod halfway;
 mod heavy;
 mod history;
 mod images;
+mod kept_events;
 mod large;
 mod lines;
 mod named;
