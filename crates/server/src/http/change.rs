@@ -26,9 +26,6 @@ use super::{
 };
 use crate::{desk::OnlyIf, reign::fits, views};
 
-/// The longest name from which the name of a task can be made.
-const NAME_MAX: usize = 63 - 1 - 8;
-
 fn specs(files: &[File]) -> Answer<Specs> {
     let sources: Vec<_> =
         files.iter().map(|file| Source { name: &file.name, text: &file.text }).collect();
@@ -40,8 +37,9 @@ fn specs(files: &[File]) -> Answer<Specs> {
 
 /// What the task of this version of a definition is called: the same as long as nothing in it changes, in
 /// every build. So it is made of what a spec says, where what is as it is by default is left out: a field
-/// that a later build adds changes it only where it is used.
-fn versioned(name: &Name, task: &TaskDefinition) -> Answer<Name> {
+/// that a later build adds changes it only where it is used. It is longer than a name can be only for what is
+/// not started: of that the reader of specs lets names have less room.
+fn versioned(name: &Name, task: &TaskDefinition) -> String {
     let mut said = of_task(&task.spec, WallTime::EPOCH);
     if let Some(said) = said.as_object_mut() {
         // Whether it is started says nothing of what it is.
@@ -54,12 +52,13 @@ fn versioned(name: &Name, task: &TaskDefinition) -> Answer<Name> {
     // Its fields are in the order of their names.
     hash.write(said.to_string().as_bytes());
     let digest = hash.finish();
-    if name.as_str().len() > NAME_MAX {
-        let message = format!("task.{name}: its name is longer than {NAME_MAX} bytes; shorten it");
-        return Err(bad(message));
-    }
-    let text = format!("{name}.{:08x}", (digest ^ (digest >> 32)) & 0xffff_ffff);
-    Name::new(&text).map_err(|error| bad(crate::because(&error)))
+    format!("{name}.{:08x}", (digest ^ (digest >> 32)) & 0xffff_ffff)
+}
+
+/// The key of what is started; nothing if it has no name by which it could be.
+fn key_of(space: &Namespace, version: &str) -> Option<WorkKey> {
+    let work = Work::Task(Name::new(version).ok()?);
+    Some(WorkKey { namespace: space.clone(), work })
 }
 
 async fn planned(
@@ -208,22 +207,19 @@ pub(super) async fn plan(
     shared.lead()?;
     let services = planned(&shared, &space, &specs, prune).await?;
     let wanted = wants(&specs);
-    let versions: Vec<_> =
-        specs.tasks.iter().map(|(name, task)| versioned(name, task)).collect::<Result<_, _>>()?;
-    let key = |version: &Name| {
-        let work = Work::Task(version.clone());
-        WorkKey { namespace: space.clone(), work }
-    };
-    let keys: Vec<_> = versions.iter().map(key).collect();
+    let versions: Vec<_> = specs.tasks.iter().map(|(name, task)| versioned(name, task)).collect();
+    let keys: Vec<_> = versions.iter().map(|version| key_of(&space, version)).collect();
     // A version that was started and deleted since was started.
     let taken = shared.desk.ask(move |leader, _| {
-        keys.iter().map(|key| leader.control().is_taken(key)).collect::<Vec<_>>()
+        let is_taken =
+            |key: &Option<_>| key.as_ref().is_some_and(|key| leader.control().is_taken(key));
+        keys.iter().map(is_taken).collect::<Vec<_>>()
     });
     let taken = taken.await?;
     let tasks =
         specs.tasks.iter().zip(versions).zip(taken).map(|(((name, task), version), taken)| {
             let starts = task.start && !taken;
-            PlannedTask { name: name.to_string(), task: version.to_string(), starts }
+            PlannedTask { name: name.to_string(), task: version, starts }
         });
     let tasks: Vec<_> = tasks.collect();
     let starts = tasks.iter().filter(|task| task.starts).count();
@@ -247,8 +243,7 @@ pub(super) async fn apply(
     let specs = specs(&files)?;
     let doomed = doomed(&delete, &specs)?;
     shared.lead()?;
-    let versions: Vec<_> =
-        specs.tasks.iter().map(|(name, task)| versioned(name, task)).collect::<Result<_, _>>()?;
+    let versions: Vec<_> = specs.tasks.iter().map(|(name, task)| versioned(name, task)).collect();
     let wanted = wants(&specs);
     let all = specs.services.keys().map(|name| format!("service {name}"));
     let starts = specs.tasks.values().zip(&versions).filter(|(task, _)| task.start);
@@ -267,10 +262,10 @@ pub(super) async fn apply(
     }
     let mut tasks = Vec::new();
     for ((name, task), version) in specs.tasks.into_iter().zip(versions) {
-        let key = WorkKey { namespace: space.clone(), work: Work::Task(version.clone()) };
-        let is_there = shared.mirror().tasks.contains_key(&key);
+        let is_new = |key: &WorkKey| !shared.mirror().tasks.contains_key(key);
+        let new = key_of(&space, &version).filter(|key| task.start && is_new(key));
         let mut started = false;
-        if task.start && !is_there {
+        if let Some(key) = new {
             let incarnation = TaskIncarnation::from_parts(wall_time(), random());
             let spec = Arc::new(task.made_at(wall_time()));
             let made = shared.desk.call(Call::CreateTask(key, incarnation, spec)).await;
@@ -279,7 +274,7 @@ pub(super) async fn apply(
             started = !matches!(answer, control::Answer::Taken(_))
                 && changed(answer, &format!("task {version}"))?;
         }
-        let (name, version) = (name.to_string(), version.to_string());
+        let name = name.to_string();
         tasks.push(AppliedTask { name, task: version, started, is_only_defined: !task.start });
     }
     // At last: what takes their place stands by now, and a refusal before this deletes nothing.
@@ -329,7 +324,7 @@ mod tests {
         let text = format!("version = 1\n[task.t]\nrun = [\"true\"]\nstart = true\n{text}");
         let specs = read(&[Source { name: "t.toml", text: &text }]).unwrap();
         let (name, task) = specs.tasks.into_iter().next().unwrap();
-        versioned(&name, &task).unwrap_or_else(|_| panic!("{text}")).to_string()
+        versioned(&name, &task)
     }
 
     /// Never to be changed: under another name every task of a cluster that is there would start again.

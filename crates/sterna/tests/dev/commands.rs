@@ -141,6 +141,21 @@ fn what_is_wrong_is_said_with_its_place_and_its_exit_code() {
     let said = String::from_utf8_lossy(&bad.stderr).into_owned();
     assert_eq!(bad.status.code(), Some(65), "{said}");
     assert!(said.contains("bad.toml:3:1") && said.contains("run"), "{said}");
+    // What is started is called by its version, too; what is only defined may have any name.
+    let long = |start: bool| {
+        let name = "x".repeat(63);
+        format!("version = 1\n[task.{name}]\nrun = [\"true\"]\nstart = {start}\n")
+    };
+    cluster.write("long.toml", &long(true));
+    for command in ["plan", "apply"] {
+        let bad = cluster.sterna(&[command, "long.toml"]);
+        let said = String::from_utf8_lossy(&bad.stderr).into_owned();
+        assert_eq!(bad.status.code(), Some(65), "{said}");
+        assert!(said.contains("long.toml:2:7") && said.contains("may have 54"), "{said}");
+    }
+    cluster.write("long.toml", &long(false));
+    assert!(cluster.answer(&["plan", "long.toml"]).contains("as it is"));
+    assert!(cluster.answer(&["apply", "long.toml"]).contains("only defined"));
     let size = cluster.sterna(&["run", "--memory", "lots", "--", "true"]);
     assert_eq!(size.status.code(), Some(65), "{}", String::from_utf8_lossy(&size.stderr));
     let nobody = cluster.sterna(&["status", "--server", "127.0.0.1:1"]);
