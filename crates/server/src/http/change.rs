@@ -350,6 +350,11 @@ mod tests {
     }
 
     #[test]
+    fn a_client_sends_no_more_than_a_server_takes() {
+        assert_eq!(super::super::BODY_MAX, sterna_api::rest::BODY_BYTES_MAX);
+    }
+
+    #[test]
     fn an_apply_that_stops_halfway_names_what_was_done_and_what_was_not() {
         let all: Vec<_> = (0..9).map(|number| format!("service s{number}")).collect();
         let said = |at| halfway(&all, at, Refused::new(Code::TooMuch, "full")).message.to_string();

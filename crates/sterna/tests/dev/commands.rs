@@ -156,6 +156,19 @@ fn what_is_wrong_is_said_with_its_place_and_its_exit_code() {
     cluster.write("long.toml", &long(false));
     assert!(cluster.answer(&["plan", "long.toml"]).contains("as it is"));
     assert!(cluster.answer(&["apply", "long.toml"]).contains("only defined"));
+    // More than a server takes is not sent.
+    let file = format!("version = 1\n# {}\n", "x".repeat(1_000_000));
+    let names: Vec<_> = (0..5).map(|number| format!("large-{number}.toml")).collect();
+    for (number, name) in names.iter().enumerate() {
+        cluster.write(name, &format!("{file}[task.t{number}]\nrun = ['true']\n"));
+    }
+    for command in ["plan", "apply"] {
+        let all: Vec<_> = [command].into_iter().chain(names.iter().map(String::as_str)).collect();
+        let large = cluster.sterna(&all);
+        let said = String::from_utf8_lossy(&large.stderr).into_owned();
+        assert_eq!(large.status.code(), Some(65), "{said}");
+        assert!(said.contains("a server takes 4194304") && said.contains("fewer files"), "{said}");
+    }
     let size = cluster.sterna(&["run", "--memory", "lots", "--", "true"]);
     assert_eq!(size.status.code(), Some(65), "{}", String::from_utf8_lossy(&size.stderr));
     let nobody = cluster.sterna(&["status", "--server", "127.0.0.1:1"]);
