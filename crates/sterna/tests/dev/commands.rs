@@ -169,6 +169,13 @@ fn what_is_wrong_is_said_with_its_place_and_its_exit_code() {
         assert_eq!(large.status.code(), Some(65), "{said}");
         assert!(said.contains("a server takes 4194304") && said.contains("fewer files"), "{said}");
     }
+    // No option is at fault where it is all of them.
+    let long = |name: &str| format!("{name}={}", "y".repeat(100_000));
+    let run = ["run", "-e", &long("A"), "-e", &long("B"), "-e", &long("C"), "--", "true"];
+    let long = cluster.sterna(&run);
+    let said = String::from_utf8_lossy(&long.stderr).into_owned();
+    assert_eq!(long.status.code(), Some(65), "{said}");
+    assert!(said.starts_with("error: this task: what its workers must know of it"), "{said}");
     let size = cluster.sterna(&["run", "--memory", "lots", "--", "true"]);
     assert_eq!(size.status.code(), Some(65), "{}", String::from_utf8_lossy(&size.stderr));
     let nobody = cluster.sterna(&["status", "--server", "127.0.0.1:1"]);
