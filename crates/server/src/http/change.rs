@@ -341,6 +341,36 @@ mod tests {
         assert_eq!(made, golden.map(|(_, name)| name));
     }
 
+    /// The names of versions that a document has of this task.
+    fn named<'a>(document: &'a str, task: &'a str) -> Vec<&'a str> {
+        let after = document.match_indices(task).filter_map(move |(at, _)| {
+            document.get(at + task.len()..)?.strip_prefix('.')?.get(..8)
+        });
+        after.filter(|text| text.bytes().all(|byte| byte.is_ascii_hexdigit())).collect()
+    }
+
+    #[test]
+    fn documents_name_the_versions_that_their_examples_have() {
+        let tour = include_str!("../../../../examples/tour.toml");
+        let spec = include_str!("../../../../docs/spec.md");
+        let example = spec.split("```").find_map(|block| block.strip_prefix("toml\n"));
+        for (text, task, document) in [
+            (tour, "hello", include_str!("../../../../README.md")),
+            (example.expect("an example"), "build", spec),
+        ] {
+            let specs = read(&[Source { name: "x.toml", text }]).unwrap();
+            let (name, definition) =
+                specs.tasks.iter().find(|(name, _)| name.as_str() == task).unwrap();
+            let version = versioned(name, definition);
+            let named = named(document, task);
+            assert!(named.len() >= 2, "{task}: {named:?}");
+            assert!(
+                named.iter().all(|it| version == format!("{task}.{it}")),
+                "{version}: {named:?}"
+            );
+        }
+    }
+
     #[test]
     fn a_version_is_another_one_only_if_something_is() {
         assert_eq!(version(""), version("when_full = \"wait\""), "it is so by default");
