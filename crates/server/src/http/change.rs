@@ -104,7 +104,8 @@ fn doomed(names: &[String], specs: &Specs) -> Answer<Vec<Name>> {
 
 /// What each thing that is to run wants, with the word for it.
 fn wants(specs: &Specs) -> Vec<(String, Work, Arc<Wants>)> {
-    let services = specs.services.iter().map(|(name, spec)| {
+    let services = specs.services.iter().filter(|(_, spec)| spec.instances > 0);
+    let services = services.map(|(name, spec)| {
         let work = Work::Instance { service: name.clone(), index: 0 };
         (format!("service {name}"), work, Arc::clone(&spec.wants))
     });
@@ -112,6 +113,29 @@ fn wants(specs: &Specs) -> Vec<(String, Work, Arc<Wants>)> {
         (format!("task {name}"), Work::Task(name.clone()), Arc::clone(&task.spec.wants))
     });
     services.chain(tasks).collect()
+}
+
+/// So many reasons are told; who has more has most of them for the same cause.
+const REASONS: usize = 20;
+
+/// What holds of many is said once: each reason with those of which it holds, in their order.
+fn alike(all: Vec<(String, String)>) -> Vec<String> {
+    let mut groups: Vec<(String, Vec<String>)> = Vec::new();
+    let mut known: BTreeMap<String, usize> = BTreeMap::new();
+    for (what, why) in all {
+        let at = *known.entry(why.clone()).or_insert(groups.len());
+        if at == groups.len() {
+            groups.push((why, Vec::new()));
+        }
+        groups[at].1.push(what);
+    }
+    let rest = groups.split_off(REASONS.min(groups.len()));
+    let mut told: Vec<_> = groups.iter().map(|(why, of)| format!("{}: {why}", named(of))).collect();
+    if !rest.is_empty() {
+        let of: Vec<_> = rest.into_iter().flat_map(|(_, of)| of).collect();
+        told.push(format!("{}: no worker could have them, either; see `sterna why`", named(&of)));
+    }
+    told
 }
 
 /// What no worker could ever have, as they are now.
@@ -124,11 +148,11 @@ async fn in_vain(
     let warnings = shared.desk.ask(move |leader, now| {
         let warning = |(what, work, wants): (String, Work, Arc<Wants>)| {
             let key = WorkKey { namespace: space.clone(), work };
-            leader.in_vain(now, &key, &wants).map(|why| format!("{what}: {why}"))
+            leader.in_vain(now, &key, &wants).map(|why| (what, why.to_string()))
         };
-        wanted.into_iter().filter_map(warning).collect()
+        wanted.into_iter().filter_map(warning).collect::<Vec<_>>()
     });
-    Ok(warnings.await?)
+    Ok(alike(warnings.await?))
 }
 
 /// At which bounds these files would be refused, with so many tasks that are to start.
@@ -293,16 +317,18 @@ pub(super) async fn apply(
 /// So many are named of those that were done, and of those that were not.
 const NAMED: usize = 5;
 
+/// The first of them by name, and how many more there are.
+fn named(of: &[String]) -> String {
+    let more = of.len().saturating_sub(NAMED);
+    let more = if more == 0 { String::new() } else { format!(" and {more} more") };
+    of.get(..NAMED.min(of.len())).unwrap_or_default().join(", ") + &more
+}
+
 /// Says how far it was done, if that is known: this one of them has come to a bound.
 fn halfway(all: &[String], at: usize, refused: Refused) -> Refused {
     let (before, rest) = all.split_at(at.min(all.len()));
     let Some((this, after)) = rest.split_first().filter(|_| refused.code == Code::TooMuch) else {
         return refused;
-    };
-    let named = |of: &[String]| {
-        let more = of.len().saturating_sub(NAMED);
-        let more = if more == 0 { String::new() } else { format!(" and {more} more") };
-        of.get(..NAMED.min(of.len())).unwrap_or_default().join(", ") + &more
     };
     let mut message = format!("{this} was not made or changed, ");
     message += &match before {
@@ -377,6 +403,27 @@ mod tests {
         let all = ["", "latest_start_after = \"1500ms\"", "latest_start_after = \"1600ms\""];
         let names: std::collections::BTreeSet<_> = all.iter().map(|text| version(text)).collect();
         assert_eq!(names.len(), all.len(), "{names:?}");
+    }
+
+    #[test]
+    fn what_holds_of_many_is_warned_of_once() {
+        let of = |count: u32, why: fn(u32) -> String| {
+            (0..count).map(|number| (format!("service s{number}"), why(number))).collect()
+        };
+        assert_eq!(
+            alike(of(15_000, |_| "there is no worker".to_owned())),
+            [
+                "service s0, service s1, service s2, service s3, service s4 and 14995 more: there is \
+              no worker"
+            ]
+        );
+        let two = alike(of(3, |number| format!("no {}", number % 2)));
+        assert_eq!(two, ["service s0, service s2: no 0", "service s1: no 1"]);
+        let many = alike(of(15_000, |number| format!("no {number}")));
+        assert_eq!(many.len(), REASONS + 1);
+        let last =
+            "service s20, service s21, service s22, service s23, service s24 and 14975 more: ";
+        assert!(many[REASONS].starts_with(last), "{}", many[REASONS]);
     }
 
     #[test]
