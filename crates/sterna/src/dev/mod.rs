@@ -9,7 +9,7 @@
 //! what that one keeps stays. When it is closed nothing is kept.
 
 mod ending;
-mod holding;
+pub(crate) mod holding;
 
 use std::{
     collections::BTreeMap,
@@ -139,6 +139,8 @@ impl Dev {
         remote::directory(&args.data)?;
         let data = fs::canonicalize(&args.data).context("the data directory cannot be found")?;
         let _held = holding::take(&data)?;
+        // It may be that of one that was killed, and somebody else may have that address by now.
+        drop(fs::remove_file(data.join(remote::ADDRESS)));
         let Args { listen: address, keep, most, workers, json, .. } = args;
         let (reader, writer) = io::pipe().context("there is no pipe for the workers")?;
         let mut dev = Self {
