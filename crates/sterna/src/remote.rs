@@ -195,10 +195,11 @@ fn in_environment(server: &str) -> anyhow::Result<Option<(String, By)>> {
     if named.is_some_and(|named| named != server) {
         return Ok(None);
     }
-    if let Ok(token) = env::var("STERNA_TOKEN") {
+    if let Some(token) = variable("STERNA_TOKEN") {
         return Ok(Some((token, By::Variable("STERNA_TOKEN"))));
     }
-    let Some(path) = env::var_os("STERNA_TOKEN_FILE").map(PathBuf::from) else { return Ok(None) };
+    let path = env::var_os("STERNA_TOKEN_FILE").filter(|path| !path.is_empty());
+    let Some(path) = path.map(PathBuf::from) else { return Ok(None) };
     let token = read_token("STERNA_TOKEN_FILE", &path)?;
     Ok(Some((token, By::Variable("STERNA_TOKEN_FILE"))))
 }

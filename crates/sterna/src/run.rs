@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use sterna_api::{
     client::{Client, ClientError},
     rest::{CreateTask, Explained, LogLine, TaskView},
-    spec::{Problem, Source, read},
+    spec::{LAST, LAST_MEANS, Problem, Source, read},
 };
 use sterna_model::{Name, TaskIncarnation, WallTime, quoted};
 use sterna_store::machine::random;
@@ -88,6 +88,10 @@ impl Args {
     fn check(&self, name: &str) -> anyhow::Result<()> {
         let named = Name::new(name).map_err(|error| anyhow::anyhow!("--name: {error}"));
         named.map_err(exit::coded(exit::USAGE))?;
+        if name == LAST {
+            let error = anyhow::anyhow!("--name: {LAST_MEANS}: give it another name");
+            return Err(exit::coded(exit::USAGE)(error));
+        }
         let text = json!({ "version": 1, "task": { name: self.spec() } }).to_string();
         let Err(problems) = read(&[Source { name: "request.json", text: &text }]) else {
             return Ok(());

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use sterna_model::Name;
 
 use super::{
-    Format, STARTED_NAME_MAX, Source, Specs,
+    Format, LAST, LAST_MEANS, STARTED_NAME_MAX, Source, Specs,
     fields::{Fields, Said, below, told},
     json,
     problem::Found,
@@ -169,6 +169,9 @@ fn read_name(
             return None;
         }
     };
+    if key == LAST {
+        found.add(spot, place, LAST_MEANS, "give it another name");
+    }
     let first = names.entry((kind, name.clone())).or_insert_with(|| (found.file, spot.clone()));
     let (file, first_spot) = (first.0, first.1.clone());
     if (file, &first_spot) != (found.file, spot) {

@@ -61,6 +61,11 @@ pub use written::{of_service, of_task};
 /// behind it.
 const STARTED_NAME_MAX: usize = Name::BYTES_MAX - 1 - 8;
 
+/// What no service and no task is called.
+pub const LAST: &str = "last";
+/// Why not.
+pub const LAST_MEANS: &str = "'last' means the task that was made last";
+
 /// The text of one file.
 #[derive(Clone, Copy, Debug)]
 pub struct Source<'a> {

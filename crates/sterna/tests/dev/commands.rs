@@ -297,6 +297,13 @@ fn the_last_task_is_deleted_by_its_name() {
     let said = String::from_utf8_lossy(&refused.stderr).into_owned();
     assert_eq!(refused.status.code(), Some(64), "{said}");
     assert!(said.contains("sterna delete task/second"), "{said}");
+    let named = cluster.sterna(&["run", "--name", "last", "--", "true"]);
+    let said = String::from_utf8_lossy(&named.stderr).into_owned();
+    assert_eq!(named.status.code(), Some(64), "{said}");
+    assert!(
+        said.contains("--name: 'last' means the task that was made last: give it another"),
+        "{said}"
+    );
     cluster.answer(&["delete", "task/second"]);
     let left = cluster.answer(&["ls", "tasks"]);
     assert!(left.contains("first") && !left.contains("second"), "{left}");

@@ -57,6 +57,11 @@ fn a_file_names_the_server_and_the_token_for_it() {
     assert_eq!(said(&asks(&["status", "--server", "127.0.0.1:1"], &[])).0, Some(69));
     assert_eq!(said(&asks(&["status"], &[("STERNA_SERVER", "127.0.0.1:1")])).0, Some(69));
     assert_eq!(said(&asks(&["status"], &[("STERNA_TOKEN", "x")])).0, Some(77));
+    // A variable that is empty says nothing.
+    for name in ["STERNA_SERVER", "STERNA_TOKEN", "STERNA_TOKEN_FILE"] {
+        let (code, text) = said(&asks(&["status"], &[(name, "")]));
+        assert_eq!(code, Some(0), "{name}: {text}");
+    }
     // The same server, named otherwise, is still the one that the file's token is for.
     assert!(asks(&["status", "--server", &address], &[]).status.success());
     assert!(asks(&["status"], &[("STERNA_SERVER", &address)]).status.success());
