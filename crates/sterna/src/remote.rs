@@ -21,7 +21,7 @@ use sterna_api::{
     client::{Client, ClientError},
     rest::{Code, Page},
 };
-use sterna_model::{Kind, Name, Namespace, SelectError, Selector, Target};
+use sterna_model::{Kind, Name, Namespace, SelectError, Selector, Target, nearest_word};
 
 use crate::{
     config::{self, Config, Wrong},
@@ -355,6 +355,11 @@ pub(crate) async fn resolve(
                     names.push((kind, name.clone()));
                 }
             }
+            if names.is_empty() && client.get::<Named>(&worker(&name)).await.is_ok() {
+                anyhow::bail!(
+                    "{name} is a worker, and no task or service; `sterna ls workers {name}` says how it is"
+                );
+            }
             // Nothing is called so: what comes near is looked for among the first of each kind.
             if names.is_empty() {
                 for kind in KINDS {
@@ -368,6 +373,32 @@ pub(crate) async fn resolve(
     let last = last.as_ref().map(|name| (Kind::Task, name));
     let known = names.iter().map(|(kind, name)| (*kind, name));
     Ok(selector.resolve(&remote.namespace()?, last, known)?)
+}
+
+fn worker(name: &Name) -> String {
+    format!("/v1/workers/{name}")
+}
+
+/// What is not there, with what comes near among the first of its list.
+pub(crate) async fn with_nearest(
+    client: &mut Client,
+    error: ClientError,
+    list: &str,
+    name: &Name,
+) -> anyhow::Error {
+    if error.code() != Some(Code::NotFound) {
+        return failed(error);
+    }
+    let ClientError::Refused(mut refused) = error else { return failed(error) };
+    let is_said = refused.message.contains("did you mean");
+    if let (false, Ok(page)) =
+        (is_said, client.get::<Page<Named>>(&format!("{list}?limit={LOOKED_AT}")).await)
+        && let Some(near) =
+            nearest_word(name.as_str(), page.items.iter().map(|item| item.name.as_str()))
+    {
+        refused.message = format!("{}: did you mean {near}?", refused.message).into();
+    }
+    failed(refused.into())
 }
 
 /// The name in a selector, which was read; `None` if it is `last`.

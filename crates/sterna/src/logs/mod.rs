@@ -50,7 +50,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "NUMBER", allow_negative_numbers = true, value_parser = line, conflicts_with_all = ["since", "last"])]
     line: Option<u64>,
     /// Only lines that match this regular expression
-    #[arg(long, value_name = "REGEX")]
+    #[arg(long, value_name = "REGEX", value_parser = pattern)]
     matching: Option<String>,
     /// Only what was written to one stream
     #[arg(long, value_name = "STREAM", value_parser = ["stdout", "stderr", "events"])]
@@ -77,6 +77,17 @@ pub(crate) fn since(text: &str) -> Result<WallTime, String> {
     read.map_err(|_| {
         "write how long ago, as in 10m, or when, as in 2026-01-01T00:00:00Z".to_owned()
     })
+}
+
+/// Told before anybody is asked: a server does not say where a pattern is wrong.
+fn pattern(text: &str) -> Result<String, String> {
+    let told = |error: regex::Error| {
+        let error = error.to_string();
+        let why = error.lines().last().unwrap_or_default();
+        let why = why.strip_prefix("error: ").unwrap_or(why);
+        format!("{why}; put a backslash before a sign that is meant as it is, as in \\( or \\.")
+    };
+    regex::bytes::Regex::new(text).map(|_| text.to_owned()).map_err(told)
 }
 
 fn line(text: &str) -> Result<u64, String> {
@@ -115,6 +126,12 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
         if let (Some(_), Target::Whole { kind: Kind::Service, name }) = (args.line, &target) {
             return Err(exit::coded(exit::USAGE)(anyhow::anyhow!(
                 "--line: the lines of each instance are counted by themselves; name one, as {name}/0"
+            )));
+        }
+        if let (true, Target::Whole { kind: Kind::Task, name }) = (args.previous, &target) {
+            return Err(exit::coded(exit::USAGE)(anyhow::anyhow!(
+                "--previous: a task has one run, and this is for instances, as web/0; leave it out, as in \
+                 sterna logs {name}"
             )));
         }
         let mut sources = sources(&mut client, &args, &target).await?;
