@@ -25,7 +25,8 @@ use crate::{
 
 /// Run a command once, somewhere: streams its output and exits with its code
 ///
-/// Ctrl-C ends the waiting, not the task: it goes on, and `sterna cancel NAME` ends it.
+/// Ctrl-C ends the waiting, not the task: it goes on, and `sterna cancel NAME` ends it. Standard input is
+/// not passed on: the command reads the end at once.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Do not wait for it

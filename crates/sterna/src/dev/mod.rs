@@ -60,7 +60,7 @@ pub(crate) struct Args {
     /// Where everything is kept
     #[arg(long, value_name = "DIR", default_value = remote::DEV)]
     data: PathBuf,
-    /// How many workers
+    /// How many workers; each offers all cores and all memory of this machine, as if it were alone
     #[arg(long, value_name = "COUNT", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
     workers: u32,
     #[command(flatten)]

@@ -21,6 +21,12 @@ fn a_run_passes_on_what_was_written_and_how_it_ended() {
     assert_eq!(missing.status.code(), Some(1));
     let said = String::from_utf8_lossy(&missing.stderr).into_owned();
     assert!(said.contains("failed to start") && said.contains("no-such-program"), "{said}");
+    // Standard input is not passed on.
+    let mut reads = program();
+    reads.args(["run", "--", "cat"]).current_dir(&cluster.path);
+    let file = std::fs::File::open(cluster.path.join("dev.log")).expect("its log");
+    let read = reads.stdin(file).output().expect("sterna runs");
+    assert_eq!((read.status.code(), &read.stdout[..]), (Some(0), &b""[..]));
     // Bytes that are no text come out as they went in.
     let bytes = cluster.sterna(&["run", "--", "printf", r"\377\000\n"]);
     assert_eq!(bytes.stdout, b"\xff\x00\n");
