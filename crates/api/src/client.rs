@@ -13,7 +13,10 @@ use hyper_util::rt::TokioIo;
 use serde::{Serialize, de::DeserializeOwned};
 use tokio::{net::TcpStream, time::timeout};
 
-use crate::rest::{Code, Refused};
+use crate::{
+    rest::{BODY_BYTES_MAX, Code, Refused},
+    socket::Socket,
+};
 
 /// How long a connection may take.
 const CONNECT_WITHIN: Duration = Duration::from_secs(5);
@@ -164,6 +167,9 @@ impl Client {
         body: Option<&impl Serialize>,
     ) -> Result<Response<Incoming>, ClientError> {
         let body = body.map(serde_json::to_vec).transpose().unwrap_or_default();
+        if let Some(body) = &body {
+            check_size(body.len())?;
+        }
         let mut request = Request::builder().method(method).uri(path);
         if body.is_some() {
             request = request.header(header::CONTENT_TYPE, "application/json");
@@ -190,7 +196,7 @@ impl Client {
         let socket = timeout(CONNECT_WITHIN, TcpStream::connect(&self.server)).await;
         let socket = socket.map_err(late).and_then(|socket| socket).map_err(unreachable)?;
         socket.set_nodelay(true).map_err(unreachable)?;
-        let handshake = http1::handshake(TokioIo::new(socket)).await;
+        let handshake = http1::handshake(TokioIo::new(Socket::new(socket))).await;
         let (send, connection) = handshake.map_err(|error| self.broken(error.into()))?;
         // Its error reaches who waits for an answer.
         tokio::spawn(async move { drop(connection.await) });
@@ -219,6 +225,18 @@ impl Client {
         let said: String = String::from_utf8_lossy(body).chars().take(200).collect();
         ClientError::NoServer { server: self.server.clone(), said }
     }
+}
+
+/// A server that is sent more hangs up in the middle of it: then there may be no answer that says why.
+fn check_size(bytes: usize) -> Result<(), Refused> {
+    if bytes <= BODY_BYTES_MAX {
+        return Ok(());
+    }
+    let message =
+        format!("what is asked takes {bytes} bytes as JSON, and a server takes {BODY_BYTES_MAX}");
+    let remedy = "send less at once, such as fewer files with each call; where --prune is to see all of \
+                  them, put services into several namespaces";
+    Err(Refused { remedy: remedy.into(), ..Refused::new(Code::TooLarge, message) })
 }
 
 impl ClientError {
@@ -265,16 +283,65 @@ impl Lines {
 
 #[cfg(test)]
 mod tests {
+    use std::{
+        io::{Read as _, Write as _},
+        net::TcpListener,
+        thread,
+    };
+
     use super::*;
+
+    fn wait<T>(future: impl Future<Output = T>) -> T {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(future)
+    }
+
+    fn put(server: &str, bytes: usize) -> ClientError {
+        let body = "x".repeat(bytes);
+        let mut client = Client::new(server, "");
+        let call = client.call::<serde_json::Value>(Method::POST, "/v1", Some(&body));
+        wait(call).unwrap_err()
+    }
+
+    #[test]
+    fn what_no_server_takes_is_not_sent() {
+        let error = put("127.0.0.1:1", BODY_BYTES_MAX - 1);
+        assert_eq!(error.code(), Some(Code::TooLarge), "two quotes are too much");
+        let said = error.to_string();
+        assert!(said.contains("takes 4194305 bytes as JSON, and a server takes 4194304"), "{said}");
+        let fits = put("127.0.0.1:1", BODY_BYTES_MAX - 2);
+        assert!(matches!(fits, ClientError::Unreachable { .. }), "{fits}");
+    }
+
+    /// A server may have answered long before it was sent everything, and hung up.
+    #[test]
+    fn an_answer_is_read_also_if_not_everything_was_taken() {
+        const ROUNDS: usize = 20;
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let server = listener.local_addr().unwrap().to_string();
+        let serving = thread::spawn(move || {
+            for mut client in listener.incoming().take(ROUNDS).flatten() {
+                // The rest is never read: to close then is to hang up.
+                client.read_exact(&mut [0; 64]).unwrap();
+                let body = serde_json::to_string(&Refused::new(Code::TooLarge, "less")).unwrap();
+                let head = format!("HTTP/1.1 413 no\r\ncontent-length: {}\r\n\r\n", body.len());
+                client.write_all((head + &body).as_bytes()).unwrap();
+            }
+        });
+        for round in 0..ROUNDS {
+            let error = put(&server, BODY_BYTES_MAX / 2);
+            assert_eq!(error.code(), Some(Code::TooLarge), "round {round}: {error:?}");
+        }
+        serving.join().unwrap();
+    }
 
     #[test]
     fn who_does_not_answer_is_not_waited_for_without_end() {
-        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let server = listener.local_addr().unwrap().to_string();
         let mut client = Client::new(&server, "");
         client.within = Duration::from_millis(50);
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        runtime.block_on(async {
+        wait(async {
             let called = client.get::<serde_json::Value>("/v1/status").await.unwrap_err();
             let followed = client.lines("/v1/events").await.unwrap_err();
             for (error, asked) in [(called, "GET /v1/status"), (followed, "GET /v1/events")] {

@@ -14,4 +14,5 @@
 
 pub mod client;
 pub mod rest;
+mod socket;
 pub mod spec;

@@ -23,7 +23,7 @@ pub(crate) struct Args {
     #[arg(long, short)]
     follow: bool,
     /// Only after this event, such as 1.3.42; from the first that is kept if none is named
-    #[arg(long, value_name = "ID")]
+    #[arg(long, value_name = "ID", value_parser = event)]
     after: Option<String>,
     /// Only the last so many of those that there are; with --follow it goes on from there
     #[arg(long, value_name = "COUNT")]
@@ -45,6 +45,16 @@ pub(crate) struct Args {
     json: bool,
     #[command(flatten)]
     remote: Remote,
+}
+
+/// As far as its form tells; only a server knows which there are.
+fn event(text: &str) -> Result<String, String> {
+    let is_number = |part: &str| part.parse::<u64>().is_ok();
+    if text == "0" || (text.split('.').count() == 3 && text.split('.').all(is_number)) {
+        return Ok(text.to_owned());
+    }
+    Err("write the id of an event, as 1.3.42, or 0 for all; `sterna events --ids` has them"
+        .to_owned())
 }
 
 impl Args {

@@ -13,7 +13,7 @@
 use std::{
     env, fs,
     path::{Path, PathBuf},
-    sync::Once,
+    sync::{Once, OnceLock},
 };
 
 use anyhow::Context;
@@ -21,10 +21,11 @@ use sterna_api::{
     client::{Client, ClientError},
     rest::{Code, Page},
 };
-use sterna_model::{Kind, Name, Namespace, SelectError, Selector, Target};
+use sterna_model::{Kind, Name, Namespace, SelectError, Selector, Target, nearest_word};
 
 use crate::{
     config::{self, Config, Wrong},
+    dev::holding,
     exit, out,
     refusal::Refusal,
 };
@@ -84,11 +85,29 @@ pub(crate) struct Chosen {
     pub(crate) token_by: Option<By>,
 }
 
+/// Whom this command asks, for who is not let in.
+static ASKED: OnceLock<String> = OnceLock::new();
+
+impl Chosen {
+    /// Whom, and what was shown.
+    fn asked(&self) -> String {
+        let Self { server, server_by, token_by, .. } = self;
+        let token = match token_by {
+            Some(by) if by == server_by => "and so is the token".to_owned(),
+            Some(by) => format!("the token by {by}"),
+            None => "and nobody names a token for it".to_owned(),
+        };
+        format!("{server} was asked, named by {server_by}, {token}")
+    }
+}
+
 impl Remote {
     /// A connection to the server.
     pub(crate) fn client(&self) -> anyhow::Result<Client> {
         let chosen = self.choose()?;
         self.namespace()?;
+        // The first one stays: a command asks one server.
+        drop(ASKED.set(chosen.asked()));
         Ok(Client::new(chosen.server, chosen.token))
     }
 
@@ -102,8 +121,11 @@ impl Remote {
             Some(named) => Some(named),
             None => in_files(&files)?,
         };
-        let of_dev = || dev.as_ref().map(|dev| (dev.address.clone(), By::Dev(dev.path.clone())));
-        let (server, server_by) = named.or_else(of_dev).context(NOBODY).map_err(usage())?;
+        let (server, server_by) = match (named, &dev) {
+            (Some(named), Some(_) | None) => named,
+            (None, Some(dev)) => (dev.live()?.to_owned(), By::Dev(dev.path.clone())),
+            (None, None) => return Err(usage()(anyhow::anyhow!(NOBODY))),
+        };
         let server = address(&server).map_err(usage())?;
         let token = match in_environment(&server)? {
             Some(token) => Some(token),
@@ -173,10 +195,11 @@ fn in_environment(server: &str) -> anyhow::Result<Option<(String, By)>> {
     if named.is_some_and(|named| named != server) {
         return Ok(None);
     }
-    if let Ok(token) = env::var("STERNA_TOKEN") {
+    if let Some(token) = variable("STERNA_TOKEN") {
         return Ok(Some((token, By::Variable("STERNA_TOKEN"))));
     }
-    let Some(path) = env::var_os("STERNA_TOKEN_FILE").map(PathBuf::from) else { return Ok(None) };
+    let path = env::var_os("STERNA_TOKEN_FILE").filter(|path| !path.is_empty());
+    let Some(path) = path.map(PathBuf::from) else { return Ok(None) };
     let token = read_token("STERNA_TOKEN_FILE", &path)?;
     Ok(Some((token, By::Variable("STERNA_TOKEN_FILE"))))
 }
@@ -248,19 +271,36 @@ fn read_token(named_by: &str, path: &Path) -> anyhow::Result<String> {
 struct OfDev {
     path: PathBuf,
     address: String,
+    /// Where one was that was killed, anybody may listen now.
+    is_there: bool,
 }
 
 impl OfDev {
     fn find() -> Option<Self> {
         let path = dev()?;
         let address = fs::read_to_string(path.join(ADDRESS)).ok()?.trim().to_owned();
-        Some(Self { path, address })
+        let is_there = holding::is_held(&path);
+        Some(Self { path, address, is_there })
+    }
+
+    /// Where it listens, if it does.
+    fn live(&self) -> anyhow::Result<&str> {
+        if self.is_there {
+            return Ok(&self.address);
+        }
+        let path = self.path.display();
+        let gone = anyhow::anyhow!(
+            "no `sterna dev` runs here: the one in {path} was killed, and whoever listens at {} is not \
+             asked; start it again with `sterna dev`, or name a server by --server or STERNA_SERVER",
+            self.address
+        );
+        Err(exit::coded(exit::UNREACHABLE)(gone))
     }
 
     /// The token of a `dev` is for that `dev` alone.
     fn token(self, server: &str) -> Option<(String, By)> {
         let token = fs::read_to_string(self.path.join(sterna_server::TOKEN_FILE)).ok();
-        let token = token.filter(|_| self.address == server)?;
+        let token = token.filter(|_| self.is_there && self.address == server)?;
         Some((token.trim().to_owned(), By::Dev(self.path)))
     }
 }
@@ -279,7 +319,12 @@ pub(crate) fn failed(error: ClientError) -> anyhow::Error {
         ClientError::Broken { .. } | ClientError::Silent { .. } => exit::TRY_AGAIN,
     };
     let error = match error {
-        ClientError::Refused(refused) => Refusal::new(refused).into(),
+        ClientError::Refused(mut refused) => {
+            if let (Code::Unauthorized, Some(asked)) = (refused.code, ASKED.get()) {
+                refused.message = format!("{}; {asked}", refused.message).into();
+            }
+            Refusal::new(refused).into()
+        }
         ClientError::Unreachable { .. } => {
             let remedy = "start one with `sterna dev`, or name another by --server";
             anyhow::Error::new(error).context(format!("no server to ask; {remedy}"))
@@ -310,6 +355,11 @@ pub(crate) async fn resolve(
                     names.push((kind, name.clone()));
                 }
             }
+            if names.is_empty() && client.get::<Named>(&worker(&name)).await.is_ok() {
+                anyhow::bail!(
+                    "{name} is a worker, and no task or service; `sterna ls workers {name}` says how it is"
+                );
+            }
             // Nothing is called so: what comes near is looked for among the first of each kind.
             if names.is_empty() {
                 for kind in KINDS {
@@ -323,6 +373,32 @@ pub(crate) async fn resolve(
     let last = last.as_ref().map(|name| (Kind::Task, name));
     let known = names.iter().map(|(kind, name)| (*kind, name));
     Ok(selector.resolve(&remote.namespace()?, last, known)?)
+}
+
+fn worker(name: &Name) -> String {
+    format!("/v1/workers/{name}")
+}
+
+/// What is not there, with what comes near among the first of its list.
+pub(crate) async fn with_nearest(
+    client: &mut Client,
+    error: ClientError,
+    list: &str,
+    name: &Name,
+) -> anyhow::Error {
+    if error.code() != Some(Code::NotFound) {
+        return failed(error);
+    }
+    let ClientError::Refused(mut refused) = error else { return failed(error) };
+    let is_said = refused.message.contains("did you mean");
+    if let (false, Ok(page)) =
+        (is_said, client.get::<Page<Named>>(&format!("{list}?limit={LOOKED_AT}")).await)
+        && let Some(near) =
+            nearest_word(name.as_str(), page.items.iter().map(|item| item.name.as_str()))
+    {
+        refused.message = format!("{}: did you mean {near}?", refused.message).into();
+    }
+    failed(refused.into())
 }
 
 /// The name in a selector, which was read; `None` if it is `last`.

@@ -11,9 +11,9 @@ use serde_json::{Value, json};
 use sterna_api::{
     client::{Client, ClientError},
     rest::{CreateTask, Explained, LogLine, TaskView},
-    spec::{Source, read},
+    spec::{LAST, LAST_MEANS, Problem, Source, read},
 };
-use sterna_model::{Name, TaskIncarnation, WallTime};
+use sterna_model::{Name, TaskIncarnation, WallTime, quoted};
 use sterna_store::machine::random;
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -25,7 +25,8 @@ use crate::{
 
 /// Run a command once, somewhere: streams its output and exits with its code
 ///
-/// Ctrl-C ends the waiting, not the task: it goes on, and `sterna cancel NAME` ends it.
+/// Ctrl-C ends the waiting, not the task: it goes on, and `sterna cancel NAME` ends it. Standard input is
+/// not passed on: the command reads the end at once.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Do not wait for it
@@ -67,30 +68,40 @@ fn variable(text: &str) -> Result<(String, String), String> {
     Ok((name.to_owned(), value.to_owned()))
 }
 
+/// What somebody typed that stands at this place of a spec; a problem of all of it is none of an option.
+fn typed_as(place: &str, name: &str) -> String {
+    let place = place.strip_prefix("task.").unwrap_or(place);
+    let quoted = quoted(name);
+    let inside = place.strip_prefix(name).or_else(|| place.strip_prefix(&quoted));
+    let Some(place) = inside.and_then(|rest| rest.strip_prefix('.')) else {
+        return "this task".to_owned();
+    };
+    match place.split(['.', '[']).next().unwrap_or(place) {
+        "run" => "COMMAND".to_owned(),
+        "tags" => "--tag".to_owned(),
+        "env" => format!("--{}", place.replacen('.', " ", 1)),
+        other => format!("--{other}"),
+    }
+}
+
 impl Args {
     /// What is wrong with its options, by their names: what is sent has no line that anybody wrote.
     fn check(&self, name: &str) -> anyhow::Result<()> {
         let named = Name::new(name).map_err(|error| anyhow::anyhow!("--name: {error}"));
         named.map_err(exit::coded(exit::USAGE))?;
+        if name == LAST {
+            let error = anyhow::anyhow!("--name: {LAST_MEANS}: give it another name");
+            return Err(exit::coded(exit::USAGE)(error));
+        }
         let text = json!({ "version": 1, "task": { name: self.spec() } }).to_string();
         let Err(problems) = read(&[Source { name: "request.json", text: &text }]) else {
             return Ok(());
         };
-        let inside = format!("task.{name}.");
-        let lines: Vec<_> = problems
-            .iter()
-            .map(|problem| {
-                let place = problem.place.strip_prefix(&inside).unwrap_or(&problem.place);
-                let field = place.split(['.', '[']).next().unwrap_or(place);
-                let option = match field {
-                    "run" => "COMMAND".to_owned(),
-                    "tags" => "--tag".to_owned(),
-                    "env" => format!("--{}", place.replacen('.', " ", 1)),
-                    other => format!("--{other}"),
-                };
-                format!("{option}: {}: {}", problem.reason, problem.remedy)
-            })
-            .collect();
+        let line = |problem: &Problem| {
+            let place = typed_as(&problem.place, name);
+            format!("{place}: {}: {}", problem.reason, problem.remedy)
+        };
+        let lines: Vec<_> = problems.iter().map(line).collect();
         Err(exit::coded(exit::SPEC)(anyhow::anyhow!("{}", lines.join("\n       "))))
     }
 
@@ -377,7 +388,20 @@ fn rough(seconds: u64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::long;
+    use super::{long, typed_as};
+
+    #[test]
+    fn a_problem_of_the_whole_task_is_none_of_an_option_that_there_is_not() {
+        let typed = |place: &str, name: &str| typed_as(place, name);
+        assert_eq!(typed("task.t", "t"), "this task");
+        assert_eq!(typed("task.'a.b'", "a.b"), "this task");
+        assert_eq!(typed("", "t"), "this task");
+        assert_eq!(typed("task.t.memory", "t"), "--memory");
+        assert_eq!(typed("task.'a.b'.memory", "a.b"), "--memory");
+        assert_eq!(typed("task.t.tags[1]", "t"), "--tag");
+        assert_eq!(typed("task.t.env.A", "t"), "--env A");
+        assert_eq!(typed("task.t.run[0]", "t"), "COMMAND");
+    }
 
     #[test]
     fn what_is_short_is_said_to_the_tenth_and_what_is_long_roughly() {

@@ -13,7 +13,7 @@ use sterna_model::{Kind, Name, Target, Work, nearest_word};
 
 use crate::{
     exit, out,
-    remote::{Chosen, Remote, all, failed, wait},
+    remote::{Chosen, Remote, all, failed, wait, with_nearest},
     run::{age, long, pretty},
     table::{Table, WORKER, folded},
 };
@@ -65,9 +65,7 @@ pub(crate) fn ls(args: LsArgs) -> anyhow::Result<()> {
             tables.push((services.is_empty(), service_table(&services)));
         }
         if args.what == Some(What::Instances) {
-            let path = name.as_ref().map(|name| format!("services/{name}/instances"));
-            let path = remote.path(&path.unwrap_or_else(|| "instances".to_owned()));
-            let instances: Vec<InstanceView> = all(&mut client, &path).await?;
+            let instances = instances(&mut client, remote, name.as_ref()).await?;
             json.insert("instances".to_owned(), serde_json::to_value(&instances)?);
             tables.push((instances.is_empty(), instance_table(&instances)));
         }
@@ -89,13 +87,14 @@ pub(crate) fn ls(args: LsArgs) -> anyhow::Result<()> {
         }
         if args.what == Some(What::Domains) {
             let domains: Vec<DomainView> = all(&mut client, "/v1/domains").await?;
-            let domains = only(domains, name.as_ref(), |it| &it.name, "there is no domain")?;
+            let none = ("there is no domain", "domains");
+            let domains = only(domains, name.as_ref(), |it| &it.name, none)?;
             json.insert("domains".to_owned(), serde_json::to_value(&domains)?);
             tables.push((domains.is_empty(), domain_table(&domains)));
         }
         if args.what == Some(What::Namespaces) {
             let spaces: Vec<NamespaceView> = all(&mut client, "/v1/namespaces").await?;
-            let none = "nothing has a name in a namespace";
+            let none = ("nothing has a name in a namespace", "namespaces");
             let spaces = only(spaces, name.as_ref(), |it| &it.name, none)?;
             json.insert("namespaces".to_owned(), serde_json::to_value(&spaces)?);
             tables.push((spaces.is_empty(), namespace_table(&spaces)));
@@ -139,8 +138,25 @@ async fn listed<T: DeserializeOwned>(
 ) -> anyhow::Result<Vec<T>> {
     match name {
         None => all(client, list).await,
-        Some(name) => Ok(vec![client.get(&format!("{list}/{name}")).await.map_err(failed)?]),
+        Some(name) => match client.get(&format!("{list}/{name}")).await {
+            Ok(one) => Ok(vec![one]),
+            Err(error) => Err(with_nearest(client, error, list, name).await),
+        },
     }
+}
+
+/// All instances that there are, or those of one service.
+async fn instances(
+    client: &mut Client,
+    remote: &Remote,
+    service: Option<&Name>,
+) -> anyhow::Result<Vec<InstanceView>> {
+    let Some(name) = service else { return all(client, &remote.path("instances")).await };
+    let path = remote.path(&format!("services/{name}/instances"));
+    if let Err(error) = client.get::<serde_json::Value>(&format!("{path}?limit=1")).await {
+        return Err(with_nearest(client, error, &remote.path("services"), name).await);
+    }
+    all(client, &path).await
 }
 
 fn service_table(services: &[ServiceView]) -> Table {
@@ -235,14 +251,15 @@ fn only<T>(
     mut all: Vec<T>,
     name: Option<&Name>,
     of: impl Fn(&T) -> &str,
-    none: &str,
+    (none, list): (&str, &str),
 ) -> anyhow::Result<Vec<T>> {
     let Some(name) = name else { return Ok(all) };
     let near = nearest_word(name.as_str(), all.iter().map(&of)).map(str::to_owned);
     all.retain(|it| of(it) == name.as_str());
     if all.is_empty() {
-        let near = near.map(|near| format!(": did you mean {near}?")).unwrap_or_default();
-        anyhow::bail!("{none} {name}{near}");
+        let near = near.map(|near| format!(": did you mean {near}?"));
+        let next = near.unwrap_or_else(|| format!("; `sterna ls {list}` lists what there is"));
+        anyhow::bail!("{none} {name}{next}");
     }
     Ok(all)
 }

@@ -37,6 +37,9 @@ pub use self::{
     },
 };
 
+/// So much a request has at most.
+pub const BODY_BYTES_MAX: usize = 4 << 20;
+
 /// One page of a list.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Page<T> {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use sterna_model::Name;
 
 use super::{
-    Format, Source, Specs,
+    Format, LAST, LAST_MEANS, STARTED_NAME_MAX, Source, Specs,
     fields::{Fields, Said, below, told},
     json,
     problem::Found,
@@ -81,10 +81,25 @@ fn read_file(node: &Node, specs: &mut Specs, names: &mut Names, found: &mut Foun
                 }
                 Kind::Task => {
                     let task = task::read(&fields, found);
+                    if let (Some(name), true) = (&name, task.start) {
+                        check_room(name, &fields, found);
+                    }
                     specs.tasks.extend(name.map(|name| (name, task)));
                 }
             }
         }
+    }
+}
+
+/// What is started is called by its version, too: that must fit behind the name.
+fn check_room(name: &Name, fields: &Fields<'_>, found: &mut Found<'_>) {
+    let bytes = name.as_str().len();
+    if bytes > STARTED_NAME_MAX {
+        let reason = format!(
+            "the name has {bytes} bytes, and with 'start' it may have {STARTED_NAME_MAX}, as what \
+             is started is called NAME.VERSION"
+        );
+        found.add(&fields.spot, &fields.place, reason, "shorten it, or leave out 'start'");
     }
 }
 
@@ -154,6 +169,9 @@ fn read_name(
             return None;
         }
     };
+    if key == LAST {
+        found.add(spot, place, LAST_MEANS, "give it another name");
+    }
     let first = names.entry((kind, name.clone())).or_insert_with(|| (found.file, spot.clone()));
     let (file, first_spot) = (first.0, first.1.clone());
     if (file, &first_spot) != (found.file, spot) {

@@ -57,6 +57,15 @@ pub use problem::{Look, Problem, Problems};
 pub use schema::{fields, reference};
 pub use written::{of_service, of_task};
 
+/// The longest name of a task that is started: a dot and the eight digits of its version must still fit
+/// behind it.
+const STARTED_NAME_MAX: usize = Name::BYTES_MAX - 1 - 8;
+
+/// What no service and no task is called.
+pub const LAST: &str = "last";
+/// Why not.
+pub const LAST_MEANS: &str = "'last' means the task that was made last";
+
 /// The text of one file.
 #[derive(Clone, Copy, Debug)]
 pub struct Source<'a> {

@@ -26,9 +26,6 @@ use super::{
 };
 use crate::{desk::OnlyIf, reign::fits, views};
 
-/// The longest name from which the name of a task can be made.
-const NAME_MAX: usize = 63 - 1 - 8;
-
 fn specs(files: &[File]) -> Answer<Specs> {
     let sources: Vec<_> =
         files.iter().map(|file| Source { name: &file.name, text: &file.text }).collect();
@@ -40,8 +37,9 @@ fn specs(files: &[File]) -> Answer<Specs> {
 
 /// What the task of this version of a definition is called: the same as long as nothing in it changes, in
 /// every build. So it is made of what a spec says, where what is as it is by default is left out: a field
-/// that a later build adds changes it only where it is used.
-fn versioned(name: &Name, task: &TaskDefinition) -> Answer<Name> {
+/// that a later build adds changes it only where it is used. It is longer than a name can be only for what is
+/// not started: of that the reader of specs lets names have less room.
+fn versioned(name: &Name, task: &TaskDefinition) -> String {
     let mut said = of_task(&task.spec, WallTime::EPOCH);
     if let Some(said) = said.as_object_mut() {
         // Whether it is started says nothing of what it is.
@@ -54,12 +52,13 @@ fn versioned(name: &Name, task: &TaskDefinition) -> Answer<Name> {
     // Its fields are in the order of their names.
     hash.write(said.to_string().as_bytes());
     let digest = hash.finish();
-    if name.as_str().len() > NAME_MAX {
-        let message = format!("task.{name}: its name is longer than {NAME_MAX} bytes; shorten it");
-        return Err(bad(message));
-    }
-    let text = format!("{name}.{:08x}", (digest ^ (digest >> 32)) & 0xffff_ffff);
-    Name::new(&text).map_err(|error| bad(crate::because(&error)))
+    format!("{name}.{:08x}", (digest ^ (digest >> 32)) & 0xffff_ffff)
+}
+
+/// The key of what is started; nothing if it has no name by which it could be.
+fn key_of(space: &Namespace, version: &str) -> Option<WorkKey> {
+    let work = Work::Task(Name::new(version).ok()?);
+    Some(WorkKey { namespace: space.clone(), work })
 }
 
 async fn planned(
@@ -105,7 +104,8 @@ fn doomed(names: &[String], specs: &Specs) -> Answer<Vec<Name>> {
 
 /// What each thing that is to run wants, with the word for it.
 fn wants(specs: &Specs) -> Vec<(String, Work, Arc<Wants>)> {
-    let services = specs.services.iter().map(|(name, spec)| {
+    let services = specs.services.iter().filter(|(_, spec)| spec.instances > 0);
+    let services = services.map(|(name, spec)| {
         let work = Work::Instance { service: name.clone(), index: 0 };
         (format!("service {name}"), work, Arc::clone(&spec.wants))
     });
@@ -113,6 +113,29 @@ fn wants(specs: &Specs) -> Vec<(String, Work, Arc<Wants>)> {
         (format!("task {name}"), Work::Task(name.clone()), Arc::clone(&task.spec.wants))
     });
     services.chain(tasks).collect()
+}
+
+/// So many reasons are told; who has more has most of them for the same cause.
+const REASONS: usize = 20;
+
+/// What holds of many is said once: each reason with those of which it holds, in their order.
+fn alike(all: Vec<(String, String)>) -> Vec<String> {
+    let mut groups: Vec<(String, Vec<String>)> = Vec::new();
+    let mut known: BTreeMap<String, usize> = BTreeMap::new();
+    for (what, why) in all {
+        let at = *known.entry(why.clone()).or_insert(groups.len());
+        if at == groups.len() {
+            groups.push((why, Vec::new()));
+        }
+        groups[at].1.push(what);
+    }
+    let rest = groups.split_off(REASONS.min(groups.len()));
+    let mut told: Vec<_> = groups.iter().map(|(why, of)| format!("{}: {why}", named(of))).collect();
+    if !rest.is_empty() {
+        let of: Vec<_> = rest.into_iter().flat_map(|(_, of)| of).collect();
+        told.push(format!("{}: no worker could have them, either; see `sterna why`", named(&of)));
+    }
+    told
 }
 
 /// What no worker could ever have, as they are now.
@@ -125,11 +148,11 @@ async fn in_vain(
     let warnings = shared.desk.ask(move |leader, now| {
         let warning = |(what, work, wants): (String, Work, Arc<Wants>)| {
             let key = WorkKey { namespace: space.clone(), work };
-            leader.in_vain(now, &key, &wants).map(|why| format!("{what}: {why}"))
+            leader.in_vain(now, &key, &wants).map(|why| (what, why.to_string()))
         };
-        wanted.into_iter().filter_map(warning).collect()
+        wanted.into_iter().filter_map(warning).collect::<Vec<_>>()
     });
-    Ok(warnings.await?)
+    Ok(alike(warnings.await?))
 }
 
 /// At which bounds these files would be refused, with so many tasks that are to start.
@@ -208,22 +231,19 @@ pub(super) async fn plan(
     shared.lead()?;
     let services = planned(&shared, &space, &specs, prune).await?;
     let wanted = wants(&specs);
-    let versions: Vec<_> =
-        specs.tasks.iter().map(|(name, task)| versioned(name, task)).collect::<Result<_, _>>()?;
-    let key = |version: &Name| {
-        let work = Work::Task(version.clone());
-        WorkKey { namespace: space.clone(), work }
-    };
-    let keys: Vec<_> = versions.iter().map(key).collect();
+    let versions: Vec<_> = specs.tasks.iter().map(|(name, task)| versioned(name, task)).collect();
+    let keys: Vec<_> = versions.iter().map(|version| key_of(&space, version)).collect();
     // A version that was started and deleted since was started.
     let taken = shared.desk.ask(move |leader, _| {
-        keys.iter().map(|key| leader.control().is_taken(key)).collect::<Vec<_>>()
+        let is_taken =
+            |key: &Option<_>| key.as_ref().is_some_and(|key| leader.control().is_taken(key));
+        keys.iter().map(is_taken).collect::<Vec<_>>()
     });
     let taken = taken.await?;
     let tasks =
         specs.tasks.iter().zip(versions).zip(taken).map(|(((name, task), version), taken)| {
             let starts = task.start && !taken;
-            PlannedTask { name: name.to_string(), task: version.to_string(), starts }
+            PlannedTask { name: name.to_string(), task: version, starts }
         });
     let tasks: Vec<_> = tasks.collect();
     let starts = tasks.iter().filter(|task| task.starts).count();
@@ -247,8 +267,7 @@ pub(super) async fn apply(
     let specs = specs(&files)?;
     let doomed = doomed(&delete, &specs)?;
     shared.lead()?;
-    let versions: Vec<_> =
-        specs.tasks.iter().map(|(name, task)| versioned(name, task)).collect::<Result<_, _>>()?;
+    let versions: Vec<_> = specs.tasks.iter().map(|(name, task)| versioned(name, task)).collect();
     let wanted = wants(&specs);
     let all = specs.services.keys().map(|name| format!("service {name}"));
     let starts = specs.tasks.values().zip(&versions).filter(|(task, _)| task.start);
@@ -267,10 +286,10 @@ pub(super) async fn apply(
     }
     let mut tasks = Vec::new();
     for ((name, task), version) in specs.tasks.into_iter().zip(versions) {
-        let key = WorkKey { namespace: space.clone(), work: Work::Task(version.clone()) };
-        let is_there = shared.mirror().tasks.contains_key(&key);
+        let is_new = |key: &WorkKey| !shared.mirror().tasks.contains_key(key);
+        let new = key_of(&space, &version).filter(|key| task.start && is_new(key));
         let mut started = false;
-        if task.start && !is_there {
+        if let Some(key) = new {
             let incarnation = TaskIncarnation::from_parts(wall_time(), random());
             let spec = Arc::new(task.made_at(wall_time()));
             let made = shared.desk.call(Call::CreateTask(key, incarnation, spec)).await;
@@ -279,7 +298,7 @@ pub(super) async fn apply(
             started = !matches!(answer, control::Answer::Taken(_))
                 && changed(answer, &format!("task {version}"))?;
         }
-        let (name, version) = (name.to_string(), version.to_string());
+        let name = name.to_string();
         tasks.push(AppliedTask { name, task: version, started, is_only_defined: !task.start });
     }
     // At last: what takes their place stands by now, and a refusal before this deletes nothing.
@@ -298,16 +317,18 @@ pub(super) async fn apply(
 /// So many are named of those that were done, and of those that were not.
 const NAMED: usize = 5;
 
+/// The first of them by name, and how many more there are.
+fn named(of: &[String]) -> String {
+    let more = of.len().saturating_sub(NAMED);
+    let more = if more == 0 { String::new() } else { format!(" and {more} more") };
+    of.get(..NAMED.min(of.len())).unwrap_or_default().join(", ") + &more
+}
+
 /// Says how far it was done, if that is known: this one of them has come to a bound.
 fn halfway(all: &[String], at: usize, refused: Refused) -> Refused {
     let (before, rest) = all.split_at(at.min(all.len()));
     let Some((this, after)) = rest.split_first().filter(|_| refused.code == Code::TooMuch) else {
         return refused;
-    };
-    let named = |of: &[String]| {
-        let more = of.len().saturating_sub(NAMED);
-        let more = if more == 0 { String::new() } else { format!(" and {more} more") };
-        of.get(..NAMED.min(of.len())).unwrap_or_default().join(", ") + &more
     };
     let mut message = format!("{this} was not made or changed, ");
     message += &match before {
@@ -329,7 +350,7 @@ mod tests {
         let text = format!("version = 1\n[task.t]\nrun = [\"true\"]\nstart = true\n{text}");
         let specs = read(&[Source { name: "t.toml", text: &text }]).unwrap();
         let (name, task) = specs.tasks.into_iter().next().unwrap();
-        versioned(&name, &task).unwrap_or_else(|_| panic!("{text}")).to_string()
+        versioned(&name, &task)
     }
 
     /// Never to be changed: under another name every task of a cluster that is there would start again.
@@ -346,12 +367,68 @@ mod tests {
         assert_eq!(made, golden.map(|(_, name)| name));
     }
 
+    /// The names of versions that a document has of this task.
+    fn named<'a>(document: &'a str, task: &'a str) -> Vec<&'a str> {
+        let after = document.match_indices(task).filter_map(move |(at, _)| {
+            document.get(at + task.len()..)?.strip_prefix('.')?.get(..8)
+        });
+        after.filter(|text| text.bytes().all(|byte| byte.is_ascii_hexdigit())).collect()
+    }
+
+    #[test]
+    fn documents_name_the_versions_that_their_examples_have() {
+        let tour = include_str!("../../../../examples/tour.toml");
+        let spec = include_str!("../../../../docs/spec.md");
+        let example = spec.split("```").find_map(|block| block.strip_prefix("toml\n"));
+        for (text, task, document) in [
+            (tour, "hello", include_str!("../../../../README.md")),
+            (example.expect("an example"), "build", spec),
+        ] {
+            let specs = read(&[Source { name: "x.toml", text }]).unwrap();
+            let (name, definition) =
+                specs.tasks.iter().find(|(name, _)| name.as_str() == task).unwrap();
+            let version = versioned(name, definition);
+            let named = named(document, task);
+            assert!(named.len() >= 2, "{task}: {named:?}");
+            assert!(
+                named.iter().all(|it| version == format!("{task}.{it}")),
+                "{version}: {named:?}"
+            );
+        }
+    }
+
     #[test]
     fn a_version_is_another_one_only_if_something_is() {
         assert_eq!(version(""), version("when_full = \"wait\""), "it is so by default");
         let all = ["", "latest_start_after = \"1500ms\"", "latest_start_after = \"1600ms\""];
         let names: std::collections::BTreeSet<_> = all.iter().map(|text| version(text)).collect();
         assert_eq!(names.len(), all.len(), "{names:?}");
+    }
+
+    #[test]
+    fn what_holds_of_many_is_warned_of_once() {
+        let of = |count: u32, why: fn(u32) -> String| {
+            (0..count).map(|number| (format!("service s{number}"), why(number))).collect()
+        };
+        assert_eq!(
+            alike(of(15_000, |_| "there is no worker".to_owned())),
+            [
+                "service s0, service s1, service s2, service s3, service s4 and 14995 more: there is \
+              no worker"
+            ]
+        );
+        let two = alike(of(3, |number| format!("no {}", number % 2)));
+        assert_eq!(two, ["service s0, service s2: no 0", "service s1: no 1"]);
+        let many = alike(of(15_000, |number| format!("no {number}")));
+        assert_eq!(many.len(), REASONS + 1);
+        let last =
+            "service s20, service s21, service s22, service s23, service s24 and 14975 more: ";
+        assert!(many[REASONS].starts_with(last), "{}", many[REASONS]);
+    }
+
+    #[test]
+    fn a_client_sends_no_more_than_a_server_takes() {
+        assert_eq!(super::super::BODY_MAX, sterna_api::rest::BODY_BYTES_MAX);
     }
 
     #[test]

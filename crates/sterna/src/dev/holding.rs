@@ -2,8 +2,10 @@
 
 use std::{
     fs::{self, File, TryLockError},
-    io::Write,
+    io::{self, Write},
     path::Path,
+    thread::sleep,
+    time::Duration,
 };
 
 use anyhow::Context;
@@ -12,6 +14,30 @@ use crate::exit;
 
 /// Who has a data directory holds a lock on this file, and says in it which process it is.
 const LOCK: &str = "dev.lock";
+
+/// Whoever looks whether somebody has it holds it for a moment, too: so often it is tried, and so long
+/// after each other.
+const TRIES: u32 = 20;
+const AGAIN: Duration = Duration::from_millis(5);
+
+/// Whether a `dev` has a data directory now; also if nobody here may know it.
+pub(crate) fn is_held(data: &Path) -> bool {
+    match File::open(data.join(LOCK)) {
+        // Shared: two who look do not take each other for a `dev`.
+        Ok(file) => file.try_lock_shared().is_err(),
+        Err(error) => error.kind() != io::ErrorKind::NotFound,
+    }
+}
+
+fn try_lock(file: &File) -> Result<(), TryLockError> {
+    for _ in 1..TRIES {
+        match file.try_lock() {
+            Err(TryLockError::WouldBlock) => sleep(AGAIN),
+            taken @ (Ok(()) | Err(TryLockError::Error(_))) => return taken,
+        }
+    }
+    file.try_lock()
+}
 
 /// Takes a data directory, for as long as the file is open; the system lets go of it even if this process
 /// is killed.
@@ -23,7 +49,7 @@ pub(super) fn take(data: &Path) -> anyhow::Result<File> {
     let mut options = fs::OpenOptions::new();
     let file = options.create(true).truncate(false).write(true).open(&path);
     let mut file = file.with_context(|| format!("cannot write to {}", path.display()))?;
-    match file.try_lock() {
+    match try_lock(&file) {
         Ok(()) => {}
         Err(TryLockError::WouldBlock) => {
             let holder = fs::read_to_string(&path).unwrap_or_default();
@@ -58,10 +84,20 @@ mod tests {
         let first = take(&path).unwrap();
         let refused = take(&path).unwrap_err();
         assert_eq!(exit::code(&refused), exit::TRY_AGAIN);
+        assert!(is_held(&path) && is_held(&path), "it is looked at, and stays held");
         let pid = format!("process {}", std::process::id());
         assert!(refused.to_string().contains(&pid), "{refused}");
         drop(first);
-        assert!(take(&path).is_ok());
+        assert!(!is_held(&path));
+        let looks = File::open(path.join(LOCK)).unwrap();
+        looks.lock_shared().unwrap();
+        assert!(!is_held(&path), "another one only looks");
+        let looking = std::thread::spawn(move || {
+            sleep(AGAIN * 2); // why: whoever looks holds it for a moment
+            drop(looks);
+        });
+        assert!(take(&path).is_ok(), "who only looks is waited for");
+        looking.join().unwrap();
         fs::remove_dir_all(&path).unwrap();
     }
 }

@@ -9,7 +9,7 @@
 //! what that one keeps stays. When it is closed nothing is kept.
 
 mod ending;
-mod holding;
+pub(crate) mod holding;
 
 use std::{
     collections::BTreeMap,
@@ -60,7 +60,7 @@ pub(crate) struct Args {
     /// Where everything is kept
     #[arg(long, value_name = "DIR", default_value = remote::DEV)]
     data: PathBuf,
-    /// How many workers
+    /// How many workers; each offers all cores and all memory of this machine, as if it were alone
     #[arg(long, value_name = "COUNT", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
     workers: u32,
     #[command(flatten)]
@@ -139,6 +139,8 @@ impl Dev {
         remote::directory(&args.data)?;
         let data = fs::canonicalize(&args.data).context("the data directory cannot be found")?;
         let _held = holding::take(&data)?;
+        // It may be that of one that was killed, and somebody else may have that address by now.
+        drop(fs::remove_file(data.join(remote::ADDRESS)));
         let Args { listen: address, keep, most, workers, json, .. } = args;
         let (reader, writer) = io::pipe().context("there is no pipe for the workers")?;
         let mut dev = Self {

@@ -9,12 +9,13 @@ use sterna_api::{
 use sterna_model::{Kind, Name, Target};
 use tokio::sync::mpsc;
 
-use super::{Args, Missing, Source, is_of_one, print};
+use super::{Args, Missing, Sheet, Source, is_of_one};
 use crate::{out, patience::Patience, remote::all, run::after, show::escaped};
 
 /// Logs that are followed.
-pub(super) struct Following<'a> {
+pub(super) struct Following<'a, 'b> {
     args: &'a Args,
+    sheet: &'a mut Sheet<'b>,
     /// The service whose instances they are of, where one is meant.
     service: Option<Name>,
     /// The instances that are followed now.
@@ -26,8 +27,12 @@ pub(super) struct Following<'a> {
     told: mpsc::Receiver<Told>,
 }
 
-impl<'a> Following<'a> {
-    pub(super) fn new(args: &'a Args, target: &Target) -> anyhow::Result<Self> {
+impl<'a, 'b> Following<'a, 'b> {
+    pub(super) fn new(
+        args: &'a Args,
+        target: &Target,
+        sheet: &'a mut Sheet<'b>,
+    ) -> anyhow::Result<Self> {
         let (sender, told) = mpsc::channel(1_024);
         let service = match target {
             Target::Whole { kind: Kind::Service, name } => Some(name.clone()),
@@ -38,7 +43,7 @@ impl<'a> Following<'a> {
             tokio::spawn(watch(args.remote.client()?, key, sender.clone()));
         }
         let (now, before) = (BTreeSet::new(), BTreeMap::new());
-        Ok(Self { args, service, now, before, is_several: false, sender, told })
+        Ok(Self { args, sheet, service, now, before, is_several: false, sender, told })
     }
 
     fn follow(&mut self, mut source: Source) -> anyhow::Result<()> {
@@ -74,7 +79,7 @@ impl<'a> Following<'a> {
         while let Some(told) = self.told.recv().await {
             let is_over = match told {
                 Told::Line(number, line) => {
-                    print(self.args, number.filter(|_| self.is_several), &line)?;
+                    self.sheet.write(number.filter(|_| self.is_several), &line)?;
                     false
                 }
                 Told::Came(index) => {

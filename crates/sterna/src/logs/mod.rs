@@ -4,24 +4,21 @@
 //! Invariant: only a page of each log is held.
 
 mod follow;
+mod sheet;
 
-use std::{
-    collections::{BTreeSet, VecDeque},
-    io::{self, Write},
-};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use anyhow::Context;
 use sterna_api::{
     client::{Client, ClientError},
     rest::{Code, InstanceView, LogLine, LogPage},
 };
 use sterna_model::{Kind, Name, Span, Target, WallTime};
 
-use self::follow::Following;
+use self::{follow::Following, sheet::Sheet};
 use crate::{
     clock, exit, out,
     remote::{Remote, all, failed, resolve, wait},
-    run::{after, unhex},
+    run::after,
     show::{escaped, path_of},
 };
 
@@ -53,7 +50,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "NUMBER", allow_negative_numbers = true, value_parser = line, conflicts_with_all = ["since", "last"])]
     line: Option<u64>,
     /// Only lines that match this regular expression
-    #[arg(long, value_name = "REGEX")]
+    #[arg(long, value_name = "REGEX", value_parser = pattern)]
     matching: Option<String>,
     /// Only what was written to one stream
     #[arg(long, value_name = "STREAM", value_parser = ["stdout", "stderr", "events"])]
@@ -80,6 +77,17 @@ pub(crate) fn since(text: &str) -> Result<WallTime, String> {
     read.map_err(|_| {
         "write how long ago, as in 10m, or when, as in 2026-01-01T00:00:00Z".to_owned()
     })
+}
+
+/// Told before anybody is asked: a server does not say where a pattern is wrong.
+fn pattern(text: &str) -> Result<String, String> {
+    let told = |error: regex::Error| {
+        let error = error.to_string();
+        let why = error.lines().last().unwrap_or_default();
+        let why = why.strip_prefix("error: ").unwrap_or(why);
+        format!("{why}; put a backslash before a sign that is meant as it is, as in \\( or \\.")
+    };
+    regex::bytes::Regex::new(text).map(|_| text.to_owned()).map_err(told)
 }
 
 fn line(text: &str) -> Result<u64, String> {
@@ -120,16 +128,27 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
                 "--line: the lines of each instance are counted by themselves; name one, as {name}/0"
             )));
         }
+        if let (true, Target::Whole { kind: Kind::Task, name }) = (args.previous, &target) {
+            return Err(exit::coded(exit::USAGE)(anyhow::anyhow!(
+                "--previous: a task has one run, and this is for instances, as web/0; leave it out, as in \
+                 sterna logs {name}"
+            )));
+        }
         let mut sources = sources(&mut client, &args, &target).await?;
-        let mut missing = Missing::default();
+        let (mut missing, mut sheet) = (Missing::default(), Sheet::new(&args));
         if let Some(count) = args.last {
-            last(&mut client, &args, &mut sources, count, &mut missing).await?;
+            for (index, line) in last(&mut client, &args, &mut sources, count, &mut missing).await?
+            {
+                sheet.write(index, &line)?;
+            }
         }
         if args.follow {
-            Following::new(&args, &target)?.go_on(&mut client, sources, &mut missing).await?;
+            let following = Following::new(&args, &target, &mut sheet)?;
+            following.go_on(&mut client, sources, &mut missing).await?;
         } else if args.last.is_none() {
-            show(&mut client, &args, &mut sources, &mut missing).await?;
+            show(&mut client, &mut sources, &mut sheet, &mut missing).await?;
         }
+        sheet.close()?;
         missing.tell()
     })
 }
@@ -265,24 +284,25 @@ async fn sources(client: &mut Client, args: &Args, target: &Target) -> anyhow::R
 /// Shows all lines that there are.
 async fn show(
     client: &mut Client,
-    args: &Args,
     sources: &mut [Source],
+    sheet: &mut Sheet<'_>,
     missing: &mut Missing,
 ) -> anyhow::Result<()> {
-    while let Some((index, line)) = next(client, args, sources, missing).await? {
-        print(args, index, &line)?;
+    while let Some((index, line)) = next(client, sources, sheet, missing).await? {
+        sheet.write(index, &line)?;
     }
     Ok(())
 }
 
-/// The oldest line of all that were not shown. Only a page of each log is held.
+/// What goes on with the line that was shown last, or the oldest line of all that were not shown. Only a
+/// page of each log is held.
 async fn next(
     client: &mut Client,
-    args: &Args,
     sources: &mut [Source],
+    sheet: &Sheet<'_>,
     missing: &mut Missing,
 ) -> anyhow::Result<Option<(Option<u32>, LogLine)>> {
-    let query = args.query() + &args.begin();
+    let query = sheet.args.query() + &sheet.args.begin();
     for source in sources.iter_mut() {
         while source.lines.is_empty() && !source.is_read {
             let query = format!("after={}{query}", source.after);
@@ -292,10 +312,13 @@ async fn next(
             source.is_read = page.more != "now";
         }
     }
+    let is_later = |source: &Source| {
+        !source.lines.front().is_some_and(|line| sheet.goes_on_in(source.index, line))
+    };
     let oldest = sources
         .iter_mut()
         .filter(|source| !source.lines.is_empty())
-        .min_by(|one, two| at(one).cmp(&at(two)));
+        .min_by(|one, two| (is_later(one), at(one)).cmp(&(is_later(two), at(two))));
     Ok(oldest.and_then(|source| Some((source.index, source.lines.pop_front()?))))
 }
 
@@ -304,14 +327,14 @@ fn at(source: &Source) -> (Option<&str>, Option<u32>) {
     (source.lines.front().map(|line| line.at.as_str()), source.index)
 }
 
-/// Shows the last lines of all, and leaves each log where it is to go on.
+/// The last lines of all; leaves each log where it is to go on.
 async fn last(
     client: &mut Client,
     args: &Args,
     sources: &mut [Source],
     count: usize,
     missing: &mut Missing,
-) -> anyhow::Result<()> {
+) -> anyhow::Result<Vec<(Option<u32>, LogLine)>> {
     let query = args.query();
     let mut lines = Vec::new();
     for source in sources.iter_mut() {
@@ -334,53 +357,31 @@ async fn last(
         if let Some(line) = found.first() {
             source.after = after(line);
         }
-        lines.extend(found.into_iter().rev().map(|line| (source.index, line)));
+        let begun = begun(found.into_iter().rev());
+        lines.extend(begun.into_iter().map(|(at, line)| (at, source.index, line)));
     }
-    // Stable: lines of one moment stay in their order.
-    lines.sort_by(|(_, one), (_, two)| one.at.cmp(&two.at));
-    for (index, line) in lines.iter().skip(lines.len().saturating_sub(count)) {
-        print(args, *index, line)?;
-    }
-    Ok(())
+    // Stable: lines of one moment stay in their order, and pieces behind each other.
+    lines.sort_by(|(one, index, _), (two, other, _)| (one, index).cmp(&(two, other)));
+    let before = lines.len().saturating_sub(count);
+    Ok(lines.into_iter().skip(before).map(|(_, index, line)| (index, line)).collect())
+}
+
+/// Each with the time at which its line began, of which it may be a later piece.
+fn begun(lines: impl Iterator<Item = LogLine>) -> Vec<(String, LogLine)> {
+    let mut open: BTreeMap<(String, String), String> = BTreeMap::new();
+    let begun = lines.map(|line| {
+        let key = (line.run.clone(), line.stream.clone());
+        let at = open.remove(&key).unwrap_or_else(|| line.at.clone());
+        if line.is_cut {
+            open.insert(key, at.clone());
+        }
+        (at, line)
+    });
+    begun.collect()
 }
 
 /// Whether a line is older than those that are asked for. What is missing has no time.
 fn is_before(args: &Args, line: &LogLine) -> bool {
     let at = line.at.parse::<WallTime>().ok();
     line.missing.is_none() && args.since.zip(at).is_some_and(|(since, at)| at < since)
-}
-
-/// A line, and of which instance it is.
-#[derive(serde::Serialize)]
-struct Indexed<'a> {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    index: Option<u32>,
-    #[serde(flatten)]
-    line: &'a LogLine,
-}
-
-fn print(args: &Args, index: Option<u32>, line: &LogLine) -> anyhow::Result<()> {
-    let mut text = if args.json {
-        serde_json::to_vec(&Indexed { index, line })?
-    } else {
-        let mut text = index.map(|index| format!("[{index}] ")).unwrap_or_default().into_bytes();
-        if let Some(count) = line.missing {
-            text.extend(format!("… {count} lines are missing here").bytes());
-        } else {
-            if args.times {
-                text.extend(format!("{} ", line.at).bytes());
-            }
-            match &line.bytes {
-                Some(digits) => text.extend(unhex(digits)),
-                None => text.extend_from_slice(line.text.as_bytes()),
-            }
-        }
-        text
-    };
-    text.push(b'\n');
-    let mut stdout = io::stdout().lock();
-    match stdout.write_all(&text).and_then(|()| stdout.flush()) {
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Err(exit::silent(0)),
-        written => written.context("cannot write to standard output"),
-    }
 }

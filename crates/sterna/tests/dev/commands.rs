@@ -21,6 +21,12 @@ fn a_run_passes_on_what_was_written_and_how_it_ended() {
     assert_eq!(missing.status.code(), Some(1));
     let said = String::from_utf8_lossy(&missing.stderr).into_owned();
     assert!(said.contains("failed to start") && said.contains("no-such-program"), "{said}");
+    // Standard input is not passed on.
+    let mut reads = program();
+    reads.args(["run", "--", "cat"]).current_dir(&cluster.path);
+    let file = std::fs::File::open(cluster.path.join("dev.log")).expect("its log");
+    let read = reads.stdin(file).output().expect("sterna runs");
+    assert_eq!((read.status.code(), &read.stdout[..]), (Some(0), &b""[..]));
     // Bytes that are no text come out as they went in.
     let bytes = cluster.sterna(&["run", "--", "printf", r"\377\000\n"]);
     assert_eq!(bytes.stdout, b"\xff\x00\n");
@@ -141,6 +147,41 @@ fn what_is_wrong_is_said_with_its_place_and_its_exit_code() {
     let said = String::from_utf8_lossy(&bad.stderr).into_owned();
     assert_eq!(bad.status.code(), Some(65), "{said}");
     assert!(said.contains("bad.toml:3:1") && said.contains("run"), "{said}");
+    // What is started is called by its version, too; what is only defined may have any name.
+    let long = |start: bool| {
+        let name = "x".repeat(63);
+        format!("version = 1\n[task.{name}]\nrun = [\"true\"]\nstart = {start}\n")
+    };
+    cluster.write("long.toml", &long(true));
+    for command in ["plan", "apply"] {
+        let bad = cluster.sterna(&[command, "long.toml"]);
+        let said = String::from_utf8_lossy(&bad.stderr).into_owned();
+        assert_eq!(bad.status.code(), Some(65), "{said}");
+        assert!(said.contains("long.toml:2:7") && said.contains("may have 54"), "{said}");
+    }
+    cluster.write("long.toml", &long(false));
+    assert!(cluster.answer(&["plan", "long.toml"]).contains("as it is"));
+    assert!(cluster.answer(&["apply", "long.toml"]).contains("only defined"));
+    // More than a server takes is not sent.
+    let file = format!("version = 1\n# {}\n", "x".repeat(1_000_000));
+    let names: Vec<_> = (0..5).map(|number| format!("large-{number}.toml")).collect();
+    for (number, name) in names.iter().enumerate() {
+        cluster.write(name, &format!("{file}[task.t{number}]\nrun = ['true']\n"));
+    }
+    for command in ["plan", "apply"] {
+        let all: Vec<_> = [command].into_iter().chain(names.iter().map(String::as_str)).collect();
+        let large = cluster.sterna(&all);
+        let said = String::from_utf8_lossy(&large.stderr).into_owned();
+        assert_eq!(large.status.code(), Some(65), "{said}");
+        assert!(said.contains("a server takes 4194304") && said.contains("fewer files"), "{said}");
+    }
+    // No option is at fault where it is all of them.
+    let long = |name: &str| format!("{name}={}", "y".repeat(100_000));
+    let run = ["run", "-e", &long("A"), "-e", &long("B"), "-e", &long("C"), "--", "true"];
+    let long = cluster.sterna(&run);
+    let said = String::from_utf8_lossy(&long.stderr).into_owned();
+    assert_eq!(long.status.code(), Some(65), "{said}");
+    assert!(said.starts_with("error: this task: what its workers must know of it"), "{said}");
     let size = cluster.sterna(&["run", "--memory", "lots", "--", "true"]);
     assert_eq!(size.status.code(), Some(65), "{}", String::from_utf8_lossy(&size.stderr));
     let nobody = cluster.sterna(&["status", "--server", "127.0.0.1:1"]);
@@ -262,6 +303,13 @@ fn the_last_task_is_deleted_by_its_name() {
     let said = String::from_utf8_lossy(&refused.stderr).into_owned();
     assert_eq!(refused.status.code(), Some(64), "{said}");
     assert!(said.contains("sterna delete task/second"), "{said}");
+    let named = cluster.sterna(&["run", "--name", "last", "--", "true"]);
+    let said = String::from_utf8_lossy(&named.stderr).into_owned();
+    assert_eq!(named.status.code(), Some(64), "{said}");
+    assert!(
+        said.contains("--name: 'last' means the task that was made last: give it another"),
+        "{said}"
+    );
     cluster.answer(&["delete", "task/second"]);
     let left = cluster.answer(&["ls", "tasks"]);
     assert!(left.contains("first") && !left.contains("second"), "{left}");

@@ -72,6 +72,41 @@ fn a_log_is_read_from_a_time_or_a_line_on_and_before_it() {
     assert_eq!(said(&["--line", "100000"]), Vec::<String>::new());
 }
 
+/// A worker keeps what is long in pieces, and what has no end for a while.
+#[test]
+fn a_line_that_was_cut_is_shown_as_one() {
+    let cluster = Cluster::start("cut", &["--workers", "2"]);
+    let long = "x".repeat(200_000);
+    let write = "head -c 200000 /dev/zero | tr '\\0' x; echo; echo warned >&2; echo over";
+    assert_eq!(cluster.answer(&["run", "--name", "t", "--", "sh", "-c", write]).len(), 200_006);
+    let only =
+        |args: &[&str]| cluster.answer(&[&["logs", "t", "--stream", "stdout"], args].concat());
+    assert_eq!(only(&[]), format!("{long}\nover\n"));
+    assert_eq!(only(&["--follow"]), format!("{long}\nover\n"));
+    assert_eq!(only(&["--last", "100"]), format!("{long}\nover\n"));
+    let times = only(&["--times"]);
+    assert_eq!((times.lines().count(), times.matches("Z ").count()), (2, 2));
+    assert!(only(&["--json"]).lines().count() > 12, "for programs it is as it is kept");
+    // What has no end gets one, and of what only matches nobody knows whether it is one line.
+    cluster.answer(&["run", "--name", "open", "--", "printf", "no end"]);
+    assert_eq!(cluster.answer(&["logs", "open"]), "no end\n");
+    assert!(only(&["--matching", "x"]).lines().count() > 12);
+    let text = format!(
+        "version = 1\n[service.s]\ninstances = 2\nrun = ['sh', '-c', \"\"\"{write}; exec sleep 1000\"\"\"]\n"
+    );
+    cluster.write("s.toml", &text.replace("\\0", "\\\\0"));
+    cluster.answer(&["apply", "s.toml"]);
+    let over = || cluster.answer(&["logs", "s", "--matching", "^over$"]).lines().count() == 2;
+    wait_until("both have written all", LONG, over);
+    for args in [&["logs", "s"][..], &["logs", "s", "--last", "1000"]] {
+        let said = cluster.answer(args);
+        for index in [0, 1] {
+            let whole = format!("[{index}] {long}");
+            assert!(said.lines().any(|line| line == whole), "{} lines", said.lines().count());
+        }
+    }
+}
+
 fn texts(word: &str, numbers: std::ops::RangeInclusive<u32>) -> Vec<String> {
     numbers.map(|number| format!("{word}-{number}")).collect()
 }

@@ -12,7 +12,7 @@ use std::{
 
 use crate::{
     api::{Api, TASKS},
-    place::{Cluster, program},
+    place::{Cluster, program, signal},
 };
 
 /// A user with a file of their own, in a directory in which no `dev` runs.
@@ -57,6 +57,11 @@ fn a_file_names_the_server_and_the_token_for_it() {
     assert_eq!(said(&asks(&["status", "--server", "127.0.0.1:1"], &[])).0, Some(69));
     assert_eq!(said(&asks(&["status"], &[("STERNA_SERVER", "127.0.0.1:1")])).0, Some(69));
     assert_eq!(said(&asks(&["status"], &[("STERNA_TOKEN", "x")])).0, Some(77));
+    // A variable that is empty says nothing.
+    for name in ["STERNA_SERVER", "STERNA_TOKEN", "STERNA_TOKEN_FILE"] {
+        let (code, text) = said(&asks(&["status"], &[(name, "")]));
+        assert_eq!(code, Some(0), "{name}: {text}");
+    }
     // The same server, named otherwise, is still the one that the file's token is for.
     assert!(asks(&["status", "--server", &address], &[]).status.success());
     assert!(asks(&["status"], &[("STERNA_SERVER", &address)]).status.success());
@@ -104,6 +109,48 @@ fn a_token_is_shown_to_no_other_server_than_its_source_names() {
     });
     assert!(heard.contains("authorization: Bearer of-the-shell"), "{heard}");
     drop(fs::remove_dir_all(&place));
+}
+
+/// Where one listened that was killed, anybody may listen.
+#[test]
+fn the_token_of_a_dev_that_was_killed_is_shown_to_nobody() {
+    let mut cluster = Cluster::start("killed-dev", &[]);
+    let address = cluster.read(".sterna/address").trim().to_owned();
+    let token = cluster.read(".sterna/admin.token").trim().to_owned();
+    signal(cluster.pid(), "KILL");
+    cluster.ended();
+    cluster.assert_gone();
+    assert_eq!(cluster.read(".sterna/address").trim(), address, "nobody took it away");
+    let gone = said(&cluster.sterna(&["ls"]));
+    assert_eq!(gone.0, Some(69), "{}", gone.1);
+    assert!(gone.1.contains("no `sterna dev` runs here: ") && gone.1.contains("start it again"));
+    let heard = shown(|other| {
+        cluster.write(".sterna/address", other);
+        assert_eq!(said(&cluster.sterna(&["ls"])).0, Some(69));
+        cluster.sterna(&["ls", "--server", other])
+    });
+    assert!(heard.contains("authorization: Bearer") && !heard.contains(&token), "{heard}");
+    // The next one begins where nothing is said of the last.
+    cluster.restart(&[]);
+    assert_eq!(cluster.answer(&["run", "--", "echo", "hello"]), "hello\n");
+}
+
+#[test]
+fn who_is_not_let_in_is_told_whom_was_asked_and_whose_token_was_shown() {
+    let cluster = Cluster::start("not-let-in", &[]);
+    let address = cluster.read(".sterna/address").trim().to_owned();
+    let asks = |set: &[(&str, &str)]| {
+        let mut command = program();
+        command.arg("ls").envs(set.iter().copied()).current_dir(&cluster.path);
+        said(&command.output().expect("sterna runs"))
+    };
+    let (code, text) = asks(&[("STERNA_TOKEN", "x")]);
+    let path = cluster.path.join(".sterna");
+    let named = format!("; {address} was asked, named by the dev in {}, ", path.display());
+    assert_eq!(code, Some(77), "{text}");
+    assert!(text.contains(&(named + "the token by STERNA_TOKEN\n")), "{text}");
+    let (_, text) = asks(&[("STERNA_TOKEN", "x"), ("STERNA_SERVER", &address)]);
+    assert!(text.contains("named by STERNA_SERVER, the token by STERNA_TOKEN\n"), "{text}");
 }
 
 #[test]

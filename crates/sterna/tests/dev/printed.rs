@@ -96,4 +96,28 @@ fn one_thing_is_listed_by_its_name_and_with_its_spec() {
     assert_eq!(json["services"][0]["spec"]["ports"][0], "p", "{json}");
     assert!(cluster.answer(&["ls", "instances", "b"]).contains("b/0"));
     assert_eq!(cluster.sterna(&["ls", "tasks", "none"]).status.code(), Some(1));
+    // Who mistypes is told what to type.
+    cluster.answer(&["run", "--name", "hello", "--", "true"]);
+    cluster.write("clock.toml", "version = 1\n[service.clock]\nrun = ['sleep', '9']\n");
+    cluster.answer(&["apply", "clock.toml"]);
+    for (typed, code, remedy) in [
+        (&["ls", "services", "clck"][..], 1, "there is no service clck: did you mean clock?"),
+        (&["ls", "instances", "clck"], 1, "there is no service clck: did you mean clock?"),
+        (&["ls", "tasks", "helo"], 1, "there is no task helo: did you mean hello?"),
+        (&["ls", "domains", "nope"], 1, "there is no domain nope; `sterna ls domains` lists"),
+        (&["ls", "namespaces", "nope"], 1, "nope; `sterna ls namespaces` lists what there is"),
+        (
+            &["why", "worker-1"],
+            1,
+            "worker-1 is a worker, and no task or service; `sterna ls workers",
+        ),
+        (&["logs", "hello", "--previous"], 64, "--previous: a task has one run"),
+        (&["logs", "hello", "--matching", "("], 64, "unclosed group; put a backslash"),
+        (&["events", "--after", "x"], 64, "write the id of an event, as 1.3.42"),
+    ] {
+        let said = cluster.sterna(typed);
+        let text = text(&said.stderr);
+        assert_eq!(said.status.code(), Some(code), "{typed:?}: {text}");
+        assert!(text.contains(remedy), "{typed:?}: {text}");
+    }
 }

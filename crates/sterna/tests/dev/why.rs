@@ -82,15 +82,26 @@ fn what_is_being_ended_is_killed_at_the_moment_that_why_names_and_not_before() {
 fn who_applies_what_no_worker_could_ever_have_is_warned() {
     let cluster = Cluster::start("why-in-vain", &[]);
     let spec = "version = 1\n[service.big]\nrun = [\"sleep\", \"9\"]\nmemory = \"900TiB\"\n\
-        [service.small]\nrun = [\"sleep\", \"9\"]\nmemory = \"1MiB\"\n";
+        [service.small]\nrun = [\"sleep\", \"9\"]\nmemory = \"1MiB\"\n\
+        [service.none]\nrun = [\"sleep\", \"9\"]\nmemory = \"900TiB\"\ninstances = 0\n";
     cluster.write("big.toml", spec);
     for command in ["plan", "apply"] {
         let output = cluster.sterna(&[command, "big.toml"]);
         assert!(output.status.success());
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(said.contains("service big: no worker could ever hold it; worker-1 "), "{said}");
-        assert!(!said.contains("small"), "{said}");
+        assert!(!said.contains("small") && !said.contains("none"), "{said}");
         let warnings = &cluster.json(&[command, "big.toml"])["warnings"];
         assert_eq!(warnings.as_array().map(Vec::len), Some(1), "{warnings}");
+    }
+    // What holds of many is said once.
+    let table = "run = [\"sleep\", \"9\"]\nmemory = \"900TiB\"";
+    let tables: String = (1..=9).map(|number| format!("[service.s{number}]\n{table}\n")).collect();
+    cluster.write("many.toml", &format!("version = 1\n{tables}"));
+    for command in ["plan", "apply"] {
+        let said =
+            String::from_utf8_lossy(&cluster.sterna(&[command, "many.toml"]).stderr).into_owned();
+        assert_eq!(said.matches("warning: ").count(), 1, "{said}");
+        assert!(said.contains("service s5 and 4 more: no worker could ever hold it"), "{said}");
     }
 }
