@@ -24,6 +24,7 @@ pub enum EventKind {
     InstanceClaimed,
     InstanceRunning,
     InstanceCrashed,
+    InstanceEnded,
     InstanceUnclaimed,
     InstanceSilent,
     InstanceEvacuating,
@@ -44,7 +45,7 @@ pub enum EventKind {
 
 impl EventKind {
     /// All of them.
-    pub const ALL: [Self; 29] = [
+    pub const ALL: [Self; 30] = [
         Self::TaskCreated,
         Self::TaskRunning,
         Self::TaskReturned,
@@ -58,6 +59,7 @@ impl EventKind {
         Self::InstanceClaimed,
         Self::InstanceRunning,
         Self::InstanceCrashed,
+        Self::InstanceEnded,
         Self::InstanceUnclaimed,
         Self::InstanceSilent,
         Self::InstanceEvacuating,
@@ -92,6 +94,7 @@ impl EventKind {
             Self::InstanceClaimed => "instance-claimed",
             Self::InstanceRunning => "instance-running",
             Self::InstanceCrashed => "instance-crashed",
+            Self::InstanceEnded => "instance-ended",
             Self::InstanceUnclaimed => "instance-unclaimed",
             Self::InstanceSilent => "instance-silent",
             Self::InstanceEvacuating => "instance-evacuating",

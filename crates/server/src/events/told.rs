@@ -6,7 +6,10 @@ use sterna_api::rest::EventKind as Kind;
 use sterna_engine::control::{Record, RecordKey};
 use sterna_model::{
     RunId,
-    record::{Instance, InstanceState, PastCrash, Task, TaskState, TwinReason},
+    record::{
+        Instance, InstanceCopy, InstancePhase, InstanceState, PastCrash, StopReason, Task,
+        TaskState, TwinReason,
+    },
 };
 use sterna_protocol::roster::Enrolled;
 
@@ -53,8 +56,52 @@ impl Told {
 pub(crate) fn told(before: &Mirror, writes: &[Write]) -> Vec<Told> {
     writes
         .iter()
-        .flat_map(|write| between(before, write).into_iter().chain(one(before, write)))
+        .flat_map(|write| {
+            let ended = ended(before, write).into_iter();
+            ended.chain(between(before, write)).chain(one(before, write))
+        })
         .collect()
+}
+
+/// The runs of an instance that its record has no longer: each is told of, but for one that crashed, of
+/// which that is told.
+fn ended(before: &Mirror, (key, record): &Write) -> Vec<Told> {
+    let RecordKey::Instance(key) = key else { return Vec::new() };
+    let Some(was) = before.instances.get(key) else { return Vec::new() };
+    let now = match record {
+        Some(Record::Instance(now)) => Some(now),
+        Some(_) | None => None,
+    };
+    let crashed = now.and_then(|now| new_crash(Some(was), now)).map(|crash| crash.run);
+    let is_there = |run: RunId| {
+        crashed == Some(run)
+            || now.is_some_and(|now| now.copies().any(|copy| copy.placed.run == run))
+    };
+    let gone = was.copies().filter(|copy| !is_there(copy.placed.run));
+    let told = gone.map(|copy| {
+        let told = Told::new(Kind::InstanceEnded, key.to_string()).of_run(copy.placed.run);
+        let worker = before.worker(copy.placed.on.lock).map(ToString::to_string);
+        told.with("worker", json!(worker)).because(ended_for(was, copy))
+    });
+    told.collect()
+}
+
+/// Why a run is over that did not crash.
+fn ended_for(was: &Instance, copy: &InstanceCopy) -> &'static str {
+    let is_twin = was.is_twins(copy.placed.run);
+    let has_begun = match was.twin().filter(|_| is_twin) {
+        Some(twin) => twin.running_since.is_some(),
+        None => was.phase() == InstancePhase::Running,
+    };
+    match copy.stopping {
+        Some(StopReason::Unwanted) => "its spec no longer wants it",
+        Some(StopReason::Asked) => "somebody stopped it",
+        Some(StopReason::Update) => "its spec has another version",
+        Some(StopReason::Elsewhere) => "another copy has its place",
+        Some(StopReason::Drain) => "its worker is drained",
+        None if has_begun => "its worker ended it, or is gone",
+        None => "its worker did not begin it, or is gone",
+    }
 }
 
 /// What a record was for no more than a moment, which no commit shows: made and given to a worker at
@@ -291,7 +338,7 @@ mod tests {
     use sterna_model::{
         Bytes, Constraints, Contract, Countables, Demand, DirectoryId, Epoch, Incarnation, Lock,
         MachineId, Millicores, Revision, Span, TaskIncarnation, WallTime, Wants, WorkKey,
-        record::{CrashPolicy, InstanceCopy, Placed, TaskEnd},
+        record::{CrashPolicy, Placed, TaskEnd},
     };
 
     use super::*;
@@ -384,5 +431,36 @@ mod tests {
         again.restart(NOW).unwrap();
         let [told] = &between_these(&given_up, &again)[..] else { panic!("one event") };
         assert_eq!(told.kind, Kind::InstanceUnclaimed);
+    }
+
+    #[test]
+    fn every_run_that_ends_is_told_of_once_with_its_worker_and_why() {
+        let mut was = Instance::new(NOW);
+        claim(&mut was, 1, NOW);
+        let run = was.copy().map(run_of);
+        let ended = |was: &Instance| {
+            let mut gone = was.clone();
+            gone.vacate(NOW).unwrap();
+            let [told, unclaimed] = &between_these(was, &gone)[..] else { panic!("two events") };
+            assert_eq!((told.kind, told.run), (Kind::InstanceEnded, run));
+            assert_eq!(unclaimed.kind, Kind::InstanceUnclaimed);
+            assert!(told.data.contains_key("worker"));
+            told.reason.clone().unwrap_or_default()
+        };
+        assert_eq!(ended(&was), "its worker ended it, or is gone");
+        was.stop(run.unwrap(), StopReason::Drain);
+        assert_eq!(ended(&was), "its worker is drained");
+        // Its record may go with it.
+        let key: WorkKey = "default/service/web/0".parse().unwrap();
+        let mut mirror = Mirror::new(Revision::new(1));
+        mirror.instances.insert(key.clone(), was.clone());
+        let told = told(&mirror, &[(RecordKey::Instance(key), None)]);
+        let kinds: Vec<_> = told.iter().map(|told| told.kind).collect();
+        assert_eq!(kinds, [Kind::InstanceEnded, Kind::InstanceGone]);
+        // A copy that another one has displaced is still there.
+        let mut moved = was.clone();
+        moved.displace(TwinReason::Silent, NOW).unwrap();
+        let kinds: Vec<_> = between_these(&was, &moved).iter().map(|told| told.kind).collect();
+        assert_eq!(kinds, [Kind::InstanceSilent]);
     }
 }

@@ -201,7 +201,7 @@ pub(super) async fn stop(
     done(answer, &format!("instance {service}/{index}"))
 }
 
-/// Kills an instance at once; that counts as a crash.
+/// Kills an instance at once. It begins again, and that is no crash.
 #[utoipa::path(post, operation_id = "killInstance", path = "/v1/namespaces/{namespace}/services/{name}/instances/{index}/kill", tag = "services",
     params(("namespace" = String, Path), ("name" = String, Path), ("index" = u32, Path)),
     responses((status = 200, description = "It was done, or was so already.", body = Done), Refusals))]
