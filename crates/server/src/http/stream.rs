@@ -4,7 +4,7 @@ use std::sync::{Arc, atomic::Ordering};
 
 use axum::{extract::State, response::Response};
 use bytes::{BufMut, Bytes, BytesMut};
-use http::HeaderMap;
+use http::{HeaderMap, HeaderValue};
 use sterna_api::rest::{Code, EventKind, EventView, Refused};
 use sterna_model::nearest_word;
 use tokio::{
@@ -72,7 +72,9 @@ pub(super) async fn events(
     which.check()?;
     let reign = shared.lead()?;
     let changes = shared.log.changes();
-    let last = headers.get("last-event-id").and_then(|last| last.to_str().ok());
+    let no_text = |_| bad("Last-Event-ID names no event: write EPOCH.TERM.NUMBER, or 0");
+    let last = headers.get("last-event-id").map(HeaderValue::to_str).transpose();
+    let last = last.map_err(no_text)?;
     let next = match last.or(which.after.as_deref()).filter(|text| !text.is_empty()) {
         None => shared.log.next(),
         // From the first that is kept.

@@ -88,6 +88,11 @@ pub(super) async fn create(
         })?,
         None => TaskIncarnation::from_parts(wall_time(), random()),
     };
+    if spec.get("start") == Some(&json!(false)) {
+        return Err(bad(
+            "spec.start: a task that is made is started: leave it out, or apply a file",
+        ));
+    }
     let text = json!({ "version": 1, "task": { name.as_str(): spec } }).to_string();
     let specs = read(&[Source { name: "request.json", text: &text }]);
     let specs = specs.map_err(|problems| Refusal::from(&problems))?;

@@ -363,6 +363,11 @@ fn what_a_call_does_not_understand_is_refused_and_not_ignored() {
     refused("POST", "/v1/roster/declare-complete", &it, "if-match");
     refused("POST", TASKS, &["If-None-Match: *"], "if-none-match");
     refused("DELETE", WEB, &["If-Unmodified-Since: Thu, 01 Jan 1970 00:00:00 GMT"], "if-unmod");
+    // What is no text, and what is not done.
+    refused("GET", "/v1/events", &["Last-Event-ID: é"], "EPOCH.TERM.NUMBER");
+    let later = json!({ "name": "later", "spec": { "run": ["true"], "start": false } });
+    let said = api.ask("POST", TASKS, &[], Some(&later));
+    assert!(said.status == 400 && said.text.contains("spec.start"), "{}", said.text);
     assert_eq!(api.ask("GET", WEB, &["If-None-Match: \"x\""], None).status, 200);
     assert_eq!(api.ask("GET", &format!("{services}?limit=1&after="), &[], None).status, 200);
 }
