@@ -375,7 +375,7 @@ mod tests {
         let mut calls = Calls::default();
         for host in 0..AT_ONCE + 3 {
             for _ in 0..2 {
-                calls.add(callback(format!("http://10.255.255.1:{}/", host + 1)));
+                calls.add(callback(format!("http://127.0.0.1:{}/", host + 1)));
             }
         }
         assert_eq!(calls.calls.len(), AT_ONCE);
