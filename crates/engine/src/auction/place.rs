@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use sterna_model::{Amounts, Wants, Work, WorkKey, Zones};
+use sterna_model::{Amounts, Name, Wants, Work, WorkKey, Zones};
 
 use super::{
     bidder::{BidderId, Stage},
@@ -236,6 +236,15 @@ impl Registry {
         let first = usize::try_from(first).unwrap_or(0);
         let ways = if index <= 1 { zones.len() } else { zones.len().min(1) };
         zones.iter().cycle().skip(first).take(ways).copied()
+    }
+
+    /// The one zone in which this may be, where there are others: its name, if it has one.
+    pub(crate) fn only_zone(&self, ask: &Ask) -> Option<Option<&Name>> {
+        ranking(ask, self.zone_count())?;
+        let mut zones = self.pinned_zones(ask);
+        let (first, next) = (zones.next()?, zones.next());
+        let is_only = next.is_none() && self.zone_order.len() > 1;
+        is_only.then(|| self.zones[first].name.as_ref())
     }
 
     /// The best bidder of a zone, if it is better than `best`.

@@ -108,7 +108,7 @@ fn another_rule_is_told() {
 
 fn unplaced(reason: Reason) -> Rule {
     let (withheld, apart) = (None, Vec::new());
-    let unplaced = Unplaced { reason: Arc::new(reason), withheld, apart, copy: None };
+    let unplaced = Unplaced { reason: Arc::new(reason), withheld, apart, copy: None, pinned: None };
     Rule::Unplaced(Box::new(unplaced))
 }
 

@@ -28,7 +28,7 @@ fn apart_from(services: &[&str]) -> Constraints {
 
 fn assert_left(fleet: &Fleet, prospect: Prospect, says: &str) {
     let (reason, apart) = (Arc::new(fleet.reason().clone()), Vec::new());
-    let unplaced = Unplaced { reason, withheld: None, apart, copy: None };
+    let unplaced = Unplaced { reason, withheld: None, apart, copy: None, pinned: None };
     assert_eq!(unplaced.to_string(), says);
     assert_eq!(fleet.reason().prospect(), prospect);
 }

@@ -15,9 +15,10 @@ use sterna_protocol::{
 };
 
 use super::play::{
-    FAILURE, Mood, Play, SUCCESS, enrolled, incarnation, lock, service_spec, task, task_spec, web,
+    FAILURE, Mood, Play, SUCCESS, enrolled, incarnation, lock, name, service_spec, task, task_spec,
+    wants, web,
 };
-use crate::control::{Alarm, Answer, Call, Next};
+use crate::control::{Alarm, Answer, Call, Next, ServiceKey};
 
 fn create(name: &str, spec: TaskSpec) -> Call {
     Call::CreateTask(task(name), incarnation(1), Arc::new(spec))
@@ -78,7 +79,7 @@ fn claimed_work_waits_for_the_worker_that_has_it() {
 #[test]
 fn what_a_claimed_run_takes_is_taken_as_soon_as_its_worker_is_known() {
     let mut play = Play::with(1);
-    let spec = TaskSpec { wants: super::play::wants(80), ..task_spec() };
+    let spec = TaskSpec { wants: wants(80), ..task_spec() };
     play.ask(create("large", spec.clone()));
     let mut play = play.change_leader();
     play.ask(Call::CreateTask(task("next"), incarnation(2), Arc::new(spec)));
@@ -333,6 +334,32 @@ fn what_is_pinned_stays_in_its_zone_when_another_fails_and_the_leader_changes() 
     // Nobody waits for that zone any more.
     assert_eq!(play.ask(Call::Forget(lock(3))), Answer::Done);
     assert_eq!(waits(&play), 0, "{:?}", play.phases());
+}
+
+/// Another zone has room, which nobody would understand.
+#[test]
+fn what_is_pinned_and_has_no_room_says_to_which_zone() {
+    let mut play = Play::empty();
+    for (worker, zone) in [(1, "a"), (2, "b")] {
+        play.zones.insert(worker, zone);
+        play.news(scheduler::Effect::Enroll(enrolled(worker)));
+        play.join(worker);
+    }
+    let pinned = |memory, instances| {
+        let mut wants = Wants::clone(&wants(memory));
+        wants.constraints.zones = Zones::Pinned;
+        ServiceSpec { wants: Arc::new(wants), ..service_spec(instances) }
+    };
+    play.ask(Call::PutService(web(), pinned(60, 3)));
+    let zone = play.zones[&play.worker_of(play.run_of(0))];
+    let told = play.why(&web().instance(2)).expect("there is no room").rule.to_string();
+    let end = format!("; it is pinned to the zone {zone}, and may be in no other");
+    assert!(told.ends_with(&end), "{told}");
+    // The first two go on along the ranking: every zone was asked.
+    let large = ServiceKey { name: name("large"), ..web() };
+    play.ask(Call::PutService(large.clone(), pinned(1_000, 2)));
+    let told = play.why(&large.instance(1)).expect("it is too large").rule.to_string();
+    assert!(!told.contains("pinned"), "{told}");
 }
 
 #[test]

@@ -24,12 +24,29 @@ pub struct Unplaced {
     pub apart: Vec<Apart>,
     /// Where a copy of it runs meanwhile that is being moved, and until when at the latest.
     pub copy: Option<(Name, Option<WallTime>)>,
+    /// The one zone of several in which it may be; of what is elsewhere nothing is said.
+    pub pinned: Option<Pinned>,
+}
+
+/// The zone to which an instance is pinned.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Pinned {
+    /// This one.
+    To(Name),
+    /// The workers that are in no zone.
+    Outside,
 }
 
 impl Unplaced {
     /// By its rule alone.
     pub(super) fn plain(reason: &Arc<Reason>) -> Self {
-        Self { reason: Arc::clone(reason), withheld: None, apart: Vec::new(), copy: None }
+        Self {
+            reason: Arc::clone(reason),
+            withheld: None,
+            apart: Vec::new(),
+            copy: None,
+            pinned: None,
+        }
     }
 }
 
@@ -198,7 +215,9 @@ impl Control {
             let because = Because::of(&self.seen(lock)?);
             Some(Withheld { worker: self.machine(lock)?, because })
         });
-        Unplaced { reason: Arc::clone(reason), withheld, apart, copy: None }
+        let zone = self.registry.only_zone(ask);
+        let pinned = zone.map(|zone| zone.map_or(Pinned::Outside, |zone| Pinned::To(zone.clone())));
+        Unplaced { reason: Arc::clone(reason), withheld, apart, copy: None, pinned }
     }
 
     /// Which services on a worker it must be apart from, and whose spec says so.
@@ -309,6 +328,7 @@ impl fmt::Display for Unplaced {
                 write!(f, "{limit} {what} starting, as many as may: it waits for one")?;
             }
         }
+        self.write_pinned(f)?;
         match &self.copy {
             Some((worker, Some(deadline))) => {
                 write!(
@@ -323,6 +343,46 @@ impl fmt::Display for Unplaced {
 }
 
 impl Unplaced {
+    /// Said of what is told of one zone, where the rule does not name it.
+    fn write_pinned(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (&*self.reason, &self.pinned) {
+            (
+                Reason::TooLarge { .. }
+                | Reason::Withheld { .. }
+                | Reason::Short { .. }
+                | Reason::Apart { .. },
+                Some(Pinned::To(zone)),
+            ) => write!(f, "; it is pinned to the zone {zone}, and may be in no other"),
+            (
+                Reason::TooLarge { .. }
+                | Reason::Withheld { .. }
+                | Reason::Short { .. }
+                | Reason::Apart { .. },
+                Some(Pinned::Outside),
+            ) => f.write_str("; it is pinned to the workers without a zone, and may be in none"),
+            (
+                Reason::NoWorker
+                | Reason::NoStack { .. }
+                | Reason::NoTags { .. }
+                | Reason::NoZone { .. }
+                | Reason::StartLimit { .. },
+                Some(Pinned::To(_) | Pinned::Outside),
+            )
+            | (
+                Reason::NoWorker
+                | Reason::NoStack { .. }
+                | Reason::NoTags { .. }
+                | Reason::NoZone { .. }
+                | Reason::TooLarge { .. }
+                | Reason::Withheld { .. }
+                | Reason::Short { .. }
+                | Reason::Apart { .. }
+                | Reason::StartLimit { .. },
+                None,
+            ) => Ok(()),
+        }
+    }
+
     fn write_apart(&self, f: &mut fmt::Formatter<'_>, nearest: &Name, from: &Name) -> fmt::Result {
         f.write_str("no worker with room is without what it must be apart from; ")?;
         write!(f, "{nearest} comes nearest: ")?;
