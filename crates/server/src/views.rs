@@ -248,6 +248,10 @@ pub(crate) fn explained(key: &WorkKey, why: Option<&Why>) -> Explained {
         Next::OverAt(at) => {
             ("it has failed at that moment, unless its worker is heard again", Some(time(*at)))
         }
+        Next::AskedAt(at) => (
+            "it is asked to end at that moment, and killed when its grace is over",
+            Some(time(*at)),
+        ),
         Next::KilledAt(at) => {
             ("what is being ended is killed at that moment, if it is still there", Some(time(*at)))
         }

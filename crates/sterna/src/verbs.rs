@@ -195,7 +195,7 @@ pub(crate) fn declare_complete(args: CompleteArgs) -> anyhow::Result<()> {
 pub(crate) struct DrainArgs {
     #[command(flatten)]
     worker: WorkerArgs,
-    /// How long it may take; what is still there then is ended
+    /// How long it may take; what is still there is killed then, and asked to end its grace earlier
     #[arg(long, value_name = "TIME", default_value = "10m")]
     within: Span,
     /// Wait until nothing runs there any more

@@ -1,13 +1,18 @@
 //! Machines that are drained: what moves from them, what stays, and how it ends.
 
 use sterna_model::{
-    Contract, Lock, RunId, WallTime, WorkKey,
+    Contract, Lock, RunId, Span, WallTime, WorkKey,
     planted::{Mistake, is_planted},
     record::{InstanceCopy, InstancePhase, InstanceState, StopReason, TaskEnd, TwinReason},
 };
 use sterna_protocol::{message::Kill, scheduler};
 
 use super::{Control, Drain, Now, Record, RecordKey, Timer, domains::SHOWN, payload, services};
+use crate::auction::Stage;
+
+/// An instance is asked to end no earlier than this before the deadline of a drain, however long its grace
+/// is: another may come for it until then. Nothing comes for a task.
+const ASKED_BEFORE_MAX: Span = Span::from_secs(60);
 
 impl Control {
     /// Begins to drain a machine, or ends that.
@@ -15,6 +20,7 @@ impl Control {
         let is_draining = drain.is_some();
         self.drains.remove(&lock);
         self.timers.cancel(&Timer::Drain(lock));
+        self.timers.cancel(&Timer::Asked(lock));
         if let Some(drain) = &drain {
             if !is_planted(Mistake::ForgetsDrainEnds) {
                 self.timers.set(drain.deadline, Timer::Drain(lock));
@@ -31,7 +37,7 @@ impl Control {
         self.tell_fleet(scheduler::Input::Draining(lock, is_draining));
         self.offer(lock);
         if is_draining {
-            self.evacuate(now, lock);
+            self.empty(now, lock);
         } else {
             self.stay(now, lock);
         }
@@ -113,7 +119,13 @@ impl Control {
         instance.phase() == InstancePhase::Unclaimed && stays
     }
 
-    /// Moves what can be moved from a machine. Tasks do not move: they run on until the deadline.
+    /// Moves what can be moved from a machine, and asks the rest to end in time.
+    pub(super) fn empty(&mut self, now: Now, lock: Lock) {
+        self.evacuate(now, lock);
+        self.ask_before_end(now, lock);
+    }
+
+    /// Moves what can be moved from a machine. Tasks do not move: they run on while they may.
     pub(super) fn evacuate(&mut self, now: Now, lock: Lock) {
         for run in self.runs_on(lock) {
             let Some(key) = self.seats.key_of(run).cloned() else { continue };
@@ -153,6 +165,49 @@ impl Control {
         self.converge_index(now, key);
     }
 
+    /// What is still on a drained machine has its grace before the deadline: it is asked to end then, and
+    /// killed at the deadline if it has not.
+    pub(super) fn ask_before_end(&mut self, now: Now, lock: Lock) {
+        self.timers.cancel(&Timer::Asked(lock));
+        let mut next: Option<WallTime> = None;
+        for run in self.runs_on(lock) {
+            let Some(at) = self.asked_at(run) else { continue };
+            if at > now.wall {
+                next = Some(next.map_or(at, |next| next.min(at)));
+            } else if let Some(key) = self.seats.key_of(run).cloned() {
+                self.end_for_drain(now, &key, run);
+            }
+        }
+        if let Some(at) = next {
+            self.timers.set(at, Timer::Asked(lock));
+        }
+    }
+
+    /// When a run on a drained machine is asked to end, which nobody has asked yet.
+    pub(super) fn asked_at(&self, run: RunId) -> Option<WallTime> {
+        let seat = self.seats.get(run)?;
+        let deadline = self.drains.get(&seat.lock)?.deadline;
+        if self.ending.contains_key(&run) {
+            return None;
+        }
+        let work = self.work_of_run(&seat.key, run);
+        let is_running = seat.stage == Stage::Started;
+        let within = work.map_or(Some(payload::GRACE), |it| payload::ends_within(&it, is_running));
+        // Who may take as long as it likes has the usual time.
+        let within = within.unwrap_or(payload::GRACE);
+        let is_task = !services::is_instance(&seat.key);
+        Some(deadline.minus(if is_task { within } else { within.min(ASKED_BEFORE_MAX) }))
+    }
+
+    /// Asks a run to end because the drain of its machine does.
+    fn end_for_drain(&mut self, now: Now, key: &WorkKey, run: RunId) {
+        if self.instances.contains(key) {
+            self.stop_copy(key, run, StopReason::Drain);
+        } else if self.is_run_of_task(key, run) {
+            self.end_task_early(now, key, TaskEnd::Drained);
+        }
+    }
+
     /// The drain of a machine that is not on the roster any more is forgotten a day after its deadline:
     /// until then whoever comes back finds itself drained.
     fn forget_drain(&mut self, now: Now, lock: Lock, deadline: WallTime) {
@@ -184,12 +239,8 @@ impl Control {
         }
         for run in self.runs_on(lock) {
             let Some(key) = self.seats.key_of(run).cloned() else { continue };
-            if self.instances.contains(&key) {
-                self.stop_copy(&key, run, StopReason::Drain);
-            } else if self.is_run_of_task(&key, run) {
-                self.end_task_early(now, &key, TaskEnd::Drained);
-            }
-            // It was asked before, or had until now.
+            // Who was asked before, as it should have been, has had its grace.
+            self.end_for_drain(now, &key, run);
             self.kill(run, Kill::Now);
         }
     }

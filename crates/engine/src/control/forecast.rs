@@ -54,15 +54,15 @@ impl fmt::Display for Fate {
             }
             Self::Moves { to, ends_first: true } => write!(f, "ends here, then begins on {to}"),
             Self::Nowhere { why, ends_first: false } => {
-                write!(f, "has nowhere to go, and is ended at the deadline: {why}")
+                write!(f, "has nowhere to go, and is ended by the deadline: {why}")
             }
             Self::Nowhere { why, ends_first: true } => {
                 write!(f, "ends here, and has nowhere to begin again: {why}")
             }
             Self::Blocked => f.write_str(
-                "moves when its second copy is gone, and is ended at the deadline if that stays",
+                "moves when its second copy is gone, and is ended by the deadline if that stays",
             ),
-            Self::RunsOn => f.write_str("runs on, and is ended at the deadline"),
+            Self::RunsOn => f.write_str("runs on, and is ended by the deadline"),
             Self::Ending => f.write_str("is being ended already"),
         }
     }

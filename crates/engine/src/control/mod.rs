@@ -341,7 +341,7 @@ impl Control {
             self.take_over_task(now, &key);
         }
         for lock in self.draining() {
-            self.evacuate(now, lock);
+            self.empty(now, lock);
         }
         self.take_over_names();
     }
@@ -506,6 +506,7 @@ impl Control {
                 Timer::Unready(key) => self.unready_is_due(now, &key),
                 Timer::Task(key) => self.task_is_due(now, &key),
                 Timer::Callback(key) => self.call_back_again(now, &key),
+                Timer::Asked(lock) => self.ask_before_end(now, lock),
                 Timer::Drain(lock) => self.end_drain(now, lock),
                 Timer::Domain(name) => self.domain_is_due(now, &name),
             }

@@ -167,7 +167,7 @@ pub(super) const TOLD_BYTES_MAX: usize = 16_384;
 
 /// What a worker takes for granted about signals: between the request and KILL, and how long what has
 /// ports still answers before.
-const GRACE: Span = Span::from_secs(10);
+pub(super) const GRACE: Span = Span::from_secs(10);
 const LINGER: Span = Span::from_secs(1);
 
 /// So many bytes of a text are kept of a crash at most.

@@ -160,6 +160,7 @@ impl Control {
         if self.drains.remove(&lock).is_some() {
             self.mind_coming(lock);
             self.timers.cancel(&Timer::Drain(lock));
+            self.timers.cancel(&Timer::Asked(lock));
             self.outbox.write(RecordKey::Drain(lock), None);
             self.tell_fleet(scheduler::Input::Draining(lock, false));
         }

@@ -127,6 +127,7 @@ impl Control {
         match container {
             // Where a drain is over nothing stays, though it came to light only now.
             Container::Reserved | Container::Starting | Container::Running => {
+                self.ask_before_end(now, from.lock);
                 self.end_drain(now, from.lock);
             }
             // Its end is told next.

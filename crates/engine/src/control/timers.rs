@@ -17,6 +17,8 @@ pub(super) enum Timer {
     Task(WorkKey),
     /// A callback that is tried again.
     Callback(WorkKey),
+    /// What is still on a drained machine is asked to end.
+    Asked(Lock),
     /// The end of a drain.
     Drain(Lock),
     /// A domain that is over is forgotten.
@@ -45,6 +47,10 @@ impl Timers {
         self.queue.insert((at, timer));
         self.changes += 1;
         true
+    }
+
+    pub(super) fn is_set(&self, timer: &Timer) -> bool {
+        self.at.contains_key(timer)
     }
 
     pub(super) fn cancel(&mut self, timer: &Timer) {

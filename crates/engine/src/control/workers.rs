@@ -414,7 +414,7 @@ impl Control {
         }
         match self.drains.get(&lock).map(|drain| drain.deadline <= now.wall) {
             Some(true) => self.end_drain(now, lock),
-            Some(false) => self.evacuate(now, lock),
+            Some(false) => self.empty(now, lock),
             None => {}
         }
     }
@@ -478,7 +478,7 @@ impl Control {
     }
 
     /// What a run is made of, as long as anybody knows.
-    fn work_of_run(&self, key: &WorkKey, run: RunId) -> Option<Payload> {
+    pub(super) fn work_of_run(&self, key: &WorkKey, run: RunId) -> Option<Payload> {
         if let Some((_, spec)) = self.tasks.get(key) {
             return Some(Arc::clone(&spec.work));
         }

@@ -151,3 +151,16 @@ fn domains_are_listed_with_how_long_they_are_fresh() {
     let said = String::from_utf8_lossy(&none.stderr);
     assert!(said.contains("there is no domain depto: did you mean depot?"), "{said}");
 }
+
+/// It was killed without a word.
+#[test]
+fn a_task_on_a_drained_worker_has_its_grace_before_the_drain_is_over() {
+    let cluster = Cluster::start("grace", &[]);
+    let tidy = "trap 'echo tidied; exit 0' TERM; echo up; while :; do sleep 0.05; done";
+    cluster.answer(&["run", "--detach", "--name", "tidy", "--", "sh", "-c", tidy]);
+    wait_until("it runs", LONG, || cluster.answer(&["logs", "tidy"]).contains("up"));
+    cluster.answer(&["drain", "worker-1", "--within", "5s", "--wait"]);
+    wait_until("it has tidied", LONG, || cluster.answer(&["logs", "tidy"]).contains("tidied"));
+    let why = cluster.answer(&["why", "tidy"]);
+    assert!(why.contains("timed out during cell evacuation"), "{why}");
+}

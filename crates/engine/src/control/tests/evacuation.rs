@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use sterna_model::{
     Contract, RunId, Span, WallTime, Work, WorkKey,
     record::{InstancePhase as P, StopReason, TaskEnd, TwinReason},
-    spec::ServiceSpec,
+    spec::{ServiceSpec, TaskSpec},
 };
 use sterna_protocol::{
     message::{Held, News, Status},
@@ -101,11 +101,11 @@ fn copies_that_must_not_overlap_end_first() {
 }
 
 #[test]
-fn tasks_run_on_until_the_deadline_and_end_with_its_reason() {
+fn tasks_run_on_until_the_drain_is_nearly_over_and_end_with_its_reason() {
     let mut play = Play::with(1);
     play.ask(Call::CreateTask(task("build"), incarnation(1), Arc::new(task_spec())));
     drain(&mut play, 1);
-    play.pass(599);
+    play.pass(589);
     assert_eq!(play.running.len(), 1);
     play.pass(1);
     assert!(play.running.is_empty());
@@ -195,6 +195,74 @@ fn what_does_not_heed_a_drain_is_killed_at_its_deadline() {
         play.pass(1);
         assert!(play.runs_on(1).is_empty(), "{contract:?}");
     }
+}
+
+/// A drain of ten minutes with a task and an instance that nobody else could have, both of this work: what
+/// runs there, and what it was asked, at each of these seconds.
+fn drained(work: &str, seconds: &[u64]) -> Vec<(usize, Vec<String>)> {
+    let mut play = Play::with(1);
+    let work: Arc<[u8]> = Arc::from(work.as_bytes());
+    let spec = ServiceSpec { work: Arc::clone(&work), ..service_spec(1) };
+    play.ask(Call::PutService(web(), spec));
+    let spec = TaskSpec { work, ..task_spec() };
+    play.ask(Call::CreateTask(task("build"), incarnation(1), Arc::new(spec)));
+    drain(&mut play, 1);
+    let mut passed = 0;
+    let mut seen = Vec::new();
+    for at in seconds {
+        play.pass(at - passed);
+        passed = *at;
+        let left = play.running.values().map(|(_, key)| key.to_string()).collect();
+        seen.push((play.runs_on(1).len(), left));
+    }
+    seen
+}
+
+#[test]
+fn what_is_on_a_drained_machine_has_its_grace_before_the_deadline() {
+    let left = |work: &str, seconds: &[u64]| {
+        drained(work, seconds).into_iter().map(|(count, _)| count).collect::<Vec<_>>()
+    };
+    assert_eq!(left("{}", &[589, 590]), [2, 0], "what a worker takes for granted");
+    assert_eq!(left(r#"{"signals":{"grace":null}}"#, &[589, 590]), [2, 0], "who may take for ever");
+    let patient = drained(r#"{"signals":{"grace":"2m"}}"#, &[479, 480, 539, 540]);
+    let instance = vec!["default/service/web/0".to_owned()];
+    assert_eq!(patient[0].0, 2);
+    assert_eq!(patient[1], (1, instance.clone()), "the task has its whole grace");
+    assert_eq!(
+        patient[2],
+        (1, instance),
+        "for the instance another may come until a minute before"
+    );
+    assert_eq!(patient[3].0, 0);
+}
+
+#[test]
+fn who_is_heard_late_in_a_drain_is_asked_to_end_at_once_and_under_a_new_leader_too() {
+    for changes_leader in [false, true] {
+        let mut play = Play::with(1);
+        play.ask(Call::CreateTask(task("build"), incarnation(1), Arc::new(task_spec())));
+        drain(&mut play, 1);
+        play.moods.insert(1, Mood::Silent);
+        play.pass(595);
+        if changes_leader {
+            play = play.change_leader();
+        }
+        play.moods.insert(1, Mood::Obeys);
+        play.heard(1);
+        assert!(play.runs_on(1).is_empty(), "{changes_leader}");
+        assert_eq!(play.record(&task("build")).end(), Some(&TaskEnd::Drained));
+    }
+}
+
+#[test]
+fn who_is_drained_no_longer_is_asked_nothing() {
+    let mut play = Play::with(1);
+    play.ask(Call::CreateTask(task("build"), incarnation(1), Arc::new(task_spec())));
+    drain(&mut play, 1);
+    play.ask(Call::Undrain(lock(1)));
+    play.pass(700);
+    assert_eq!(play.runs_on(1).len(), 1);
 }
 
 #[test]

@@ -50,7 +50,7 @@ fn only_as_many_move_as_there_is_room_for() {
     };
     assert_eq!(to.as_str(), "w2");
     let said = said[1].to_string();
-    let words = format!("has nowhere to go, and is ended at the deadline: {why}");
+    let words = format!("has nowhere to go, and is ended by the deadline: {why}");
     assert!(said == words && said.contains("no worker has enough free"), "{said}");
     drain(&mut play, 1);
     assert_eq!((play.runs_on(1).len(), play.runs_on(2).len()), (1, 2));

@@ -20,14 +20,15 @@ fn create(play: &mut Play, number: u8, memory: u64) -> WorkKey {
 
 /// It was said to run until it ends.
 #[test]
-fn a_task_on_a_drained_worker_says_when_it_is_killed() {
+fn a_task_on_a_drained_worker_says_when_it_is_asked_to_end() {
     let mut play = Play::with(1);
     let key = create(&mut play, 1, 10);
     assert_eq!(play.why(&key), None);
     let deadline = play.now.wall.plus(Span::from_secs(600));
     play.ask(Call::Drain(lock(1), Drain { deadline }));
     let why = play.why(&key).expect("it will not stay");
-    assert_eq!((why.rule.name(), why.next), ("draining", Next::KilledAt(deadline)));
+    let asked = deadline.minus(Span::from_secs(10));
+    assert_eq!((why.rule.name(), why.next), ("draining", Next::AskedAt(asked)));
     play.ask(Call::Undrain(lock(1)));
     assert_eq!(play.why(&key), None);
 }

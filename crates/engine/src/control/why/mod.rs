@@ -236,6 +236,8 @@ pub enum Next {
     EndsAt(WallTime),
     /// It is over at this moment, unless its worker is heard again.
     OverAt(WallTime),
+    /// It is asked to end at this moment, and has its grace.
+    AskedAt(WallTime),
     /// What is being ended is killed at this moment, if it is still there.
     KilledAt(WallTime),
     /// It counts as there at this moment, if it runs until then.
@@ -359,7 +361,12 @@ impl Control {
                 far.or_else(|| {
                     let drain = self.drains.get(&lock)?;
                     let (rule, since) = (Rule::Draining { worker: self.machine(lock) }, None);
-                    Some(Why { rule, since, next: Next::KilledAt(drain.deadline) })
+                    let asked = || self.asked_at(placed.run).filter(|at| *at > now.wall);
+                    let next = match detail {
+                        Detail::Whole => asked().map_or(Next::WhenTold, Next::AskedAt),
+                        Detail::Rule => Next::KilledAt(drain.deadline),
+                    };
+                    Some(Why { rule, since, next })
                 })
             }
             TaskState::Completed { end, at } => {
