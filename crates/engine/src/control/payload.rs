@@ -108,6 +108,12 @@ pub(super) fn ready_within(work: &[u8]) -> Option<Span> {
     work["readiness"]["start_timeout"].as_str()?.parse().ok()
 }
 
+/// Whether anybody asks if this is ready: what nobody asks is so as soon as it runs.
+pub(super) fn has_probe(work: &[u8]) -> bool {
+    let work: Value = serde_json::from_slice(work).unwrap_or_default();
+    work["readiness"].is_object()
+}
+
 /// How a run ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ended {

@@ -64,7 +64,9 @@ impl Control {
             let (within, crashes_left) = (known.ready_within()?, crashes_left(known)?);
             Some(Late { within, crashes_left })
         });
-        let next = at.map_or(Next::WhenReady, Next::CountsAt);
+        let has_probe = its.is_none_or(Service::has_probe);
+        let counts = if has_probe { Next::CountsAt } else { Next::AskedAt };
+        let next = at.map_or(Next::WhenReady, counts);
         // Its record has the moment at which it began, and not since when it is not ready.
         Some(Why { rule: Rule::Unready(Unready { instead, is_awaited, late }), since: None, next })
     }
