@@ -108,9 +108,10 @@ impl Registry {
         let anybody = Search { ask, demand, service, profile, avoid: Vec::new() };
         let (_, id) = self.best(&anybody)?;
         let bidder = self.bidder(id)?;
-        let from = avoid.iter().find(|service| bidder.count(**service) > 0)?;
-        let from = self.services[*from].name.clone();
-        Some(Reason::Apart { nearest: bidder.name.clone(), from })
+        // The first by name: its number here depends on what came before.
+        let there = avoid.iter().filter(|service| bidder.count(**service) > 0);
+        let from = there.map(|service| &self.services[*service].name).min()?;
+        Some(Reason::Apart { nearest: bidder.name.clone(), from: from.clone() })
     }
 
     /// Who lacks least, of those that could hold it.

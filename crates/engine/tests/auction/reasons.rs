@@ -201,6 +201,21 @@ fn apart_from_itself_means_one_on_each_worker() {
     assert_left(&fleet, Prospect::Wait, says);
 }
 
+/// It was the one that was heard of first.
+#[test]
+fn of_some_that_are_in_the_way_the_first_by_name_is_said() {
+    for order in [["cache", "batch"], ["batch", "cache"]] {
+        let mut fleet = Fleet::new(1);
+        for name in order {
+            fleet.auction(&[instance(name, 0, &wants(1))]);
+        }
+        fleet.auction(&[instance("db", 0, &constrained(1, apart_from(&["batch", "cache"])))]);
+        let says = "no worker with room is without what it must be apart from; w0 comes nearest: \
+                    batch is there; start another worker, or change that spec";
+        assert_left(&fleet, Prospect::Wait, says);
+    }
+}
+
 #[test]
 fn apart_holds_in_both_directions() {
     let mut fleet = Fleet::new(2);
