@@ -108,7 +108,7 @@ pub(super) fn ready_within(work: &[u8]) -> Option<Span> {
     work["readiness"]["start_timeout"].as_str()?.parse().ok()
 }
 
-/// Whether anybody asks if this is ready: what nobody asks is so as soon as it runs.
+/// Whether anybody asks if this is ready: what nobody asks is so as soon as it runs, until it ends.
 pub(super) fn has_probe(work: &[u8]) -> bool {
     let work: Value = serde_json::from_slice(work).unwrap_or_default();
     work["readiness"].is_object()

@@ -368,7 +368,11 @@ impl Control {
         };
         let (run, on) = (placed.run, placed.on);
         let Some((service, _)) = index_of(key) else { return };
-        let version = self.services.get(&service).map_or(0, |service| service.record.version);
+        // Nobody knows of which version it is. Where another one comes about it is replaced as what ran before.
+        let version = self.services.get(&service).map_or(0, |service| {
+            let record = &service.record;
+            record.before.as_ref().map_or(record.version, |(before, _)| *before)
+        });
         let wants = self.wants_of(key);
         if !self.instances.contains(key) {
             self.instances.insert(key, Instance::new(now.wall));

@@ -38,9 +38,6 @@ pub(super) struct Service {
     pub(super) unready: BTreeMap<u32, WallTime>,
 }
 
-/// What nobody asks whether it is ready says that it is when it says that it runs, or within this.
-const SAID_WITHIN: Span = Span::from_secs(10);
-
 /// How many of those that serve an update may end now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Budget {
@@ -112,22 +109,15 @@ impl Service {
         payload::ready_within(&record.spec.work)
     }
 
-    /// Whether anybody asks if its version is ready. What says that it is not, though nobody asks, was found
-    /// running by a leader that knew nothing of it, and is of another version.
-    pub(super) fn has_probe(&self) -> bool {
-        payload::has_probe(&self.record.spec.work)
-    }
-
-    /// Notes whether an index that should be ready is not; gives when that counts as a crash, or when it
-    /// is ended as another version.
+    /// Notes whether an index that should be ready is not; gives when that counts as a crash.
     pub(super) fn note_unready(
         &mut self,
         now: Now,
         index: u32,
         is_unready: bool,
     ) -> Option<WallTime> {
-        let within = || if self.has_probe() { self.ready_within() } else { Some(SAID_WITHIN) };
-        let Some(within) = is_unready.then(within).flatten() else {
+        let within = if is_unready { self.ready_within() } else { None };
+        let Some(within) = within else {
             self.unready.remove(&index);
             return None;
         };

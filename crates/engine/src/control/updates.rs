@@ -88,8 +88,7 @@ impl Control {
     }
 
     /// An instance of a version that is just coming about was not ready for as long as it may take: that
-    /// counts as a crash of it, and so does the next time as long. It is not ended: it may yet be. Of a
-    /// version that nobody asks it cannot be, and ends: it takes no requests.
+    /// counts as a crash of it, and so does the next time as long. It is not ended: it may yet be.
     pub(super) fn unready_is_due(&mut self, now: Now, key: &WorkKey) {
         let Some((service, index)) = services::index_of(key) else { return };
         let Some(known) = self.services.get_mut(&service) else { return };
@@ -99,14 +98,8 @@ impl Control {
         }
         known.unready.remove(&index);
         let version = known.record.version;
-        if known.has_probe() {
-            let within = known.ready_within();
-            self.count_against_update(now, key, version, within);
-        } else if let Some(run) =
-            self.instances.get(key).and_then(|it| it.copy()).map(|it| it.placed.run)
-        {
-            self.stop_copy(key, run, StopReason::Update);
-        }
+        let within = known.ready_within();
+        self.count_against_update(now, key, version, within);
         if !self.changed.contains(&service) {
             self.converge_index(now, key);
         }

@@ -197,42 +197,21 @@ fn to_be_ready_meanwhile_begins_the_time_anew_and_the_next_leader_does() {
 }
 
 #[test]
-fn what_is_never_taken_back_counts_nothing() {
-    let mut play = Play::with(2);
-    let update = UpdatePolicy { revert_after: None, ..UpdatePolicy::default() };
-    let old = ServiceSpec { update, ..service_spec(1) };
-    put(&mut play, old.clone());
-    dawdle(&mut play);
-    put(&mut play, other_work(&ServiceSpec { instances: 2, ..old }, PROBED));
-    for index in 0..2 {
-        let run = play.run_of(index);
-        say(&mut play, run, UNREADY);
+fn what_has_no_readiness_probe_or_is_never_taken_back_counts_nothing() {
+    for (work, revert_after) in [(r#"{"run":["b"]}"#, Some(1)), (PROBED, None)] {
+        let mut play = Play::with(2);
+        let update = UpdatePolicy { revert_after, ..UpdatePolicy::default() };
+        let old = ServiceSpec { update, ..service_spec(1) };
+        put(&mut play, old.clone());
+        dawdle(&mut play);
+        put(&mut play, other_work(&ServiceSpec { instances: 2, ..old }, work));
+        for index in 0..2 {
+            let run = play.run_of(index);
+            say(&mut play, run, UNREADY);
+        }
+        play.pass(3_600);
+        assert!(play.alarms.is_empty() && is_updating(&play));
     }
-    play.pass(3_600);
-    assert!(play.alarms.is_empty() && is_updating(&play));
-}
-
-/// A store that was restored knows nothing of a version after it; what runs of that is taken for the version
-/// that is wanted. If it has a probe that fails, and that version has none, it kept the update waiting for ever.
-#[test]
-fn what_is_not_ready_though_nobody_asks_is_of_another_version_and_is_ended() {
-    let mut play = Play::with(2);
-    put(&mut play, ServiceSpec { update: UpdatePolicy::default(), ..service_spec(1) });
-    dawdle(&mut play);
-    put(&mut play, other_work(&service_spec(1), r#"{"run":["b"]}"#));
-    let found = play.run_of(0);
-    say(&mut play, found, UNREADY);
-    play.pass(9);
-    assert!(play.running.contains_key(&found), "it may not have said yet that it is");
-    let said = why(&mut play, 0);
-    assert_eq!(said.2, Next::AskedAt(play.now.wall.plus(Span::from_secs(1))), "{said:?}");
-    play.pass(1);
-    assert!(!play.running.contains_key(&found), "{:?}", play.instance(0));
-    let next = play.run_of(0);
-    say(&mut play, next, RUNNING);
-    play.pass(60);
-    assert!(play.alarms.is_empty() && !is_updating(&play), "no crash of the version");
-    assert_eq!(play.phases(), [(0, P::Running)]);
 }
 
 fn why(play: &mut Play, index: u32) -> (String, &'static str, Next) {
@@ -260,8 +239,20 @@ fn what_is_not_ready_says_so() {
     assert_eq!((rule, then), ("outdated", Next::WhenServing), "{other}");
     let (mut play, first, _) = moved(UNREADY);
     let worker = play.worker_of(first);
-    let says = format!("and its copy on w{worker} takes requests until it does");
+    let says = format!("and its copy on w{worker} takes requests meanwhile");
     assert!(why(&mut play, 0).0.ends_with(&says), "{:?}", why(&mut play, 0));
+}
+
+/// It was said to wait for a probe that it has not.
+#[test]
+fn what_its_worker_ends_by_itself_waits_for_no_probe() {
+    let mut play = Play::with(1);
+    put(&mut play, service_spec(1));
+    let run = play.run_of(0);
+    say(&mut play, run, UNREADY);
+    let (text, rule, next) = why(&mut play, 0);
+    assert!(text.contains("its worker ends it") && !text.contains("probe"), "{text}");
+    assert_eq!((rule, next), ("not-ready", Next::WhenTold));
 }
 
 #[test]

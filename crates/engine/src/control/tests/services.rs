@@ -5,14 +5,14 @@ use std::sync::Arc;
 use sterna_model::{
     Contract, RunId, Span, WallTime,
     record::{InstancePhase as P, InstanceState, TwinReason},
-    spec::ServiceSpec,
+    spec::{ServiceSpec, UpdatePolicy},
 };
 use sterna_protocol::{
     message::{Held, News, RunRefusal, StatusAnswer},
     scheduler::{GoneBy, Settlement},
 };
 
-use super::play::{FAILURE, Mood, Play, RUNNING, life, name, service_spec, wants, web};
+use super::play::{FAILURE, Mood, Play, RUNNING, life, name, other_work, service_spec, wants, web};
 use crate::control::{Alarm, Answer, Call, Input, RecordKey, ServiceKey};
 
 fn put(spec: ServiceSpec) -> Call {
@@ -415,6 +415,33 @@ fn what_runs_without_a_record_is_recorded_and_ended_only_when_that_is_safe() {
     play.step(Input::RosterIsComplete);
     assert!(play.running.is_empty(), "somebody who must know says that nothing is missing");
     assert!(play.phases().is_empty());
+}
+
+/// It was taken for one of the version that comes about: that was said to be there with what ran before, or
+/// waited for ever if what was found was not ready.
+#[test]
+fn what_runs_without_a_record_while_a_version_comes_about_is_replaced_by_it() {
+    let mut play = Play::with(1);
+    let spec = ServiceSpec { update: UpdatePolicy::default(), ..service_spec(2) };
+    play.ask(put(spec.clone()));
+    // Nobody knows of the second any more.
+    play.control.leave_seat(play.run_of(1));
+    play.control.instances.remove(&web().instance(1));
+    play.moods.insert(1, Mood::Dawdles);
+    play.ask(put(other_work(&spec, r#"{"run":["b"]}"#)));
+    let found = held(1);
+    let run = found.run;
+    play.found(1, found);
+    assert_eq!(play.run_of(1), run);
+    for _ in 0..3 {
+        for index in 0..2 {
+            play.report(play.run_of(index), News::Progress(Arc::from(RUNNING)));
+        }
+        play.pass(60);
+    }
+    assert_ne!(play.run_of(1), run, "it was not of the version that is wanted");
+    assert_eq!(play.phases(), running(2));
+    assert!(play.control.service(&web()).unwrap().before.is_none(), "the update is over");
 }
 
 /// The same, of one whose monitor has not succeeded yet.

@@ -555,7 +555,7 @@ impl Control {
                 None => self.why_alone((&service, index), known, instance, detail),
                 Some(twin) => {
                     let is_moved = twin.reason == TwinReason::Evacuating;
-                    let unready = self.why_unready(known, index, instance);
+                    let unready = self.why_unready(known, (&service, index), instance);
                     if let Some(why) = unready.filter(|_| is_moved) {
                         return Some(why);
                     }
@@ -587,7 +587,7 @@ impl Control {
         if let Some(known) = known.filter(|known| known.outdated.contains(&index)) {
             return Some(self.why_outdated(service, known, detail));
         }
-        let unready = self.why_unready(known, index, instance);
+        let unready = self.why_unready(known, (service, index), instance);
         unready.or_else(|| self.why_settling(service, known?, (index, instance), detail))
     }
 }

@@ -5,11 +5,17 @@ use std::fmt;
 use sterna_model::{Name, Span, record::Instance};
 
 use super::{Next, Rule, Why, settling::crashes_left};
-use crate::control::{Control, payload::is_ready, standing::Service};
+use crate::control::{
+    Control, ServiceKey,
+    payload::{has_probe, is_ready},
+    standing::Service,
+};
 
 /// An instance that runs, and is not ready.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unready {
+    /// Whether its spec has a probe for that.
+    pub has_probe: bool,
     /// Where a copy that is being moved takes its requests meanwhile.
     pub instead: Option<Name>,
     /// Whether an update waits for it.
@@ -29,10 +35,15 @@ pub struct Late {
 
 impl fmt::Display for Unready {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { instead, is_awaited, late } = self;
-        f.write_str("it runs, and is not ready yet: its readiness probe does not succeed, ")?;
+        let Self { has_probe, instead, is_awaited, late } = self;
+        f.write_str(match has_probe {
+            true => "it runs, and is not ready yet: its readiness probe does not succeed, ",
+            false => {
+                "it runs, and is not ready, though nobody asks whether it is: its worker ends it, "
+            }
+        })?;
         match instead {
-            Some(worker) => write!(f, "and its copy on {worker} takes requests until it does")?,
+            Some(worker) => write!(f, "and its copy on {worker} takes requests meanwhile")?,
             None => f.write_str("so that it takes no requests")?,
         }
         if *is_awaited {
@@ -52,7 +63,7 @@ impl Control {
     pub(super) fn why_unready(
         &self,
         known: Option<&Service>,
-        index: u32,
+        (service, index): (&ServiceKey, u32),
         instance: &Instance,
     ) -> Option<Why> {
         let copy = instance.copy().filter(|copy| !is_ready(copy))?;
@@ -64,10 +75,15 @@ impl Control {
             let (within, crashes_left) = (known.ready_within()?, crashes_left(known)?);
             Some(Late { within, crashes_left })
         });
-        let has_probe = its.is_none_or(Service::has_probe);
-        let counts = if has_probe { Next::CountsAt } else { Next::AskedAt };
-        let next = at.map_or(Next::WhenReady, counts);
+        let work = self.work_of_run(&service.instance(index), copy.placed.run);
+        let has_probe = work.is_none_or(|work| has_probe(&work));
+        let next = match at {
+            Some(at) => Next::CountsAt(at),
+            None if has_probe => Next::WhenReady,
+            None => Next::WhenTold,
+        };
+        let rule = Rule::Unready(Unready { has_probe, instead, is_awaited, late });
         // Its record has the moment at which it began, and not since when it is not ready.
-        Some(Why { rule: Rule::Unready(Unready { instead, is_awaited, late }), since: None, next })
+        Some(Why { rule, since: None, next })
     }
 }
