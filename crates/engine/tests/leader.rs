@@ -11,7 +11,7 @@ use std::{
 use sterna_engine::{
     Effect, Input, Leader, Line,
     auction::Rules,
-    control::{self, Answer, Call, CallId, Drain, Next, Now, Record, RecordKey, ServiceKey, Stage},
+    control::{self, Answer, Call, CallId, Next, Now, Record, RecordKey, ServiceKey, Stage},
 };
 use sterna_model::{
     BootTime, Bytes, ClusterId, Constraints, Contract, Countables, Demand, DirectoryId, Epoch,
@@ -459,7 +459,7 @@ fn a_drained_worker_is_emptied_and_stays_empty_under_the_next_leader() {
     let mut world = World::new(2);
     world.ask(service(4));
     let deadline = world.now.wall.plus(Span::from_secs(600));
-    assert_eq!(world.ask(Call::Drain(lock(0), Drain { deadline })), Answer::Done);
+    assert_eq!(world.ask(Call::Drain(lock(0), deadline)), Answer::Done);
     world.run(5);
     assert!(world.machines[0].running.is_empty());
     assert_eq!(world.machines[1].running.len(), 4);

@@ -153,6 +153,8 @@ mistakes! {
     ForgetsLatestStarts,
     /// The deadline of a drain is forgotten.
     ForgetsDrainEnds,
+    /// What could move from a drained machine is asked to end when the drain begins.
+    EndsTheDrained,
     /// The name of a task that was deleted is never free again.
     KeepsNames,
     /// Of the tasks that are over half as many are kept as may be.

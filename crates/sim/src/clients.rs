@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use sterna_engine::{
     Input,
-    control::{self, Answer, Call, CallId, Drain, ServiceKey},
+    control::{self, Answer, Call, CallId, ServiceKey},
 };
 use sterna_model::{
     Contract, Lock, Span, TaskIncarnation, WorkKey,
@@ -146,7 +146,7 @@ impl World {
                 let lock = self.some_lock()?;
                 let after = Span::from_secs(self.rng.between(1, 90));
                 let deadline = self.servers[server].clock.wall(self.now).plus(after);
-                Some(Call::Drain(lock, Drain { deadline }))
+                Some(Call::Drain(lock, deadline))
             }
             _ => self.some_drained().map(Call::Undrain),
         }

@@ -79,7 +79,7 @@ pub const fn breaks(mistake: Mistake) -> &'static [Promise] {
         M::LetsGoTwice           => &[P1],
         M::RereadsStopAfter      => &[P2, P10],
         M::EndsAllAtOnce | M::TrustsTheYoung | M::TakesBackTooEarly | M::TakesNothingBack
-        | M::TrustsTheUnready | M::EndsTheMoved => &[P5],
+        | M::TrustsTheUnready | M::EndsTheMoved | M::EndsTheDrained => &[P5],
     }
 }
 

@@ -101,7 +101,8 @@ const KNOWN: &[(Mistake, Promise, u64)] = &[
     (Mistake::TakesNothingBack, Promise::P5, 0),
     (Mistake::TrustsTheUnready, Promise::P5, 0),
     (Mistake::ForgivesTheUnready, Promise::P9, 0),
-    (Mistake::EndsTheMoved, Promise::P5, 1),
+    (Mistake::EndsTheMoved, Promise::P5, 0),
+    (Mistake::EndsTheDrained, Promise::P5, 0),
     (Mistake::LeavesUpdates, Promise::P9, 0),
 ];
 

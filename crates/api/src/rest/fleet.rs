@@ -60,7 +60,7 @@ pub struct ForecastRun {
     pub key: String,
     /// By which run.
     pub run: String,
-    /// `moves`, `nowhere`, `blocked`, `runs-on` or `ending`.
+    /// `moves`, `nowhere`, `blocked`, `runs-on`, `ends` or `ending`.
     pub fate: String,
     /// The worker that it would move to.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -34,10 +34,10 @@ impl Control {
             Call::DeleteService(key) => self.delete_service(now, id, &key),
             Call::StopInstance(key) => self.stop_instance(now, id, &key),
             Call::Kill(key) => self.kill_work(id, &key),
-            Call::Drain(lock, drain) => {
+            Call::Drain(lock, deadline) => {
                 let answer = self.known_machine(lock);
                 if answer == Answer::Done {
-                    self.set_drain(now, lock, Some(drain));
+                    self.set_drain(now, lock, Some(deadline));
                 }
                 self.answer(id, answer);
             }

@@ -8,17 +8,18 @@ use sterna_model::{
 use sterna_protocol::{message::Kill, scheduler};
 
 use super::{Control, Drain, Now, Record, RecordKey, Timer, domains::SHOWN, payload, services};
-use crate::auction::Stage;
 
 /// An instance is asked to end no earlier than this before the deadline of a drain, however long its grace
-/// is: another may come for it until then. Nothing comes for a task.
+/// is, and not in the first half of the drain: another may come for it until then. Nothing comes for a task.
 const ASKED_BEFORE_MAX: Span = Span::from_secs(60);
 
 impl Control {
-    /// Begins to drain a machine, or ends that.
-    pub(super) fn set_drain(&mut self, now: Now, lock: Lock, drain: Option<Drain>) {
-        let is_draining = drain.is_some();
-        self.drains.remove(&lock);
+    /// Begins to drain a machine until this deadline, or ends that.
+    pub(super) fn set_drain(&mut self, now: Now, lock: Lock, deadline: Option<WallTime>) {
+        let is_draining = deadline.is_some();
+        let before = self.drains.remove(&lock).map(|drain| drain.since);
+        let since = before.unwrap_or(now.wall);
+        let drain = deadline.map(|deadline| Drain { deadline, since });
         self.timers.cancel(&Timer::Drain(lock));
         self.timers.cancel(&Timer::Asked(lock));
         if let Some(drain) = &drain {
@@ -168,7 +169,9 @@ impl Control {
     /// What is still on a drained machine has its grace before the deadline: it is asked to end then, and
     /// killed at the deadline if it has not.
     pub(super) fn ask_before_end(&mut self, now: Now, lock: Lock) {
-        self.timers.cancel(&Timer::Asked(lock));
+        if !self.drains.contains_key(&lock) {
+            return;
+        }
         let mut next: Option<WallTime> = None;
         for run in self.runs_on(lock) {
             let Some(at) = self.asked_at(run) else { continue };
@@ -178,7 +181,8 @@ impl Control {
                 self.end_for_drain(now, &key, run);
             }
         }
-        if let Some(at) = next {
+        // One that is set for an earlier moment, for what has ended since, comes by here again.
+        if let Some(at) = next.filter(|at| !self.timers.is_set_until(*at, &Timer::Asked(lock))) {
             self.timers.set(at, Timer::Asked(lock));
         }
     }
@@ -186,17 +190,29 @@ impl Control {
     /// When a run on a drained machine is asked to end, which nobody has asked yet.
     pub(super) fn asked_at(&self, run: RunId) -> Option<WallTime> {
         let seat = self.seats.get(run)?;
-        let deadline = self.drains.get(&seat.lock)?.deadline;
+        let drain = self.drains.get(&seat.lock)?;
         if self.ending.contains_key(&run) {
             return None;
         }
-        let work = self.work_of_run(&seat.key, run);
-        let is_running = seat.stage == Stage::Started;
-        let within = work.map_or(Some(payload::GRACE), |it| payload::ends_within(&it, is_running));
-        // Who may take as long as it likes has the usual time.
+        let before = self.asked_before(&seat.key, run);
+        if !services::is_instance(&seat.key) {
+            return Some(drain.deadline.minus(before));
+        }
+        if is_planted(Mistake::EndsTheDrained) {
+            return Some(drain.since);
+        }
+        let half = Span::from_millis(drain.deadline.since(drain.since).as_millis() / 2);
+        Some(drain.deadline.minus(before.min(half)))
+    }
+
+    /// How long before the deadline of a drain that is.
+    pub(super) fn asked_before(&self, key: &WorkKey, run: RunId) -> Span {
+        // As of one that runs, which it may by then.
+        let work = self.work_of_run(key, run);
+        let within = work.and_then(|it| payload::ends_within(&it, true));
+        // Who may take as long as it likes has the usual time, and who is of a version that nobody knows.
         let within = within.unwrap_or(payload::GRACE);
-        let is_task = !services::is_instance(&seat.key);
-        Some(deadline.minus(if is_task { within } else { within.min(ASKED_BEFORE_MAX) }))
+        if services::is_instance(key) { within.min(ASKED_BEFORE_MAX) } else { within }
     }
 
     /// Asks a run to end because the drain of its machine does.

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, fmt};
 
 use sterna_model::{
-    Lock, Name, RunId, WorkKey,
+    Lock, Name, RunId, Span, WorkKey,
     record::{Instance, InstancePhase},
 };
 
@@ -37,11 +37,21 @@ pub enum Fate {
         why: Box<Unplaced>,
         /// Whether it ends at once all the same.
         ends_first: bool,
+        /// If not: how long before the deadline it is asked to end.
+        asked: Span,
     },
     /// A second copy of the instance is in the way of a third.
-    Blocked,
+    Blocked {
+        /// How long before the deadline it is asked to end, if that stays.
+        asked: Span,
+    },
     /// It does not move: a task, or what no spec wants and nobody may end unasked.
-    RunsOn,
+    RunsOn {
+        /// How long before the deadline it is asked to end.
+        asked: Span,
+    },
+    /// It ends at once: no spec wants it, and nothing may run beside it.
+    Ends,
     /// It is being ended already.
     Ending,
 }
@@ -53,16 +63,23 @@ impl fmt::Display for Fate {
                 write!(f, "moves to {to}, and ends here when it is ready there")
             }
             Self::Moves { to, ends_first: true } => write!(f, "ends here, then begins on {to}"),
-            Self::Nowhere { why, ends_first: false } => {
-                write!(f, "has nowhere to go, and is ended by the deadline: {why}")
+            Self::Nowhere { why, ends_first: false, asked } => {
+                write!(
+                    f,
+                    "has nowhere to go, and is asked to end {asked} before the deadline: {why}"
+                )
             }
-            Self::Nowhere { why, ends_first: true } => {
+            Self::Nowhere { why, ends_first: true, .. } => {
                 write!(f, "ends here, and has nowhere to begin again: {why}")
             }
-            Self::Blocked => f.write_str(
-                "moves when its second copy is gone, and is ended by the deadline if that stays",
-            ),
-            Self::RunsOn => f.write_str("runs on, and is ended by the deadline"),
+            Self::Blocked { asked } => {
+                f.write_str("moves when its second copy is gone, and is asked to end ")?;
+                write!(f, "{asked} before the deadline if that stays")
+            }
+            Self::RunsOn { asked } => {
+                write!(f, "runs on, and is asked to end {asked} before the deadline")
+            }
+            Self::Ends => f.write_str("ends at once: no spec wants it"),
             Self::Ending => f.write_str("is being ended already"),
         }
     }
@@ -104,8 +121,8 @@ impl Control {
             let fate = match fates.remove(&at) {
                 Some(Ok(to)) => Fate::Moves { to, ends_first },
                 Some(Err(reason)) => {
-                    let why = self.unplaced_without(&asks[at], &reason, lock);
-                    Fate::Nowhere { why: Box::new(why), ends_first }
+                    let why = Box::new(self.unplaced_without(&asks[at], &reason, lock));
+                    Fate::Nowhere { why, ends_first, asked: self.asked_before(&key, run) }
                 }
                 None => continue,
             };
@@ -119,7 +136,8 @@ impl Control {
         let Some(instance) = self.instances.get(key) else {
             let is_over = self.tasks.get(key).is_none_or(|(task, _)| task.end().is_some());
             let is_ending = is_over || !self.is_run_of_task(key, run);
-            return Before::Decided(if is_ending { Fate::Ending } else { Fate::RunsOn });
+            let asked = self.asked_before(key, run);
+            return Before::Decided(if is_ending { Fate::Ending } else { Fate::RunsOn { asked } });
         };
         let Some(copy) = instance.copies().find(|copy| copy.placed.run == run) else {
             return Before::Decided(Fate::Ending);
@@ -128,31 +146,33 @@ impl Control {
             return Before::Decided(Fate::Ending);
         }
         if instance.is_twins(run) {
-            return Before::Decided(self.fate_of_twin(lock, key, instance));
+            return Before::Decided(self.fate_of_twin(lock, (key, run), instance));
         }
         if services::may_overlap(copy.placed.contract) && instance.twin().is_some() {
-            return Before::Decided(Fate::Blocked);
+            return Before::Decided(Fate::Blocked { asked: self.asked_before(key, run) });
         }
         let may_overlap = drains::may_overlap(copy, self.contract_of(key));
         if !self.is_wanted(key) {
-            return Before::Decided(if may_overlap { Fate::RunsOn } else { Fate::Ending });
+            let asked = self.asked_before(key, run);
+            return Before::Decided(if may_overlap { Fate::RunsOn { asked } } else { Fate::Ends });
         }
         let is_running = instance.phase() == InstancePhase::Running;
         Before::Asks { ends_first: !(may_overlap && is_running) }
     }
 
     /// A copy beside which another starts already, or is to.
-    fn fate_of_twin(&self, lock: Lock, key: &WorkKey, instance: &Instance) -> Fate {
+    fn fate_of_twin(&self, lock: Lock, (key, run): (&WorkKey, RunId), instance: &Instance) -> Fate {
         let worker = instance.copy().and_then(|copy| self.workers.get(&copy.placed.on.lock));
         if let Some(worker) = worker {
             return Fate::Moves { to: worker.name.clone(), ends_first: false };
         }
+        let asked = self.asked_before(key, run);
         match self.left.get(key) {
             Some(reason) => {
-                let why = self.unplaced_without(&self.ask_of(key), reason, lock);
-                Fate::Nowhere { why: Box::new(why), ends_first: false }
+                let why = Box::new(self.unplaced_without(&self.ask_of(key), reason, lock));
+                Fate::Nowhere { why, ends_first: false, asked }
             }
-            None => Fate::RunsOn,
+            None => Fate::RunsOn { asked },
         }
     }
 }

@@ -145,8 +145,10 @@ pub struct Tombstone {
 /// A machine that is being drained.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Drain {
-    /// When what is still there is ended.
+    /// When what is still there is killed.
     pub deadline: WallTime,
+    /// Since when it is drained.
+    pub since: WallTime,
 }
 
 /// What a leader begins with.
@@ -187,8 +189,8 @@ pub enum Call {
     StopInstance(WorkKey),
     /// End whatever runs of this task or instance at once, without grace.
     Kill(WorkKey),
-    /// Give this machine no more work, and move what it has.
-    Drain(Lock, Drain),
+    /// Give this machine no more work, and move what it has; what is still there at this moment is killed.
+    Drain(Lock, WallTime),
     /// Give it work again.
     Undrain(Lock),
     /// Somebody who must know says that nothing on this machine runs any more.

@@ -32,8 +32,7 @@ impl Control {
             News::Health(life, health) => self.set_health(life, health),
             News::Facts(life, name, facts) => self.set_facts(life, name, facts),
             News::WantsDrain(lock, true) => {
-                let deadline = now.wall.plus(super::DRAIN);
-                self.set_drain(now, lock, Some(super::Drain { deadline }));
+                self.set_drain(now, lock, Some(now.wall.plus(super::DRAIN)));
             }
             News::WantsDrain(lock, false) => self.set_drain(now, lock, None),
             News::Opened(doors) => self.open(doors),

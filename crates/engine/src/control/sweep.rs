@@ -292,9 +292,7 @@ impl Control {
                 self.end_drain(now, lock);
             }
             self.evacuate(now, lock);
-            if !self.timers.is_set(&Timer::Asked(lock)) && self.seated.contains_key(&lock) {
-                self.ask_before_end(now, lock);
-            }
+            self.ask_before_end(now, lock);
             self.note_undone(&before, || format!("the drain of {lock}"), found);
         }
         on(last.map(|(lock, _)| lock), Cursor::Drains, Cursor::Domains(None))

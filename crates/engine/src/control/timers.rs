@@ -49,8 +49,9 @@ impl Timers {
         true
     }
 
-    pub(super) fn is_set(&self, timer: &Timer) -> bool {
-        self.at.contains_key(timer)
+    /// Whether it is set for this moment, or an earlier one.
+    pub(super) fn is_set_until(&self, at: WallTime, timer: &Timer) -> bool {
+        self.at.get(timer).is_some_and(|set| *set <= at)
     }
 
     pub(super) fn cancel(&mut self, timer: &Timer) {

@@ -10,7 +10,7 @@ use sterna_api::rest::{
 };
 use sterna_engine::{
     Leader,
-    control::{self, Call, Drain, Fate, Forecast, WorkerSeen},
+    control::{self, Call, Fate, Forecast, WorkerSeen},
 };
 use sterna_model::{Lock, Name, Span, WallTime, nearest_word, spec::DEFAULT_DOMAIN};
 use sterna_protocol::{health::Health, scheduler::Reach};
@@ -177,8 +177,9 @@ fn forecast_of(forecast: &Forecast) -> ForecastRun {
     let (word, to, ends_first) = match fate {
         Fate::Moves { to, ends_first } => ("moves", Some(to.to_string()), *ends_first),
         Fate::Nowhere { ends_first, .. } => ("nowhere", None, *ends_first),
-        Fate::Blocked => ("blocked", None, false),
-        Fate::RunsOn => ("runs-on", None, false),
+        Fate::Blocked { .. } => ("blocked", None, false),
+        Fate::RunsOn { .. } => ("runs-on", None, false),
+        Fate::Ends => ("ends", None, true),
         Fate::Ending => ("ending", None, false),
     };
     let (key, run, text) = (key.to_string(), run.to_string(), fate.to_string());
@@ -218,7 +219,7 @@ pub(super) async fn drain(
     }
     let lock = find(&shared, &name).await?.life.lock;
     let deadline = wall_time().plus(Span::from_secs(within));
-    let answer = shared.desk.call(Call::Drain(lock, Drain { deadline })).await?;
+    let answer = shared.desk.call(Call::Drain(lock, deadline)).await?;
     done(answer, &format!("worker {name}"))
 }
 

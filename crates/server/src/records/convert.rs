@@ -529,11 +529,11 @@ impl Word<Enrolled> for words::Enrolled {
 
 impl Word<Drain> for words::Drain {
     fn of(drain: &Drain) -> Self {
-        Self { deadline_ms: ms(drain.deadline) }
+        Self { deadline_ms: ms(drain.deadline), since_ms: ms(drain.since) }
     }
 
     fn read(self) -> Result<Drain, FieldError> {
-        Ok(Drain { deadline: at(self.deadline_ms)? })
+        Ok(Drain { deadline: at(self.deadline_ms)?, since: at(self.since_ms)? })
     }
 }
 

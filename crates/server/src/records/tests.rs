@@ -209,7 +209,7 @@ fn all() -> Vec<(RecordKey, Record)> {
         (RecordKey::Roster(lock()), Record::Roster(entry)),
         (RecordKey::Roster(lock()), Record::Roster(self::entry(Zone::Nameless))),
         (RecordKey::Roster(lock()), Record::Roster(self::entry(Zone::Unsaid))),
-        (RecordKey::Drain(lock()), Record::Drain(Drain { deadline: NOW })),
+        (RecordKey::Drain(lock()), Record::Drain(Drain { deadline: NOW, since: NOW })),
         (RecordKey::Domain(name("cf")), Record::Domain(Some(NOW))),
         (RecordKey::Domain(name("cf")), Record::Domain(None)),
         (RecordKey::Limits, Record::Limits(vec![Limits::default()])),

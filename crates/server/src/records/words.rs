@@ -369,6 +369,9 @@ pub(super) struct Enrolled {
 pub(super) struct Drain {
     #[prost(sint64, tag = "1")]
     pub(super) deadline_ms: i64,
+    /// 0 if it is not known.
+    #[prost(sint64, tag = "2")]
+    pub(super) since_ms: i64,
 }
 
 #[derive(Clone, core::marker::Copy, PartialEq, Message)]

@@ -7,7 +7,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use sterna_engine::control::{Call, Record, RecordKey, ServiceKey, ServiceRecord};
+use sterna_engine::control::{Call, Drain, Record, RecordKey, ServiceKey, ServiceRecord};
 use sterna_model::{
     Lock, Marks, Nonce, Term, WorkKey,
     record::{Task, TaskEnd},
@@ -103,7 +103,13 @@ impl Asked {
         self.by(applied, |call| {
             let written = match call {
                 Call::SetDomain(_, until) => Some(Record::Domain(*until)),
-                Call::Drain(_, drain) => Some(Record::Drain(drain.clone())),
+                Call::Drain(_, deadline) => match after {
+                    // Since when is the leader's own.
+                    Some(Record::Drain(Drain { since, .. })) => {
+                        Some(Record::Drain(Drain { deadline: *deadline, since: *since }))
+                    }
+                    Some(_) | None => return false,
+                },
                 Call::RemoveDomain(_) | Call::Undrain(_) => None,
                 Call::CreateTask(..)
                 | Call::CancelTask(_)

@@ -2,20 +2,21 @@
 //! another copy takes requests.
 //!
 //! It is told to end because another has its place when that one was ready, or had crashed, or when it
-//! took no requests itself. That it ends with the deadline of its drain, for an update, or because nobody
-//! wants it, has other reasons. All of this is seen in the log of commits, and by what workers said.
+//! took no requests itself; or because its drain is nearly over. That it ends for an update, or because
+//! nobody wants it, has other reasons. All of this is seen in the log of commits, and by what workers said.
 //!
 //! Not held against a leader: what it ends after the store was set back, whose claims may be lost.
 
 use sterna_engine::control::{Record, RecordKey};
 use sterna_model::{
-    RunId,
-    record::{Instance, InstanceState, StopReason, Twin, TwinReason},
+    Contract, RunId, Span, WallTime,
+    record::{Instance, InstanceCopy, InstancePhase, InstanceState, StopReason, Twin, TwinReason},
 };
 
 use super::{
     Changed, Sight,
     ready::{Said, is_ready},
+    updates::index_of,
 };
 
 /// A copy that was being moved and was ended by a commit, though nobody took its place.
@@ -33,6 +34,47 @@ pub(super) fn ended_too_early(sight: &Sight<'_>, said: &Said, changed: &Changed)
     let took_none = took_none || said.was_unready(sight.now, run);
     (is_same && !is_replaced && !took_none)
         .then(|| format!("{run:?} of {key} was moved, and the next one was never ready"))
+}
+
+/// A copy that may be moved and was asked to end because the drain of its machine does, though that had
+/// more than a minute left, or more than half of its time: another could come for it until then.
+pub(super) fn asked_too_early(
+    sight: &Sight<'_>,
+    latest: Option<WallTime>,
+    changes: &[Changed],
+    changed: &Changed,
+) -> Option<String> {
+    let RecordKey::Instance(key) = &changed.key else { return None };
+    let Some(Record::Instance(before)) = &changed.before else { return None };
+    let may_overlap = |contract: Contract| matches!(contract, Contract::Replace { .. });
+    let is_asked = |twin: &&Twin| {
+        twin.copy.stopping == Some(StopReason::Drain) && may_overlap(twin.copy.placed.contract)
+    };
+    let copy = &sight.stored.instance(key)?.twin().filter(is_asked)?.copy;
+    // One that was starting ends: nobody asks it anything yet.
+    let run = copy.placed.run;
+    running(before).find(|one| one.placed.run == run).filter(|one| one.stopping.is_none())?;
+    // What no spec wants any more may end alone, for all that is known.
+    let (service, _) = index_of(key)?;
+    let is_alone = !may_overlap(sight.stored.service(&service)?.spec.contract);
+    let lock = copy.placed.on.lock;
+    let Some(Record::Drain(drain)) = sight.stored.get(&RecordKey::Drain(lock)) else { return None };
+    // One commit may stand for two drains: it may have been asked for the earlier.
+    let is_second = |one: &Changed| one.key == RecordKey::Drain(lock) && one.before.is_some();
+    let is_other = changes.iter().any(is_second);
+    let half = Span::from_millis(drain.deadline.since(drain.since).as_millis() / 2);
+    let earliest = drain.deadline.minus(half.min(Span::from_secs(60)));
+    let is_early = latest.is_some_and(|latest| latest < earliest);
+    (is_early && !is_alone && !is_other).then(|| {
+        format!("{run:?} of {key} is asked to end before {earliest}, and might have been moved")
+    })
+}
+
+/// The copies of an instance that stand as running.
+fn running(instance: &Instance) -> impl Iterator<Item = &InstanceCopy> {
+    let own = instance.copy().filter(|_| instance.phase() == InstancePhase::Running);
+    let twin = instance.twin().filter(|twin| twin.running_since.is_some());
+    own.into_iter().chain(twin.map(|twin| &twin.copy))
 }
 
 /// Whether the copy in its place has been ready, or is gone.

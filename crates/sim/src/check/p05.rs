@@ -201,9 +201,10 @@ fn holds(sight: &Sight<'_>, call: &Call, stood: Option<&Record>) -> bool {
             stored == Some(&Record::Domain(*until))
         }
         Call::RemoveDomain(name) => sight.stored.get(&RecordKey::Domain(name.clone())).is_none(),
-        Call::Drain(lock, drain) => {
-            sight.stored.get(&RecordKey::Drain(*lock)) == Some(&Record::Drain(drain.clone()))
-        }
+        Call::Drain(lock, deadline) => match sight.stored.get(&RecordKey::Drain(*lock)) {
+            Some(Record::Drain(drain)) => drain.deadline == *deadline,
+            Some(_) | None => false,
+        },
         Call::Undrain(lock) => sight.stored.get(&RecordKey::Drain(*lock)).is_none(),
         // Nothing is left of one that has left the roster: that is looked at when it does.
         Call::DeclareDead(lock) => {
@@ -351,7 +352,11 @@ impl Checker for Kept {
         if let Fact::Committed { applied, changes } = fact {
             let put = |key: &ServiceKey| self.asked.put(applied, key);
             let update = self.updates.committed(sight, (applied, changes), &self.said, put);
-            let moved = |changed| moved::ended_too_early(sight, &self.said, changed);
+            let latest = self.updates.latest();
+            let moved = |changed| {
+                moved::ended_too_early(sight, &self.said, changed)
+                    .or_else(|| moved::asked_too_early(sight, latest, changes, changed))
+            };
             let moved = || changes.iter().find_map(moved).filter(|_| !self.is_restored);
             if let Some(wrong) = update.or_else(moved).filter(|_| !is_unnoticed) {
                 return Some(wrong);

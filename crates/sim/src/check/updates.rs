@@ -63,6 +63,11 @@ struct Meanwhile {
 }
 
 impl Updates {
+    /// The latest that the clock of any server ever showed.
+    pub(super) const fn latest(&self) -> Option<WallTime> {
+        self.latest
+    }
+
     pub(super) fn look(&mut self, sight: &Sight<'_>) {
         self.latest = self.latest.max(Some(sight.latest));
         self.strikes.look(sight.now, sight.wall, sight.latest);
@@ -321,7 +326,7 @@ fn version_of(instance: &Instance, run: RunId) -> Option<u64> {
     instance.copies().find(|copy| copy.placed.run == run).map(|copy| copy.version)
 }
 
-fn index_of(key: &WorkKey) -> Option<(ServiceKey, u32)> {
+pub(super) fn index_of(key: &WorkKey) -> Option<(ServiceKey, u32)> {
     let Work::Instance { service, index } = &key.work else { return None };
     Some((ServiceKey { namespace: key.namespace.clone(), name: service.clone() }, *index))
 }

@@ -6,7 +6,7 @@ use anyhow::Context;
 use serde_json::Value;
 use sterna_engine::auction::Rules;
 use sterna_engine::control::{
-    Begin, Call, CallId, Control, Drain, Effect, Fate, Forecast, Input, Now, ServiceKey, Stage,
+    Begin, Call, CallId, Control, Effect, Fate, Forecast, Input, Now, ServiceKey, Stage,
 };
 use sterna_model::{
     BootTime, Bytes, Constraints, Contract, Countables, Demand, DirectoryId, Epoch, Incarnation,
@@ -249,9 +249,9 @@ impl Fleet {
         let spec = ServiceSpec { instances: 1, ..Self::spec(Bytes::new(64 << 30))? };
         let key = ServiceKey { namespace: Namespace::default(), name: Name::new("boulder")? };
         let drained: Vec<_> = self.lives.iter().step_by(10).map(|life| life.lock).collect();
-        let drain = Drain { deadline: self.now.wall.plus(Span::from_secs(3_600)) };
+        let deadline = self.now.wall.plus(Span::from_secs(3_600));
         for lock in &drained {
-            self.step(Input::Call(CallId(0), Call::Drain(*lock, drain.clone())));
+            self.step(Input::Call(CallId(0), Call::Drain(*lock, deadline)));
             self.settle();
         }
         self.step(Input::Call(CallId(0), Call::PutService(key.clone(), spec)));

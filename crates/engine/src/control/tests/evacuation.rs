@@ -13,14 +13,14 @@ use sterna_protocol::{
 };
 
 use super::play::{
-    FAILURE, Mood, Play, SUCCESS, enrolled, incarnation, life, lock, name, service_spec, task,
-    task_spec, web,
+    FAILURE, Mood, Play, RUNNING, SUCCESS, enrolled, incarnation, life, lock, name, service_spec,
+    task, task_spec, web,
 };
-use crate::control::{Answer, Call, Drain, Fate, Record, RecordKey};
+use crate::control::{Answer, Call, Fate, Record, RecordKey};
 
 fn drain(play: &mut Play, worker: u8) {
     let deadline = play.now.wall.plus(Span::from_secs(600));
-    assert_eq!(play.ask(Call::Drain(lock(worker), Drain { deadline })), Answer::Done);
+    assert_eq!(play.ask(Call::Drain(lock(worker), deadline)), Answer::Done);
 }
 
 #[test]
@@ -63,7 +63,7 @@ fn a_copy_that_evacuates_ends_when_its_replacement_has_crashed() {
     play.ask(Call::PutService(web(), spec));
     let first = play.run_of(0);
     let worker = play.worker_of(first);
-    play.report(first, News::Progress(Arc::from(super::play::RUNNING)));
+    play.report(first, News::Progress(Arc::from(RUNNING)));
     drain(&mut play, worker);
     let second = play.run_of(0);
     play.end(second, FAILURE);
@@ -167,7 +167,7 @@ fn a_service_that_is_scaled_down_while_it_evacuates_leaves_nothing_behind() {
 fn a_machine_that_nobody_knows_is_not_drained() {
     let mut play = Play::with(1);
     let deadline = play.now.wall;
-    assert_eq!(play.ask(Call::Drain(lock(9), Drain { deadline })), Answer::NotFound);
+    assert_eq!(play.ask(Call::Drain(lock(9), deadline)), Answer::NotFound);
 }
 
 #[test]
@@ -235,6 +235,47 @@ fn what_is_on_a_drained_machine_has_its_grace_before_the_deadline() {
         "for the instance another may come until a minute before"
     );
     assert_eq!(patient[3].0, 0);
+}
+
+/// What could move ended when a drain began that was shorter than its grace.
+#[test]
+fn what_could_move_is_not_asked_in_the_first_half_of_a_drain() {
+    let mut play = Play::with(2);
+    let work = Arc::from(*br#"{"signals":{"grace":"30s"}}"#);
+    play.ask(Call::PutService(web(), ServiceSpec { work, ..service_spec(1) }));
+    let run = play.run_of(0);
+    let worker = play.worker_of(run);
+    for worker in [1, 2] {
+        play.moods.insert(worker, Mood::Dawdles);
+    }
+    let deadline = play.now.wall.plus(Span::from_secs(20));
+    play.ask(Call::Drain(lock(worker), deadline));
+    play.pass(9);
+    let twin = |play: &Play| play.instance(0).twin().map(|twin| twin.copy.stopping);
+    assert_eq!(twin(&play), Some(None), "another is about to come for it");
+    // What is asked anew goes by when the drain began.
+    play.ask(Call::Drain(lock(worker), deadline.plus(Span::from_secs(1))));
+    assert_eq!(twin(&play), Some(None));
+    play.pass(2);
+    assert_eq!(twin(&play), None, "it had half of the drain to end in, and did");
+    assert!(!play.running.contains_key(&run));
+}
+
+/// It was asked when its grace was left, and its worker lets it answer for longer before it says so to it.
+#[test]
+fn what_is_starting_when_a_drain_begins_has_its_linger_too() {
+    let mut play = Play::with(1);
+    play.moods.insert(1, Mood::Dawdles);
+    let work = Arc::from(*br#"{"signals":{"grace":"6s","linger":"8s"}}"#);
+    let spec = TaskSpec { work, ..task_spec() };
+    play.ask(Call::CreateTask(task("build"), incarnation(1), Arc::new(spec)));
+    let run = play.runs_on(1)[0];
+    play.ask(Call::Drain(lock(1), play.now.wall.plus(Span::from_secs(60))));
+    play.report(run, News::Progress(Arc::from(RUNNING)));
+    play.pass(45);
+    assert_eq!(play.runs_on(1).len(), 1);
+    play.pass(1);
+    assert!(play.runs_on(1).is_empty(), "it is asked fourteen seconds before");
 }
 
 #[test]

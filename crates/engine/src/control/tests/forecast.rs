@@ -5,11 +5,14 @@ use std::sync::Arc;
 use sterna_model::{Contract, Span, record::InstancePhase as P, spec::ServiceSpec};
 
 use super::play::{Mood, Play, incarnation, lock, service_spec, task, task_spec, wants, web};
-use crate::control::{Call, Drain, Fate};
+use crate::control::{Call, Fate};
+
+/// What is asked for where nothing is said.
+const GRACE: Span = Span::from_secs(10);
 
 fn drain(play: &mut Play, worker: u8) {
     let deadline = play.now.wall.plus(Span::from_secs(600));
-    play.ask(Call::Drain(lock(worker), Drain { deadline }));
+    play.ask(Call::Drain(lock(worker), deadline));
 }
 
 fn fates(play: &mut Play, worker: u8) -> Vec<Fate> {
@@ -45,12 +48,12 @@ fn only_as_many_move_as_there_is_room_for() {
         Arc::new(spec)
     }));
     let said = fates(&mut play, 1);
-    let [Fate::Moves { to, .. }, Fate::Nowhere { why, ends_first: false }] = &said[..] else {
+    let [Fate::Moves { to, .. }, Fate::Nowhere { why, ends_first: false, .. }] = &said[..] else {
         panic!("{said:?}");
     };
     assert_eq!(to.as_str(), "w2");
     let said = said[1].to_string();
-    let words = format!("has nowhere to go, and is ended by the deadline: {why}");
+    let words = format!("has nowhere to go, and is asked to end 10s before the deadline: {why}");
     assert!(said == words && said.contains("no worker has enough free"), "{said}");
     drain(&mut play, 1);
     assert_eq!((play.runs_on(1).len(), play.runs_on(2).len()), (1, 2));
@@ -73,7 +76,7 @@ fn tasks_run_on_and_copies_that_must_not_overlap_end_first() {
         (&moves.key, &moves.fate),
         (&web().instance(0), &Fate::Moves { to, ends_first: true })
     );
-    assert_eq!((&runs_on.key, &runs_on.fate), (&task("build"), &Fate::RunsOn));
+    assert_eq!((&runs_on.key, &runs_on.fate), (&task("build"), &Fate::RunsOn { asked: GRACE }));
     drain(&mut play, 1);
     assert!(fates(&mut play, 1).contains(&Fate::Ending), "it is told to end");
     play.end(play.run_of(0), super::play::STOPPED);
@@ -87,9 +90,9 @@ fn a_copy_with_a_second_one_is_blocked_and_an_unknown_machine_has_nothing() {
     play.fall_silent(play.worker_of(play.run_of(0)));
     assert_eq!(play.phases(), [(0, P::Running)]);
     let worker = play.worker_of(play.run_of(0));
-    assert_eq!(fates(&mut play, worker), [Fate::Blocked]);
+    assert_eq!(fates(&mut play, worker), [Fate::Blocked { asked: GRACE }]);
     drain(&mut play, worker);
-    assert_eq!(fates(&mut play, worker), [Fate::Blocked]);
+    assert_eq!(fates(&mut play, worker), [Fate::Blocked { asked: GRACE }]);
     assert_eq!(play.starts.len(), 2);
     assert_eq!(fates(&mut play, 9), []);
 }

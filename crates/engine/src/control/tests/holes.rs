@@ -16,11 +16,11 @@ use sterna_protocol::{
 use super::play::{
     FAILURE, Mood, Play, incarnation, lock, name, service_spec, task, task_spec, web,
 };
-use crate::control::{Call, Drain, ServiceKey};
+use crate::control::{Call, ServiceKey};
 
 fn drain(play: &mut Play, worker: u8) {
     let deadline = play.now.wall.plus(Span::from_secs(600));
-    play.ask(Call::Drain(lock(worker), Drain { deadline }));
+    play.ask(Call::Drain(lock(worker), deadline));
 }
 
 /// There, the replacement of a copy on a silent worker was not asked for when it was lost itself.

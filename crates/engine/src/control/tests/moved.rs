@@ -11,7 +11,7 @@ use sterna_model::{
 use super::play::{
     FAILURE, Mood, Play, incarnation, lock, other_work, service_spec, task, task_spec, wants, web,
 };
-use crate::control::{Alarm, Answer, Call, Drain, Fate};
+use crate::control::{Alarm, Answer, Call, Fate};
 
 fn usual(instances: u32) -> ServiceSpec {
     ServiceSpec { update: UpdatePolicy::default(), ..service_spec(instances) }
@@ -23,7 +23,7 @@ fn put(play: &mut Play, spec: ServiceSpec) {
 
 fn drain(play: &mut Play, worker: u8) {
     let deadline = play.now.wall.plus(Span::from_secs(600));
-    assert_eq!(play.ask(Call::Drain(lock(worker), Drain { deadline })), Answer::Done);
+    assert_eq!(play.ask(Call::Drain(lock(worker), deadline)), Answer::Done);
 }
 
 const STOP: Contract = Contract::Stop { after: Span::from_secs(120) };

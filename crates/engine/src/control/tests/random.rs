@@ -15,7 +15,7 @@ use super::play::{
     FAILURE, Mood, Play, RUNNING, SUCCESS, UNREADY, incarnation, lock, other_work, service_spec,
     task, task_spec, web,
 };
-use crate::control::{Call, Drain};
+use crate::control::Call;
 
 struct Dice(u64);
 
@@ -73,7 +73,7 @@ fn anything(play: &mut Play, dice: &mut Dice) {
         8 | 9 => play.come_back(worker),
         10 => {
             let deadline = play.now.wall.plus(sterna_model::Span::from_secs(60));
-            play.call(Call::Drain(lock(worker), Drain { deadline }));
+            play.call(Call::Drain(lock(worker), deadline));
         }
         11 => {
             play.call(Call::Undrain(lock(worker)));

@@ -12,7 +12,7 @@ use sterna_protocol::message::News;
 use super::play::{
     FAILURE, Mood, Play, RUNNING, STOPPED, UNREADY, lock, other_work, service_spec, web,
 };
-use crate::control::{Alarm, Answer, Call, Drain, Next};
+use crate::control::{Alarm, Answer, Call, Next};
 
 const PROBED: &str = r#"{"readiness":{"start_timeout":"60s"}}"#;
 
@@ -44,7 +44,7 @@ fn say(play: &mut Play, run: RunId, said: &[u8]) {
 
 fn drain(play: &mut Play, worker: u8) {
     let deadline = play.now.wall.plus(Span::from_secs(600));
-    assert_eq!(play.ask(Call::Drain(lock(worker), Drain { deadline })), Answer::Done);
+    assert_eq!(play.ask(Call::Drain(lock(worker), deadline)), Answer::Done);
 }
 
 /// One instance that runs and is moved, and whose next copy runs and says this: both runs.

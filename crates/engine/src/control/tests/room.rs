@@ -11,7 +11,7 @@ use super::play::{
     FAILURE, Mood, Play, incarnation, lock, name, other_work, service_spec, task, task_spec, wants,
     web,
 };
-use crate::control::{Call, Drain, Fate, ServiceKey};
+use crate::control::{Call, Fate, ServiceKey};
 
 fn usual(instances: u32) -> ServiceSpec {
     ServiceSpec { update: UpdatePolicy::default(), ..service_spec(instances) }
@@ -133,6 +133,6 @@ fn a_forecast_does_not_count_how_many_may_be_starting_at_a_time() {
     let forecast = play.control.forecast(lock(1));
     assert!(forecast.iter().all(|one| matches!(one.fate, Fate::Moves { .. })), "{forecast:?}");
     let deadline = play.now.wall.plus(sterna_model::Span::from_secs(600));
-    play.ask(Call::Drain(lock(1), Drain { deadline }));
+    play.ask(Call::Drain(lock(1), deadline));
     assert_eq!(play.runs_on(2).len(), 3);
 }

@@ -11,7 +11,7 @@ use sterna_model::{
 use super::play::{
     FAILURE, Mood, Play, SUCCESS, incarnation, lock, name, service_spec, task, task_spec, web,
 };
-use crate::control::{Alarm, Call, Called, Drain, Input, Now, past::Past};
+use crate::control::{Alarm, Call, Called, Input, Now, Timer, past::Past};
 
 fn create(play: &mut Play, spec: TaskSpec) {
     play.ask(Call::CreateTask(task("build"), incarnation(1), Arc::new(spec)));
@@ -83,7 +83,7 @@ fn callbacks_that_were_forgotten_are_found() {
     create(&mut play, TaskSpec { callback: Some("http://receiver/".into()), ..task_spec() });
     play.end(play.runs_on(1)[0], SUCCESS);
     play.step(Input::Called(task("build"), incarnation(1), Called::NotTaken));
-    play.control.timers.retain(|timer| !matches!(timer, super::super::Timer::Callback(_)));
+    play.control.timers.retain(|timer| !matches!(timer, Timer::Callback(_)));
     assert_eq!(swept(&mut play), ["default/task/build"], "the next try");
     play.control.callbacks.clear();
     assert_eq!(swept(&mut play), ["default/task/build"], "nobody tells it");
@@ -105,9 +105,22 @@ fn a_drain_that_was_forgotten_is_found() {
     play.moods.insert(2, Mood::Ignores);
     play.ask(Call::PutService(web(), service_spec(2)));
     let deadline = WallTime::EPOCH.plus(Span::from_secs(60));
-    play.ask(Call::Drain(lock(1), Drain { deadline }));
+    play.ask(Call::Drain(lock(1), deadline));
     play.control.timers.retain(|_| false);
     assert_eq!(swept(&mut play), [format!("the drain of {}", lock(1))]);
+}
+
+#[test]
+fn that_a_drain_asks_before_its_end_is_found() {
+    let mut play = Play::with(1);
+    play.ask(Call::CreateTask(task("build"), incarnation(1), Arc::new(task_spec())));
+    play.ask(Call::Drain(lock(1), WallTime::EPOCH.plus(Span::from_secs(60))));
+    assert_eq!(swept(&mut play), Vec::<String>::new());
+    let is_asked = |timer: &Timer| matches!(timer, Timer::Asked(_));
+    play.control.timers.retain(|timer| !is_asked(timer));
+    assert_eq!(swept(&mut play), [format!("the drain of {}", lock(1))]);
+    play.control.timers.set(WallTime::EPOCH.plus(Span::from_secs(55)), Timer::Asked(lock(1)));
+    assert_eq!(swept(&mut play), [format!("the drain of {}", lock(1))], "it is for another moment");
 }
 
 #[test]
@@ -115,7 +128,7 @@ fn what_a_drain_left_at_its_deadline_is_found() {
     let mut play = Play::with(1);
     play.ask(Call::CreateTask(task("build"), incarnation(1), Arc::new(task_spec())));
     let deadline = WallTime::EPOCH.plus(Span::from_secs(60));
-    play.ask(Call::Drain(lock(1), Drain { deadline }));
+    play.ask(Call::Drain(lock(1), deadline));
     play.control.timers.retain(|_| false);
     play.now.wall = deadline;
     assert_eq!(swept(&mut play), [format!("the drain of {}", lock(1))]);
@@ -153,7 +166,7 @@ fn a_sweep_in_slices_comes_by_every_kind_of_thing() {
     }
     let later = WallTime::EPOCH.plus(Span::from_secs(60));
     for worker in [1, 2] {
-        play.ask(Call::Drain(lock(worker), Drain { deadline: later }));
+        play.ask(Call::Drain(lock(worker), later));
         play.ask(Call::SetDomain(name(&format!("apps-{worker}")), Some(later)));
     }
     play.control.timers.retain(|_| false);

@@ -8,7 +8,7 @@ use sterna_protocol::scheduler::Reach;
 use super::play::{Play, incarnation, lock, task, task_spec, wants};
 use crate::{
     auction::Reason,
-    control::{Call, Drain, Next, Rule},
+    control::{Call, Next, Rule},
 };
 
 fn create(play: &mut Play, number: u8, memory: u64) -> WorkKey {
@@ -25,7 +25,7 @@ fn a_task_on_a_drained_worker_says_when_it_is_asked_to_end() {
     let key = create(&mut play, 1, 10);
     assert_eq!(play.why(&key), None);
     let deadline = play.now.wall.plus(Span::from_secs(600));
-    play.ask(Call::Drain(lock(1), Drain { deadline }));
+    play.ask(Call::Drain(lock(1), deadline));
     let why = play.why(&key).expect("it will not stay");
     let asked = deadline.minus(Span::from_secs(10));
     assert_eq!((why.rule.name(), why.next), ("draining", Next::AskedAt(asked)));

@@ -11,7 +11,7 @@ use sterna_model::{
 use super::play::{
     FAILURE, Mood, Play, incarnation, lock, name, service_spec, task, task_spec, web,
 };
-use crate::control::{Answer, Call, Drain, RecordKey};
+use crate::control::{Answer, Call, RecordKey};
 
 /// More than fit into one commit.
 const MANY: u32 = 100;
@@ -115,7 +115,7 @@ fn what_is_moved_by_half_is_moved_though_its_machine_is_not_heard() {
     let deadline = play.now.wall.plus(Span::from_secs(600));
     play.is_storing = false;
     play.moods.insert(1, Mood::Silent);
-    play.call(Call::Drain(lock(1), Drain { deadline }));
+    play.call(Call::Drain(lock(1), deadline));
     let play = torn(play, 1);
     let elsewhere = |index: &u32| play.worker_of(play.run_of(*index)) == 2;
     assert_eq!((0..MANY).filter(elsewhere).count(), 100, "no event would have led to the rest");

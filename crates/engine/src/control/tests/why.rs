@@ -17,7 +17,7 @@ use super::play::{
     task, task_spec, wants, web,
 };
 use crate::control::why::LOOKS;
-use crate::control::{Alarm, Call, Called, Drain, Input, Next, Record, RecordKey, ServiceKey, Why};
+use crate::control::{Alarm, Call, Called, Input, Next, Record, RecordKey, ServiceKey, Why};
 
 fn at(seconds: u64) -> Next {
     Next::At(WallTime::EPOCH.plus(Span::from_secs(seconds)))
@@ -104,7 +104,7 @@ fn apart_from(service: &str, instances: u32) -> ServiceSpec {
 
 fn drain(play: &mut Play, worker: u8) {
     let deadline = play.now.wall.plus(Span::from_secs(600));
-    play.ask(Call::Drain(lock(worker), Drain { deadline }));
+    play.ask(Call::Drain(lock(worker), deadline));
 }
 
 /// It was tried when there was no worker that took work; since then others got what it asks for.
