@@ -18,7 +18,7 @@ use std::{
 };
 
 use sterna_model::{
-    BootTime, Incarnation, Lock, Revision, RunId, Wants, Work, WorkKey,
+    BootTime, Incarnation, Lock, Revision, RunId, WallTime, Wants, Work, WorkKey,
     planted::{Mistake, is_planted},
 };
 use sterna_protocol::{
@@ -141,8 +141,8 @@ impl Leader {
     }
 
     /// What a drain of this machine would do; see [`Control::forecast`]. Nothing is changed.
-    pub fn forecast(&mut self, lock: Lock) -> Vec<control::Forecast> {
-        self.control.forecast(lock)
+    pub fn forecast(&mut self, now: Now, lock: Lock, deadline: WallTime) -> Vec<control::Forecast> {
+        self.control.forecast(now, lock, deadline)
     }
 
     /// When to call [`Leader::step`] with [`Input::Tick`].

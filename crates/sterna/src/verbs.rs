@@ -278,11 +278,13 @@ pub(crate) fn drain(args: DrainArgs) -> anyhow::Result<()> {
     wait(async {
         let mut client = args.remote.client()?;
         let path = args.path()?;
-        let said: ForecastView = client.get(&format!("{path}/forecast")).await.map_err(failed)?;
+        let within_s = within.as_millis().div_ceil(1_000);
+        let asked = format!("{path}/forecast?within_s={within_s}");
+        let said: ForecastView = client.get(&asked).await.map_err(failed)?;
         if !args.json {
             out::answer(&folded(&forecast(&said), 4))?;
         }
-        let body = json!({ "within_s": within.as_millis().div_ceil(1_000) });
+        let body = json!({ "within_s": within_s });
         let done = client.call(Method::POST, &format!("{path}/drain"), Some(&body)).await;
         let done: Done = done.map_err(failed)?;
         if waits {

@@ -120,7 +120,8 @@ impl Control {
             Some(record) if record.spec.needs_restart(&spec) => other_version(record, spec),
             Some(record) => ServiceRecord { spec, ..(**record).clone() },
         };
-        let is_anew = before.as_ref().is_some_and(|(version, _)| *version != record.version);
+        // What is left of one that was deleted was another program, too.
+        let is_anew = before.as_ref().is_none_or(|(version, _)| *version != record.version);
         let record = Arc::new(record);
         match self.services.get_mut(key) {
             Some(known) => {

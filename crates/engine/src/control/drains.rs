@@ -17,9 +17,8 @@ impl Control {
     /// Begins to drain a machine until this deadline, or ends that.
     pub(super) fn set_drain(&mut self, now: Now, lock: Lock, deadline: Option<WallTime>) {
         let is_draining = deadline.is_some();
-        let before = self.drains.remove(&lock).map(|drain| drain.since);
-        let since = before.unwrap_or(now.wall);
-        let drain = deadline.map(|deadline| Drain { deadline, since });
+        let drain = deadline.map(|deadline| self.drain_until(now, lock, deadline));
+        self.drains.remove(&lock);
         self.timers.cancel(&Timer::Drain(lock));
         self.timers.cancel(&Timer::Asked(lock));
         if let Some(drain) = &drain {
@@ -44,17 +43,26 @@ impl Control {
         }
     }
 
-    /// What was to move from a machine, and has not, stays there. What takes the requests of a copy that
-    /// is not ready yet ends when that one is.
+    /// What a drain is that is asked for now: who is drained already has been since that began.
+    pub(super) fn drain_until(&self, now: Now, lock: Lock, deadline: WallTime) -> Drain {
+        let before = self.drains.get(&lock).map(|drain| drain.since);
+        // A clock that was ahead has left a moment that is yet to come.
+        Drain { deadline, since: before.unwrap_or(now.wall).min(now.wall) }
+    }
+
+    /// What was to move from a machine, and has not, stays there. Beside another that runs it goes on as
+    /// long as it would on a machine that is drained: until that one has its place.
     fn stay(&mut self, now: Now, lock: Lock) {
         for run in self.runs_on(lock) {
             let Some(key) = self.seats.key_of(run).cloned() else { continue };
-            let is_evacuating =
-                self.instances.get(&key).and_then(|one| one.twin()).is_some_and(|twin| {
-                    twin.copy.placed.run == run && twin.reason == TwinReason::Evacuating
-                });
-            let is_needed = is_evacuating && self.is_needed(&key);
-            if is_evacuating && !is_needed {
+            let Some(instance) = self.instances.get(&key) else { continue };
+            let is_evacuating = instance.twin().is_some_and(|twin| {
+                twin.copy.placed.run == run && twin.reason == TwinReason::Evacuating
+            });
+            let has_next = instance.phase() == InstancePhase::Running;
+            if is_evacuating && has_next {
+                self.end_evacuated(&key);
+            } else if is_evacuating {
                 self.settle_twin(now, &key);
             }
         }
@@ -102,22 +110,23 @@ impl Control {
         }
     }
 
-    /// Whether an instance runs, and is not ready, while its second copy is.
-    fn is_needed(&self, key: &WorkKey) -> bool {
-        let Some(instance) = self.instances.get(key) else { return false };
-        let runs = instance.copy().filter(|_| instance.phase() == InstancePhase::Running);
-        let twin = instance.twin().map(|twin| &twin.copy);
-        runs.zip(twin).is_some_and(|(copy, twin)| !is_replaced(copy, twin))
-    }
-
     /// Whether an instance has no copy but one that was to be moved, from a machine that is drained no
-    /// longer: that has its place again, and there is no other beside it.
+    /// longer: that has its place again, and nothing is started beside it. What has crashed keeps its wait,
+    /// if what would be there again is not of the version that is wanted.
     pub(super) fn has_stayed(&self, key: &WorkKey) -> bool {
         let Some(instance) = self.instances.get(key) else { return false };
-        let twin = instance.twin().filter(|twin| twin.reason == TwinReason::Evacuating);
-        let is_drained = |lock: Lock| self.drains.contains_key(&lock);
-        let stays = twin.is_some_and(|twin| !is_drained(twin.copy.placed.on.lock));
-        instance.phase() == InstancePhase::Unclaimed && stays
+        let Some(twin) = instance.twin() else { return false };
+        let is_wanted = || {
+            let known = self.service_having(key);
+            known.is_some_and(|known| known.record.version == twin.copy.version)
+        };
+        let is_free = match instance.phase() {
+            InstancePhase::Unclaimed => true,
+            InstancePhase::Crashed => twin.running_since.is_some() && is_wanted(),
+            InstancePhase::Claimed | InstancePhase::Running => false,
+        };
+        let is_drained = self.drains.contains_key(&twin.copy.placed.on.lock);
+        is_free && twin.reason == TwinReason::Evacuating && !is_drained
     }
 
     /// Moves what can be moved from a machine, and asks the rest to end in time.
@@ -194,25 +203,25 @@ impl Control {
         if self.ending.contains_key(&run) {
             return None;
         }
-        let before = self.asked_before(&seat.key, run);
-        if !services::is_instance(&seat.key) {
-            return Some(drain.deadline.minus(before));
-        }
-        if is_planted(Mistake::EndsTheDrained) {
-            return Some(drain.since);
-        }
-        let half = Span::from_millis(drain.deadline.since(drain.since).as_millis() / 2);
-        Some(drain.deadline.minus(before.min(half)))
+        Some(drain.deadline.minus(self.asked_before(drain, &seat.key, run)))
     }
 
     /// How long before the deadline of a drain that is.
-    pub(super) fn asked_before(&self, key: &WorkKey, run: RunId) -> Span {
+    pub(super) fn asked_before(&self, drain: &Drain, key: &WorkKey, run: RunId) -> Span {
+        let whole = drain.deadline.since(drain.since);
         // As of one that runs, which it may by then.
         let work = self.work_of_run(key, run);
         let within = work.and_then(|it| payload::ends_within(&it, true));
         // Who may take as long as it likes has the usual time, and who is of a version that nobody knows.
         let within = within.unwrap_or(payload::GRACE);
-        if services::is_instance(key) { within.min(ASKED_BEFORE_MAX) } else { within }
+        if !services::is_instance(key) {
+            return within.min(whole);
+        }
+        if is_planted(Mistake::EndsTheDrained) {
+            return whole;
+        }
+        let half = Span::from_millis(whole.as_millis() / 2);
+        within.min(ASKED_BEFORE_MAX).min(half)
     }
 
     /// Asks a run to end because the drain of its machine does.

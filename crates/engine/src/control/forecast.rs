@@ -3,11 +3,11 @@
 use std::{collections::BTreeMap, fmt};
 
 use sterna_model::{
-    Lock, Name, RunId, Span, WorkKey,
+    Lock, Name, RunId, Span, WallTime, WorkKey,
     record::{Instance, InstancePhase},
 };
 
-use super::{Control, Unplaced, drains, services};
+use super::{Control, Drain, Now, Unplaced, drains, services};
 use crate::auction::Ask;
 
 /// What would become of one run.
@@ -92,17 +92,18 @@ enum Before {
 }
 
 impl Control {
-    /// What would become of each run on this machine if it were drained now. The auction is held, and
-    /// taken back: nothing is changed.
+    /// What would become of each run on this machine if it were drained now, until this deadline. The
+    /// auction is held, and taken back: nothing is changed.
     ///
     /// Copies that move while they run go exactly there. Those that must end first are placed as if
     /// they had ended at once: by then it may be otherwise.
-    pub fn forecast(&mut self, lock: Lock) -> Vec<Forecast> {
+    pub fn forecast(&mut self, now: Now, lock: Lock, deadline: WallTime) -> Vec<Forecast> {
+        let drain = &self.drain_until(now, lock, deadline);
         let mut forecasts = Vec::new();
         let mut asking = BTreeMap::new();
         for run in self.runs_on(lock) {
             let Some(key) = self.seats.key_of(run).cloned() else { continue };
-            match self.before_auction(lock, &key, run) {
+            match self.before_auction((lock, drain), &key, run) {
                 Before::Decided(fate) => forecasts.push(Forecast { key, run, fate }),
                 Before::Asks { ends_first } => drop(asking.insert(key, (run, ends_first))),
             }
@@ -122,7 +123,7 @@ impl Control {
                 Some(Ok(to)) => Fate::Moves { to, ends_first },
                 Some(Err(reason)) => {
                     let why = Box::new(self.unplaced_without(&asks[at], &reason, lock));
-                    Fate::Nowhere { why, ends_first, asked: self.asked_before(&key, run) }
+                    Fate::Nowhere { why, ends_first, asked: self.asked_before(drain, &key, run) }
                 }
                 None => continue,
             };
@@ -132,11 +133,11 @@ impl Control {
         forecasts
     }
 
-    fn before_auction(&self, lock: Lock, key: &WorkKey, run: RunId) -> Before {
+    fn before_auction(&self, (lock, drain): (Lock, &Drain), key: &WorkKey, run: RunId) -> Before {
         let Some(instance) = self.instances.get(key) else {
             let is_over = self.tasks.get(key).is_none_or(|(task, _)| task.end().is_some());
             let is_ending = is_over || !self.is_run_of_task(key, run);
-            let asked = self.asked_before(key, run);
+            let asked = self.asked_before(drain, key, run);
             return Before::Decided(if is_ending { Fate::Ending } else { Fate::RunsOn { asked } });
         };
         let Some(copy) = instance.copies().find(|copy| copy.placed.run == run) else {
@@ -146,14 +147,14 @@ impl Control {
             return Before::Decided(Fate::Ending);
         }
         if instance.is_twins(run) {
-            return Before::Decided(self.fate_of_twin(lock, (key, run), instance));
+            return Before::Decided(self.fate_of_twin((lock, drain), (key, run), instance));
         }
         if services::may_overlap(copy.placed.contract) && instance.twin().is_some() {
-            return Before::Decided(Fate::Blocked { asked: self.asked_before(key, run) });
+            return Before::Decided(Fate::Blocked { asked: self.asked_before(drain, key, run) });
         }
         let may_overlap = drains::may_overlap(copy, self.contract_of(key));
         if !self.is_wanted(key) {
-            let asked = self.asked_before(key, run);
+            let asked = self.asked_before(drain, key, run);
             return Before::Decided(if may_overlap { Fate::RunsOn { asked } } else { Fate::Ends });
         }
         let is_running = instance.phase() == InstancePhase::Running;
@@ -161,12 +162,17 @@ impl Control {
     }
 
     /// A copy beside which another starts already, or is to.
-    fn fate_of_twin(&self, lock: Lock, (key, run): (&WorkKey, RunId), instance: &Instance) -> Fate {
+    fn fate_of_twin(
+        &self,
+        (lock, drain): (Lock, &Drain),
+        (key, run): (&WorkKey, RunId),
+        instance: &Instance,
+    ) -> Fate {
         let worker = instance.copy().and_then(|copy| self.workers.get(&copy.placed.on.lock));
         if let Some(worker) = worker {
             return Fate::Moves { to: worker.name.clone(), ends_first: false };
         }
-        let asked = self.asked_before(key, run);
+        let asked = self.asked_before(drain, key, run);
         match self.left.get(key) {
             Some(reason) => {
                 let why = Box::new(self.unplaced_without(&self.ask_of(key), reason, lock));

@@ -13,6 +13,7 @@
 //! | `made` | how much there is of what clients make |
 //! | `past` | how long, and how much, of what is over is kept |
 //! | `services` | which indices are to run; crashes; copies |
+//! | `twins` | second copies, and which of two goes |
 //! | `standing` | how far the instances of a service are |
 //! | `updates` | how a new version of a service comes about, or is taken back |
 //! | `workers` | who is there, and what is on each |
@@ -65,6 +66,7 @@ mod tasks;
 #[cfg(test)]
 mod tests;
 mod timers;
+mod twins;
 mod updates;
 mod weight;
 mod why;

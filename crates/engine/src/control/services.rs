@@ -23,7 +23,7 @@ use super::{
 };
 use crate::{
     by_service::ServiceRef,
-    tables::{self, Container, instance as table},
+    tables::{Container, instance as table},
 };
 
 /// How a copy came to be certainly gone.
@@ -182,6 +182,9 @@ impl Control {
 
     /// A wanted index: it runs, or is on its way there.
     fn keep_index(&mut self, now: Now, key: &WorkKey, service: &ServiceKey) {
+        if self.has_stayed(key) {
+            return self.settle_twin(now, key);
+        }
         let spec = self.services.get(service).map(|service| &service.record.spec);
         let spec = spec.map(|spec| (spec.contract, spec.crash));
         let (Some(instance), Some((contract, policy))) = (self.instances.get_mut(key), spec) else {
@@ -400,74 +403,6 @@ impl Control {
         }
     }
 
-    /// The worker of a copy has been silent for so long that another may start.
-    pub(super) fn silent(&mut self, now: Now, run: RunId) {
-        let Some(key) = self.seats.key_of(run).cloned() else { return };
-        self.silent.insert(run);
-        self.displace_silent(now, &key);
-        self.converge_index(now, &key);
-    }
-
-    /// Makes room beside a copy whose worker is silent, if there is not another one already.
-    fn displace_silent(&mut self, now: Now, key: &WorkKey) {
-        let Some(instance) = self.instances.get_mut(key) else { return };
-        let run = instance.copy().map(|copy| copy.placed.run);
-        let is_silent = run.is_some_and(|run| self.silent.contains(&run));
-        let is_twin_silent = instance.twin().is_some_and(|twin| {
-            twin.reason != TwinReason::Silent && self.silent.contains(&twin.copy.placed.run)
-        });
-        if is_twin_silent {
-            instance.turn_twin(TwinReason::Silent);
-            self.write_instance(key);
-        } else if is_silent && instance.displace(TwinReason::Silent, now.wall).is_ok() {
-            self.write_instance(key);
-        }
-    }
-
-    /// The worker of a silent twin is heard again: the table says which copy goes.
-    pub(super) fn settle_twin(&mut self, now: Now, key: &WorkKey) {
-        let Some(instance) = self.instances.get(key) else { return };
-        let Some(twin) = instance.twin().cloned() else { return };
-        let run = twin.copy.placed.run;
-        self.silent.remove(&run);
-        let container =
-            if twin.running_since.is_some() { Container::Running } else { Container::Starting };
-        let record = self.instance_seen_from(key, run);
-        match tables::instance::reconcile(container, record) {
-            table::Action::Claim | table::Action::Run if twin.copy.stopping.is_some() => {
-                self.leave_surplus(key);
-            }
-            table::Action::Claim | table::Action::Run => self.promote(now, key),
-            table::Action::End => {
-                self.stop_copy(key, run, StopReason::Elsewhere);
-            }
-            table::Action::Leave | table::Action::Crash | table::Action::Vacate => {}
-        }
-        self.converge_index(now, key);
-    }
-
-    /// Its twin was told to end, and takes no place any more. Until it is gone nothing is started beside
-    /// it: neither silence nor a drain excuses that now.
-    fn leave_surplus(&mut self, key: &WorkKey) {
-        let Some(instance) = self.instances.get_mut(key) else { return };
-        instance.turn_twin(TwinReason::Surplus);
-        self.withdraw(key);
-        self.write_instance(key);
-    }
-
-    fn promote(&mut self, now: Now, key: &WorkKey) {
-        let Some(instance) = self.instances.get_mut(key) else { return };
-        if instance.promote(now.wall).is_err() {
-            return;
-        }
-        let surplus = instance.twin().map(|twin| twin.copy.placed.run);
-        self.withdraw(key);
-        self.write_instance(key);
-        if let Some(run) = surplus {
-            self.kill(run, Kill::Gracefully);
-        }
-    }
-
     /// A run is certainly gone, and that was no crash.
     pub(super) fn copy_is_gone(&mut self, now: Now, key: &WorkKey, run: RunId, how: Gone) {
         self.silent.remove(&run);
@@ -518,9 +453,6 @@ impl Control {
     /// A slot is free: what waited for it goes on.
     fn copy_went(&mut self, now: Now, key: &WorkKey) {
         self.displace_silent(now, key);
-        if self.has_stayed(key) {
-            return self.settle_twin(now, key);
-        }
         let copy = self.instances.get(key).and_then(|instance| {
             let copy = instance.copy()?;
             Some((copy.placed.run, copy.placed.on.lock))

@@ -186,16 +186,40 @@ fn forecast_of(forecast: &Forecast) -> ForecastRun {
     ForecastRun { key, run, fate: word.to_owned(), to, ends_first, text }
 }
 
+/// How long a drain is to take, whose forecast is asked for.
+#[derive(Clone, Copy, Debug, Default, serde::Deserialize, utoipa::IntoParams)]
+#[serde(default)]
+#[into_params(parameter_in = Query)]
+pub(super) struct Within {
+    /// Within how many seconds; ten minutes if nothing is said.
+    within_s: Option<u64>,
+}
+
+/// When a drain is over that is to take so many seconds.
+fn deadline(within_s: Option<u64>) -> Answer<WallTime> {
+    let within = within_s.unwrap_or(DRAIN);
+    if within > DRAIN_MAX {
+        let message =
+            format!("a drain within {within} s: it may take {DRAIN_MAX} s (30 days) at most");
+        let remedy =
+            "give it less time; the worker stays without work until it is undrained".into();
+        return Err(Refusal(Refused { remedy, ..Refused::new(Code::BadRequest, message) }));
+    }
+    Ok(wall_time().plus(Span::from_secs(within)))
+}
+
 /// What a drain would do to what a worker runs. Nothing is done.
-#[utoipa::path(get, operation_id = "forecastDrain", path = "/v1/workers/{name}/forecast", tag = "workers", params(("name" = String, Path)),
+#[utoipa::path(get, operation_id = "forecastDrain", path = "/v1/workers/{name}/forecast", tag = "workers", params(("name" = String, Path), Within),
     responses((status = 200, description = "What a drain would do.", body = ForecastView), Refusals))]
 pub(super) async fn forecast(
     State(shared): State<Api>,
     Path(name): Path<String>,
+    Query(Within { within_s }): Query<Within>,
 ) -> Answer<Json<ForecastView>> {
+    let deadline = deadline(within_s)?;
     let seen = find(&shared, &name).await?;
     let lock = seen.life.lock;
-    let runs = shared.desk.ask(move |leader, _| leader.forecast(lock)).await?;
+    let runs = shared.desk.ask(move |leader, now| leader.forecast(now, lock, deadline)).await?;
     let runs = runs.iter().map(forecast_of).collect();
     Ok(Json(ForecastView { worker: seen.name.to_string(), runs }))
 }
@@ -209,16 +233,8 @@ pub(super) async fn drain(
     Path(name): Path<String>,
     Body(DrainAsk { within_s }): Body<DrainAsk>,
 ) -> Answer<Json<Done>> {
-    let within = within_s.unwrap_or(DRAIN);
-    if within > DRAIN_MAX {
-        let message =
-            format!("a drain within {within} s: it may take {DRAIN_MAX} s (30 days) at most");
-        let remedy =
-            "give it less time; the worker stays without work until it is undrained".into();
-        return Err(Refusal(Refused { remedy, ..Refused::new(Code::BadRequest, message) }));
-    }
+    let deadline = deadline(within_s)?;
     let lock = find(&shared, &name).await?.life.lock;
-    let deadline = wall_time().plus(Span::from_secs(within));
     let answer = shared.desk.call(Call::Drain(lock, deadline)).await?;
     done(answer, &format!("worker {name}"))
 }

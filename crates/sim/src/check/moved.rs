@@ -24,7 +24,7 @@ pub(super) fn ended_too_early(sight: &Sight<'_>, said: &Said, changed: &Changed)
     let RecordKey::Instance(key) = &changed.key else { return None };
     let Some(Record::Instance(before)) = &changed.before else { return None };
     let after = sight.stored.instance(key)?;
-    let was = moving(before)?;
+    let was = moving(sight, before)?;
     let run = was.copy.placed.run;
     let is_ended = |twin: &&Twin| twin.copy.stopping == Some(StopReason::Elsewhere);
     let is = after.twin().filter(|twin| twin.copy.placed.run == run).filter(is_ended)?;
@@ -87,10 +87,17 @@ fn is_replaced(said: &Said, instance: &Instance) -> bool {
     }
 }
 
-/// The copy of an instance that is being moved, and goes on.
-fn moving(instance: &Instance) -> Option<&Twin> {
-    let twin = instance.twin().filter(|twin| twin.reason == TwinReason::Evacuating)?;
-    twin.copy.stopping.is_none().then_some(twin)
+/// The copy of an instance that is being moved, and goes on; it may have been silent meanwhile.
+fn moving<'a>(sight: &Sight<'_>, instance: &'a Instance) -> Option<&'a Twin> {
+    let twin = instance.twin()?;
+    let is_moving = match twin.reason {
+        TwinReason::Evacuating => true,
+        TwinReason::Silent => {
+            sight.stored.get(&RecordKey::Drain(twin.copy.placed.on.lock)).is_some()
+        }
+        TwinReason::Surplus => false,
+    };
+    (is_moving && twin.copy.stopping.is_none()).then_some(twin)
 }
 
 fn own_run(instance: &Instance) -> Option<RunId> {

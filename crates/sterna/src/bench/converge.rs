@@ -234,7 +234,8 @@ impl Fleet {
             let begun = clock::instant();
             let found = self.control.workers_where(|_, name| *name == wanted);
             let lock = found.first().map(|seen| seen.life.lock).context("a worker is gone")?;
-            let forecast = self.control.forecast(lock);
+            let deadline = self.now.wall.plus(Span::from_secs(3_600));
+            let forecast = self.control.forecast(self.now, lock, deadline);
             taken.push(begun.elapsed().as_secs_f64() * 1e3);
             let moves = |one: &&Forecast| matches!(one.fate, Fate::Moves { .. });
             let moving = forecast.iter().filter(moves).count();

@@ -32,7 +32,7 @@ const DIFFERENT: [(&str, &str); 22] = [
     (r"\b\d{1,2}s ago", "0s ago"),
     (r"\b\d\.\ds ", "0.1s "),
     (r" \ds ", " 0s "),
-    (r" \d\ds ", " 0s  "),
+    (r" \d\ds  ", " 0s   "),
     (r"revision \d+", "revision 9"),
     (r"is here after \d+ ms", "is here after 100 ms"),
     (r"\d+KiB (free|missing)", "1KiB $1"),

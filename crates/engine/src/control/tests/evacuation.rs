@@ -24,7 +24,7 @@ fn drain(play: &mut Play, worker: u8) {
 }
 
 #[test]
-fn a_copy_that_runs_goes_on_until_another_does() {
+fn step_e2_a_copy_that_runs_goes_on_until_another_does() {
     let mut play = Play::with(1);
     play.ask(Call::PutService(web(), service_spec(1)));
     let first = play.run_of(0);
@@ -41,7 +41,7 @@ fn a_copy_that_runs_goes_on_until_another_does() {
 }
 
 #[test]
-fn a_copy_that_has_not_moved_stays_when_its_machine_is_drained_no_longer() {
+fn step_e9_a_copy_that_has_not_moved_stays_when_its_machine_is_drained_no_longer() {
     let mut play = Play::with(1);
     play.ask(Call::PutService(web(), service_spec(1)));
     let first = play.run_of(0);
@@ -54,7 +54,7 @@ fn a_copy_that_has_not_moved_stays_when_its_machine_is_drained_no_longer() {
 }
 
 #[test]
-fn a_copy_that_evacuates_ends_when_its_replacement_has_crashed() {
+fn step_e5_a_copy_that_evacuates_ends_when_its_replacement_has_crashed() {
     let mut play = Play::with(2);
     play.moods.insert(2, Mood::Dawdles);
     play.moods.insert(1, Mood::Dawdles);
@@ -72,7 +72,7 @@ fn a_copy_that_evacuates_ends_when_its_replacement_has_crashed() {
 }
 
 #[test]
-fn a_copy_that_is_starting_ends_and_starts_elsewhere() {
+fn step_e3_a_copy_that_is_starting_ends_and_starts_elsewhere() {
     let mut play = Play::with(1);
     play.moods.insert(1, Mood::Dawdles);
     play.ask(Call::PutService(web(), service_spec(1)));
@@ -85,7 +85,7 @@ fn a_copy_that_is_starting_ends_and_starts_elsewhere() {
 }
 
 #[test]
-fn copies_that_must_not_overlap_end_first() {
+fn step_e4_copies_that_must_not_overlap_end_first() {
     for contract in [Contract::Keep, Contract::Stop { after: Span::from_secs(120) }] {
         let mut play = Play::with(1);
         play.ask(Call::PutService(web(), ServiceSpec { contract, ..service_spec(1) }));
@@ -101,7 +101,7 @@ fn copies_that_must_not_overlap_end_first() {
 }
 
 #[test]
-fn tasks_run_on_until_the_drain_is_nearly_over_and_end_with_its_reason() {
+fn step_e7_tasks_run_on_until_the_drain_is_nearly_over_and_end_with_its_reason() {
     let mut play = Play::with(1);
     play.ask(Call::CreateTask(task("build"), incarnation(1), Arc::new(task_spec())));
     drain(&mut play, 1);
@@ -115,7 +115,7 @@ fn tasks_run_on_until_the_drain_is_nearly_over_and_end_with_its_reason() {
 }
 
 #[test]
-fn a_drain_ends_instances_at_its_deadline_though_nobody_else_has_room() {
+fn step_e8_a_drain_ends_instances_at_its_deadline_though_nobody_else_has_room() {
     let mut play = Play::with(1);
     play.ask(Call::PutService(web(), service_spec(2)));
     drain(&mut play, 1);
@@ -129,7 +129,7 @@ fn a_drain_ends_instances_at_its_deadline_though_nobody_else_has_room() {
 }
 
 #[test]
-fn a_drained_worker_gets_no_work() {
+fn step_e1_a_drained_worker_gets_no_work() {
     let mut play = Play::with(1);
     drain(&mut play, 1);
     play.ask(Call::CreateTask(task("build"), incarnation(1), Arc::new(task_spec())));
@@ -171,7 +171,7 @@ fn a_machine_that_nobody_knows_is_not_drained() {
 }
 
 #[test]
-fn a_worker_that_is_drained_twice_over_moves_its_instance_twice() {
+fn step_e6_a_worker_that_is_drained_twice_over_moves_its_instance_twice() {
     let mut play = Play::with(3);
     play.ask(Call::PutService(web(), service_spec(1)));
     for _ in 0..2 {
@@ -261,6 +261,23 @@ fn what_could_move_is_not_asked_in_the_first_half_of_a_drain() {
     assert!(!play.running.contains_key(&run));
 }
 
+/// One that a clock had set that was ahead had no half: they were killed without their grace.
+#[test]
+fn a_drain_that_is_repeated_when_a_clock_was_ahead_leaves_half_of_it_to_end_in() {
+    let mut play = Play::with(1);
+    let work = Arc::from(*br#"{"signals":{"grace":"30s"}}"#);
+    play.ask(Call::PutService(web(), ServiceSpec { work, ..service_spec(1) }));
+    let right = play.now.wall;
+    play.now.wall = right.plus(Span::from_secs(1_200));
+    play.ask(Call::Drain(lock(1), play.now.wall.plus(Span::from_secs(600))));
+    play.now.wall = right;
+    play.ask(Call::Drain(lock(1), right.plus(Span::from_secs(600))));
+    play.pass(569);
+    assert_eq!(play.runs_on(1).len(), 1);
+    play.pass(1);
+    assert!(play.runs_on(1).is_empty());
+}
+
 /// It was asked when its grace was left, and its worker lets it answer for longer before it says so to it.
 #[test]
 fn what_is_starting_when_a_drain_begins_has_its_linger_too() {
@@ -335,7 +352,7 @@ fn the_end_of_a_drain_does_not_end_a_task_that_runs_elsewhere_for_a_stray_run_of
     };
     let gone = stray.run;
     play.found(other, stray);
-    let fates = play.control.forecast(lock(other));
+    let fates = play.forecast(lock(other));
     assert_eq!(fates.iter().map(|one| &one.fate).collect::<Vec<_>>(), [&Fate::Ending]);
     drain(&mut play, other);
     play.pass(600);

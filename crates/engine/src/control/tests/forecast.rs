@@ -2,7 +2,11 @@
 
 use std::sync::Arc;
 
-use sterna_model::{Contract, Span, record::InstancePhase as P, spec::ServiceSpec};
+use sterna_model::{
+    Contract, Span,
+    record::InstancePhase as P,
+    spec::{ServiceSpec, TaskSpec},
+};
 
 use super::play::{Mood, Play, incarnation, lock, service_spec, task, task_spec, wants, web};
 use crate::control::{Call, Fate};
@@ -16,7 +20,7 @@ fn drain(play: &mut Play, worker: u8) {
 }
 
 fn fates(play: &mut Play, worker: u8) -> Vec<Fate> {
-    play.control.forecast(lock(worker)).into_iter().map(|it| it.fate).collect()
+    play.forecast(lock(worker)).into_iter().map(|it| it.fate).collect()
 }
 
 #[test]
@@ -24,10 +28,10 @@ fn instances_move_where_it_is_said_that_they_do() {
     let mut play = Play::with(4);
     play.ask(Call::PutService(web(), ServiceSpec { wants: wants(20), ..service_spec(8) }));
     let worker = play.worker_of(play.run_of(0));
-    let forecast = play.control.forecast(lock(worker));
+    let forecast = play.forecast(lock(worker));
     assert_eq!(forecast.len(), 2);
     let before = play.store.clone();
-    assert_eq!(play.control.forecast(lock(worker)), forecast, "it changes nothing");
+    assert_eq!(play.forecast(lock(worker)), forecast, "it changes nothing");
     assert_eq!(play.store, before);
     drain(&mut play, worker);
     for said in forecast {
@@ -69,7 +73,7 @@ fn tasks_run_on_and_copies_that_must_not_overlap_end_first() {
     play.ask(Call::CreateTask(task("build"), incarnation(1), Arc::new(task_spec())));
     play.join(2);
     play.moods.insert(1, Mood::Ignores);
-    let said = play.control.forecast(lock(1));
+    let said = play.forecast(lock(1));
     let [moves, runs_on] = &said[..] else { panic!("{said:?}") };
     let to = super::play::name("w2");
     assert_eq!(
@@ -95,4 +99,28 @@ fn a_copy_with_a_second_one_is_blocked_and_an_unknown_machine_has_nothing() {
     assert_eq!(fates(&mut play, worker), [Fate::Blocked { asked: GRACE }]);
     assert_eq!(play.starts.len(), 2);
     assert_eq!(fates(&mut play, 9), []);
+}
+
+/// It was said to be asked a minute before the deadline of half a minute.
+#[test]
+fn the_forecast_of_a_short_drain_says_when_that_drain_asks() {
+    let mut play = Play::with(1);
+    let work: Arc<[u8]> = Arc::from(*br#"{"signals":{"grace":"60s"}}"#);
+    let service = ServiceSpec { work: Arc::clone(&work), ..service_spec(1) };
+    play.ask(Call::PutService(web(), service));
+    let spec = TaskSpec { work, ..task_spec() };
+    play.ask(Call::CreateTask(task("build"), incarnation(1), Arc::new(spec)));
+    let deadline = play.now.wall.plus(Span::from_secs(30));
+    let said = play.control.forecast(play.now, lock(1), deadline);
+    let asked = said.iter().map(|it| match it.fate {
+        Fate::Nowhere { asked, .. } | Fate::RunsOn { asked } => asked,
+        Fate::Moves { .. } | Fate::Blocked { .. } | Fate::Ends | Fate::Ending => panic!("{said:?}"),
+    });
+    assert_eq!(asked.collect::<Vec<_>>(), [15, 30].map(Span::from_secs));
+    play.ask(Call::Drain(lock(1), deadline));
+    assert_eq!(play.runs_on(1).len(), 1, "the task is asked at once");
+    play.pass(14);
+    assert_eq!(play.runs_on(1).len(), 1);
+    play.pass(1);
+    assert!(play.runs_on(1).is_empty());
 }

@@ -35,7 +35,7 @@ fn a_copy_of_a_service_that_is_under_stop_by_now_ends_before_the_next_begins() {
     play.pass(10);
     put(&mut play, ServiceSpec { contract: STOP, ..usual(3) });
     let worker = play.worker_of(play.run_of(2));
-    let forecast = play.control.forecast(lock(worker));
+    let forecast = play.forecast(lock(worker));
     assert!(matches!(forecast[0].fate, Fate::Moves { ends_first: true, .. }), "{forecast:?}");
     drain(&mut play, worker);
     (0..6).for_each(|_| play.pass(10));
@@ -69,6 +69,43 @@ fn a_copy_of_the_version_before_ends_when_the_next_has_run_for_long_enough() {
     play.pass(9);
     assert_eq!(play.runs_on(1).len(), 3);
     play.pass(1);
+    assert_eq!((play.runs_on(1).len(), play.runs_on(2).len()), (0, 4));
+}
+
+/// All of them ended at once, and the new ones had not run for long enough.
+#[test]
+fn an_undrain_in_the_middle_of_an_update_ends_no_copy_that_the_drain_would_not_end() {
+    let mut play = Play::with(1);
+    put(&mut play, usual(4));
+    play.pass(10);
+    play.join(2);
+    put(&mut play, other_work(&usual(4), "v2"));
+    drain(&mut play, 1);
+    play.pass(5);
+    assert_eq!(play.ask(Call::Undrain(lock(1))), Answer::Done);
+    assert_eq!((play.runs_on(1).len(), play.runs_on(2).len()), (3, 4));
+    play.pass(4);
+    assert_eq!(play.runs_on(1).len(), 3);
+    play.pass(1);
+    assert_eq!((play.runs_on(1).len(), play.runs_on(2).len()), (0, 4));
+}
+
+#[test]
+fn a_silence_in_the_middle_of_a_drain_ends_no_copy_that_the_drain_would_not_end() {
+    let mut play = Play::with(1);
+    put(&mut play, usual(4));
+    play.pass(10);
+    play.join(2);
+    put(&mut play, other_work(&usual(4), "v2"));
+    drain(&mut play, 1);
+    play.pass(5);
+    play.fall_silent(1);
+    let reason = |play: &Play| play.instance(1).twin().map(|twin| twin.reason);
+    assert_eq!(reason(&play), Some(TwinReason::Silent));
+    play.come_back(1);
+    assert_eq!(reason(&play), Some(TwinReason::Evacuating), "its requests go there");
+    assert_eq!((play.runs_on(1).len(), play.runs_on(2).len()), (3, 4));
+    play.pass(5);
     assert_eq!((play.runs_on(1).len(), play.runs_on(2).len()), (0, 4));
 }
 

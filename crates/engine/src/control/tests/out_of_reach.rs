@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use sterna_model::{Contract, Span, WallTime, spec::ServiceSpec};
+use sterna_model::{Contract, Span, WallTime, record::TaskEnd, spec::ServiceSpec};
 use sterna_protocol::{
     roster::Enrolled,
     scheduler::{self, Reach},
 };
 
 use super::play::{
-    Play, enrolled, incarnation, life, lock, name, service_spec, task, task_spec, web,
+    Mood, Play, enrolled, incarnation, life, lock, name, service_spec, task, task_spec, web,
 };
 use crate::control::{Call, Next, Why};
 
@@ -66,6 +66,21 @@ fn a_task_on_a_silent_worker_says_what_becomes_of_it() {
     let rule = told.rule.to_string();
     assert!(rule.contains("it has failed when it has certainly ended there"), "{rule}");
     assert_eq!((told.since, told.next), (Some(WallTime::EPOCH), Next::OverAt(after(600))));
+}
+
+/// It was said to be over when its worker counts as lost, and the drain ends it earlier.
+#[test]
+fn a_task_on_a_silent_or_sick_worker_that_is_drained_says_when_the_drain_ends_it() {
+    let mut play = Play::with(1);
+    play.ask(Call::CreateTask(task("build"), incarnation(1), Arc::new(task_spec())));
+    play.ask(Call::Drain(lock(1), after(120)));
+    play.reaches.insert(lock(1), Reach::Sick { since: None });
+    assert_eq!(play.why(&task("build")).unwrap().next, Next::AskedAt(after(110)));
+    play.silence(1);
+    play.moods.insert(1, Mood::Silent);
+    assert_eq!(play.why(&task("build")).unwrap().next, Next::OverAt(after(110)));
+    play.pass(110);
+    assert_eq!(play.record(&task("build")).end(), Some(&TaskEnd::Drained));
 }
 
 /// Nothing happens to it, whatever its contract: so that no moment is named.

@@ -18,8 +18,8 @@ use sterna_protocol::{
 
 use crate::auction::Rules;
 use crate::control::{
-    Alarm, Answer, Begin, Call, CallId, Control, Effect, Input, Now, Record, RecordKey, ServiceKey,
-    Stage, Why,
+    Alarm, Answer, Begin, Call, CallId, Control, Effect, Forecast, Input, Now, Record, RecordKey,
+    ServiceKey, Stage, Why,
 };
 
 pub(super) const RUNNING: &[u8] = br#"{"state":"running","is_ready":true}"#;
@@ -279,6 +279,12 @@ impl Play {
     pub(super) fn why(&mut self, key: &WorkKey) -> Option<Why> {
         let reach = |lock| self.reaches.get(&lock).copied().unwrap_or(Reach::Near);
         self.control.why(self.now, key, reach)
+    }
+
+    /// Of a drain that is to be over in ten minutes.
+    pub(super) fn forecast(&mut self, lock: Lock) -> Vec<Forecast> {
+        let deadline = self.now.wall.plus(Span::from_secs(600));
+        self.control.forecast(self.now, lock, deadline)
     }
 
     pub(super) fn pass(&mut self, seconds: u64) {

@@ -117,6 +117,40 @@ fn a_copy_whose_machine_is_drained_no_longer_has_its_place_again_when_the_next_o
     assert_eq!(play.running.len(), 1);
 }
 
+/// A second copy was started beside one that ran on a machine that was neither silent nor drained.
+#[test]
+fn a_version_that_crashes_after_an_undrain_finds_the_copy_of_the_one_before_in_its_place() {
+    for revert_after in [Some(3), None] {
+        let update = UpdatePolicy { revert_after, ..UpdatePolicy::default() };
+        let mut play = Play::with(1);
+        put(&mut play, ServiceSpec { update, ..probed(1) });
+        let first = play.run_of(0);
+        drain(&mut play, 1);
+        put(&mut play, ServiceSpec { update, ..next(1) });
+        play.join(2);
+        dawdle(&mut play);
+        for crashes in 0..3 {
+            let run = play.run_of(0);
+            assert_ne!(run, first);
+            say(&mut play, run, UNREADY);
+            if crashes == 2 {
+                assert_eq!(play.ask(Call::Undrain(lock(1))), Answer::Done);
+            }
+            assert_eq!(play.running.len(), 2);
+            play.end(run, FAILURE);
+        }
+        if revert_after.is_some() {
+            assert_eq!((play.phases(), play.run_of(0)), (vec![(0, P::Running)], first));
+            assert_eq!(play.running.len(), 1);
+        } else {
+            assert_eq!(play.phases(), [(0, P::Crashed)]);
+            play.pass(30);
+            assert!(!play.running.contains_key(&first), "the update goes on, one after the other");
+            assert_eq!(play.running.len(), 1);
+        }
+    }
+}
+
 /// Three instances of a version that runs, and one of the next that says this: its index.
 fn updated(said: &[u8]) -> (Play, u32) {
     let mut play = Play::with(3);

@@ -130,7 +130,7 @@ fn a_forecast_does_not_count_how_many_may_be_starting_at_a_time() {
     let mut play = Play::starting_at_most(1, 1);
     put(&mut play, "web", service_spec(3));
     play.join(2);
-    let forecast = play.control.forecast(lock(1));
+    let forecast = play.forecast(lock(1));
     assert!(forecast.iter().all(|one| matches!(one.fate, Fate::Moves { .. })), "{forecast:?}");
     let deadline = play.now.wall.plus(sterna_model::Span::from_secs(600));
     play.ask(Call::Drain(lock(1), deadline));

@@ -16,7 +16,7 @@ use super::play::{
     FAILURE, Mood, Play, SUCCESS, enrolled, incarnation, life, service_spec, task, task_spec,
     wants, web,
 };
-use crate::control::{Alarm, Answer, Call, Called, Effect, Input, Now, RecordKey};
+use crate::control::{Alarm, Answer, Call, Called, Effect, Input, Next, Now, RecordKey};
 
 fn create(name: &str, number: u8) -> Call {
     Call::CreateTask(task(name), incarnation(number), Arc::new(task_spec()))
@@ -211,6 +211,8 @@ fn a_task_does_not_fail_for_room_while_workers_come_back_to_a_new_leader() {
         assert_eq!(play.record(&task("build")).phase(), TaskPhase::Pending);
         let why = play.why(&task("build")).unwrap();
         assert_eq!(why.rule.name(), "returning");
+        let at = play.now.wall.plus(Span::from_secs(60));
+        assert_eq!(why.next, Next::EndsAt(at), "it does not wait for room");
         play.pass(59);
         assert_eq!(play.record(&task("build")).phase(), TaskPhase::Pending);
         if comes_back {

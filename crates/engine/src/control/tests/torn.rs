@@ -120,3 +120,20 @@ fn what_is_moved_by_half_is_moved_though_its_machine_is_not_heard() {
     let elsewhere = |index: &u32| play.worker_of(play.run_of(*index)) == 2;
     assert_eq!((0..MANY).filter(elsewhere).count(), 100, "no event would have led to the rest");
 }
+
+/// The rest had a second copy started beside it, though its machine was neither silent nor drained.
+#[test]
+fn what_stays_by_half_when_its_machine_is_drained_no_longer_has_nothing_started_beside_it() {
+    let mut play = Play::with(1);
+    play.ask(Call::PutService(web(), light(MANY)));
+    let deadline = play.now.wall.plus(Span::from_secs(600));
+    play.ask(Call::Drain(lock(1), deadline));
+    assert_eq!(play.instance(99).phase(), P::Unclaimed);
+    play.is_storing = false;
+    play.call(Call::Undrain(lock(1)));
+    let mut play = torn(play, 1);
+    play.join(2);
+    play.pass(60);
+    assert_eq!(play.starts.len(), 100);
+    assert!((0..MANY).all(|index| play.instance(index).phase() == P::Running));
+}

@@ -98,6 +98,22 @@ fn a_service_that_is_made_anew_has_never_crashed() {
     assert_eq!(play.phases(), [(0, P::Running)]);
 }
 
+/// What was left of it had a copy that was silent, and the wait of the program before.
+#[test]
+fn a_service_that_is_made_anew_beside_a_silent_copy_has_never_crashed() {
+    let mut play = Play::with(1);
+    put(&mut play, service_spec(1));
+    play.join(2);
+    play.fall_silent(1);
+    (0..3).for_each(|_| play.end(play.run_of(0), FAILURE));
+    assert_eq!(play.phases(), [(0, P::Crashed)]);
+    play.ask(Call::DeleteService(web()));
+    assert_eq!(play.phases(), [(0, P::Crashed)], "its copy may be there");
+    put(&mut play, other_work(&service_spec(1), "another program"));
+    assert_eq!(play.phases(), [(0, P::Running)]);
+    assert_eq!(play.instance(0).crashes().count, 0);
+}
+
 #[test]
 fn limits_that_do_not_allow_for_a_version_that_may_come_back_are_refused() {
     let usual = Limits::default();

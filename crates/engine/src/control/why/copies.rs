@@ -40,7 +40,11 @@ impl Control {
             let stale = self.service_having(key).filter(|_| !self.is_recovered);
             let stale = stale.map(|known| known.record.spec.domain.clone());
             let rule = Rule::Unwanted { stale };
-            return Some(Why { rule, since: None, next: Next::WhenChanged });
+            let staying = instance.copies().filter(|copy| copy.stopping.is_none());
+            let asked = staying.filter_map(|copy| self.asked_at(copy.placed.run)).min();
+            let asked = asked.filter(|at| *at > now.wall && detail == Detail::Whole);
+            let next = asked.map_or(Next::WhenChanged, Next::AskedAt);
+            return Some(Why { rule, since: None, next });
         }
         // Nothing else comes in its place.
         let twin = instance.twin().filter(|_| instance.copy().is_none())?;

@@ -5,6 +5,7 @@
 mod copies;
 mod followed;
 mod machine;
+mod next;
 mod outdated;
 mod settling;
 mod unplaced;
@@ -23,6 +24,7 @@ use sterna_protocol::scheduler::Reach;
 pub(in crate::control) use self::settling::LOOKS;
 pub use self::{
     machine::Machine,
+    next::Next,
     settling::{Settling, Then},
     unplaced::Unplaced,
     unready::{Late, Unready},
@@ -227,45 +229,6 @@ impl fmt::Display for Crashed {
     }
 }
 
-/// What happens next.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Next {
-    /// It is tried at this moment.
-    At(WallTime),
-    /// It is over at this moment, if it has not started until then.
-    EndsAt(WallTime),
-    /// It is over at this moment, unless its worker is heard again.
-    OverAt(WallTime),
-    /// It is asked to end at this moment, and has its grace.
-    AskedAt(WallTime),
-    /// What is being ended is killed at this moment, if it is still there.
-    KilledAt(WallTime),
-    /// It counts as there at this moment, if it runs until then.
-    ServesAt(WallTime),
-    /// It counts as a crash at this moment, if it is not ready until then.
-    CountsAt(WallTime),
-    /// It goes on when its worker says more.
-    WhenTold,
-    /// It goes on when whoever is told answers, or does not in time.
-    WhenAnswered,
-    /// It takes requests when its readiness probe succeeds.
-    WhenReady,
-    /// It goes on when more instances of the wanted version serve.
-    WhenServing,
-    /// It goes on when what the store has forgotten has certainly ended.
-    WhenCertain,
-    /// It is tried when a worker has more room, or another one comes.
-    WhenThereIsRoom,
-    /// It goes on when these workers are back, or somebody who must know speaks for them.
-    WhenBack,
-    /// It goes on when that copy is certainly gone.
-    WhenGone,
-    /// Nothing, until somebody changes a worker or the spec.
-    WhenChanged,
-    /// Nothing: it is as it stays.
-    Nothing,
-}
-
 impl Rule {
     /// Its name, for programs.
     pub const fn name(&self) -> &'static str {
@@ -348,20 +311,25 @@ impl Control {
         match task.state() {
             TaskState::Pending => {
                 let mut why = self.why_unplaced(now, key, task.made(), detail);
-                if let (Next::WhenThereIsRoom | Next::WhenChanged | Next::WhenBack, Some(at)) =
-                    (&why.next, spec.latest_start)
-                {
-                    why.next = Next::EndsAt(at);
+                if let Some(at) = spec.latest_start {
+                    why.next = why.next.unless_over(at);
                 }
                 Some(why)
             }
             TaskState::Running { placed, .. } => {
                 let lock = placed.on.lock;
+                let asked = || self.asked_at(placed.run).filter(|at| *at > now.wall);
                 let far = self.why_out_of_reach(now, placed, true, reach(lock));
+                let far = far.map(|why| match detail {
+                    Detail::Whole => match asked() {
+                        Some(at) => Why { next: why.next.unless_drained(at), ..why },
+                        None => why,
+                    },
+                    Detail::Rule => why,
+                });
                 far.or_else(|| {
                     let drain = self.drains.get(&lock)?;
                     let (rule, since) = (Rule::Draining { worker: self.machine(lock) }, None);
-                    let asked = || self.asked_at(placed.run).filter(|at| *at > now.wall);
                     let next = match detail {
                         Detail::Whole => asked().map_or(Next::WhenTold, Next::AskedAt),
                         Detail::Rule => Next::KilledAt(drain.deadline),
@@ -452,7 +420,12 @@ impl Control {
         };
         if self.may_have_room_soon(now) {
             let rule = Rule::Returning { workers: self.coming.len(), is_spread: false };
-            return Why { rule, since, next: Next::WhenThereIsRoom };
+            let is_to_fail = self.undecided.contains(key);
+            let decided = self.decides_at().filter(|_| is_to_fail);
+            let next = decided.map_or(Next::WhenThereIsRoom, |at| {
+                Next::EndsAt(now.wall.plus(at.since(now.boot)))
+            });
+            return Why { rule, since, next };
         }
         let unplaced = match detail {
             Detail::Whole => self.unplaced(key, reason),
