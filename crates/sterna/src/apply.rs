@@ -2,14 +2,14 @@
 
 use std::{
     fs,
+    io::Read,
     path::{Path, PathBuf},
 };
 
-use anyhow::Context;
 use sterna_api::{
     client::Client,
     rest::{self, Applied, Code, File, Plan, PlanAsk, Refused, SpecProblem},
-    spec::{Look, Source, Specs, read},
+    spec::{FILE_BYTES_MAX, Look, Source, Specs, read},
 };
 use sterna_model::Span;
 
@@ -65,19 +65,49 @@ pub(crate) struct PlanArgs {
     given: Given,
 }
 
+/// No more than shows that it is too large.
+fn bounded(file: impl Read) -> std::io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    file.take(FILE_BYTES_MAX as u64 + 1).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+fn unreadable(name: &str, error: std::io::Error) -> anyhow::Error {
+    let what = format!("cannot read {name}: name a file with a spec that can be read, or `-`");
+    anyhow::Error::new(error).context(what)
+}
+
+/// A spec is a text; what is cut since it is too large is refused for that.
+fn text(name: &str, bytes: Vec<u8>) -> anyhow::Result<String> {
+    let is_cut = bytes.len() > FILE_BYTES_MAX;
+    String::from_utf8(bytes).or_else(|error| {
+        let (good, _) = error.as_bytes().split_at(error.utf8_error().valid_up_to());
+        let (line, column) = good.iter().fold((1, 1), |(line, column), byte| match byte {
+            b'\n' => (line + 1, 1),
+            _ => (line, column + 1),
+        });
+        let byte = error.as_bytes().get(good.len()).copied().unwrap_or_default();
+        anyhow::ensure!(
+            is_cut,
+            "{name}:{line}:{column}: the byte 0x{byte:02x} is no UTF-8: save the file as UTF-8"
+        );
+        Ok(String::from_utf8_lossy(error.as_bytes()).into_owned())
+    })
+}
+
 /// Reads files, and says everything that is wrong with them before anybody is asked.
 pub(crate) fn files(paths: &[PathBuf]) -> anyhow::Result<(rest::Apply, Specs)> {
     let mut files = Vec::new();
     for path in paths {
         let is_input = is_input(path);
-        let text = if is_input {
-            std::io::read_to_string(std::io::stdin())
-        } else {
-            fs::read_to_string(path)
-        };
-        let text = text.with_context(|| format!("cannot read {}", path.display()));
-        let text = text.map_err(exit::coded(exit::SPEC))?;
         let name = if is_input { "stdin".to_owned() } else { path.display().to_string() };
+        let bytes = if is_input {
+            bounded(std::io::stdin())
+        } else {
+            fs::File::open(path).and_then(bounded)
+        };
+        let text = bytes.map_err(|error| unreadable(&name, error)).and_then(|it| text(&name, it));
+        let text = text.map_err(exit::coded(exit::SPEC))?;
         files.push(File { name, text });
     }
     let sources: Vec<_> =

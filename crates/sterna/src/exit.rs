@@ -16,7 +16,7 @@ Exit codes:
   75  not now: try again
   77  not allowed: look at the token, or at permissions
 `sterna run` exits as its command did: with its code, or with 128 and the number of the signal;
-after Ctrl-C with 130, and its task goes on.";
+after Ctrl-C with 130, and with 141 when nobody reads its output any more; its task goes on.";
 
 /// Wrong usage.
 pub(crate) const USAGE: u8 = 64;
@@ -31,6 +31,8 @@ pub(crate) const TRY_AGAIN: u8 = 75;
 pub(crate) const DENIED: u8 = 77;
 /// Ctrl-C, as shells say it.
 pub(crate) const INTERRUPTED: u8 = 130;
+/// Nobody reads what is written any more, as shells say it.
+pub(crate) const UNREAD: u8 = 141;
 
 /// An error with the exit code that goes with it; it reads as the error itself.
 #[derive(Debug)]

@@ -92,7 +92,7 @@ fn failed(exit: u8, message: &str) -> Value {
         exit::UNREACHABLE => "unreachable",
         exit::TRY_AGAIN => "try-again",
         exit::DENIED => "denied",
-        exit::INTERRUPTED => "interrupted",
+        exit::INTERRUPTED | exit::UNREAD => "interrupted",
         _ => "failed",
     };
     let message = message.strip_prefix("error: ").unwrap_or(message);

@@ -12,6 +12,7 @@
 
 use std::{
     env, fs,
+    io::Read,
     path::{Path, PathBuf},
     sync::{Once, OnceLock},
 };
@@ -170,7 +171,9 @@ fn usage() -> impl FnOnce(anyhow::Error) -> anyhow::Error {
 
 /// A variable that says something.
 fn variable(name: &str) -> Option<String> {
-    env::var(name).ok().filter(|value| !value.is_empty())
+    // One that is no text is set, and whoever reads it refuses it.
+    let value = env::var_os(name)?.to_string_lossy().into_owned();
+    Some(value).filter(|value| !value.is_empty())
 }
 
 /// Where a server is, out of how it was named.
@@ -196,7 +199,7 @@ fn in_environment(server: &str) -> anyhow::Result<Option<(String, By)>> {
         return Ok(None);
     }
     if let Some(token) = variable("STERNA_TOKEN") {
-        return Ok(Some((token, By::Variable("STERNA_TOKEN"))));
+        return Ok(Some((check_token("STERNA_TOKEN", token)?, By::Variable("STERNA_TOKEN"))));
     }
     let path = env::var_os("STERNA_TOKEN_FILE").filter(|path| !path.is_empty());
     let Some(path) = path.map(PathBuf::from) else { return Ok(None) };
@@ -262,9 +265,30 @@ fn beside_server(
 }
 
 fn read_token(named_by: &str, path: &Path) -> anyhow::Result<String> {
-    let text = fs::read_to_string(path);
-    let text = text.with_context(|| format!("{named_by}: cannot read {}", path.display()));
-    Ok(text.map_err(exit::coded(exit::DENIED))?.trim().to_owned())
+    let read = |file: fs::File| {
+        let mut bytes = Vec::new();
+        file.take(TOKEN_MAX as u64).read_to_end(&mut bytes).map(|_| bytes)
+    };
+    let bytes = fs::File::open(path).and_then(read);
+    let bytes = bytes.with_context(|| format!("{named_by}: cannot read {}", path.display()));
+    let text =
+        String::from_utf8_lossy(&bytes.map_err(exit::coded(exit::DENIED))?).trim().to_owned();
+    check_token(&format!("{named_by}: {}", path.display()), text)
+}
+
+/// No token is so long.
+const TOKEN_MAX: usize = 4_096;
+
+/// A token that cannot be sent is none: nobody is asked with it.
+fn check_token(named_by: &str, token: String) -> anyhow::Result<String> {
+    let is_token = token.len() < TOKEN_MAX && token.bytes().all(|it| it.is_ascii_graphic());
+    if !is_token {
+        let error = anyhow::anyhow!(
+            "{named_by}: this is no token: a token is one word; give the first line of `admin.token`"
+        );
+        return Err(exit::coded(exit::DENIED)(error));
+    }
+    Ok(token)
 }
 
 /// The `dev` of this directory.

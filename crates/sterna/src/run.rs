@@ -158,12 +158,16 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
 
 /// Ctrl-C ends the waiting, and not the task: says how to end that.
 fn left(args: &Args, name: &str, how: &str) -> anyhow::Error {
+    tell_left(args, name, how);
+    exit::silent(exit::INTERRUPTED)
+}
+
+fn tell_left(args: &Args, name: &str, how: &str) {
     let space = args.remote.asked().map(|space| format!(" --namespace {space}"));
     out::note(&format!(
         "{name} {how}; `sterna cancel {name}{}` ends it",
         space.unwrap_or_default()
     ));
-    exit::silent(exit::INTERRUPTED)
 }
 
 /// Makes the task. If nobody is there for a moment, or the answer is lost, the same is asked for again: it
@@ -190,7 +194,10 @@ async fn watch(client: &mut Client, args: &Args, made: &TaskView) -> anyhow::Res
     let pending = pending(&args.remote, made, &progress);
     let work = async {
         loop {
-            let task = match output.follow(client, &path, &progress, &mut patience).await? {
+            let followed = output.follow(client, &path, &progress, &mut patience).await;
+            // What it writes can be shown to nobody.
+            let followed = followed.inspect_err(|_| tell_left(args, &made.name, "goes on"))?;
+            let task = match followed {
                 Ok(()) => ended(client, &path, &mut patience).await,
                 Err(error) => Err(error),
             };
@@ -248,6 +255,9 @@ struct Output {
 
 impl Output {
     /// Writes what it writes, until it is over; or says why no more of it comes.
+    ///
+    /// # Errors
+    /// It cannot be written.
     async fn follow(
         &mut self,
         client: &mut Client,
@@ -303,8 +313,8 @@ fn write(line: &LogLine) -> anyhow::Result<()> {
         _ => Ok(()),
     };
     match written {
-        // Who closed it has seen enough; the task goes on.
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        // Who closed it has seen enough.
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Err(exit::silent(exit::UNREAD)),
         written => written.context("cannot write to standard output"),
     }
 }

@@ -232,8 +232,9 @@ async fn serve(args: Args) -> anyhow::Result<()> {
             out::event(happened);
         }
     };
-    let data = &args.data;
-    let token = args.token_file.unwrap_or_else(|| data.join(sterna_server::TOKEN_FILE));
+    let token = args.token_file.unwrap_or_else(|| args.data.join(sterna_server::TOKEN_FILE));
+    // Not every path is a text.
+    let (data, token) = (args.data.to_string_lossy(), token.to_string_lossy());
     tell(&json!({ "event": "listens", "address": address, "data": data, "token_file": token }));
     let mut is_told = false;
     loop {

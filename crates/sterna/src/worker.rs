@@ -131,7 +131,8 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
         say(at, text);
         tell(&json!({ "event": "says", "at": at.to_string(), "text": text }));
     };
-    tell(&json!({ "event": "begins", "worker": name.as_str(), "life": life, "data": path }));
+    let data = path.to_string_lossy();
+    tell(&json!({ "event": "begins", "worker": name.as_str(), "life": life, "data": data }));
     say(clock::wall_time(), &format!("worker {name} begins life {life} in {}", path.display()));
     if let Some(runtime) = &machine.runtime {
         let text = format!("images are run by {} ({})", runtime.name, runtime.program.display());

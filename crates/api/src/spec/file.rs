@@ -15,7 +15,7 @@ use super::{
 };
 
 /// A longer file was not written by a person, and its problems are not read by one.
-const BYTES_MAX: usize = 1 << 20;
+pub const FILE_BYTES_MAX: usize = 1 << 20;
 
 /// Where each name was first said: a file, and a place in it.
 type Names = BTreeMap<(Kind, Name), (usize, Spot)>;
@@ -33,9 +33,9 @@ pub(super) fn read(sources: &[Source<'_>], found: &mut Found<'_>) -> Specs {
 
 /// The tree of a file; nothing if it cannot be read.
 fn parse(source: &Source<'_>, found: &mut Found<'_>) -> Option<Node> {
-    if source.text.len() > BYTES_MAX {
-        let reason = format!("the file has {} bytes", source.text.len());
-        found.add(&(0..0), "", reason, format!("split it into files of at most {BYTES_MAX}"));
+    if source.text.len() > FILE_BYTES_MAX {
+        let reason = format!("the file has more than {FILE_BYTES_MAX} bytes");
+        found.add(&(0..0), "", reason, "split it into several files".to_owned());
         return None;
     }
     let (node, errors) = match source.format() {

@@ -12,7 +12,10 @@ const DEPTH_MAX: usize = 32;
 
 /// The tree, or the first thing that cannot be read.
 pub(super) fn read(text: &str) -> Result<Node, Unreadable> {
-    let raw: &RawValue = serde_json::from_str(text).map_err(|error| told(text, 0, &error))?;
+    // Some editors put a mark before the text, which is none of it.
+    let rest = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let start = text.len() - rest.len();
+    let raw: &RawValue = serde_json::from_str(rest).map_err(|error| told(text, start, &error))?;
     Reader { text }.node(raw, 0)
 }
 

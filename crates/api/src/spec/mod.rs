@@ -53,6 +53,7 @@ use sterna_model::{
     spec::{ServiceSpec, TaskSpec},
 };
 
+pub use file::FILE_BYTES_MAX;
 pub use problem::{Look, Problem, Problems};
 pub use schema::{fields, reference};
 pub use written::{of_service, of_task};

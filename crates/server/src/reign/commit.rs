@@ -1,6 +1,9 @@
 //! One commit of a reign: fenced, tried again while nothing was written, settled when nobody knows.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
 
 use sterna_model::Revision;
 use sterna_store::{
@@ -18,6 +21,21 @@ const AGAIN: Duration = Duration::from_millis(100);
 pub(super) struct Writes {
     pub(super) puts: Vec<(Key, bytes::Bytes)>,
     pub(super) removes: Vec<Key>,
+}
+
+/// What the store said last that has not taken a commit. Clones are the same one.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Refusals(Arc<Mutex<Option<String>>>);
+
+impl Refusals {
+    fn note(&self, error: &StoreError) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(crate::because(error));
+    }
+
+    /// `None` if it has said nothing.
+    pub(super) fn last(&self) -> Option<String> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
 }
 
 /// It stands.
@@ -46,6 +64,7 @@ pub(super) async fn commit(
     mut reign: Reign,
     after: Revision,
     writes: Writes,
+    refusals: Refusals,
 ) -> Result<Stands, Over> {
     loop {
         let id = write_id();
@@ -59,10 +78,14 @@ pub(super) async fn commit(
         match store.commit(commit).await {
             Ok(Outcome::Applied(revision)) => return Ok(Stands { revision, reign }),
             Ok(Outcome::Conflict(_)) => return Err(Over::Deposed),
-            Err(StoreError::Unavailable(_)) => sleep(AGAIN).await,
-            Err(StoreError::Unknown(_)) => {
+            Err(error @ StoreError::Unavailable(_)) => {
+                refusals.note(&error);
+                sleep(AGAIN).await;
+            }
+            Err(error @ StoreError::Unknown(_)) => {
+                refusals.note(&error);
                 let unanswered = Unanswered { write_id: id, after };
-                let (raised, fate) = find_out(&*store, reign, unanswered).await?;
+                let (raised, fate) = find_out(&*store, reign, unanswered, &refusals).await?;
                 match fate {
                     Fate::Applied(revision) => return Ok(Stands { revision, reign: raised }),
                     Fate::Never => reign = raised,
@@ -79,6 +102,7 @@ async fn find_out(
     store: &dyn Store,
     reign: Reign,
     unanswered: Unanswered,
+    refusals: &Refusals,
 ) -> Result<(Reign, Fate), Over> {
     let raise = write_id();
     loop {
@@ -88,7 +112,10 @@ async fn find_out(
                 let fate = settled.fates.first().copied().unwrap_or(Fate::Forgotten);
                 return Ok((raised, fate));
             }
-            Err(StoreError::Unavailable(_) | StoreError::Unknown(_)) => sleep(AGAIN).await,
+            Err(error @ (StoreError::Unavailable(_) | StoreError::Unknown(_))) => {
+                refusals.note(&error);
+                sleep(AGAIN).await;
+            }
             Err(error) => return Err(Over::Store(error)),
         }
     }

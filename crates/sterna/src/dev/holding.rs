@@ -3,7 +3,8 @@
 use std::{
     fs::{self, File, TryLockError},
     io::{self, Write},
-    path::Path,
+    os::unix::fs::MetadataExt,
+    path::{Path, PathBuf},
     thread::sleep,
     time::Duration,
 };
@@ -19,6 +20,8 @@ const LOCK: &str = "dev.lock";
 /// after each other.
 const TRIES: u32 = 20;
 const AGAIN: Duration = Duration::from_millis(5);
+/// How often a `dev` looks whether its directory is still there.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// Whether a `dev` has a data directory now; also if nobody here may know it.
 pub(crate) fn is_held(data: &Path) -> bool {
@@ -48,7 +51,7 @@ pub(super) fn take(data: &Path) -> anyhow::Result<File> {
     let path = data.join(LOCK);
     let mut options = fs::OpenOptions::new();
     let file = options.create(true).truncate(false).write(true).open(&path);
-    let mut file = file.with_context(|| format!("cannot write to {}", path.display()))?;
+    let mut file = file.map_err(|error| unwritable(&path, error))?;
     match try_lock(&file) {
         Ok(()) => {}
         Err(TryLockError::WouldBlock) => {
@@ -69,13 +72,53 @@ pub(super) fn take(data: &Path) -> anyhow::Result<File> {
         }
     }
     let told = file.set_len(0).and_then(|()| writeln!(file, "{}", std::process::id()));
-    told.with_context(|| format!("cannot write to {}", path.display()))?;
+    told.map_err(|error| unwritable(&path, error))?;
     Ok(file)
+}
+
+fn unwritable(path: &Path, error: io::Error) -> anyhow::Error {
+    let kind = error.kind();
+    let is_denied =
+        kind == io::ErrorKind::PermissionDenied || kind == io::ErrorKind::ReadOnlyFilesystem;
+    let code = if is_denied { exit::DENIED } else { 1 };
+    let what = format!(
+        "cannot write to {}: make it writable for who runs `sterna dev`, or name another directory by --data",
+        path.display()
+    );
+    exit::coded(code)(anyhow::Error::new(error).context(what))
+}
+
+/// Waits until the directory that was taken is this one no longer: its files were removed, or it was put
+/// elsewhere. Commands would not find this `dev` any more, another one could take what is there now, and
+/// what it acknowledges would be lost.
+pub(super) async fn lost(data: PathBuf, held: File) -> anyhow::Error {
+    let lock = data.join(LOCK);
+    let is_there = || {
+        let (Ok(there), Ok(held)) = (fs::metadata(&lock), held.metadata()) else { return false };
+        (there.dev(), there.ino()) == (held.dev(), held.ino())
+    };
+    while is_there() {
+        tokio::time::sleep(LOOK_EVERY).await;
+    }
+    anyhow::anyhow!(
+        "{} was emptied or replaced while `sterna dev` ran in it, so that nothing more can be kept there: \
+         what ran is ended; begin again with `sterna dev`",
+        data.display()
+    )
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn who_may_not_write_there_is_told_what_to_do() {
+        let path = Path::new("here");
+        let denied = unwritable(path, io::ErrorKind::PermissionDenied.into());
+        assert_eq!(exit::code(&denied), exit::DENIED);
+        assert!(denied.to_string().contains("make it writable"), "{denied}");
+        assert_eq!(exit::code(&unwritable(path, io::ErrorKind::StorageFull.into())), 1);
+    }
 
     #[test]
     fn a_second_one_is_told_who_has_it_and_gets_it_when_that_has_ended() {

@@ -138,10 +138,11 @@ impl Dev {
         let mut signals = Signals::watch().context("cannot take signals")?;
         remote::directory(&args.data)?;
         let data = fs::canonicalize(&args.data).context("the data directory cannot be found")?;
-        let _held = holding::take(&data)?;
+        let held = holding::take(&data)?;
         // It may be that of one that was killed, and somebody else may have that address by now.
         drop(fs::remove_file(data.join(remote::ADDRESS)));
         let Args { listen: address, keep, most, workers, json, .. } = args;
+        let lost = holding::lost(data.clone(), held);
         let (reader, writer) = io::pipe().context("there is no pipe for the workers")?;
         let mut dev = Self {
             data,
@@ -164,6 +165,7 @@ impl Dev {
         let worked = tokio::select! {
             worked = work => worked,
             () = signals.next() => Ok(()),
+            lost = lost => Err(lost),
         };
         dev.end(&mut signals).await;
         worked
@@ -278,8 +280,8 @@ impl Dev {
                 "event": "ready",
                 "api": format!("http://{}/v1", self.address),
                 "address": self.address,
-                "data": self.data,
-                "token_file": token,
+                "data": self.data.to_string_lossy(),
+                "token_file": token.to_string_lossy(),
                 "workers": self.workers,
                 "took_ms": u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
             }));

@@ -18,6 +18,7 @@ mod kept_events;
 mod large;
 mod lines;
 mod named;
+mod odd;
 mod once;
 mod passed_on;
 mod place;

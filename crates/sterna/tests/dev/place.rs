@@ -104,7 +104,7 @@ impl Cluster {
         Self::begin_so(name, args, |_| {})
     }
 
-    fn begin_so(name: &str, args: &[&str], so: impl FnOnce(&mut Command)) -> Self {
+    pub(crate) fn begin_so(name: &str, args: &[&str], so: impl FnOnce(&mut Command)) -> Self {
         let path = std::env::temp_dir().join(format!("sterna-dev-{}-{name}", std::process::id()));
         drop(fs::remove_dir_all(&path));
         fs::create_dir_all(&path).expect("a directory for the test");

@@ -405,7 +405,10 @@ fn a_full_disk_writes_nothing_and_works_again_when_there_is_room() {
         }
     };
     let Err(StoreError::Unavailable(reason)) = refused else { panic!("{refused:?}") };
-    assert_eq!(reason.to_string(), "the disk is full; free some space");
+    assert_eq!(
+        reason.to_string(),
+        "the disk is full; free some space: the log grows by 1500B at a time"
+    );
     world.disk.make_room();
     let answer = writer.commit_group(&[world.random_commit()]).pop().unwrap();
     assert!(matches!(answer, Ok(Outcome::Applied(_))), "{answer:?}");

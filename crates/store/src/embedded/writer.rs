@@ -2,8 +2,10 @@
 
 use std::{io, sync::Arc};
 
+use sterna_model::Bytes;
+
 use super::{
-    engine::{Backlog, Engine},
+    engine::{Backlog, Engine, Sizes},
     log::{Append, Closed, Segment},
     view::Judged,
 };
@@ -57,7 +59,10 @@ impl Writer {
         let before = self.engine.revision();
         let segment = match &mut self.segment {
             Some(segment) => segment,
-            none @ None => none.insert(self.engine.next_segment().map_err(unwritten)?),
+            none @ None => {
+                let next = self.engine.next_segment();
+                none.insert(next.map_err(|error| unwritten(error, &self.engine.sizes))?)
+            }
         };
         if let Backlog::Stuck(reason) = self.engine.backlog() {
             return Err(Refused::Unwritten(reason));
@@ -95,7 +100,7 @@ impl Writer {
             Append::Nothing(error) => {
                 segment.rewind(before);
                 self.engine.view.write().recent.withdraw();
-                Err(unwritten(error))
+                Err(unwritten(error, &self.engine.sizes))
             }
             Append::Unknown(error) => Err(Refused::Unknown(error.to_string())),
         }
@@ -117,10 +122,11 @@ enum Refused {
     Unknown(String),
 }
 
-fn unwritten(error: io::Error) -> Refused {
+fn unwritten(error: io::Error, sizes: &Sizes) -> Refused {
     let is_full = error.kind() == io::ErrorKind::StorageFull;
     Refused::Unwritten(if is_full {
-        "the disk is full; free some space".to_owned()
+        let step = Bytes::new(sizes.segment_bytes);
+        format!("the disk is full; free some space: the log grows by {step} at a time")
     } else {
         error.to_string()
     })

@@ -1,11 +1,12 @@
 use std::sync::Mutex;
 
 use futures_util::future::BoxFuture;
-use sterna_engine::auction::Rules;
+use sterna_api::spec::{Source, read};
+use sterna_engine::{auction::Rules, control::Call};
 use sterna_model::{ClusterId, DirectoryId, MachineId, Span, WallTime, WriteId};
 use sterna_protocol::message::{FromWorker, Saying, VERSION};
 use sterna_store::{
-    About, Commit, Memory, Outcome, Page, Reading, Scan, Store, StoreError, Watch, cluster,
+    About, Commit, Memory, Outcome, Page, Reading, Scan, Store, StoreError, Watch, Write, cluster,
     leader::Timing,
     machine::{random, wall_time, write_id},
 };
@@ -14,10 +15,15 @@ use tokio::sync::watch;
 use super::*;
 use crate::{bounds::Bounds, desk::desk, reign::begin};
 
-/// A store that says nothing while it is told not to.
+/// More than a lease has.
+const LARGE: usize = 4_096;
+
+/// A store that says nothing, or takes nothing large, while it is told so.
 struct Stalling {
     memory: Memory,
     is_stalled: watch::Sender<bool>,
+    /// What is small fits, as leases do.
+    is_full: watch::Sender<bool>,
 }
 
 impl Stalling {
@@ -38,6 +44,13 @@ impl Store for Stalling {
     fn commit(&self, commit: Commit) -> BoxFuture<'_, Result<Outcome, StoreError>> {
         Box::pin(async move {
             self.answers().await;
+            let is_large = |(_, write): &(_, Write)| match write {
+                Write::Put(value) => value.len() > LARGE,
+                Write::Delete => false,
+            };
+            if *self.is_full.borrow() && commit.writes.iter().any(is_large) {
+                return Err(StoreError::Unavailable("the disk is full".into()));
+            }
             self.memory.commit(commit).await
         })
     }
@@ -84,7 +97,8 @@ struct Leading {
 
 /// Elected, and not driven yet. Its lease is as short as the margin allows.
 async fn elected_here() -> Leading {
-    let stalls = Stalling { memory: Memory::new(), is_stalled: watch::Sender::new(false) };
+    let (is_stalled, is_full) = (watch::Sender::new(false), watch::Sender::new(false));
+    let stalls = Stalling { memory: Memory::new(), is_stalled, is_full };
     let stalls = Arc::new(stalls);
     let store: Arc<dyn Store> = stalls.clone();
     let id = ClusterId::from_parts(wall_time(), random());
@@ -158,6 +172,50 @@ async fn a_leader_cut_off_from_its_store_is_not_ready_after_its_lease() {
     let lines = lines.lock().unwrap();
     let said = |text: &str| lines.iter().filter(|line| line.contains(text)).count();
     assert_eq!((said("not renewed in time"), said("leads again, in term")), (1, 1), "{lines:?}");
+}
+
+/// Leases still fitted into the store, and one commit did not: every change waited for that, without end
+/// and without a word, and the leader said that it is ready.
+#[tokio::test]
+async fn a_leader_whose_store_takes_no_commit_says_so_to_all_who_wait() {
+    let leading = elected_here().await;
+    let check = async |shared: &Shared, stalls: &Stalling| {
+        let mut standings = shared.standings();
+        let leads = |standing: &Standing| matches!(standing, Standing::Leads(_));
+        standings.wait_for(leads).await.unwrap();
+        stalls.is_full.send_replace(true);
+        let large = |number: u8| {
+            let text = "a".repeat(LARGE);
+            let text = format!("version = 1\n[task.t]\nrun = [\"true\", \"{text}\"]\n");
+            let specs = read(&[Source { name: "t.toml", text: &text }]).unwrap();
+            let task = specs.tasks.into_values().next().unwrap();
+            let key = format!("default/task/t{number}").parse().unwrap();
+            let incarnation = TaskIncarnation::from_parts(WallTime::EPOCH, [number; 10]);
+            Call::CreateTask(key, incarnation, Arc::new(task.made_at(WallTime::EPOCH)))
+        };
+        let (one, other) = tokio::join!(shared.desk.call(large(1)), shared.desk.call(large(2)));
+        for refused in [one.unwrap_err(), other.unwrap_err()] {
+            assert_eq!(refused.code, Code::NotReady);
+            assert!(
+                refused.message.contains("the disk is full; what was asked for may yet be done")
+            );
+        }
+        let Standing::NotReady(why) = shared.standing() else { panic!("it leads") };
+        assert!(why.starts_with("the store takes nothing"), "{why}");
+        let next = shared.desk.call(large(3)).await.unwrap_err();
+        assert_eq!(*next.message, why, "nobody else waits");
+        stalls.is_full.send_replace(false);
+        standings.wait_for(leads).await.unwrap();
+        let again = shared.desk.call(large(1)).await.unwrap();
+        assert_eq!(again, Answer::Already, "it was done");
+    };
+    let lines = Arc::new(Mutex::new(Vec::new()));
+    let log = Arc::clone(&lines);
+    let say: Say = Arc::new(move |line: &str| log.lock().unwrap().push(line.to_owned()));
+    Box::pin(leading.while_driven_saying(say, check)).await;
+    let lines = lines.lock().unwrap();
+    let said = |text: &str| lines.iter().filter(|line| line.contains(text)).count();
+    assert_eq!((said("the disk is full"), said("takes commits again")), (1, 1), "{lines:?}");
 }
 
 /// Its caller has long been told that nobody answered, or asked another server.

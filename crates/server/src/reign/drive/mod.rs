@@ -30,10 +30,13 @@ use tokio::{
     time::sleep,
 };
 
+mod shown;
+
+use self::shown::{Awaited, STUCK_AFTER};
 use super::{
     Begun,
     asides::Asides,
-    commit::{Over, Stands, Writes, commit},
+    commit::{Over, Refusals, Stands, Writes, commit},
     now, put,
     room::{Room, There},
     words,
@@ -84,6 +87,7 @@ struct UnderWay {
     block: Block,
     replies: Vec<oneshot::Sender<bool>>,
     sent: std::time::Instant,
+    refusals: Refusals,
 }
 
 /// A stream that is open.
@@ -102,8 +106,8 @@ struct Reigning<'a> {
     until: BootTime,
     /// Whether clients are told that this server leads.
     is_shown: bool,
-    /// Whether its lease was over, and nobody was told since that it leads again.
-    was_late: bool,
+    /// What must come to pass before clients are told that it leads again, if they were told otherwise.
+    awaits: Option<Awaited>,
     reign: Reign,
     cluster: Cluster,
     leader: Leader,
@@ -157,7 +161,7 @@ pub(crate) async fn drive<'a>(
         lead,
         until: candidate.until().map_or_else(boot_time, |(_, until)| until),
         is_shown: false,
-        was_late: false,
+        awaits: None,
         reign,
         cluster,
         leader,
@@ -269,36 +273,13 @@ impl Reigning<'_> {
     fn due(&self) -> Duration {
         let due = self.leader.deadline(now());
         let due = if self.is_shown { due.min(self.until) } else { due };
-        due.since(boot_time()).as_duration()
-    }
-
-    /// Tells clients whether this server leads: as long as its lease lasts, and no longer. What it shows
-    /// may be otherwise then, for another may lead; the reign goes on if the lease is renewed after all.
-    fn show(&mut self) {
-        let holds = boot_time() < self.until;
-        if holds == self.is_shown {
-            return;
-        }
-        self.is_shown = holds;
-        if holds {
-            if std::mem::take(&mut self.was_late) {
-                let term = self.reign.term.get();
-                (self.outlets.say)(&format!("leads again, in term {term}: its lease was renewed"));
+        let due = due.since(boot_time()).as_duration();
+        match &self.under_way {
+            Some(under_way) if self.is_shown => {
+                due.min(STUCK_AFTER.saturating_sub(under_way.sent.elapsed()))
             }
-            self.shared.stand(Standing::Leads(self.lead.clone()));
-            return;
+            Some(_) | None => due,
         }
-        self.was_late = true;
-        let why = match self.candidate.trouble() {
-            Some(trouble) => format!("the lease of this server is over: {trouble}"),
-            None => {
-                "the lease of this server is over, and was not renewed in time: it stood still, or \
-                     its store does"
-                    .to_owned()
-            }
-        };
-        (self.outlets.say)(&why);
-        self.shared.stand(Standing::NotReady(why));
     }
 
     /// Counts the workers, now and then: some thousand are soon looked at, and who asks for metrics is to
@@ -425,6 +406,11 @@ impl Reigning<'_> {
                     drop(reply.send(Err(Refused::new(Code::HasChanged, why))));
                     return;
                 }
+                if let Some(Awaited::Store(why)) = &self.awaits {
+                    // Who no longer waits needs no answer.
+                    drop(reply.send(Err(Refused::new(Code::NotReady, why.clone()))));
+                    return;
+                }
                 self.calls_made += 1;
                 let id = CallId(self.calls_made);
                 let there = self.there(&call);
@@ -534,9 +520,10 @@ impl Reigning<'_> {
         }
         all.removes.extend(block.out.iter().map(|first| events::block_key(*first).into()));
         let store = Arc::clone(&self.shared.store);
-        let answer = Box::pin(commit(store, self.reign, self.revision, all));
+        let refusals = Refusals::default();
+        let answer = Box::pin(commit(store, self.reign, self.revision, all, refusals.clone()));
         let sent = crate::clock::instant();
-        self.under_way = Some(UnderWay { answer, parcel, writes, block, replies, sent });
+        self.under_way = Some(UnderWay { answer, parcel, writes, block, replies, sent, refusals });
     }
 
     async fn committed(&mut self, answer: Result<Stands, Over>) {
@@ -587,5 +574,4 @@ async fn answered(under_way: &mut Option<UnderWay>) -> Result<Stands, Over> {
 }
 
 #[cfg(test)]
-#[path = "drive_tests.rs"]
 mod tests;
