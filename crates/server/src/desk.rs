@@ -32,7 +32,7 @@ pub(crate) enum Post {
     Ask(Ask),
     /// That the roster is complete although the store was restored; answered, when that is told, with
     /// whether anybody had waited for it.
-    RosterIsComplete(oneshot::Sender<bool>),
+    RosterIsComplete(oneshot::Sender<Result<bool, Refused>>),
     /// A question to the worker of this machine; dropped if it has no stream.
     Aside(Lock, Bytes, oneshot::Sender<Bytes>),
 }
@@ -87,7 +87,7 @@ impl Desk {
     pub(crate) async fn roster_is_complete(&self) -> Result<bool, Refused> {
         let (reply, answer) = oneshot::channel();
         self.post(Post::RosterIsComplete(reply))?;
-        answer.await.map_err(|_| unanswered())
+        answer.await.map_err(|_| unanswered())?
     }
 
     /// Asks the leader what it knows.

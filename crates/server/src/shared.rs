@@ -50,6 +50,8 @@ pub(crate) struct Shared {
     /// Who waits for any instance of a service, or the service itself.
     of_services: Mutex<Waiting<ServiceKey>>,
     standing: watch::Sender<Standing>,
+    /// What the store says that takes no commit, while this server leads.
+    stuck: Mutex<Option<String>>,
 }
 
 /// Who waits for a key to change.
@@ -208,6 +210,7 @@ impl Shared {
             waiting: Mutex::default(),
             of_services: Mutex::default(),
             standing: watch::Sender::new(begins),
+            stuck: Mutex::default(),
         }
     }
 
@@ -264,6 +267,15 @@ impl Shared {
 
     pub(crate) fn standing(&self) -> Standing {
         self.standing.borrow().clone()
+    }
+
+    /// What the store says that has taken no commit for long, though this server leads.
+    pub(crate) fn stuck(&self) -> Option<String> {
+        self.stuck.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(crate) fn set_stuck(&self, stuck: Option<String>) {
+        *self.stuck.lock().unwrap_or_else(PoisonError::into_inner) = stuck;
     }
 
     /// Who watches what this server is.

@@ -47,6 +47,9 @@ impl Patience {
                 ClientError::Refused(refused) if refused.code == Code::TooMuch => {
                     format!("{}; waits, {seconds} s at most", refused.message)
                 }
+                ClientError::Refused(refused) if refused.code == Code::NotReady => {
+                    format!("{}; waits for it, {seconds} s at most", refused.message)
+                }
                 ClientError::Refused(_)
                 | ClientError::Unreachable { .. }
                 | ClientError::Broken { .. }

@@ -82,8 +82,13 @@ pub(super) async fn status(
         taken_back: taken_back.collect(),
         waits_for: waits_for.collect(),
         is_recovered,
-        warnings: shared.store.warnings().into_iter().chain(unheld(&workers)).collect(),
+        warnings: warnings(&shared).chain(unheld(&workers)).collect(),
     }))
+}
+
+/// What is wrong with the store.
+fn warnings(shared: &Api) -> impl Iterator<Item = String> {
+    shared.stuck().into_iter().chain(shared.store.warnings())
 }
 
 /// What workers that are there cannot hold runs to, said once of all of whom it is so.
@@ -145,8 +150,9 @@ pub(super) async fn readyz(State(shared): State<Api>) -> impl IntoResponse {
     if let Some(leader) = shared.leader_elsewhere() {
         return (StatusCode::OK, format!("ready: {leader} leads\n"));
     }
-    match shared.lead() {
-        Ok(_) => (StatusCode::OK, "ready\n".to_owned()),
-        Err(refused) => (StatusCode::SERVICE_UNAVAILABLE, format!("{}\n", refused.message)),
+    let hindrance = shared.lead().err().map(|refused| refused.message.into_string());
+    match hindrance.or_else(|| shared.stuck()) {
+        None => (StatusCode::OK, "ready\n".to_owned()),
+        Some(why) => (StatusCode::SERVICE_UNAVAILABLE, format!("{why}\n")),
     }
 }

@@ -5,6 +5,7 @@ use std::{
     io::{self, Write},
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
+    sync::Arc,
     thread::sleep,
     time::Duration,
 };
@@ -92,19 +93,30 @@ fn unwritable(path: &Path, error: io::Error) -> anyhow::Error {
 /// elsewhere. Commands would not find this `dev` any more, another one could take what is there now, and
 /// what it acknowledges would be lost.
 pub(super) async fn lost(data: PathBuf, held: File) -> anyhow::Error {
-    let lock = data.join(LOCK);
-    let is_there = || {
-        let (Ok(there), Ok(held)) = (fs::metadata(&lock), held.metadata()) else { return false };
-        (there.dev(), there.ino()) == (held.dev(), held.ino())
-    };
-    while is_there() {
+    let (lock, held) = (Arc::new(data.join(LOCK)), Arc::new(held));
+    let mut looks = 0;
+    // Whoever moves it away and back at once is not taken at his word.
+    while looks < 2 {
         tokio::time::sleep(LOOK_EVERY).await;
+        let (lock, held) = (Arc::clone(&lock), Arc::clone(&held));
+        // It may take long, and somebody may want this process to end.
+        let is_gone = tokio::task::spawn_blocking(move || is_other(&lock, &held)).await;
+        looks = if is_gone.unwrap_or(false) { looks + 1 } else { 0 };
     }
     anyhow::anyhow!(
         "{} was emptied or replaced while `sterna dev` ran in it, so that nothing more can be kept there: \
          what ran is ended; begin again with `sterna dev`",
         data.display()
     )
+}
+
+/// Whether there is another file by this name, or none. That it cannot be looked at says neither.
+fn is_other(path: &Path, held: &File) -> bool {
+    match (fs::metadata(path), held.metadata()) {
+        (Ok(there), Ok(held)) => (there.dev(), there.ino()) != (held.dev(), held.ino()),
+        (Err(error), Ok(_)) => error.kind() == io::ErrorKind::NotFound,
+        (Ok(_) | Err(_), Err(_)) => false,
+    }
 }
 
 #[cfg(test)]

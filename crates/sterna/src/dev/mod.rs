@@ -165,7 +165,12 @@ impl Dev {
         let worked = tokio::select! {
             worked = work => worked,
             () = signals.next() => Ok(()),
-            lost = lost => Err(lost),
+            lost = lost => {
+                // What is there now is not its own.
+                dev.had_server = false;
+                dev.workers = 0;
+                Err(lost)
+            }
         };
         dev.end(&mut signals).await;
         worked

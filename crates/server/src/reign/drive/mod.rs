@@ -32,7 +32,7 @@ use tokio::{
 
 mod shown;
 
-use self::shown::{Awaited, STUCK_AFTER};
+use self::shown::STUCK_AFTER;
 use super::{
     Begun,
     asides::Asides,
@@ -85,7 +85,7 @@ struct UnderWay {
     parcel: Option<ParcelId>,
     writes: Vec<Write>,
     block: Block,
-    replies: Vec<oneshot::Sender<bool>>,
+    replies: Vec<oneshot::Sender<Result<bool, Refused>>>,
     sent: std::time::Instant,
     refusals: Refusals,
 }
@@ -106,8 +106,11 @@ struct Reigning<'a> {
     until: BootTime,
     /// Whether clients are told that this server leads.
     is_shown: bool,
-    /// What must come to pass before clients are told that it leads again, if they were told otherwise.
-    awaits: Option<Awaited>,
+    /// Why clients were told that it does not lead, if its lease was over, and nobody was told since that
+    /// it leads again.
+    late: Option<String>,
+    /// What the store says that takes no commit.
+    stuck: Option<String>,
     reign: Reign,
     cluster: Cluster,
     leader: Leader,
@@ -122,7 +125,7 @@ struct Reigning<'a> {
     asides: Asides,
     /// What is to be told with the next commit, and who is answered when it stands.
     told: Vec<Told>,
-    replies: Vec<oneshot::Sender<bool>>,
+    replies: Vec<oneshot::Sender<Result<bool, Refused>>>,
     under_way: Option<UnderWay>,
     effects: Vec<Effect>,
     /// When workers were counted last.
@@ -161,7 +164,8 @@ pub(crate) async fn drive<'a>(
         lead,
         until: candidate.until().map_or_else(boot_time, |(_, until)| until),
         is_shown: false,
-        awaits: None,
+        late: None,
+        stuck: None,
         reign,
         cluster,
         leader,
@@ -188,6 +192,7 @@ pub(crate) async fn drive<'a>(
     };
     let ended = reigning.work(inbox, stop, &mut follows).await;
     shared.stand(Standing::NotReady("the reign of this server has just ended".to_owned()));
+    shared.set_stuck(None);
     shared.count_workers(Workers::default());
     // What still waits is of this reign: it gets no answer, and asks again.
     empty(inbox);
@@ -231,6 +236,7 @@ impl Reigning<'_> {
                 return ended;
             }
             self.show();
+            self.mind_store();
             self.count();
             let due = self.due();
             tokio::select! {
@@ -275,7 +281,7 @@ impl Reigning<'_> {
         let due = if self.is_shown { due.min(self.until) } else { due };
         let due = due.since(boot_time()).as_duration();
         match &self.under_way {
-            Some(under_way) if self.is_shown => {
+            Some(under_way) if self.stuck.is_none() => {
                 due.min(STUCK_AFTER.saturating_sub(under_way.sent.elapsed()))
             }
             Some(_) | None => due,
@@ -400,15 +406,15 @@ impl Reigning<'_> {
     fn take(&mut self, post: Post) {
         match post {
             Post::Call(call, only_if, reply) => {
+                if let Some(why) = self.hindrance() {
+                    // Who no longer waits needs no answer.
+                    drop(reply.send(Err(Refused::new(Code::NotReady, why))));
+                    return;
+                }
                 if only_if.is_some_and(|holds| !holds(&self.leader)) {
                     let why = "it is not what If-Match or If-None-Match asks for";
                     // Who no longer waits needs no answer.
                     drop(reply.send(Err(Refused::new(Code::HasChanged, why))));
-                    return;
-                }
-                if let Some(Awaited::Store(why)) = &self.awaits {
-                    // Who no longer waits needs no answer.
-                    drop(reply.send(Err(Refused::new(Code::NotReady, why.clone()))));
                     return;
                 }
                 self.calls_made += 1;
@@ -470,10 +476,14 @@ impl Reigning<'_> {
         }
     }
 
-    fn complete(&mut self, reply: oneshot::Sender<bool>) {
+    fn complete(&mut self, reply: oneshot::Sender<Result<bool, Refused>>) {
+        // Who no longer waits needs no answer.
+        if let Some(why) = self.hindrance() {
+            drop(reply.send(Err(Refused::new(Code::NotReady, why))));
+            return;
+        }
         if !self.leader.control().is_recovered() {
-            // Who no longer waits needs no answer.
-            let _: Result<(), bool> = reply.send(false);
+            drop(reply.send(Ok(false)));
             return;
         }
         self.step(Input::Control(control::Input::RosterIsComplete));
@@ -557,7 +567,7 @@ impl Reigning<'_> {
         self.shared.log.publish(block);
         // Who no longer waits needs no answer.
         for reply in replies {
-            let _: Result<(), bool> = reply.send(true);
+            drop(reply.send(Ok(true)));
         }
         self.step(Input::Revision(revision));
         if let Some(parcel) = parcel {

@@ -1,4 +1,5 @@
-//! What clients are told of a leader: whether it leads, and if not, why.
+//! What clients are told of a leader that cannot do what they ask for: that its lease is over, or that its
+//! store takes nothing.
 
 use std::time::Duration;
 
@@ -11,67 +12,72 @@ use crate::shared::Standing;
 /// A commit that waits for so long keeps everybody waiting who asks for a change: they are told so.
 pub(super) const STUCK_AFTER: Duration = Duration::from_secs(10);
 
-/// Without what nobody is told that this server leads.
-#[derive(Clone, Debug)]
-pub(super) enum Awaited {
-    /// That its lease is renewed.
-    Lease,
-    /// That its store takes commits, which it does not for this reason.
-    Store(String),
-}
-
 impl Reigning<'_> {
-    /// Tells clients whether this server leads: as long as its lease lasts, and its store takes commits.
-    /// What it shows may be otherwise then, for another may lead; the reign goes on if the lease is renewed
-    /// after all, or the store takes the commit.
+    /// Tells clients whether this server leads: as long as its lease lasts, and no longer. What it shows
+    /// may be otherwise then, for another may lead; the reign goes on if the lease is renewed after all.
     pub(super) fn show(&mut self) {
-        let is_late = boot_time() >= self.until;
-        let stuck = self.under_way.as_ref().filter(|it| it.sent.elapsed() >= STUCK_AFTER);
-        let holds = !is_late && stuck.is_none();
+        let holds = boot_time() < self.until;
         if holds == self.is_shown {
             return;
         }
         self.is_shown = holds;
         if holds {
-            if let Some(awaited) = self.awaits.take() {
-                let came = match awaited {
-                    Awaited::Lease => "its lease was renewed",
-                    Awaited::Store(_) => "its store takes commits again",
-                };
+            if self.late.take().is_some() {
                 let term = self.reign.term.get();
-                (self.outlets.say)(&format!("leads again, in term {term}: {came}"));
+                (self.outlets.say)(&format!("leads again, in term {term}: its lease was renewed"));
             }
             self.shared.stand(Standing::Leads(self.lead.clone()));
             return;
         }
-        let why = match stuck.filter(|_| !is_late) {
-            Some(commit) => {
-                let why = commit.refusals.last();
-                let why = why.unwrap_or_else(|| "it does not answer".to_owned());
-                let why =
-                    format!("the store takes nothing, and nothing changes until it does: {why}");
-                self.awaits = Some(Awaited::Store(why.clone()));
-                why
-            }
+        let why = match self.candidate.trouble() {
+            Some(trouble) => format!("the lease of this server is over: {trouble}"),
             None => {
-                self.awaits = Some(Awaited::Lease);
-                self.candidate.trouble().map_or_else(
-                    || {
-                        "the lease of this server is over, and was not renewed in time: it stood \
-                         still, or its store does"
-                            .to_owned()
-                    },
-                    |trouble| format!("the lease of this server is over: {trouble}"),
-                )
+                "the lease of this server is over, and was not renewed in time: it stood still, or its \
+                 store does"
+                    .to_owned()
             }
         };
         (self.outlets.say)(&why);
-        // They would wait for as long as the store does.
-        let message = format!("{why}; what was asked for may yet be done");
-        for reply in std::mem::take(&mut self.calls).into_values() {
-            // Who no longer waits needs no answer.
-            drop(reply.send(Err(Refused::new(Code::NotReady, message.clone()))));
-        }
+        self.refuse_all(&why);
+        self.late = Some(why.clone());
         self.shared.stand(Standing::NotReady(why));
+    }
+
+    /// Tells clients whether the store takes commits. Its leader goes on meanwhile: what it shows stands,
+    /// and workers find it.
+    pub(super) fn mind_store(&mut self) {
+        let waits = self.under_way.as_ref().filter(|it| it.sent.elapsed() >= STUCK_AFTER);
+        if waits.is_some() == self.stuck.is_some() {
+            return;
+        }
+        let why = waits.map(|commit| {
+            let why = commit.refusals.last().unwrap_or_else(|| "it does not answer".to_owned());
+            format!("the store takes nothing, and nothing changes until it does: {why}")
+        });
+        (self.outlets.say)(why.as_deref().unwrap_or("the store takes commits again"));
+        if let Some(why) = &why {
+            self.refuse_all(why);
+        }
+        self.shared.set_stuck(why.clone());
+        self.stuck = why;
+    }
+
+    /// Why nothing that somebody asks for can be done now.
+    pub(super) fn hindrance(&self) -> Option<&str> {
+        self.stuck.as_deref().or(self.late.as_deref())
+    }
+
+    /// Those who wait would wait for as long as the store does.
+    fn refuse_all(&mut self, why: &str) {
+        let message = format!("{why}; what was asked for may yet be done");
+        let refused = || Refused::new(Code::NotReady, message.clone());
+        // Who no longer waits needs no answer.
+        for reply in std::mem::take(&mut self.calls).into_values() {
+            drop(reply.send(Err(refused())));
+        }
+        let under_way = self.under_way.as_mut().map(|commit| std::mem::take(&mut commit.replies));
+        for reply in under_way.into_iter().chain([std::mem::take(&mut self.replies)]).flatten() {
+            drop(reply.send(Err(refused())));
+        }
     }
 }

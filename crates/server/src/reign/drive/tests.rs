@@ -200,12 +200,17 @@ async fn a_leader_whose_store_takes_no_commit_says_so_to_all_who_wait() {
                 refused.message.contains("the disk is full; what was asked for may yet be done")
             );
         }
-        let Standing::NotReady(why) = shared.standing() else { panic!("it leads") };
+        let why = shared.stuck().expect("it is said");
+        assert!(leads(&shared.standing()), "what it shows stands, and workers find it");
         assert!(why.starts_with("the store takes nothing"), "{why}");
         let next = shared.desk.call(large(3)).await.unwrap_err();
         assert_eq!(*next.message, why, "nobody else waits");
+        let refused = shared.desk.roster_is_complete().await.unwrap_err();
+        assert_eq!(*refused.message, why);
         stalls.is_full.send_replace(false);
-        standings.wait_for(leads).await.unwrap();
+        while shared.stuck().is_some() {
+            sleep(Duration::from_millis(10)).await; // why: nothing tells of it
+        }
         let again = shared.desk.call(large(1)).await.unwrap();
         assert_eq!(again, Answer::Already, "it was done");
     };
@@ -215,7 +220,11 @@ async fn a_leader_whose_store_takes_no_commit_says_so_to_all_who_wait() {
     Box::pin(leading.while_driven_saying(say, check)).await;
     let lines = lines.lock().unwrap();
     let said = |text: &str| lines.iter().filter(|line| line.contains(text)).count();
-    assert_eq!((said("the disk is full"), said("takes commits again")), (1, 1), "{lines:?}");
+    assert_eq!(
+        (said("the disk is full"), said("the store takes commits again")),
+        (1, 1),
+        "{lines:?}"
+    );
 }
 
 /// Its caller has long been told that nobody answered, or asked another server.
