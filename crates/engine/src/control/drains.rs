@@ -59,10 +59,10 @@ impl Control {
             let is_evacuating = instance.twin().is_some_and(|twin| {
                 twin.copy.placed.run == run && twin.reason == TwinReason::Evacuating
             });
-            let has_next = instance.phase() == InstancePhase::Running;
-            if is_evacuating && has_next {
+            let phase = instance.phase();
+            if is_evacuating && phase == InstancePhase::Running {
                 self.end_evacuated(&key);
-            } else if is_evacuating {
+            } else if is_evacuating && (phase == InstancePhase::Claimed || self.has_stayed(&key)) {
                 self.settle_twin(now, &key);
             }
         }
@@ -101,7 +101,7 @@ impl Control {
                     (false, true) => !known.missing.contains(&index),
                     (false, false) => true,
                 };
-                has_its_version && is_replaced(copy, &twin.copy)
+                has_its_version && copy.stopping.is_none() && is_replaced(copy, &twin.copy)
             }
             InstanceState::Crashed { .. } => is_wanted || !is_coming,
         };

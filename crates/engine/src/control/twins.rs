@@ -2,7 +2,7 @@
 
 use sterna_model::{
     RunId, WorkKey,
-    record::{StopReason, TwinReason},
+    record::{InstancePhase, StopReason, TwinReason},
 };
 use sterna_protocol::message::Kill;
 
@@ -78,20 +78,21 @@ impl Control {
         }
     }
 
-    /// The worker of a silent copy is heard again, and drained: if another has its place, or is about to, it
-    /// is being moved as any other. Gives whether it is.
-    pub(super) fn goes_on_moving(&mut self, key: &WorkKey) -> bool {
+    /// The worker of a silent copy is heard again, and another copy runs in its place. Nobody is ended for
+    /// one that does not serve yet: it goes on like a copy that is moved. Gives whether it does.
+    pub(super) fn goes_on_beside(&mut self, key: &WorkKey) -> bool {
+        let is_wanted = self.is_wanted(key);
         let Some(instance) = self.instances.get_mut(key) else { return false };
-        let has_next = instance.copy().is_some();
-        let Some(twin) = instance.twin().filter(|twin| twin.copy.stopping.is_none()) else {
-            return false;
-        };
-        let is_moving = has_next && self.drains.contains_key(&twin.copy.placed.on.lock);
-        if is_moving {
+        let goes_on = is_wanted
+            && instance.phase() == InstancePhase::Running
+            && instance
+                .twin()
+                .is_some_and(|it| it.running_since.is_some() && it.copy.stopping.is_none());
+        if goes_on {
             instance.turn_twin(TwinReason::Evacuating);
             self.write_instance(key);
             self.end_evacuated(key);
         }
-        is_moving
+        goes_on
     }
 }

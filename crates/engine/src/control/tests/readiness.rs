@@ -117,10 +117,68 @@ fn a_copy_whose_machine_is_drained_no_longer_has_its_place_again_when_the_next_o
     assert_eq!(play.running.len(), 1);
 }
 
+/// It ended for one that was not ready, as if nobody had moved it.
+#[test]
+fn a_silence_after_an_undrain_ends_no_copy_that_serves() {
+    for is_silent_first in [true, false] {
+        let (mut play, first, second) = moved(UNREADY);
+        let worker = play.worker_of(first);
+        if is_silent_first {
+            play.fall_silent(worker);
+        }
+        assert_eq!(play.ask(Call::Undrain(lock(worker))), Answer::Done);
+        if !is_silent_first {
+            play.fall_silent(worker);
+        }
+        play.come_back(worker);
+        assert!(play.running.contains_key(&first), "{is_silent_first}");
+        assert_eq!(play.instance(0).twin().map(|twin| twin.copy.stopping), Some(None));
+        say(&mut play, second, RUNNING);
+        assert!(!play.running.contains_key(&first));
+        assert_eq!((play.run_of(0), play.running.len()), (second, 1));
+    }
+}
+
+#[test]
+fn who_is_heard_again_goes_on_until_the_one_in_its_place_is_ready() {
+    let mut play = Play::with(2);
+    put(&mut play, probed(1));
+    let first = play.run_of(0);
+    let worker = play.worker_of(first);
+    dawdle(&mut play);
+    play.fall_silent(worker);
+    let second = play.run_of(0);
+    say(&mut play, second, UNREADY);
+    play.come_back(worker);
+    assert!(play.running.contains_key(&first), "nobody else takes requests");
+    say(&mut play, second, RUNNING);
+    assert!(!play.running.contains_key(&first));
+    assert_eq!((play.run_of(0), play.running.len()), (second, 1));
+}
+
+/// Both were ended, and nobody took requests.
+#[test]
+fn no_copy_ends_for_one_that_is_being_ended_itself() {
+    let (mut play, first, second) = moved(UNREADY);
+    let (worker, other) = (play.worker_of(first), play.worker_of(second));
+    play.fall_silent(worker);
+    say(&mut play, second, RUNNING);
+    play.moods.insert(other, Mood::Ignores);
+    let deadline = play.now.wall.plus(Span::from_secs(20));
+    assert_eq!(play.ask(Call::Drain(lock(other), deadline)), Answer::Done);
+    play.pass(10);
+    let stopping = |play: &Play| play.instance(0).copy().and_then(|copy| copy.stopping);
+    assert_eq!(stopping(&play), Some(StopReason::Drain));
+    play.come_back(worker);
+    assert_eq!(play.instance(0).twin().map(|twin| twin.copy.stopping), Some(None));
+    play.end(second, STOPPED);
+    assert!(play.running.contains_key(&first));
+}
+
 /// A second copy was started beside one that ran on a machine that was neither silent nor drained.
 #[test]
 fn a_version_that_crashes_after_an_undrain_finds_the_copy_of_the_one_before_in_its_place() {
-    for revert_after in [Some(3), None] {
+    for (revert_after, is_late) in [(Some(3), false), (None, false), (None, true)] {
         let update = UpdatePolicy { revert_after, ..UpdatePolicy::default() };
         let mut play = Play::with(1);
         put(&mut play, ServiceSpec { update, ..probed(1) });
@@ -133,11 +191,16 @@ fn a_version_that_crashes_after_an_undrain_finds_the_copy_of_the_one_before_in_i
             let run = play.run_of(0);
             assert_ne!(run, first);
             say(&mut play, run, UNREADY);
-            if crashes == 2 {
+            if crashes == 2 && !is_late {
                 assert_eq!(play.ask(Call::Undrain(lock(1))), Answer::Done);
             }
             assert_eq!(play.running.len(), 2);
             play.end(run, FAILURE);
+        }
+        if is_late {
+            // What waits after its crash goes on waiting.
+            assert_eq!(play.ask(Call::Undrain(lock(1))), Answer::Done);
+            assert_eq!(play.phases(), [(0, P::Crashed)]);
         }
         if revert_after.is_some() {
             assert_eq!((play.phases(), play.run_of(0)), (vec![(0, P::Running)], first));
