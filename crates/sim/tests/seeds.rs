@@ -284,7 +284,8 @@ fn what_was_found_stays_mended() {
     // 3506: one that crashes, and is not wanted any more. 822869594: a machine that was given up, and then
     // silent for less long. 7439: a store that is set back to an earlier version. 8054: a machine that was
     // declared dead, and is forgotten just as it comes back. 1087, of three minutes and four workers: what
-    // runs of a version that a restored store does not know, and is never ready.
+    // runs of a version that a restored store does not know, and is never ready. 403006473: a copy that is
+    // heard again beside one of a version that was taken back. 403008210: an answer that comes later.
     const SEEDS: &[u64] = &[
         2,
         5,
@@ -317,6 +318,8 @@ fn what_was_found_stays_mended() {
         8_054,
         12_661,
         378_081_108,
+        403_006_473,
+        403_008_210,
         798_284_352,
         822_869_594,
     ];

@@ -6,7 +6,7 @@ use sterna_model::{
 };
 use sterna_protocol::message::Kill;
 
-use super::{Control, Now};
+use super::{Control, Now, payload};
 use crate::tables::{self, Container, instance as table};
 
 impl Control {
@@ -78,16 +78,16 @@ impl Control {
         }
     }
 
-    /// The worker of a silent copy is heard again, and another copy runs in its place. Nobody is ended for
-    /// one that does not serve yet: it goes on like a copy that is moved. Gives whether it does.
+    /// The worker of a silent copy is heard again, and another copy runs in its place. Nobody who serves is
+    /// ended for one that may not yet: it goes on like a copy that is moved. Gives whether it does.
     pub(super) fn goes_on_beside(&mut self, key: &WorkKey) -> bool {
         let is_wanted = self.is_wanted(key);
         let Some(instance) = self.instances.get_mut(key) else { return false };
-        let goes_on = is_wanted
-            && instance.phase() == InstancePhase::Running
-            && instance
-                .twin()
-                .is_some_and(|it| it.running_since.is_some() && it.copy.stopping.is_none());
+        let serves = instance.twin().is_some_and(|twin| {
+            let is_running = twin.running_since.is_some() && twin.copy.stopping.is_none();
+            is_running && payload::is_ready(&twin.copy)
+        });
+        let goes_on = is_wanted && serves && instance.phase() == InstancePhase::Running;
         if goes_on {
             instance.turn_twin(TwinReason::Evacuating);
             self.write_instance(key);

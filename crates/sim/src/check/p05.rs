@@ -192,9 +192,16 @@ fn holds(sight: &Sight<'_>, call: &Call, stood: Option<&Record>) -> bool {
             task.map_or(knows(sight, key, None), |(task, _)| task.end().is_some())
         }
         Call::DeleteTask(key) | Call::FreeName(key) => knows(sight, key, None),
-        Call::PutService(key, spec) => {
-            sight.stored.service(key).is_some_and(|record| record.spec == *spec)
-        }
+        Call::PutService(key, spec) => sight.stored.service(key).is_some_and(|record| {
+            // A version may be taken back before its answer comes, of a leader that stood still.
+            let before = if let Some(Record::Service(before)) = stood {
+                before.taken_back.as_ref()
+            } else {
+                None
+            };
+            let is_taken_back = record.taken_back.is_some() && record.taken_back.as_ref() != before;
+            record.spec == *spec || is_taken_back
+        }),
         Call::DeleteService(key) => sight.stored.service(key).is_none(),
         Call::SetDomain(name, until) => {
             let stored = sight.stored.get(&RecordKey::Domain(name.clone()));
