@@ -200,10 +200,17 @@ impl Control {
     pub(super) fn asked_at(&self, run: RunId) -> Option<WallTime> {
         let seat = self.seats.get(run)?;
         let drain = self.drains.get(&seat.lock)?;
-        if self.ending.contains_key(&run) {
+        if self.ending.contains_key(&run) || self.was_asked(&seat.key, run) {
             return None;
         }
         Some(drain.deadline.minus(self.asked_before(drain, &seat.key, run)))
+    }
+
+    /// Whether its record says that a run is to end, whoever asked for that.
+    fn was_asked(&self, key: &WorkKey, run: RunId) -> bool {
+        let mut copies = self.instances.get(key).into_iter().flat_map(|one| one.copies());
+        let is_stopping = copies.any(|copy| copy.placed.run == run && copy.stopping.is_some());
+        is_stopping || self.tasks.get(key).is_some_and(|(task, _)| task.end().is_some())
     }
 
     /// How long before the deadline of a drain that is.

@@ -278,6 +278,21 @@ fn a_drain_that_is_repeated_when_a_clock_was_ahead_leaves_half_of_it_to_end_in()
     assert!(play.runs_on(1).is_empty());
 }
 
+/// A leader that had not asked itself set a timer for it, when its clock was set back.
+#[test]
+fn what_was_asked_to_end_by_another_leader_is_asked_no_second_time() {
+    let mut play = Play::with(1);
+    play.moods.insert(1, Mood::Ignores);
+    play.ask(Call::PutService(web(), service_spec(1)));
+    drain(&mut play, 1);
+    play.pass(590);
+    assert!(play.instance(0).copies().all(|copy| copy.stopping.is_some()));
+    play.moods.insert(1, Mood::Silent);
+    let mut play = play.change_leader();
+    play.now.wall = play.now.wall.minus(Span::from_secs(300));
+    assert_eq!(play.control.sweep(play.now), Vec::<String>::new());
+}
+
 /// It was asked when its grace was left, and its worker lets it answer for longer before it says so to it.
 #[test]
 fn what_is_starting_when_a_drain_begins_has_its_linger_too() {
