@@ -285,7 +285,8 @@ fn what_was_found_stays_mended() {
     // silent for less long. 7439: a store that is set back to an earlier version. 8054: a machine that was
     // declared dead, and is forgotten just as it comes back. 1087, of three minutes and four workers: what
     // runs of a version that a restored store does not know, and is never ready. 403006473: a copy that is
-    // heard again beside one of a version that was taken back. 403008210: an answer that comes later.
+    // heard again beside one of a version that was taken back. 475865683: a service that shrinks while it is
+    // updated. 475866226: a copy beside one of a machine that never comes back. 403008210: an answer that comes later.
     // 42119164: a clock that is set back after a run was asked to end for a drain.
     const SEEDS: &[u64] = &[
         2,
@@ -322,6 +323,8 @@ fn what_was_found_stays_mended() {
         42_119_164,
         403_006_473,
         403_008_210,
+        475_865_683,
+        475_866_226,
         798_284_352,
         822_869_594,
     ];

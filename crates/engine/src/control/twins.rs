@@ -78,14 +78,15 @@ impl Control {
         }
     }
 
-    /// The worker of a silent copy is heard again, and another copy runs in its place. Nobody who serves is
-    /// ended for one that may not yet: it goes on like a copy that is moved. Gives whether it does.
-    pub(super) fn goes_on_beside(&mut self, key: &WorkKey) -> bool {
+    /// The worker of a silent copy is heard again, and drained, and another copy runs in its place: it serves
+    /// until that one does, as any that is moved. Gives whether it does.
+    pub(super) fn goes_on_moving(&mut self, key: &WorkKey) -> bool {
         let is_wanted = self.is_wanted(key);
         let Some(instance) = self.instances.get_mut(key) else { return false };
         let serves = instance.twin().is_some_and(|twin| {
             let is_running = twin.running_since.is_some() && twin.copy.stopping.is_none();
-            is_running && payload::is_ready(&twin.copy)
+            let is_drained = self.drains.contains_key(&twin.copy.placed.on.lock);
+            is_running && is_drained && payload::is_ready(&twin.copy)
         });
         let goes_on = is_wanted && serves && instance.phase() == InstancePhase::Running;
         if goes_on {

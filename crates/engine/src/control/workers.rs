@@ -395,7 +395,7 @@ impl Control {
             if let Some(instance) = self.instances.get(&key) {
                 let is_silent = instance.is_twins(run)
                     && instance.twin().is_some_and(|twin| twin.reason == TwinReason::Silent);
-                if is_silent && !self.goes_on_beside(&key) {
+                if is_silent && !self.goes_on_moving(&key) {
                     self.settle_twin(now, &key);
                 }
                 let is_stopping = self.instances.get(&key).is_some_and(|instance| {

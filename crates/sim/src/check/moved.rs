@@ -1,5 +1,5 @@
 //! How what runs on a machine that is drained is moved, as the acknowledged drain says: it goes on until
-//! another copy takes requests. So does what is heard again after a silence.
+//! another copy takes requests, also if it was silent meanwhile.
 //!
 //! It is told to end because another has its place when that one was ready, or had crashed, or when it
 //! took no requests itself; or because its drain is nearly over. That it ends for an update, or because
@@ -24,7 +24,7 @@ pub(super) fn ended_too_early(sight: &Sight<'_>, said: &Said, changed: &Changed)
     let RecordKey::Instance(key) = &changed.key else { return None };
     let Some(Record::Instance(before)) = &changed.before else { return None };
     let after = sight.stored.instance(key)?;
-    let was = moving(before)?;
+    let was = moving(sight, before)?;
     let run = was.copy.placed.run;
     let is_ended = |twin: &&Twin| twin.copy.stopping == Some(StopReason::Elsewhere);
     let is = after.twin().filter(|twin| twin.copy.placed.run == run).filter(is_ended)?;
@@ -87,11 +87,13 @@ fn is_replaced(said: &Said, instance: &Instance) -> bool {
     }
 }
 
-/// The copy of an instance that is being moved, or is heard again after a silence, and goes on.
-fn moving(instance: &Instance) -> Option<&Twin> {
+/// The copy of an instance that is being moved, and goes on; it may have been silent meanwhile.
+fn moving<'a>(sight: &Sight<'_>, instance: &'a Instance) -> Option<&'a Twin> {
     let twin = instance.twin().filter(|twin| twin.running_since.is_some())?;
+    let drain = RecordKey::Drain(twin.copy.placed.on.lock);
     let is_moving = match twin.reason {
-        TwinReason::Evacuating | TwinReason::Silent => true,
+        TwinReason::Evacuating => true,
+        TwinReason::Silent => sight.stored.get(&drain).is_some(),
         TwinReason::Surplus => false,
     };
     (is_moving && twin.copy.stopping.is_none()).then_some(twin)

@@ -206,12 +206,13 @@ impl Updates {
         key: &ServiceKey,
         (changes, said, put): (&[Changed], &Said, &[UpdatePolicy]),
     ) -> Option<String> {
-        let ended: Vec<u32> =
-            changes.iter().filter_map(|changed| ended_for_update(sight, key, changed)).collect();
+        let after = sight.stored.service(key)?;
+        // Who is wanted no more by a spec that comes with the same commit is missed by nobody.
+        let ended = changes.iter().filter_map(|changed| ended_for_update(sight, key, changed));
+        let ended: Vec<u32> = ended.filter(|index| *index < after.spec.instances).collect();
         if ended.is_empty() {
             return None;
         }
-        let after = sight.stored.service(key)?;
         let stood = service_before(sight, key, changes).unwrap_or(after);
         let (one, other) = (&stood.spec, &after.spec);
         // Two specs may come with one commit: it may have gone on by the first of them.

@@ -117,45 +117,6 @@ fn a_copy_whose_machine_is_drained_no_longer_has_its_place_again_when_the_next_o
     assert_eq!(play.running.len(), 1);
 }
 
-/// It ended for one that was not ready, as if nobody had moved it.
-#[test]
-fn a_silence_after_an_undrain_ends_no_copy_that_serves() {
-    for is_silent_first in [true, false] {
-        let (mut play, first, second) = moved(UNREADY);
-        let worker = play.worker_of(first);
-        if is_silent_first {
-            play.fall_silent(worker);
-        }
-        assert_eq!(play.ask(Call::Undrain(lock(worker))), Answer::Done);
-        if !is_silent_first {
-            play.fall_silent(worker);
-        }
-        play.come_back(worker);
-        assert!(play.running.contains_key(&first), "{is_silent_first}");
-        assert_eq!(play.instance(0).twin().map(|twin| twin.copy.stopping), Some(None));
-        say(&mut play, second, RUNNING);
-        assert!(!play.running.contains_key(&first));
-        assert_eq!((play.run_of(0), play.running.len()), (second, 1));
-    }
-}
-
-#[test]
-fn who_is_heard_again_goes_on_until_the_one_in_its_place_is_ready() {
-    let mut play = Play::with(2);
-    put(&mut play, probed(1));
-    let first = play.run_of(0);
-    let worker = play.worker_of(first);
-    dawdle(&mut play);
-    play.fall_silent(worker);
-    let second = play.run_of(0);
-    say(&mut play, second, UNREADY);
-    play.come_back(worker);
-    assert!(play.running.contains_key(&first), "nobody else takes requests");
-    say(&mut play, second, RUNNING);
-    assert!(!play.running.contains_key(&first));
-    assert_eq!((play.run_of(0), play.running.len()), (second, 1));
-}
-
 /// Both were ended, and nobody took requests.
 #[test]
 fn no_copy_ends_for_one_that_is_being_ended_itself() {
