@@ -286,7 +286,8 @@ fn what_was_found_stays_mended() {
     // declared dead, and is forgotten just as it comes back. 1087, of three minutes and four workers: what
     // runs of a version that a restored store does not know, and is never ready. 403006473: a copy that is
     // heard again beside one of a version that was taken back. 475865683: a service that shrinks while it is
-    // updated. 475866226: a copy beside one of a machine that never comes back. 403008210: an answer that comes later.
+    // updated. 475866226: a copy beside one of a machine that never comes back. 2004856:
+    // a drain that comes with the commit that ends what is heard again. 403008210: an answer that comes later.
     // 42119164: a clock that is set back after a run was asked to end for a drain.
     const SEEDS: &[u64] = &[
         2,
@@ -320,6 +321,7 @@ fn what_was_found_stays_mended() {
         8_054,
         12_661,
         378_081_108,
+        2_004_856,
         42_119_164,
         403_006_473,
         403_008_210,

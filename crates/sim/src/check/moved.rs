@@ -20,11 +20,16 @@ use super::{
 };
 
 /// A copy that was being moved and was ended by a commit, though nobody took its place.
-pub(super) fn ended_too_early(sight: &Sight<'_>, said: &Said, changed: &Changed) -> Option<String> {
+pub(super) fn ended_too_early(
+    sight: &Sight<'_>,
+    said: &Said,
+    changes: &[Changed],
+    changed: &Changed,
+) -> Option<String> {
     let RecordKey::Instance(key) = &changed.key else { return None };
     let Some(Record::Instance(before)) = &changed.before else { return None };
     let after = sight.stored.instance(key)?;
-    let was = moving(sight, before)?;
+    let was = moving(sight, changes, before)?;
     let run = was.copy.placed.run;
     let is_ended = |twin: &&Twin| twin.copy.stopping == Some(StopReason::Elsewhere);
     let is = after.twin().filter(|twin| twin.copy.placed.run == run).filter(is_ended)?;
@@ -88,12 +93,14 @@ fn is_replaced(said: &Said, instance: &Instance) -> bool {
 }
 
 /// The copy of an instance that is being moved, and goes on; it may have been silent meanwhile.
-fn moving<'a>(sight: &Sight<'_>, instance: &'a Instance) -> Option<&'a Twin> {
+fn moving<'a>(sight: &Sight<'_>, changes: &[Changed], instance: &'a Instance) -> Option<&'a Twin> {
     let twin = instance.twin().filter(|twin| twin.running_since.is_some())?;
     let drain = RecordKey::Drain(twin.copy.placed.on.lock);
+    // Of a drain that comes with the same commit nothing was known yet when its machine was heard.
+    let is_new = changes.iter().any(|one| one.key == drain && one.before.is_none());
     let is_moving = match twin.reason {
         TwinReason::Evacuating => true,
-        TwinReason::Silent => sight.stored.get(&drain).is_some(),
+        TwinReason::Silent => sight.stored.get(&drain).is_some() && !is_new,
         TwinReason::Surplus => false,
     };
     (is_moving && twin.copy.stopping.is_none()).then_some(twin)

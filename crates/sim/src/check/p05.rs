@@ -361,7 +361,7 @@ impl Checker for Kept {
             let update = self.updates.committed(sight, (applied, changes), &self.said, put);
             let latest = self.updates.latest();
             let moved = |changed| {
-                moved::ended_too_early(sight, &self.said, changed)
+                moved::ended_too_early(sight, &self.said, changes, changed)
                     .or_else(|| moved::asked_too_early(sight, latest, changes, changed))
             };
             let moved = || changes.iter().find_map(moved).filter(|_| !self.is_restored);
