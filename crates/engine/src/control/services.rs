@@ -183,7 +183,7 @@ impl Control {
     /// A wanted index: it runs, or is on its way there.
     fn keep_index(&mut self, now: Now, key: &WorkKey, service: &ServiceKey) {
         if self.has_stayed(key) {
-            return self.settle_twin(now, key);
+            self.decide_twin(now, key);
         }
         let spec = self.services.get(service).map(|service| &service.record.spec);
         let spec = spec.map(|spec| (spec.contract, spec.crash));

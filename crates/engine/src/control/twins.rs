@@ -36,6 +36,13 @@ impl Control {
 
     /// The worker of a silent twin is heard again: the table says which copy goes.
     pub(super) fn settle_twin(&mut self, now: Now, key: &WorkKey) {
+        self.decide_twin(now, key);
+        self.converge_index(now, key);
+    }
+
+    /// The same, and what follows from it is not looked at: an update may go on by it, and not before all
+    /// indices are.
+    pub(super) fn decide_twin(&mut self, now: Now, key: &WorkKey) {
         let Some(instance) = self.instances.get(key) else { return };
         let Some(twin) = instance.twin().cloned() else { return };
         let run = twin.copy.placed.run;
@@ -53,7 +60,6 @@ impl Control {
             }
             table::Action::Leave | table::Action::Crash | table::Action::Vacate => {}
         }
-        self.converge_index(now, key);
     }
 
     /// Its twin was told to end, and takes no place any more. Until it is gone nothing is started beside

@@ -11,7 +11,7 @@ use sterna_model::{
 use super::play::{
     FAILURE, Mood, Play, incarnation, lock, other_work, service_spec, task, task_spec, wants, web,
 };
-use crate::control::{Alarm, Answer, Call, Fate};
+use crate::control::{Alarm, Answer, Call, Fate, RecordKey};
 
 fn usual(instances: u32) -> ServiceSpec {
     ServiceSpec { update: UpdatePolicy::default(), ..service_spec(instances) }
@@ -156,4 +156,24 @@ fn what_is_being_moved_can_be_stopped() {
     drain(&mut play, 1);
     assert_eq!(play.ask(Call::StopInstance(web().instance(0))), Answer::Done);
     assert!(play.running.is_empty());
+}
+
+/// What is missing was not counted yet, so that one too many was ended.
+#[test]
+fn what_stays_when_a_drain_was_lost_lets_no_update_go_on_before_all_is_looked_at() {
+    let mut play = Play::with(2);
+    let spec = ServiceSpec { wants: wants(60), ..usual(2) };
+    put(&mut play, spec.clone());
+    play.pass(10);
+    let (one, other) = (play.worker_of(play.run_of(0)), play.worker_of(play.run_of(1)));
+    play.moods.insert(other, Mood::Ignores);
+    assert_eq!(play.ask(Call::StopInstance(web().instance(1))), Answer::Done);
+    drain(&mut play, one);
+    put(&mut play, other_work(&spec, "v2"));
+    assert_eq!(play.instance(0).phase(), P::Unclaimed);
+    // A store that was set back to before it.
+    play.store.remove(&RecordKey::Drain(lock(one)));
+    let play = play.change_leader();
+    let stopping = |index| play.instance(index).copy().map(|copy| copy.stopping.is_some());
+    assert_eq!([0, 1].map(stopping), [Some(false), Some(true)], "one may be missing");
 }
