@@ -41,8 +41,11 @@ impl Control {
             let stale = stale.map(|known| known.record.spec.domain.clone());
             let rule = Rule::Unwanted { stale };
             let staying = instance.copies().filter(|copy| copy.stopping.is_none());
-            let asked = staying.filter_map(|copy| self.asked_at(copy.placed.run)).min();
-            let asked = asked.filter(|at| *at > now.wall && detail == Detail::Whole);
+            let asked = || staying.filter_map(|copy| self.asked_at(copy.placed.run)).min();
+            let asked = match detail {
+                Detail::Whole => asked().filter(|at| *at > now.wall),
+                Detail::Rule => None,
+            };
             let next = asked.map_or(Next::WhenChanged, Next::AskedAt);
             return Some(Why { rule, since: None, next });
         }
