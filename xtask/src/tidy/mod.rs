@@ -11,6 +11,7 @@
 //! | `doors.rs` | every room says at its door what it is |
 //! | `names.rs`, `words.rs`, `waits.rs` | names that say nothing, work left undone, tests that sleep |
 //! | `decisions.rs`, `documents.rs`, `links.rs` | the documents are there, whole, and lead somewhere |
+//! | `pages.rs` | what users read has short pages, paragraphs and cells |
 //!
 //! Each check is a function from the project to findings, without I/O; what it looks at is read
 //! once by `tree.rs` (our files) and `graph.rs` (other people's crates).
@@ -27,6 +28,7 @@ mod floors;
 mod graph;
 mod links;
 mod names;
+mod pages;
 mod purity;
 mod sizes;
 mod source;
@@ -115,6 +117,7 @@ pub(crate) fn findings(workspace: &Workspace) -> Result<Vec<Finding>> {
         decisions::check(&tree),
         documents::check(&tree),
         links::check(&tree),
+        pages::check(&tree),
     ];
     Ok(checks.into_iter().flatten().collect())
 }
