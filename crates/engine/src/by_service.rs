@@ -8,55 +8,9 @@ use std::{collections::BTreeMap, hash::Hash, ops::RangeBounds};
 
 use hashbrown::{Equivalent, HashMap};
 use rustc_hash::FxBuildHasher;
-use sterna_model::{Name, Namespace, Work, WorkKey};
+use sterna_model::ServiceKey;
 
 use crate::numbered::Numbered;
-
-/// What a service is called.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ServiceKey {
-    /// Where the name holds.
-    pub namespace: Namespace,
-    /// The name.
-    pub name: Name,
-}
-
-impl ServiceKey {
-    /// The key of one of its instances.
-    pub fn instance(&self, index: u32) -> WorkKey {
-        let work = Work::Instance { service: self.name.clone(), index };
-        WorkKey { namespace: self.namespace.clone(), work }
-    }
-}
-
-/// The same, for looking it up: what has the names in some other place need not copy them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct ServiceRef<'a> {
-    pub(crate) namespace: &'a Namespace,
-    pub(crate) name: &'a Name,
-}
-
-impl<'a> ServiceRef<'a> {
-    /// The service of an instance, and the instance's index; `None` for other work.
-    pub(crate) const fn of(key: &'a WorkKey) -> Option<(Self, u32)> {
-        match &key.work {
-            Work::Instance { service, index } => {
-                Some((Self { namespace: &key.namespace, name: service }, *index))
-            }
-            Work::Task(_) | Work::Node { .. } => None,
-        }
-    }
-
-    pub(crate) fn to_key(self) -> ServiceKey {
-        ServiceKey { namespace: self.namespace.clone(), name: self.name.clone() }
-    }
-}
-
-impl Equivalent<ServiceKey> for ServiceRef<'_> {
-    fn equivalent(&self, key: &ServiceKey) -> bool {
-        *self.name == key.name && *self.namespace == key.namespace
-    }
-}
 
 /// See the door of this file.
 #[derive(Clone, Debug)]
@@ -128,6 +82,8 @@ impl<V> ByService<V> {
 
 #[cfg(test)]
 mod tests {
+    use sterna_model::{Name, Namespace};
+
     use super::*;
 
     fn key(text: &str) -> ServiceKey {
@@ -143,23 +99,15 @@ mod tests {
         }
         assert_eq!(all.len(), 3);
         assert_eq!(all.get(&key("b/web")), Some(&4), "the last word");
-        let instance = key("a/web").instance(7);
-        let (service, index) = ServiceRef::of(&instance).unwrap();
-        assert_eq!((all.get(&service), index, service.to_key()), (Some(&2), 7, key("a/web")));
+        assert_eq!(all.get(&key("a/web").instance(7).service), Some(&2));
         let names = |all: &ByService<i32>| {
             all.iter().map(|(key, _)| format!("{}/{}", key.namespace, key.name)).collect::<Vec<_>>()
         };
         assert_eq!(names(&all), ["a/api", "a/web", "b/web"]);
         assert_eq!(all.range(key("a/web")..).count(), 2);
-        assert_eq!((all.remove(&service), all.remove(&service)), (Some(2), None));
+        assert_eq!((all.remove(&key("a/web")), all.remove(&key("a/web"))), (Some(2), None));
         all.insert(key("c/web"), 5);
         assert_eq!(names(&all), ["a/api", "b/web", "c/web"], "its place is used again");
         assert_eq!(all.get(&key("c/web")), Some(&5));
-    }
-
-    #[test]
-    fn a_task_has_no_service() {
-        let task: WorkKey = "default/task/build".parse().unwrap();
-        assert_eq!(ServiceRef::of(&task), None);
     }
 }

@@ -18,7 +18,7 @@ use std::{
 };
 
 use sterna_model::{
-    BootTime, Incarnation, Lock, Revision, RunId, WallTime, Wants, Work, WorkKey,
+    BootTime, Incarnation, Lock, Revision, RunId, WallTime, Wants, WorkKey,
     planted::{Mistake, is_planted},
 };
 use sterna_protocol::{
@@ -27,9 +27,7 @@ use sterna_protocol::{
 };
 
 use crate::{
-    control::{
-        self, Alarm, Answer, Call, CallId, Control, Now, ParcelId, Record, RecordKey, Write,
-    },
+    control::{self, Alarm, Answer, Call, CallId, Control, Now, ParcelId, Row},
     diary::{Diary, Line},
 };
 
@@ -88,7 +86,7 @@ impl Leader {
     /// A leader that has just been elected. The claims of `fleet` are those that the records tell.
     pub fn new(now: Now, mut fleet: scheduler::Begin, mut records: control::Begin) -> Self {
         if is_planted(Mistake::ForgetsDrains) {
-            records.records.retain(|(key, _)| !matches!(key, RecordKey::Drain(_)));
+            records.records.retain(|row| !matches!(row, Row::Drain(..)));
             fleet.roster.iter_mut().for_each(|entry| entry.is_draining = false);
         }
         let mut control = Control::new(now, records);
@@ -152,7 +150,7 @@ impl Leader {
     }
 
     /// What is to be committed next, if nothing is on its way.
-    pub fn commit(&mut self) -> Option<(ParcelId, Vec<Write<RecordKey, Record>>)> {
+    pub fn commit(&mut self) -> Option<(ParcelId, Vec<Row>)> {
         self.control.commit()
     }
 
@@ -265,9 +263,7 @@ impl Leader {
                 scheduler::Effect::StoreLags(mandate, revision) => {
                     effects.push(Effect::StoreLags(mandate, revision));
                 }
-                scheduler::Effect::Found(_, ref held)
-                    if matches!(held.key.work, Work::Node { .. }) =>
-                {
+                scheduler::Effect::Found(_, ref held) if matches!(held.key, WorkKey::Node(_)) => {
                     self.batches.insert(held.run);
                     effects.push(Effect::Batch(news));
                 }
@@ -306,7 +302,7 @@ impl Leader {
     /// Whether a batch may be running on a machine: one is known, or somebody may be missing who runs one.
     fn may_have_batches(&self, lock: Lock) -> bool {
         let doors = self.fleet.doors();
-        let is_node = |claim: scheduler::Claim| matches!(claim.key.work, Work::Node { .. });
+        let is_node = |claim: scheduler::Claim| matches!(claim.key, WorkKey::Node(_));
         !(doors.stop_batches && doors.keep_batches) || self.fleet.held(lock).any(is_node)
     }
 

@@ -11,12 +11,12 @@ use std::{
 use sterna_engine::{
     Effect, Input, Leader, Line,
     auction::Rules,
-    control::{self, Answer, Call, CallId, Next, Now, Record, RecordKey, ServiceKey, Stage},
+    control::{self, Answer, Call, CallId, Next, Now, Row, RowKey, Stage},
 };
 use sterna_model::{
     BootTime, Bytes, ClusterId, Constraints, Contract, Countables, Demand, DirectoryId, Epoch,
-    Incarnation, Lock, MachineId, Millicores, Name, Namespace, Nonce, Revision, RunId, Span,
-    TaskIncarnation, Term, WallTime, Wants, Work, WorkKey,
+    Incarnation, Lock, MachineId, Millicores, Name, Namespace, Nonce, Revision, RunId, ServiceKey,
+    Span, TaskIncarnation, TaskKey, Term, WallTime, Wants, WorkKey,
     record::{CrashPolicy, Instance, InstancePhase, TaskEnd},
     spec::{DEFAULT_DOMAIN, ServiceSpec, TaskSpec, UpdatePolicy, WhenFull},
 };
@@ -43,7 +43,7 @@ struct Machine {
 struct World {
     now: Now,
     leader: Leader,
-    store: BTreeMap<RecordKey, Record>,
+    store: BTreeMap<RowKey, Row>,
     machines: Vec<Machine>,
     up: VecDeque<(StreamId, FromWorker)>,
     answers: Vec<(u64, Answer)>,
@@ -58,8 +58,8 @@ fn name(text: &str) -> Name {
     Name::new(text).unwrap()
 }
 
-fn task(text: &str) -> WorkKey {
-    WorkKey { namespace: Namespace::default(), work: Work::Task(name(text)) }
+fn task(text: &str) -> TaskKey {
+    TaskKey { namespace: Namespace::default(), name: name(text) }
 }
 
 fn web() -> ServiceKey {
@@ -117,13 +117,13 @@ fn lock(number: usize) -> Lock {
     Lock { directory, machine: MachineId::from_bytes(*directory.as_bytes()).unwrap() }
 }
 
-fn leader(now: Now, term: u64, origin: Origin, store: &BTreeMap<RecordKey, Record>) -> Leader {
+fn leader(now: Now, term: u64, origin: Origin, store: &BTreeMap<RowKey, Row>) -> Leader {
     let roster = store.values().filter_map(|record| {
-        let Record::Roster(entry) = record else { return None };
-        Some(entry.clone())
+        let Row::Roster(_, entry) = record else { return None };
+        entry.clone()
     });
-    let (newest, older) = match store.get(&RecordKey::Limits) {
-        Some(Record::Limits(all)) => (*all.last().unwrap(), all[..all.len() - 1].to_vec()),
+    let (newest, older) = match store.get(&RowKey::Limits) {
+        Some(Row::Limits(all)) => (*all.last().unwrap(), all[..all.len() - 1].to_vec()),
         Some(_) | None => (Limits::default(), Vec::new()),
     };
     let fleet = Begin {
@@ -150,7 +150,7 @@ fn leader(now: Now, term: u64, origin: Origin, store: &BTreeMap<RecordKey, Recor
         Origin::Continued => Stage::Used,
         Origin::Recovered | Origin::Rebuilt => Stage::Recovered,
     };
-    let records = store.clone().into_iter().collect();
+    let records = store.values().cloned().collect();
     let seed = [u8::try_from(term).unwrap(); 16];
     let (epoch, rules) = (Epoch::new(1), Rules::default());
     Leader::new(now, fleet, control::Begin { epoch, stage, records, seed, rules })
@@ -200,8 +200,8 @@ impl World {
         self.connect();
     }
 
-    fn why(&mut self, key: &WorkKey) -> Option<(String, Next)> {
-        let why = self.leader.why(self.now, key)?;
+    fn why(&mut self, key: impl Into<WorkKey>) -> Option<(String, Next)> {
+        let why = self.leader.why(self.now, &key.into())?;
         Some((why.rule.to_string(), why.next))
     }
 
@@ -232,10 +232,10 @@ impl World {
                 self.perform(effect);
             }
             let Some((parcel, writes)) = self.leader.commit() else { return };
-            for (key, record) in writes {
-                match record {
-                    Some(record) => drop(self.store.insert(key, record)),
-                    None => drop(self.store.remove(&key)),
+            for row in writes {
+                match row.is_gone() {
+                    false => drop(self.store.insert(row.key(), row)),
+                    true => drop(self.store.remove(&row.key())),
                 }
             }
             let committed = Input::Control(control::Input::Committed(parcel));
@@ -304,10 +304,11 @@ impl World {
         }
     }
 
-    fn end(&mut self, key: &WorkKey, said: &'static [u8]) {
+    fn end(&mut self, key: impl Into<WorkKey>, said: &'static [u8]) {
+        let key = key.into();
         for number in 0..self.machines.len() {
             let running = &self.machines[number].running;
-            let run = running.iter().find(|(_, of)| *of == key).map(|(run, _)| *run);
+            let run = running.iter().find(|(_, of)| **of == key).map(|(run, _)| *run);
             if let Some(run) = run {
                 self.machines[number].running.remove(&run);
                 self.tell(number, worker::Input::Ended(run, Arc::from(said)));
@@ -325,21 +326,22 @@ impl World {
         self.answers.iter().find(|(told, _)| *told == id).unwrap().1.clone()
     }
 
-    fn where_is(&self, key: &WorkKey) -> Vec<usize> {
-        let has = |machine: &Machine| machine.running.values().any(|of| of == key);
+    fn where_is(&self, key: impl Into<WorkKey>) -> Vec<usize> {
+        let key = key.into();
+        let has = |machine: &Machine| machine.running.values().any(|of| *of == key);
         (0..self.machines.len()).filter(|number| has(&self.machines[*number])).collect()
     }
 
     fn task_end(&self, text: &str) -> Option<TaskEnd> {
-        let Record::Task(task, _) = self.store.get(&RecordKey::Task(task(text)))? else {
+        let Row::Task(_, Some((task, _))) = self.store.get(&RowKey::Task(task(text)))? else {
             return None;
         };
         task.end().cloned()
     }
 
     fn phase(&self, index: u32) -> InstancePhase {
-        match self.store.get(&RecordKey::Instance(web().instance(index))) {
-            Some(Record::Instance(instance)) => instance.phase(),
+        match self.store.get(&RowKey::Instance(web().instance(index))) {
+            Some(Row::Instance(_, Some(instance))) => instance.phase(),
             other => panic!("not an instance: {other:?}"),
         }
     }
@@ -374,8 +376,8 @@ impl Machine {
 fn a_task_runs_once_from_the_call_to_its_end() {
     let mut world = World::new(2);
     assert_eq!(world.ask(create("build")), Answer::Done);
-    assert_eq!(world.starts, [task("build")]);
-    world.end(&task("build"), br#"{"cause":"exited","exit":{"code":0}}"#);
+    assert_eq!(world.starts, [task("build").to_work()]);
+    world.end(task("build"), br#"{"cause":"exited","exit":{"code":0}}"#);
     world.run(3);
     assert!(world.task_end("build").unwrap().is_success());
 }
@@ -387,7 +389,7 @@ fn nothing_is_turned_down_because_a_worker_does_not_know_yet_that_it_is_healthy(
         world.ask(create(&format!("t{number}")));
     }
     let returns = world.store.values().filter_map(|record| {
-        let Record::Task(task, _) = record else { return None };
+        let Row::Task(_, Some((task, _))) = record else { return None };
         Some(task.returns())
     });
     assert_eq!((world.starts.len(), returns.sum::<u32>()), (9, 0));
@@ -401,8 +403,9 @@ fn nothing_is_given_to_a_worker_whose_stream_is_over() {
         world.step(Input::Closed(world.machines[number].stream));
         world.ask(create(&format!("build-{number}")));
     }
-    assert_eq!(world.starts, [task("build-0")]);
-    let Some(Record::Task(waits, _)) = world.store.get(&RecordKey::Task(task("build-1"))) else {
+    assert_eq!(world.starts, [task("build-0").to_work()]);
+    let waits = world.store.get(&RowKey::Task(task("build-1")));
+    let Some(Row::Task(_, Some((waits, _)))) = waits else {
         panic!("it is gone");
     };
     assert_eq!((waits.placed(), waits.last()), (None, None), "nobody was there to be given it");
@@ -413,15 +416,15 @@ fn the_instances_of_a_worker_that_falls_silent_run_elsewhere_and_once_again_when
     let mut world = World::new(3);
     assert_eq!(world.ask(service(3)), Answer::Done);
     assert_eq!(world.starts.len(), 3);
-    let silent = world.where_is(&web().instance(0))[0];
+    let silent = world.where_is(web().instance(0))[0];
     world.machines[silent].is_up = false;
     world.run(40);
-    let copies = world.where_is(&web().instance(0));
+    let copies = world.where_is(web().instance(0));
     assert_eq!(copies.len(), 2, "a second copy beside the silent one");
     world.machines[silent].is_up = true;
     world.run(30);
     for index in 0..3 {
-        assert_eq!(world.where_is(&web().instance(index)).len(), 1, "index {index}");
+        assert_eq!(world.where_is(web().instance(index)).len(), 1, "index {index}");
         assert_eq!(world.phase(index), InstancePhase::Running);
     }
 }
@@ -430,7 +433,7 @@ fn the_instances_of_a_worker_that_falls_silent_run_elsewhere_and_once_again_when
 fn a_task_on_a_worker_that_is_lost_ends_when_it_has_certainly_ended() {
     let mut world = World::new(2);
     world.ask(create("build"));
-    let lost = world.where_is(&task("build"))[0];
+    let lost = world.where_is(task("build"))[0];
     world.machines[lost].is_up = false;
     world.run(100);
     assert_eq!(world.task_end("build"), None, "it may still be running");
@@ -447,8 +450,8 @@ fn a_change_of_leader_starts_nothing_that_runs_and_goes_on_with_the_rest() {
     world.change_leader();
     world.run(10);
     assert_eq!(world.starts.len(), 5);
-    world.end(&task("build"), br#"{"cause":"exited","exit":{"code":1}}"#);
-    world.end(&web().instance(2), br#"{"cause":"exited","exit":{"code":1}}"#);
+    world.end(task("build"), br#"{"cause":"exited","exit":{"code":1}}"#);
+    world.end(web().instance(2), br#"{"cause":"exited","exit":{"code":1}}"#);
     world.run(5);
     assert!(!world.task_end("build").unwrap().is_success());
     assert_eq!((world.starts.len(), world.phase(2)), (6, InstancePhase::Running));
@@ -465,11 +468,11 @@ fn a_drained_worker_is_emptied_and_stays_empty_under_the_next_leader() {
     assert_eq!(world.machines[1].running.len(), 4);
     world.change_leader();
     world.ask(create("build"));
-    assert_eq!(world.where_is(&task("build")), [1]);
+    assert_eq!(world.where_is(task("build")), [1]);
     assert_eq!(world.ask(Call::Undrain(lock(0))), Answer::Done);
     world.run(3);
     world.ask(create("next"));
-    assert_eq!(world.where_is(&task("next")), [0]);
+    assert_eq!(world.where_is(task("next")), [0]);
 }
 
 /// The store was set back to before the claim of an instance, and the worker that keeps it is missing:
@@ -481,8 +484,8 @@ fn rule_25_kept_work_whose_claim_was_lost_waits_for_whoever_may_have_it() {
     world.ask(service_under(Contract::Keep, 1));
     let keeper = world.where_is(&key)[0];
     world.machines[keeper].is_up = false;
-    let before = Record::Instance(Instance::new(world.now.wall));
-    world.store.insert(RecordKey::Instance(key.clone()), before.clone());
+    let before = Row::Instance(key.clone(), Some(Instance::new(world.now.wall)));
+    world.store.insert(before.key(), before.clone());
     world.begin_reign(Origin::Recovered);
     let waits = "the store was restored, and a missing worker may keep it: it waits for";
     assert!(world.why(&key).unwrap().0.starts_with(waits));
@@ -491,14 +494,14 @@ fn rule_25_kept_work_whose_claim_was_lost_waits_for_whoever_may_have_it() {
     world.ask(create_kept_by("kept", latest));
     world.run(700);
     // It is to stop by itself; but something was kept here, and its contract may have been another.
-    assert_eq!(world.starts, std::slice::from_ref(&key));
-    assert!(world.why(&task("later")).unwrap().0.starts_with(waits));
-    assert_eq!(world.store.get(&RecordKey::Instance(key.clone())), Some(&before));
+    assert_eq!(world.starts, [key.to_work()]);
+    assert!(world.why(task("later")).unwrap().0.starts_with(waits));
+    assert_eq!(world.store.get(&before.key()), Some(&before));
     let (rule, next) = world.why(&key).unwrap();
     let ends = "or `sterna declare-dead`; and until `sterna declare-complete` says that \
                 nobody else is missing";
     assert_eq!((rule, next), (format!("{waits} w{keeper}, {ends}"), Next::WhenBack));
-    assert_eq!(world.why(&task("kept")).unwrap().1, Next::EndsAt(latest));
+    assert_eq!(world.why(task("kept")).unwrap().1, Next::EndsAt(latest));
     world.run(100);
     assert_eq!(world.task_end("kept"), Some(TaskEnd::TooLate), "it does not wait for ever");
     world.step(Input::Control(control::Input::RosterIsComplete));
@@ -511,7 +514,7 @@ fn rule_25_kept_work_whose_claim_was_lost_waits_for_whoever_may_have_it() {
     world.connect();
     world.run(5);
     assert_eq!(world.where_is(&key), [keeper]);
-    assert_eq!(world.starts, [key.clone(), task("later")]);
+    assert_eq!(world.starts, [key.to_work(), task("later").to_work()]);
     assert_eq!((world.phase(0), world.why(&key)), (InstancePhase::Running, None));
 }
 
@@ -522,22 +525,22 @@ fn rule_25_kept_work_goes_on_when_the_missing_are_declared_dead() {
     world.ask(service_under(Contract::Keep, 1));
     let keeper = world.where_is(&key)[0];
     world.machines[keeper].is_up = false;
-    let before = Record::Instance(Instance::new(world.now.wall));
-    world.store.insert(RecordKey::Instance(key.clone()), before);
+    let before = Row::Instance(key.clone(), Some(Instance::new(world.now.wall)));
+    world.store.insert(before.key(), before);
     world.begin_reign(Origin::Recovered);
     world.run(700);
     world.step(Input::Control(control::Input::RosterIsComplete));
     assert_eq!(world.ask(Call::DeclareDead(lock(keeper))), Answer::Done);
     world.run(5);
-    assert_eq!(world.starts, [key.clone(), key]);
+    assert_eq!(world.starts, [key.to_work(), key.to_work()]);
 }
 
 /// How often each key was started, and which tasks have ended.
 fn done(world: &World, keys: &[WorkKey]) -> Vec<(usize, bool)> {
     let starts = |key| world.starts.iter().filter(|started| *started == key).count();
-    let is_over = |key: &WorkKey| match world.store.get(&RecordKey::Task(key.clone())) {
-        Some(Record::Task(task, _)) => task.end().is_some(),
-        Some(_) | None => false,
+    let is_over = |key: &WorkKey| {
+        let row = key.task().and_then(|key| world.store.get(&RowKey::Task(key.clone())));
+        matches!(row, Some(Row::Task(_, Some((task, _)))) if task.end().is_some())
     };
     keys.iter().map(|key| (starts(key), is_over(key))).collect()
 }
@@ -546,11 +549,11 @@ fn done(world: &World, keys: &[WorkKey]) -> Vec<(usize, bool)> {
 fn what_why_says_of_a_silent_worker_happens_at_that_moment_and_not_before() {
     let replace = Contract::Replace { after: Span::from_secs(15) };
     let stop = Contract::Stop { after: Span::from_secs(120) };
-    let web = web().instance(0);
+    let web = web().instance(0).to_work();
     let cases = [
         (web.clone(), service_under(replace, 1)),
         (web, service_under(stop, 1)),
-        (task("build"), create("build")),
+        (task("build").to_work(), create("build")),
     ];
     for (key, call) in cases {
         let mut world = World::new(2);
@@ -585,7 +588,7 @@ fn what_is_on_a_worker_whose_checks_fail_runs_on_as_why_says() {
         let mut world = World::new(2);
         world.ask(service_under(contract, 1));
         world.ask(create("build"));
-        let keys = [web().instance(0), task("build")];
+        let keys = [web().instance(0).to_work(), task("build").to_work()];
         let before = done(&world, &keys);
         world.machines.iter_mut().for_each(|machine| machine.is_well = false);
         world.run(60);
@@ -639,7 +642,7 @@ fn the_log_has_why_when_the_rule_changes_and_nothing_when_all_is_well() {
     world.run(300);
     assert_eq!(logged(&world), []);
     for _ in 0..3 {
-        world.end(&web().instance(4), br#"{"cause":"exited","exit":{"code":1}}"#);
+        world.end(web().instance(4), br#"{"cause":"exited","exit":{"code":1}}"#);
         world.run(1);
     }
     world.run(20);

@@ -23,7 +23,7 @@ use hyper_util::rt::TokioIo;
 use rustls::{ClientConfig, RootCertStore, crypto::ring, pki_types::ServerName};
 use serde_json::json;
 use sterna_engine::control::{Callback, Called};
-use sterna_model::{TaskIncarnation, WorkKey};
+use sterna_model::{TaskIncarnation, TaskKey};
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::TcpStream,
@@ -52,7 +52,7 @@ pub(crate) struct Calls {
     under_way: BTreeMap<String, Arc<()>>,
     calls: JoinSet<Ended>,
     /// Who failed with another that was not answered, and is to be told of.
-    failed: VecDeque<(WorkKey, TaskIncarnation)>,
+    failed: VecDeque<(TaskKey, TaskIncarnation)>,
     /// When a host has answered last, if that is not long ago.
     answered: BTreeMap<String, Instant>,
     /// Whose turn was last.
@@ -63,7 +63,7 @@ pub(crate) struct Calls {
 #[derive(Debug)]
 struct Ended {
     host: String,
-    key: WorkKey,
+    key: TaskKey,
     incarnation: TaskIncarnation,
     how: How,
 }
@@ -85,7 +85,7 @@ impl Calls {
     }
 
     /// How the next call ended; waits for ever if there is none. May be dropped, and asked for again.
-    pub(crate) async fn next(&mut self) -> (WorkKey, TaskIncarnation, Called) {
+    pub(crate) async fn next(&mut self) -> (TaskKey, TaskIncarnation, Called) {
         loop {
             if let Some((key, incarnation)) = self.failed.pop_front() {
                 return (key, incarnation, Called::NotTaken);
@@ -100,7 +100,7 @@ impl Calls {
     }
 
     /// How those calls ended that are over by now, some at a time.
-    pub(crate) fn ended(&mut self) -> Vec<(WorkKey, TaskIncarnation, Called)> {
+    pub(crate) fn ended(&mut self) -> Vec<(TaskKey, TaskIncarnation, Called)> {
         let failed = self.failed.drain(..self.failed.len().min(AT_ONCE));
         let mut all: Vec<_> =
             failed.map(|(key, incarnation)| (key, incarnation, Called::NotTaken)).collect();
@@ -110,7 +110,7 @@ impl Calls {
         all
     }
 
-    fn end(&mut self, ended: Ended) -> (WorkKey, TaskIncarnation, Called) {
+    fn end(&mut self, ended: Ended) -> (TaskKey, TaskIncarnation, Called) {
         let Ended { host, key, incarnation, how } = ended;
         self.note(host, how);
         self.fill();

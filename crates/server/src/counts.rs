@@ -3,12 +3,17 @@
 //! Lists of services say it of each, and a service may have a hundred thousand: so it is counted write by
 //! write. So are tasks. Workers are few, and are counted by whoever leads them, now and then.
 
-use sterna_engine::control::{ServiceKey, ServiceRecord};
+use std::collections::BTreeMap;
+
+use sterna_engine::control::{ServiceRecord, TaskRow};
 use sterna_model::{
-    Work, WorkKey,
-    record::{Instance, InstanceCopy, InstanceState, TaskPhase, TwinReason},
+    Namespace,
+    record::{Instance, InstanceCopy, InstanceState, Task, TaskPhase, TwinReason},
+    spec::TaskSpec,
 };
 use sterna_protocol::health::Health;
+
+use crate::weight;
 
 /// How many of the instances that a service wants are how far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -80,6 +85,102 @@ impl Phases {
     }
 }
 
+/// What is counted of tasks and specs: a fold over the rows, kept row by row.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Totals {
+    /// How many tasks are in which phase, by namespace; no namespace without one.
+    pub(crate) by_namespace: BTreeMap<Namespace, Phases>,
+    /// The same of all namespaces.
+    all: Phases,
+    /// How many tasks are not over, or still end.
+    pub(crate) under_way: usize,
+    /// How many are over while their callback is still tried.
+    pub(crate) telling: usize,
+    /// About how many bytes the specs of those tasks and of services take.
+    pub(crate) specs_bytes: u64,
+}
+
+impl Totals {
+    /// Of no rows.
+    pub(crate) const fn new() -> Self {
+        Self {
+            by_namespace: BTreeMap::new(),
+            all: Phases::new(),
+            under_way: 0,
+            telling: 0,
+            specs_bytes: 0,
+        }
+    }
+
+    pub(crate) fn add_service(&mut self, record: &ServiceRecord) {
+        self.specs_bytes += weight::of_record(record);
+    }
+
+    pub(crate) fn subtract_service(&mut self, record: &ServiceRecord) {
+        self.specs_bytes -= weight::of_record(record);
+    }
+
+    pub(crate) fn add_task(&mut self, space: &Namespace, (task, spec): &TaskRow) {
+        let stands = Stands::of(task, spec);
+        self.under_way += usize::from(stands == Stands::UnderWay);
+        self.telling += usize::from(stands == Stands::Telling);
+        self.specs_bytes += stands.bytes(spec);
+        self.all.add(task.phase());
+        self.by_namespace.entry(space.clone()).or_default().add(task.phase());
+    }
+
+    pub(crate) fn subtract_task(&mut self, space: &Namespace, (task, spec): &TaskRow) {
+        let stood = Stands::of(task, spec);
+        self.under_way -= usize::from(stood == Stands::UnderWay);
+        self.telling -= usize::from(stood == Stands::Telling);
+        self.specs_bytes -= stood.bytes(spec);
+        self.all.subtract(task.phase());
+        let Some(phases) = self.by_namespace.get_mut(space) else { return };
+        phases.subtract(task.phase());
+        if *phases == Phases::default() {
+            self.by_namespace.remove(space);
+        }
+    }
+
+    /// How many tasks are in which phase, of one namespace or of all.
+    pub(crate) fn phases(&self, of: Option<&Namespace>) -> Phases {
+        let one = |of| self.by_namespace.get(of).copied().unwrap_or_default();
+        of.map_or(self.all, one)
+    }
+}
+
+/// How far a task is, for the totals. Before it is over for good its record cannot go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stands {
+    /// It is to run, or something of it still runs.
+    UnderWay,
+    /// It is over, and its callback is still tried.
+    Telling,
+    /// It is over for good.
+    Over,
+}
+
+impl Stands {
+    fn of(task: &Task, spec: &TaskSpec) -> Self {
+        let is_to_be_told = spec.callback.is_some() && !task.is_told();
+        if task.end().is_none() || task.placed().is_some() {
+            Self::UnderWay
+        } else if task.phase() == TaskPhase::Resolving || is_to_be_told {
+            Self::Telling
+        } else {
+            Self::Over
+        }
+    }
+
+    /// What its spec takes until then.
+    fn bytes(self, spec: &TaskSpec) -> u64 {
+        match self {
+            Self::UnderWay | Self::Telling => weight::of_task(spec),
+            Self::Over => 0,
+        }
+    }
+}
+
 /// Every word for the health of a worker.
 pub(crate) const HEALTHS: [&str; 5] = ["new", "healthy", "unhealthy", "lost", "absent"];
 
@@ -136,17 +237,6 @@ fn is_running(instance: &Instance) -> bool {
         | InstanceState::Crashed { .. } => None,
     };
     own.into_iter().chain(moved(instance)).any(|copy| copy.stopping.is_none())
-}
-
-/// The service of an instance, and its index.
-pub(crate) fn service_of(key: &WorkKey) -> Option<(ServiceKey, u32)> {
-    match &key.work {
-        Work::Instance { service, index } => {
-            let (namespace, name) = (key.namespace.clone(), service.clone());
-            Some((ServiceKey { namespace, name }, *index))
-        }
-        Work::Task(_) | Work::Node { .. } => None,
-    }
 }
 
 #[cfg(test)]

@@ -5,41 +5,25 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use sterna_engine::control::{Drain, Record, RecordKey, ServiceKey, ServiceRecord};
+use sterna_engine::control::{Drain, Row, ServiceRecord, TaskRow};
 use sterna_model::{
-    Lock, Name, Namespace, Revision, WallTime, WorkKey,
-    record::{Instance, Task, TaskPhase},
-    spec::TaskSpec,
+    InstanceKey, Lock, Name, Revision, ServiceKey, TaskKey, WallTime, record::Instance,
 };
 use sterna_protocol::roster::Enrolled;
 
-use crate::{
-    counts::{self, Count, Phases},
-    weight,
-};
-
-/// One write of a commit.
-pub(crate) type Write = (RecordKey, Option<Record>);
+use crate::counts::{Count, Totals};
 
 /// Everything that stands in the store, as of one revision.
 #[derive(Clone, Debug)]
 pub(crate) struct Mirror {
     pub(crate) revision: Revision,
     pub(crate) services: BTreeMap<ServiceKey, Arc<ServiceRecord>>,
-    pub(crate) instances: BTreeMap<WorkKey, Instance>,
+    pub(crate) instances: BTreeMap<InstanceKey, Instance>,
     /// How far those of each service are.
     counts: BTreeMap<ServiceKey, Count>,
-    pub(crate) tasks: BTreeMap<WorkKey, (Task, Arc<TaskSpec>)>,
-    /// How many of those are in which phase, by namespace; no namespace without one.
-    pub(crate) phases: BTreeMap<Namespace, Phases>,
-    /// The same of all namespaces.
-    all_phases: Phases,
-    /// How many of those are not over, or still end.
-    pub(crate) under_way: usize,
-    /// How many are over, and whoever asked for them is still to be told.
-    pub(crate) telling: usize,
-    /// About how many bytes the specs of those take, and of services.
-    pub(crate) specs_bytes: u64,
+    pub(crate) tasks: BTreeMap<TaskKey, TaskRow>,
+    /// What is counted of tasks and specs.
+    pub(crate) totals: Totals,
     pub(crate) roster: BTreeMap<Lock, Enrolled>,
     pub(crate) drains: BTreeMap<Lock, Drain>,
     pub(crate) domains: BTreeMap<Name, Option<WallTime>>,
@@ -54,11 +38,7 @@ impl Mirror {
             instances: BTreeMap::new(),
             counts: BTreeMap::new(),
             tasks: BTreeMap::new(),
-            phases: BTreeMap::new(),
-            all_phases: Phases::new(),
-            under_way: 0,
-            telling: 0,
-            specs_bytes: 0,
+            totals: Totals::new(),
             roster: BTreeMap::new(),
             drains: BTreeMap::new(),
             domains: BTreeMap::new(),
@@ -66,130 +46,72 @@ impl Mirror {
     }
 
     /// What stands after a commit.
-    pub(crate) fn apply(&mut self, revision: Revision, writes: Vec<Write>) {
+    pub(crate) fn apply(&mut self, revision: Revision, rows: Vec<Row>) {
         self.revision = self.revision.max(revision);
-        for (key, record) in writes {
-            self.write(key, record);
+        for row in rows {
+            self.write(row);
         }
     }
 
-    fn write(&mut self, key: RecordKey, record: Option<Record>) {
-        // tidy: not a table
-        match (key, record) {
-            (RecordKey::Service(key), Some(Record::Service(record))) => {
-                self.write_service(key, record);
-            }
-            (RecordKey::Service(key), None) => {
+    fn write(&mut self, row: Row) {
+        match row {
+            Row::Service(key, Some(record)) => self.write_service(key, record),
+            Row::Service(key, None) => {
                 let before = self.services.remove(&key);
-                self.specs_bytes -= before.map_or(0, |before| weight::of_record(&before));
+                before.iter().for_each(|before| self.totals.subtract_service(before));
                 self.counts.remove(&key);
             }
-            (RecordKey::Instance(key), Some(Record::Instance(instance))) => {
-                self.write_instance(key, Some(instance));
-            }
-            (RecordKey::Instance(key), None) => self.write_instance(key, None),
-            (RecordKey::Task(key), Some(Record::Task(task, spec))) => {
-                self.phases.entry(key.namespace.clone()).or_default().add(task.phase());
-                self.all_phases.add(task.phase());
-                let space = key.namespace.clone();
-                let stands = Stands::of(&task, &spec);
-                self.under_way += usize::from(stands == Stands::UnderWay);
-                self.telling += usize::from(stands == Stands::Telling);
-                self.specs_bytes += stands.bytes(&spec);
-                let before = self.tasks.insert(key, (task, spec));
-                self.forget(&space, before);
-            }
-            (RecordKey::Task(key), None) => {
-                let before = self.tasks.remove(&key);
-                self.forget(&key.namespace, before);
-            }
-            (RecordKey::Roster(lock), Some(Record::Roster(entry))) => {
-                self.roster.insert(lock, entry);
-            }
-            (RecordKey::Roster(lock), None) => drop(self.roster.remove(&lock)),
-            (RecordKey::Drain(lock), Some(Record::Drain(drain))) => {
-                self.drains.insert(lock, drain);
-            }
-            (RecordKey::Drain(lock), None) => drop(self.drains.remove(&lock)),
-            (RecordKey::Domain(name), Some(Record::Domain(until))) => {
-                self.domains.insert(name, until);
-            }
-            (RecordKey::Domain(name), None) => drop(self.domains.remove(&name)),
-            // Nobody is shown these, and nothing else can stand under those keys.
-            (
-                RecordKey::Service(_)
-                | RecordKey::Instance(_)
-                | RecordKey::Task(_)
-                | RecordKey::Tombstone(_)
-                | RecordKey::Roster(_)
-                | RecordKey::Drain(_)
-                | RecordKey::Domain(_)
-                | RecordKey::Limits
-                | RecordKey::Stage,
-                _,
-            ) => {}
+            Row::Instance(key, instance) => self.write_instance(key, instance),
+            Row::Task(key, task) => self.write_task(key, task),
+            Row::Roster(lock, entry) => set(&mut self.roster, lock, entry),
+            Row::Drain(lock, drain) => set(&mut self.drains, lock, drain),
+            Row::Domain(name, until) => set(&mut self.domains, name, until),
+            // No client is shown these.
+            Row::Tombstone(..) | Row::Limits(_) | Row::Stage(_) => {}
         }
+    }
+
+    fn write_task(&mut self, key: TaskKey, task: Option<TaskRow>) {
+        task.iter().for_each(|task| self.totals.add_task(&key.namespace, task));
+        let before = match task {
+            Some(task) => self.tasks.insert(key.clone(), task),
+            None => self.tasks.remove(&key),
+        };
+        before.iter().for_each(|before| self.totals.subtract_task(&key.namespace, before));
     }
 
     fn write_service(&mut self, key: ServiceKey, record: Arc<ServiceRecord>) {
         let counted_by = |record: &ServiceRecord| (record.version, record.spec.instances);
         let by = counted_by(&record);
-        self.specs_bytes += weight::of_record(&record);
+        self.totals.add_service(&record);
         let before = self.services.insert(key.clone(), record);
-        self.specs_bytes -= before.as_ref().map_or(0, |before| weight::of_record(before));
+        before.iter().for_each(|before| self.totals.subtract_service(before));
         if before.is_some_and(|before| counted_by(&before) == by) {
             return;
         }
         let Some(record) = self.services.get(&key) else { return };
         let mut count = Count::default();
         for (key, instance) in self.instances.range(key.instance(0)..=key.instance(u32::MAX)) {
-            if let Some((_, index)) = counts::service_of(key) {
-                count.add(Count::of(record, index, instance));
-            }
+            count.add(Count::of(record, key.index, instance));
         }
         self.counts.insert(key, count);
     }
 
-    fn write_instance(&mut self, key: WorkKey, instance: Option<Instance>) {
-        if let Some((service, index)) = counts::service_of(&key)
-            && let Some(record) = self.services.get(&service)
-            && let Some(count) = self.counts.get_mut(&service)
+    fn write_instance(&mut self, key: InstanceKey, instance: Option<Instance>) {
+        if let Some(record) = self.services.get(&key.service)
+            && let Some(count) = self.counts.get_mut(&key.service)
         {
-            let was = self.instances.get(&key).map(|was| Count::of(record, index, was));
-            let is = instance.as_ref().map(|is| Count::of(record, index, is));
+            let was = self.instances.get(&key).map(|was| Count::of(record, key.index, was));
+            let is = instance.as_ref().map(|is| Count::of(record, key.index, is));
             count.subtract(was.unwrap_or_default());
             count.add(is.unwrap_or_default());
         }
-        match instance {
-            Some(instance) => drop(self.instances.insert(key, instance)),
-            None => drop(self.instances.remove(&key)),
-        }
+        set(&mut self.instances, key, instance);
     }
 
     /// How far the instances of a service are.
     pub(crate) fn count(&self, service: &ServiceKey) -> Count {
         self.counts.get(service).copied().unwrap_or_default()
-    }
-
-    /// How many tasks are in which phase, of one namespace or of all.
-    pub(crate) fn phases(&self, of: Option<&Namespace>) -> Phases {
-        let one = |of| self.phases.get(of).copied().unwrap_or_default();
-        of.map_or(self.all_phases, one)
-    }
-
-    /// A task is no more what it was.
-    fn forget(&mut self, space: &Namespace, before: Option<(Task, Arc<TaskSpec>)>) {
-        let Some((task, spec)) = before else { return };
-        let stood = Stands::of(&task, &spec);
-        self.under_way -= usize::from(stood == Stands::UnderWay);
-        self.telling -= usize::from(stood == Stands::Telling);
-        self.specs_bytes -= stood.bytes(&spec);
-        self.all_phases.subtract(task.phase());
-        let Some(phases) = self.phases.get_mut(space) else { return };
-        phases.subtract(task.phase());
-        if *phases == Phases::default() {
-            self.phases.remove(space);
-        }
     }
 
     /// What the worker of a machine is called.
@@ -198,35 +120,11 @@ impl Mirror {
     }
 }
 
-/// How far a task is, for those who count. Before it is over for good its record cannot go.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stands {
-    /// It is to run, or something of it still runs.
-    UnderWay,
-    /// Whoever asked for it is still to be told.
-    Telling,
-    /// It is over for good.
-    Over,
-}
-
-impl Stands {
-    fn of(task: &Task, spec: &TaskSpec) -> Self {
-        let is_to_be_told = spec.callback.is_some() && !task.is_told();
-        if task.end().is_none() || task.placed().is_some() {
-            Self::UnderWay
-        } else if task.phase() == TaskPhase::Resolving || is_to_be_told {
-            Self::Telling
-        } else {
-            Self::Over
-        }
-    }
-
-    /// What its spec takes until then.
-    fn bytes(self, spec: &TaskSpec) -> u64 {
-        match self {
-            Self::UnderWay | Self::Telling => weight::of_task(spec),
-            Self::Over => 0,
-        }
+/// Makes a map say what a row says.
+fn set<K: Ord, V>(map: &mut BTreeMap<K, V>, key: K, value: Option<V>) {
+    match value {
+        Some(value) => drop(map.insert(key, value)),
+        None => drop(map.remove(&key)),
     }
 }
 
@@ -234,36 +132,37 @@ impl Stands {
 mod tests {
     use sterna_api::spec::{Source, read};
     use sterna_model::{
-        DirectoryId, Epoch, Incarnation, MachineId, RunId, TaskIncarnation,
-        record::{Placed, StopReason, TaskEnd, TwinReason},
+        DirectoryId, Epoch, Incarnation, MachineId, Namespace, RunId, TaskIncarnation,
+        record::{Placed, StopReason, Task, TaskEnd, TwinReason},
     };
 
     use super::*;
+    use crate::{counts::Phases, weight};
 
     fn web() -> ServiceKey {
         ServiceKey { namespace: Namespace::default(), name: Name::new("web").unwrap() }
     }
 
     /// A record of a service of so many instances, in this version.
-    fn record(instances: u32, version: u64) -> Record {
+    fn record(instances: u32, version: u64) -> Arc<ServiceRecord> {
         let text = format!("version = 1\n[service.web]\nrun = [\"a\"]\ninstances = {instances}\n");
         let specs = read(&[Source { name: "a.toml", text: &text }]).unwrap();
         let spec = specs.services.into_values().next().unwrap();
-        Record::Service(Arc::new(ServiceRecord {
+        Arc::new(ServiceRecord {
             spec,
             version,
             highest: 1,
             before: None,
             crashes: 0,
             taken_back: None,
-        }))
+        })
     }
 
     fn running(version: u64) -> Instance {
         let directory = DirectoryId::from_parts(WallTime::EPOCH, [1; 10]);
         let machine = MachineId::from_bytes([1; 16]).unwrap();
         let on = Incarnation { lock: Lock { directory, machine }, life: 1 };
-        let Record::Service(record) = record(1, 0) else { panic!() };
+        let record = record(1, 0);
         let spec = &record.spec;
         let run = RunId::from_parts(WallTime::EPOCH, [1; 10]);
         let placed = Placed { run, on, contract: spec.contract };
@@ -274,39 +173,36 @@ mod tests {
     }
 
     fn write(mirror: &mut Mirror, index: u32, instance: Option<Instance>) {
-        let key = RecordKey::Instance(web().instance(index));
-        let record = instance.map(Record::Instance);
-        mirror.apply(mirror.revision, vec![(key, record)]);
+        mirror.apply(mirror.revision, vec![Row::Instance(web().instance(index), instance)]);
         check(mirror);
     }
 
-    fn write_service(mirror: &mut Mirror, record: Option<Record>) {
-        mirror.apply(mirror.revision, vec![(RecordKey::Service(web()), record)]);
+    fn write_service(mirror: &mut Mirror, record: Option<Arc<ServiceRecord>>) {
+        mirror.apply(mirror.revision, vec![Row::Service(web(), record)]);
         check(mirror);
     }
 
     #[test]
     fn what_specs_take_is_counted_write_by_write() {
         let mut mirror = Mirror::new(Revision::new(1));
-        let Record::Service(first) = record(3, 0) else { panic!() };
-        write_service(&mut mirror, Some(Record::Service(Arc::clone(&first))));
+        let first = record(3, 0);
+        write_service(&mut mirror, Some(Arc::clone(&first)));
         let one = weight::of_service(&first.spec);
-        assert_eq!(mirror.specs_bytes, one);
+        assert_eq!(mirror.totals.specs_bytes, one);
         let with_before =
             ServiceRecord { before: Some((0, Arc::new(first.spec.clone()))), ..(*first).clone() };
-        write_service(&mut mirror, Some(Record::Service(Arc::new(with_before))));
-        assert_eq!(mirror.specs_bytes, one * 2, "it may be taken back");
+        write_service(&mut mirror, Some(Arc::new(with_before)));
+        assert_eq!(mirror.totals.specs_bytes, one * 2, "it may be taken back");
         write_service(&mut mirror, None);
-        assert_eq!(mirror.specs_bytes, 0);
+        assert_eq!(mirror.totals.specs_bytes, 0);
     }
 
     /// What is counted is what a look at all of them gives.
     fn check(mirror: &Mirror) {
         let mut whole = Count::default();
         for (key, instance) in &mirror.instances {
-            let (service, index) = counts::service_of(key).unwrap();
-            let record = mirror.services.get(&service);
-            record.into_iter().for_each(|record| whole.add(Count::of(record, index, instance)));
+            let record = mirror.services.get(&key.service);
+            record.into_iter().for_each(|record| whole.add(Count::of(record, key.index, instance)));
         }
         assert_eq!(mirror.count(&web()), whole);
     }
@@ -322,19 +218,22 @@ mod tests {
         over.finish(TaskEnd::TooLate, WallTime::EPOCH).unwrap();
         let mut mirror = Mirror::new(Revision::new(1));
         let mut write = |key: &str, task: Option<&Task>| {
-            let record = task.map(|task| Record::Task(task.clone(), Arc::clone(&spec)));
-            let key = RecordKey::Task(key.parse().unwrap());
-            mirror.apply(mirror.revision, vec![(key, record)]);
+            let task = task.map(|task| (task.clone(), Arc::clone(&spec)));
+            mirror.apply(mirror.revision, vec![Row::Task(key.parse().unwrap(), task)]);
             let mut whole = BTreeMap::<_, Phases>::new();
             for (key, (task, _)) in &mirror.tasks {
                 whole.entry(key.namespace.clone()).or_default().add(task.phase());
             }
-            assert_eq!(mirror.phases, whole, "what a look at all of them gives");
+            assert_eq!(mirror.totals.by_namespace, whole, "what a look at all of them gives");
             let mut all = Phases::default();
             whole.values().for_each(|phases| all.join(phases));
-            assert_eq!(mirror.phases(None), all);
+            assert_eq!(mirror.totals.phases(None), all);
             let words = |phases: Phases| phases.words().collect::<Vec<_>>();
-            (words(mirror.phases(None)), mirror.under_way, mirror.phases.len())
+            (
+                words(mirror.totals.phases(None)),
+                mirror.totals.under_way,
+                mirror.totals.by_namespace.len(),
+            )
         };
         assert_eq!(write("default/task/a", Some(&pending)), (vec![("pending", 1)], 1, 1));
         assert_eq!(write("other/task/a", Some(&pending)), (vec![("pending", 2)], 2, 2));

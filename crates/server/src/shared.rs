@@ -9,8 +9,8 @@ use std::{
 };
 
 use sterna_api::rest::{Code, Refused};
-use sterna_engine::control::{RecordKey, ServiceKey};
-use sterna_model::{Epoch, Revision, Term, Work, WorkKey};
+use sterna_engine::control::Row;
+use sterna_model::{Epoch, Revision, ServiceKey, Term, WorkKey};
 use sterna_store::Store;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot, watch};
 
@@ -20,7 +20,7 @@ use crate::{
     desk::Desk,
     events::Log,
     load::Load,
-    mirror::{Mirror, Write},
+    mirror::Mirror,
     server::Ready,
 };
 
@@ -235,10 +235,10 @@ impl Shared {
     }
 
     /// A commit stands: it is shown, and who waits for its keys is woken.
-    pub(crate) fn apply(&self, revision: Revision, writes: Vec<Write>) {
-        let keys: Vec<WorkKey> = writes.iter().filter_map(|(key, _)| work_of(key)).collect();
-        let services: Vec<_> = writes.iter().filter_map(|(key, _)| service_of(key)).collect();
-        self.mirror.write().unwrap_or_else(PoisonError::into_inner).apply(revision, writes);
+    pub(crate) fn apply(&self, revision: Revision, rows: Vec<Row>) {
+        let keys: Vec<WorkKey> = rows.iter().filter_map(|row| row.key().work()).collect();
+        let services: Vec<_> = rows.iter().filter_map(service_of).cloned().collect();
+        self.mirror.write().unwrap_or_else(PoisonError::into_inner).apply(revision, rows);
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner).wake(keys);
         self.of_services.lock().unwrap_or_else(PoisonError::into_inner).wake(services);
     }
@@ -323,34 +323,18 @@ impl Shared {
     }
 }
 
-fn work_of(key: &RecordKey) -> Option<WorkKey> {
-    match key {
-        RecordKey::Task(key) | RecordKey::Instance(key) => Some(key.clone()),
-        RecordKey::Service(_)
-        | RecordKey::Tombstone(_)
-        | RecordKey::Roster(_)
-        | RecordKey::Drain(_)
-        | RecordKey::Domain(_)
-        | RecordKey::Limits
-        | RecordKey::Stage => None,
-    }
-}
-
-/// The service that a record is of, or is one of the instances of.
-fn service_of(key: &RecordKey) -> Option<ServiceKey> {
-    match key {
-        RecordKey::Service(key) => Some(key.clone()),
-        RecordKey::Instance(WorkKey { namespace, work: Work::Instance { service, .. } }) => {
-            Some(ServiceKey { namespace: namespace.clone(), name: service.clone() })
-        }
-        RecordKey::Instance(_)
-        | RecordKey::Task(_)
-        | RecordKey::Tombstone(_)
-        | RecordKey::Roster(_)
-        | RecordKey::Drain(_)
-        | RecordKey::Domain(_)
-        | RecordKey::Limits
-        | RecordKey::Stage => None,
+/// The service of a row: its own, or the one of an instance.
+fn service_of(row: &Row) -> Option<&ServiceKey> {
+    match row {
+        Row::Service(key, _) => Some(key),
+        Row::Instance(key, _) => Some(&key.service),
+        Row::Task(..)
+        | Row::Tombstone(..)
+        | Row::Roster(..)
+        | Row::Drain(..)
+        | Row::Domain(..)
+        | Row::Limits(_)
+        | Row::Stage(_) => None,
     }
 }
 

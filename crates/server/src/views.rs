@@ -5,9 +5,9 @@ use sterna_api::rest::{
     ChangeView, CrashView, EndView, EndpointView, Explained, InstanceView, ServiceView,
     TakenBackView, TaskView, TwinView,
 };
-use sterna_engine::control::{Change, Crashed, Next, Rule, ServiceKey, TakenBack, Why};
+use sterna_engine::control::{Change, Crashed, Next, Rule, TakenBack, Why};
 use sterna_model::{
-    WallTime, Work, WorkKey,
+    InstanceKey, ServiceKey, TaskKey, WallTime, WorkKey,
     record::{
         Instance, InstanceCopy, InstanceState, StopReason, Task, TaskEnd, TaskState, TwinReason,
     },
@@ -89,7 +89,7 @@ pub(crate) fn end_view(end: &TaskEnd) -> EndView {
     }
 }
 
-pub(crate) fn task(mirror: &Mirror, key: &WorkKey, task: &Task, spec: &TaskSpec) -> TaskView {
+pub(crate) fn task(mirror: &Mirror, key: &TaskKey, task: &Task, spec: &TaskSpec) -> TaskView {
     let last = task.last();
     let (ended, end) = match task.state() {
         TaskState::Pending | TaskState::Running { .. } => (None, None),
@@ -103,7 +103,7 @@ pub(crate) fn task(mirror: &Mirror, key: &WorkKey, task: &Task, spec: &TaskSpec)
     let worker = last.and_then(|(_, on)| mirror.worker(on.lock)).map(ToString::to_string);
     TaskView {
         key: key.to_string(),
-        name: key.to_string().rsplit('/').next().unwrap_or_default().to_owned(),
+        name: key.name.to_string(),
         namespace: key.namespace.to_string(),
         incarnation: task.incarnation().to_string(),
         phase: task.phase().to_string(),
@@ -124,7 +124,7 @@ pub(crate) fn service(mirror: &Mirror, key: &ServiceKey) -> Option<ServiceView> 
     let record = mirror.services.get(key)?;
     let count = mirror.count(key);
     Some(ServiceView {
-        key: format!("{}/service/{}", key.namespace, key.name),
+        key: key.to_string(),
         name: key.name.to_string(),
         namespace: key.namespace.to_string(),
         instances: record.spec.instances,
@@ -154,11 +154,11 @@ fn taken_back(key: &ServiceKey, taken: &TakenBack) -> TakenBackView {
 pub(crate) fn instances<'a>(
     mirror: &'a Mirror,
     key: &ServiceKey,
-) -> impl Iterator<Item = (&'a WorkKey, &'a Instance)> {
+) -> impl Iterator<Item = (&'a InstanceKey, &'a Instance)> {
     mirror.instances.range(key.instance(0)..=key.instance(u32::MAX))
 }
 
-pub(crate) fn instance(mirror: &Mirror, key: &WorkKey, instance: &Instance) -> InstanceView {
+pub(crate) fn instance(mirror: &Mirror, key: &InstanceKey, instance: &Instance) -> InstanceView {
     let copy = instance.copy();
     let name = |lock| mirror.worker(lock).map(ToString::to_string);
     let (since, again_at) = match instance.state() {
@@ -184,10 +184,6 @@ pub(crate) fn instance(mirror: &Mirror, key: &WorkKey, instance: &Instance) -> I
         StopReason::Elsewhere => "elsewhere",
         StopReason::Drain => "drain",
     });
-    let index = match &key.work {
-        Work::Instance { index, .. } => *index,
-        Work::Task(_) | Work::Node { .. } => 0,
-    };
     let last_crash = instance.last_crash().map(|crash| CrashView {
         at: time(crash.at),
         run_id: crash.run.to_string(),
@@ -196,7 +192,7 @@ pub(crate) fn instance(mirror: &Mirror, key: &WorkKey, instance: &Instance) -> I
     });
     InstanceView {
         key: key.to_string(),
-        index,
+        index: key.index,
         phase: instance.phase().to_string(),
         since,
         again_at,
@@ -232,9 +228,9 @@ pub(crate) fn change(change: &Change) -> ChangeView {
 
 /// Why something is not where it should be, or that it is.
 pub(crate) fn explained(key: &WorkKey, why: Option<&Why>) -> Explained {
-    let next = match key.work {
-        Work::Task(_) => "it runs until it ends, or somebody ends it",
-        Work::Instance { .. } | Work::Node { .. } => "nothing, while it runs and nobody changes it",
+    let next = match key {
+        WorkKey::Task(_) => "it runs until it ends, or somebody ends it",
+        WorkKey::Instance(_) | WorkKey::Node(_) => "nothing, while it runs and nobody changes it",
     };
     let key = key.to_string();
     let Some(why) = why else {
@@ -318,8 +314,11 @@ fn is_ready(copy: &InstanceCopy) -> bool {
 }
 
 /// Where an instance takes requests, by its own copy and by one that is being moved.
-pub(crate) fn endpoints(mirror: &Mirror, key: &WorkKey, instance: &Instance) -> Vec<EndpointView> {
-    let Work::Instance { index, .. } = &key.work else { return Vec::new() };
+pub(crate) fn endpoints(
+    mirror: &Mirror,
+    key: &InstanceKey,
+    instance: &Instance,
+) -> Vec<EndpointView> {
     let runs = match instance.state() {
         InstanceState::Running { copy, .. } => Some(copy),
         InstanceState::Unclaimed { .. }
@@ -342,7 +341,7 @@ pub(crate) fn endpoints(mirror: &Mirror, key: &WorkKey, instance: &Instance) -> 
             .iter()
             .filter_map(|(name, port)| Some((name.clone(), u16::try_from(port.as_u64()?).ok()?)));
         Some(EndpointView {
-            index: *index,
+            index: key.index,
             worker: mirror.worker(copy.placed.on.lock)?.to_string(),
             address: told["address"].as_str()?.to_owned(),
             ports: ports.collect(),
@@ -356,7 +355,7 @@ pub(crate) fn endpoints(mirror: &Mirror, key: &WorkKey, instance: &Instance) -> 
 mod tests {
     use std::sync::Arc;
 
-    use sterna_engine::control::{Record, RecordKey};
+    use sterna_engine::control::Row;
     use sterna_model::{
         Bytes, Constraints, Contract, Countables, Demand, DirectoryId, Incarnation, Lock,
         MachineId, Millicores, Name, Namespace, Revision, RunId, Wants, record::Placed,
@@ -371,7 +370,7 @@ mod tests {
         Incarnation { lock: Lock { directory, machine }, life: 1 }
     }
 
-    fn enrolled(number: u8) -> (RecordKey, Option<Record>) {
+    fn enrolled(number: u8) -> Row {
         let entry = Enrolled {
             incarnation: life(number),
             name: Name::new(&format!("w{number}")).unwrap(),
@@ -382,7 +381,7 @@ mod tests {
             is_forgotten: false,
             zone: Zone::Unsaid,
         };
-        (RecordKey::Roster(life(number).lock), Some(Record::Roster(entry)))
+        Row::Roster(life(number).lock, Some(entry))
     }
 
     fn run(number: u8) -> RunId {
@@ -412,7 +411,7 @@ mod tests {
     fn what_is_moved_takes_requests_until_the_next_copy_is_ready() {
         let mut mirror = Mirror::new(Revision::new(1));
         mirror.apply(Revision::new(1), vec![enrolled(1), enrolled(2)]);
-        let key: WorkKey = "default/service/web/0".parse().unwrap();
+        let key: InstanceKey = "default/service/web/0".parse().unwrap();
         let listed = |it: &Instance| {
             let all = endpoints(&mirror, &key, it).into_iter().map(|one| one.worker);
             (all.collect::<Vec<_>>(), view(&mirror, &key, it).is_ready)

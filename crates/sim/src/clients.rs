@@ -4,10 +4,10 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use sterna_engine::{
     Input,
-    control::{self, Answer, Call, CallId, ServiceKey},
+    control::{self, Answer, Call, CallId},
 };
 use sterna_model::{
-    Contract, Lock, Span, TaskIncarnation, WorkKey,
+    Contract, InstanceKey, Lock, ServiceKey, Span, TaskIncarnation, TaskKey, WorkKey,
     record::CrashPolicy,
     spec::{DEFAULT_DOMAIN, ServiceSpec, TaskSpec, UpdatePolicy, WhenFull},
 };
@@ -40,7 +40,7 @@ pub(crate) struct Clients {
     pub(crate) tasks: u64,
     /// What they want of services.
     specs: BTreeMap<ServiceKey, ServiceSpec>,
-    incarnations: BTreeMap<WorkKey, TaskIncarnation>,
+    incarnations: BTreeMap<TaskKey, TaskIncarnation>,
     /// Whether they want a service that does not fit into one commit.
     is_bulky: bool,
 }
@@ -124,7 +124,8 @@ impl World {
             82..85 => Some(Call::StopInstance(self.some_instance())),
             85..88 => {
                 let task = self.some_task().filter(|_| self.rng.chance(500));
-                Some(Call::Kill(task.unwrap_or_else(|| self.some_instance())))
+                let work = task.map(WorkKey::Task);
+                Some(Call::Kill(work.unwrap_or_else(|| self.some_instance().into())))
             }
             88..91 if self.rng.chance(150) => Some(Call::RemoveDomain(words::name("blue"))),
             88..91 => {
@@ -169,17 +170,18 @@ impl World {
         self.create(server, key)
     }
 
-    fn create(&mut self, server: usize, key: WorkKey) -> Call {
+    fn create(&mut self, server: usize, key: TaskKey) -> Call {
+        let work = key.to_work();
         let wall = self.servers[server].clock.wall(self.now);
         let incarnation = TaskIncarnation::from_parts(wall, self.rng.bytes());
-        let contract = match words::number(&key) % 4 {
+        let contract = match words::number(&work) % 4 {
             0 => Contract::Keep,
             1 | 2 => Contract::Stop { after: self.pace.stop_after },
             _ => Contract::Stop { after: self.pace.stop_after_task },
         };
         let latest = self.rng.between(1_000, 40_000);
         let spec = TaskSpec {
-            wants: words::wants(words::size(&key)),
+            wants: words::wants(words::size(&work)),
             contract,
             work: Arc::from(*b"once"),
             when_full: if self.rng.chance(100) { WhenFull::Fail } else { WhenFull::Wait },
@@ -192,7 +194,7 @@ impl World {
     }
 
     /// The newest are the most interesting.
-    fn some_task(&mut self) -> Option<WorkKey> {
+    fn some_task(&mut self) -> Option<TaskKey> {
         let last = self.clients.tasks;
         let back = self.rng.between(1, 12);
         (last > 0).then(|| words::task(last.saturating_sub(back).max(1)))
@@ -218,7 +220,7 @@ impl World {
         known.clone()
     }
 
-    fn some_instance(&mut self) -> WorkKey {
+    fn some_instance(&mut self) -> InstanceKey {
         let (service, index) = (self.some_service(), self.rng.below(INSTANCES));
         service.instance(u32::try_from(index).unwrap_or(0))
     }

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use sterna_engine::control::{Record, RecordKey};
+use sterna_engine::control::{Row, RowKey};
 use sterna_store::{
     Key,
     cluster::{CLUSTER_KEY, Stage},
@@ -17,18 +17,17 @@ use sterna_store::{
 pub(crate) const PREFIX: &str = "/v1/";
 
 /// Where a record stands. What the store is stands in the record of its cluster.
-pub(crate) fn path(key: &RecordKey) -> Key {
+pub(crate) fn path(key: &RowKey) -> Key {
     match key {
-        RecordKey::Service(service) => {
-            format!("{PREFIX}{}/service/{}", service.namespace, service.name).into()
-        }
-        RecordKey::Instance(work) | RecordKey::Task(work) => format!("{PREFIX}{work}").into(),
-        RecordKey::Tombstone(work) => format!("{PREFIX}-/tombstone/{work}").into(),
-        RecordKey::Roster(lock) => format!("{PREFIX}-/roster/{lock}").into(),
-        RecordKey::Drain(lock) => format!("{PREFIX}-/drain/{lock}").into(),
-        RecordKey::Domain(name) => format!("{PREFIX}-/domain/{name}").into(),
-        RecordKey::Limits => format!("{PREFIX}-/limits").into(),
-        RecordKey::Stage => CLUSTER_KEY.into(),
+        RowKey::Service(service) => format!("{PREFIX}{service}").into(),
+        RowKey::Instance(key) => format!("{PREFIX}{key}").into(),
+        RowKey::Task(key) => format!("{PREFIX}{key}").into(),
+        RowKey::Tombstone(work) => format!("{PREFIX}-/tombstone/{work}").into(),
+        RowKey::Roster(lock) => format!("{PREFIX}-/roster/{lock}").into(),
+        RowKey::Drain(lock) => format!("{PREFIX}-/drain/{lock}").into(),
+        RowKey::Domain(name) => format!("{PREFIX}-/domain/{name}").into(),
+        RowKey::Limits => format!("{PREFIX}-/limits").into(),
+        RowKey::Stage => CLUSTER_KEY.into(),
     }
 }
 
@@ -43,19 +42,19 @@ pub(crate) const fn stage(stage: sterna_engine::control::Stage) -> Stage {
 
 /// All records there ever were.
 #[derive(Debug, Default)]
-pub(crate) struct Shelf(Vec<(RecordKey, Record)>);
+pub(crate) struct Shelf(Vec<Row>);
 
 impl Shelf {
-    pub(crate) fn put(&mut self, key: RecordKey, record: Record) -> Bytes {
-        self.0.push((key, record));
+    pub(crate) fn put(&mut self, row: Row) -> Bytes {
+        self.0.push(row);
         (self.0.len() as u64).to_be_bytes().to_vec().into()
     }
 
-    pub(crate) fn get(&self, value: &Bytes) -> Option<&(RecordKey, Record)> {
+    pub(crate) fn get(&self, value: &Bytes) -> Option<&Row> {
         let number = u64::from_be_bytes(value.as_ref().try_into().ok()?);
         self.0.get(usize::try_from(number).ok()?.checked_sub(1)?)
     }
 }
 
 /// What the store says, as its log of commits tells it.
-pub(crate) type Records = BTreeMap<RecordKey, Record>;
+pub(crate) type Records = BTreeMap<RowKey, Row>;

@@ -88,12 +88,12 @@ impl Nature {
         manner: Manner,
         (now, is_calm): (Moment, bool),
     ) -> Self {
-        let exits_after = match &key.work {
-            sterna_model::Work::Task(_) if is_calm => Some(rng.between(100, 3_000)),
-            sterna_model::Work::Task(_) => Some(rng.between(100, 50_000)),
+        let exits_after = match &key {
+            WorkKey::Task(_) if is_calm => Some(rng.between(100, 3_000)),
+            WorkKey::Task(_) => Some(rng.between(100, 50_000)),
             _ if is_calm => None,
-            sterna_model::Work::Node { .. } => rng.chance(500).then(|| rng.between(200, 90_000)),
-            sterna_model::Work::Instance { .. } => match manner {
+            WorkKey::Node(_) => rng.chance(500).then(|| rng.between(200, 90_000)),
+            WorkKey::Instance(_) => match manner {
                 Manner::Crashes => Some(rng.between(50, 1_500)),
                 Manner::CrashesLater => Some(rng.between(1_000, 12_000)),
                 Manner::Good | Manner::ReadyLate | Manner::Wavers | Manner::NeverReady => {

@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-use sterna_engine::control::{Record, ServiceRecord};
+use sterna_engine::control::{Row, ServiceRecord};
 use sterna_model::{
     RunId,
     record::{
@@ -13,37 +13,37 @@ use sterna_model::{
 use crate::check::Changed;
 
 /// What a change of a record is called, as far as it has names.
-pub(crate) fn of(changed: &Changed, after: Option<&Record>) -> Vec<&'static str> {
+pub(crate) fn of(changed: &Changed, after: Option<&Row>) -> Vec<&'static str> {
     let mut all = Vec::new();
     // tidy: not a table
     match (&changed.before, after) {
-        (Some(Record::Task(before, _)), Some(Record::Task(after, _))) => {
+        (Some(Row::Task(_, Some((before, _)))), Some(Row::Task(_, Some((after, _))))) => {
             all.extend(task(Some(before), after));
             all.extend(ended(Some(before), after));
         }
-        (_, Some(Record::Task(after, _))) => {
+        (_, Some(Row::Task(_, Some((after, _))))) => {
             all.extend(task(None, after));
             all.extend(ended(None, after));
         }
-        (Some(Record::Instance(before)), Some(Record::Instance(after))) => {
+        (Some(Row::Instance(_, Some(before))), Some(Row::Instance(_, Some(after)))) => {
             all.extend(instance(before, after));
             all.extend(twins(before, after));
             all.extend(stops(before, after));
         }
-        (None, Some(Record::Instance(_))) => all.push("instance-made"),
-        (before, Some(Record::Service(after))) => {
+        (None, Some(Row::Instance(..))) => all.push("instance-made"),
+        (before, Some(Row::Service(_, Some(after)))) => {
             let before = match before {
-                Some(Record::Service(before)) => Some(before.as_ref()),
+                Some(Row::Service(_, Some(before))) => Some(before.as_ref()),
                 Some(_) | None => None,
             };
             all.push(service(before, after));
         }
-        (Some(Record::Service(_)), None) => all.push("service-gone"),
-        (_, Some(Record::Tombstone(_))) => all.push("task-deleted"),
-        (Some(Record::Drain(_)), None) => all.push("drain-over"),
-        (Some(Record::Instance(_)), None) => all.push("instance-retired"),
-        (Some(Record::Roster(_)), None) => all.push("machine-struck"),
-        (Some(Record::Domain(_)), None) => all.push("domain-removed"),
+        (Some(Row::Service(..)), None) => all.push("service-gone"),
+        (_, Some(Row::Tombstone(..))) => all.push("task-deleted"),
+        (Some(Row::Drain(..)), None) => all.push("drain-over"),
+        (Some(Row::Instance(..)), None) => all.push("instance-retired"),
+        (Some(Row::Roster(..)), None) => all.push("machine-struck"),
+        (Some(Row::Domain(..)), None) => all.push("domain-removed"),
         (_, _) => {}
     }
     all

@@ -2,14 +2,13 @@
 
 use std::sync::Arc;
 
-use sterna_engine::control::ServiceKey;
 use sterna_executor::{
     container::{Cause, End, Exit},
     guardian::OnWorkerExit,
 };
 use sterna_model::{
     Bytes, Constraints, Contract, Countables, Demand, DirectoryId, Lock, MachineId, Millicores,
-    Name, Namespace, NodeName, Span, WallTime, Wants, Work, WorkKey,
+    Name, Namespace, NodeName, ServiceKey, Span, TaskKey, WallTime, Wants, Work, WorkKey,
 };
 use sterna_protocol::{limits::Limits, message::Payload};
 use sterna_store::leader::Timing;
@@ -115,12 +114,12 @@ pub(crate) fn wanted(pace: &Pace, workers: usize) -> Vec<Wanted> {
     nodes.collect()
 }
 
-pub(crate) fn task(number: u64) -> WorkKey {
-    key(Work::Task(name(&format!("t{number}"))))
+pub(crate) fn task(number: u64) -> TaskKey {
+    TaskKey { namespace: namespace(), name: name(&format!("t{number}")) }
 }
 
 fn key(work: Work) -> WorkKey {
-    WorkKey { namespace: namespace(), work }
+    work.within(&namespace())
 }
 
 fn namespace() -> Namespace {
@@ -137,10 +136,10 @@ fn node(number: u32) -> NodeName {
 
 /// A number that is always the same for a key.
 pub(crate) fn number(key: &WorkKey) -> u64 {
-    let text = match &key.work {
-        Work::Task(name) => name.to_string(),
-        Work::Instance { index, .. } => return u64::from(*index),
-        Work::Node { node, .. } => node.to_string(),
+    let text = match key {
+        WorkKey::Task(key) => key.name.to_string(),
+        WorkKey::Instance(key) => return u64::from(key.index),
+        WorkKey::Node(key) => key.node.to_string(),
     };
     text.trim_start_matches(char::is_alphabetic).parse().unwrap_or(0)
 }
@@ -170,8 +169,8 @@ impl Size {
 
 /// How much of a worker it takes; an instance, at first.
 pub(crate) fn size(key: &WorkKey) -> Size {
-    match &key.work {
-        Work::Task(_) => {
+    match &key {
+        WorkKey::Task(_) => {
             let number = number(key);
             Size {
                 memory: number % 3 + 1,
@@ -179,9 +178,9 @@ pub(crate) fn size(key: &WorkKey) -> Size {
                 gpus: u64::from(number.is_multiple_of(7)),
             }
         }
-        Work::Instance { .. } => SIZE_OF_INSTANCES,
+        WorkKey::Instance(_) => SIZE_OF_INSTANCES,
         // They have places of their own.
-        Work::Node { .. } => Size::default(),
+        WorkKey::Node(_) => Size::default(),
     }
 }
 

@@ -1,6 +1,6 @@
 //! Why nobody got it, found out only for what was left over.
 
-use sterna_model::{Amounts, Name, Work, Zones};
+use sterna_model::{Amounts, Name, Zones};
 
 use super::{
     bidder::{Bidder, Standing},
@@ -36,7 +36,7 @@ impl Registry {
 
     /// The zones that come into question.
     fn zones_for(&self, search: &Search<'_>) -> Vec<u32> {
-        let is_instance = matches!(search.ask.key.work, Work::Instance { .. });
+        let is_instance = search.ask.key.instance().is_some();
         match search.ask.wants.constraints.zones {
             Zones::Pinned if is_instance => self.pinned_zones(search.ask).collect(),
             Zones::Pinned | Zones::Spread => self.zone_order.clone(),

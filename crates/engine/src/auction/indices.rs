@@ -2,14 +2,14 @@
 
 use std::collections::BTreeSet;
 
-use sterna_model::{Constraints, Name, Namespace, Work, WorkKey};
+use sterna_model::{Constraints, Name, Namespace, ServiceKey, WorkKey};
 
 use super::{
     class::{Class, Key},
     registry::Registry,
     service::Service,
 };
-use crate::by_service::ServiceRef;
+use hashbrown::Equivalent;
 
 #[derive(Clone, Debug)]
 pub(super) struct Zone {
@@ -200,33 +200,51 @@ impl Registry {
     }
 }
 
+/// A service to be looked up by names that stand in other places.
+#[derive(Hash)]
+struct ServiceRef<'a> {
+    namespace: &'a Namespace,
+    name: &'a Name,
+}
+
+impl Equivalent<ServiceKey> for ServiceRef<'_> {
+    fn equivalent(&self, key: &ServiceKey) -> bool {
+        *self.name == key.name && *self.namespace == key.namespace
+    }
+}
+
 /// Services.
 impl Registry {
     pub(super) fn find_service(&self, namespace: &Namespace, name: &Name) -> Option<u32> {
         self.service_of.get(&ServiceRef { namespace, name }).copied()
     }
 
-    /// The service of a key, with what its constraints say of others remembered; none for a task.
+    /// The service of an instance, if its constraints are remembered or are now; none for work of
+    /// other kinds.
     pub(super) fn service_of_key(
         &mut self,
         key: &WorkKey,
         constraints: &Constraints,
     ) -> Option<u32> {
-        let Work::Instance { service, .. } = &key.work else { return None };
-        let number = self.enter_service(&key.namespace, service);
+        key.instance().map(|key| self.note_service(&key.service, constraints))
+    }
+
+    /// The number of a service; remembers from which others it stays apart.
+    pub(super) fn note_service(&mut self, key: &ServiceKey, constraints: &Constraints) -> u32 {
+        let number = self.enter_service(&key.namespace, &key.name);
         let known = &self.services[number].apart_from;
         if known.len() == constraints.apart_from.len()
             && known
                 .iter()
                 .all(|other| constraints.apart_from.contains(&self.services[*other].name))
         {
-            return Some(number);
+            return number;
         }
         self.set_apart(number, Vec::new());
         let others = constraints.apart_from.iter();
         let others = others.map(|other| self.enter_service(&key.namespace, other)).collect();
         self.set_apart(number, others);
-        Some(number)
+        number
     }
 
     pub(super) fn enter_service(&mut self, namespace: &Namespace, name: &Name) -> u32 {
@@ -234,7 +252,8 @@ impl Registry {
             return service;
         }
         let number = self.services.add(Service::new(namespace.clone(), name.clone()));
-        self.service_of.insert(ServiceRef { namespace, name }.to_key(), number);
+        let key = ServiceKey { namespace: namespace.clone(), name: name.clone() };
+        self.service_of.insert(key, number);
         number
     }
 
@@ -282,7 +301,7 @@ impl Registry {
 mod tests {
     use std::sync::Arc;
 
-    use sterna_model::{Amounts, Bytes, Countables, Demand, Millicores, Wants};
+    use sterna_model::{Amounts, Bytes, Countables, Demand, Millicores, Wants, Work};
 
     use super::*;
     use crate::auction::{Ask, BidderId, Offer, Rules, Standing};
@@ -315,7 +334,7 @@ mod tests {
         let tags = tags.iter().map(|tag| name(tag)).collect();
         let constraints = Constraints { tags, ..Constraints::default() };
         let work = Work::Instance { service: name(service), index: 0 };
-        let key = WorkKey { namespace: Namespace::default(), work };
+        let key = work.within(&Namespace::default());
         Ask { key, wants: Arc::new(Wants { demand, constraints }) }
     }
 

@@ -2,7 +2,7 @@
 
 use std::cmp::Reverse;
 
-use sterna_model::{Work, WorkKey};
+use sterna_model::{InstanceKey, WorkKey};
 
 /// When it is an ask's turn: the smaller, the sooner. Of equals, the one that was asked first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -15,10 +15,10 @@ pub(super) struct Turn {
 
 impl Turn {
     pub(super) const fn new(key: &WorkKey, memory: u64, asked: u64) -> Self {
-        let class = match &key.work {
-            Work::Instance { index: 0, .. } => 0,
-            Work::Task(_) | Work::Node { .. } => 1,
-            Work::Instance { index, .. } => 1 + *index as u64,
+        let class = match key {
+            WorkKey::Instance(InstanceKey { index: 0, .. }) => 0,
+            WorkKey::Task(_) | WorkKey::Node(_) => 1,
+            WorkKey::Instance(InstanceKey { index, .. }) => 1 + *index as u64,
         };
         Self { class, memory: Reverse(memory), asked }
     }

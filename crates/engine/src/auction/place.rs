@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use sterna_model::{Amounts, Name, Wants, Work, WorkKey, Zones};
+use sterna_model::{Amounts, InstanceKey, Name, ServiceKey, Wants, WorkKey, Zones};
 
 use super::{
     bidder::{BidderId, Stage},
@@ -139,10 +139,7 @@ impl Registry {
             jobs.push(job);
         }
         // Of one index of a service, the last ask counts.
-        let index = |job: &Job| match asks[job.ask].key.work {
-            Work::Instance { index, .. } => index,
-            Work::Task(_) | Work::Node { .. } => 0,
-        };
+        let index = |job: &Job| asks[job.ask].key.instance().map_or(0, |key| key.index);
         let is_ordered = |a: &Job, b: &Job| (a.service, index(a)) < (b.service, index(b));
         let (tasks, mut instances): (Vec<Job>, Vec<Job>) =
             jobs.into_iter().partition(|job| job.service.is_none());
@@ -164,7 +161,7 @@ impl Registry {
             }
             None => {
                 let names = ask.wants.constraints.apart_from.iter();
-                names.filter_map(|name| self.find_service(&ask.key.namespace, name)).collect()
+                names.filter_map(|name| self.find_service(ask.key.namespace(), name)).collect()
             }
         };
         Search { ask, demand, service: job.service, profile: job.profile, avoid }
@@ -225,11 +222,11 @@ impl Registry {
     /// was in a zone that fails does not flood the others.
     pub(super) fn pinned_zones(&self, ask: &Ask) -> impl Iterator<Item = u32> {
         let zones = &self.zone_order;
-        let (home, index) = match &ask.key.work {
-            Work::Instance { service, index } => {
-                (Service::home(&ask.key.namespace, service), *index)
+        let (home, index) = match &ask.key {
+            WorkKey::Instance(InstanceKey { service: ServiceKey { namespace, name }, index }) => {
+                (Service::home(namespace, name), *index)
             }
-            Work::Task(_) | Work::Node { .. } => (0, 0),
+            WorkKey::Task(_) | WorkKey::Node(_) => (0, 0),
         };
         let count = zones.len().max(1) as u64;
         let first = (home % count + u64::from(index) % count) % count;
@@ -299,23 +296,21 @@ impl Registry {
 
 /// Whether two asks differ in nothing but their index.
 fn is_same_spec(a: &Ask, b: &Ask) -> bool {
-    let (Work::Instance { service: one, .. }, Work::Instance { service: other, .. }) =
-        (&a.key.work, &b.key.work)
-    else {
-        return false;
-    };
-    Arc::ptr_eq(&a.wants, &b.wants) && one == other && a.key.namespace == b.key.namespace
+    let (Some(one), Some(other)) = (a.key.instance(), b.key.instance()) else { return false };
+    Arc::ptr_eq(&a.wants, &b.wants) && one.service == other.service
 }
 
 /// Which zones an ask may have, and in which order, told from those of other indices of its service;
 /// `None` if it is not pinned. Indices that are as many zones apart have the same one, but for the first
 /// two, which go on to other zones.
 pub(super) fn ranking(ask: &Ask, zones: u32) -> Option<u32> {
-    match &ask.key.work {
-        Work::Instance { index, .. } if ask.wants.constraints.zones == Zones::Pinned => {
+    match &ask.key {
+        WorkKey::Instance(InstanceKey { index, .. })
+            if ask.wants.constraints.zones == Zones::Pinned =>
+        {
             Some(if *index <= 1 { *index } else { 2 + index % zones.max(1) })
         }
-        Work::Instance { .. } | Work::Task(_) | Work::Node { .. } => None,
+        WorkKey::Instance(_) | WorkKey::Task(_) | WorkKey::Node(_) => None,
     }
 }
 
@@ -334,6 +329,6 @@ impl Refusal<'_> {
         let (ours, theirs) = (&self.ask.wants, &ask.wants);
         let is_same = Arc::ptr_eq(ours, theirs) || ours == theirs;
         let has_its_zones = ranking(self.ask, zones) == ranking(ask, zones);
-        is_same && has_its_zones && self.ask.key.namespace == ask.key.namespace
+        is_same && has_its_zones && self.ask.key.namespace() == ask.key.namespace()
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use sterna_model::{Amounts, Constraints, Name, Surplus, Work, WorkKey, Zones};
+use sterna_model::{Amounts, Constraints, Name, ServiceKey, Surplus, WorkKey, Zones};
 
 use super::{
     bidder::{Bidder, BidderId, Occupant, Offer, Stage, Standing},
@@ -155,11 +155,8 @@ impl Registry {
     /// When there is no such worker, or it held nothing of the kind; nothing changes then.
     pub fn vacate(&mut self, id: BidderId, occupant: Occupant<'_>) -> Result<(), RegistryError> {
         let Occupant { key, wants, stage } = occupant;
-        let service = match &key.work {
-            Work::Instance { service, .. } => self.find_service(&key.namespace, service),
-            Work::Task(_) | Work::Node { .. } => None,
-        };
-        let is_instance = matches!(key.work, Work::Instance { .. });
+        let service = self.find_service_of(key);
+        let is_instance = key.instance().is_some();
         let Some(bidder) = self.bidder_mut(id.get()) else {
             return Err(RegistryError::Absent { bidder: id });
         };
@@ -194,11 +191,7 @@ impl Registry {
     /// changed.
     pub fn would_hold(&self, id: BidderId, without: Occupant<'_>, ask: &Ask) -> bool {
         let Some(mut bidder) = self.bidder(id.get()).cloned() else { return false };
-        let service = match &without.key.work {
-            Work::Instance { service, .. } => self.find_service(&without.key.namespace, service),
-            Work::Task(_) | Work::Node { .. } => None,
-        };
-        if let Some(service) = service {
+        if let Some(service) = self.find_service_of(without.key) {
             bidder.set_count(service, bidder.count(service).saturating_sub(1));
         }
         bidder.give_back(without.wants.demand.amounts()).is_ok()
@@ -218,12 +211,17 @@ impl Registry {
             && self.is_admitted(bidder, ask)
     }
 
-    /// Whom a service avoids is another matter from now on, wherever its instances are: its spec says
-    /// so, whatever those that run were started with.
-    pub fn set_word(&mut self, key: &WorkKey, constraints: &Constraints) {
-        let service = self.service_of_key(key, constraints);
-        self.maybe_idle.extend(service);
+    /// From now on a service stays apart from others as these constraints say, wherever its instances
+    /// run: its spec counts, whatever those that run were started with.
+    pub fn set_word(&mut self, service: &ServiceKey, constraints: &Constraints) {
+        let number = self.note_service(service, constraints);
+        self.maybe_idle.push(number);
         self.drop_idle();
+    }
+
+    fn find_service_of(&self, key: &WorkKey) -> Option<u32> {
+        let ServiceKey { namespace, name } = &key.instance()?.service;
+        self.find_service(namespace, name)
     }
 
     /// Whether nobody bids.
@@ -297,18 +295,17 @@ impl Registry {
     fn is_admitted(&self, bidder: &Bidder, ask: &Ask) -> bool {
         let zone = self.classes[bidder.class].key.zone;
         let Constraints { apart_from, zones, .. } = &ask.wants.constraints;
-        let service = match &ask.key.work {
-            Work::Instance { service, .. } => Some(service),
-            Work::Task(_) | Work::Node { .. } => None,
-        };
+        let service = ask.key.instance().map(|key| &key.service);
         let is_home = match zones {
             Zones::Pinned if service.is_some() => {
                 self.pinned_zones(ask).any(|pinned| pinned == zone)
             }
             Zones::Pinned | Zones::Spread => true,
         };
-        let find = |name: &Name| self.find_service(&ask.key.namespace, name);
-        let shunned = service.and_then(find).map(|own| self.services[own].shunned_by.as_slice());
+        let find = |name: &Name| self.find_service(ask.key.namespace(), name);
+        let shunned = service
+            .and_then(|own| find(&own.name))
+            .map(|own| self.services[own].shunned_by.as_slice());
         let shunned = shunned.unwrap_or_default().iter().copied();
         let mut avoid = apart_from.iter().filter_map(find).chain(shunned);
         is_home && !avoid.any(|service| bidder.count(service) > 0)

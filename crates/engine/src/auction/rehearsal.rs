@@ -2,14 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use sterna_model::{Constraints, WorkKey};
+use sterna_model::{Constraints, ServiceKey};
 
 use super::{
     bidder::{Occupant, Stage},
     place::{Ask, Outcome},
     registry::Registry,
 };
-use crate::by_service::ServiceRef;
 
 impl Registry {
     /// What would come of an auction, if it takes as long as it takes: how many may be starting at a time
@@ -33,20 +32,19 @@ impl Registry {
         outcome
     }
 
-    /// Whom the services that ask avoid by what stands, each by one of its keys.
-    fn words_of(&self, asks: &[Ask]) -> Vec<(WorkKey, Constraints)> {
+    /// From which others the services that ask stay apart, by what stands.
+    fn words_of(&self, asks: &[Ask]) -> BTreeMap<ServiceKey, Constraints> {
         let mut words = BTreeMap::new();
         for Ask { key, .. } in asks {
-            let Some((service, _)) = ServiceRef::of(key) else { continue };
-            let place = (service.namespace, service.name);
-            words.entry(place).or_insert_with(|| {
-                let number = self.find_service(service.namespace, service.name);
+            let Some(service) = key.instance().map(|key| &key.service) else { continue };
+            words.entry(service.clone()).or_insert_with(|| {
+                let number = self.find_service(&service.namespace, &service.name);
                 let others = number.map(|number| self.services[number].apart_from.iter());
                 let others = others.into_iter().flatten();
                 let apart_from = others.map(|other| self.services[*other].name.clone()).collect();
-                (key.clone(), Constraints { apart_from, ..Constraints::default() })
+                Constraints { apart_from, ..Constraints::default() }
             });
         }
-        words.into_values().collect()
+        words
     }
 }

@@ -12,7 +12,7 @@ use std::{
     sync::Arc,
 };
 
-use sterna_model::{Amounts, Constraints, Name, Namespace, Work, WorkKey, Zones};
+use sterna_model::{Amounts, Constraints, Name, Namespace, ServiceKey, WorkKey, Zones};
 
 use super::{
     bidder::{BidderId, Standing},
@@ -333,13 +333,10 @@ impl GroupKey {
     fn of(ask: &Ask, zones: u32) -> Self {
         let Ask { key, wants } = ask;
         let amounts = wants.demand.amounts();
-        let service = match &key.work {
-            Work::Instance { service, .. } => Some(service.clone()),
-            Work::Task(_) | Work::Node { .. } => None,
-        };
+        let service = key.instance().map(|key| key.service.name.clone());
         let countables = amounts.countables.iter().map(|(name, count)| (name.clone(), count));
         Self {
-            namespace: key.namespace.clone(),
+            namespace: key.namespace().clone(),
             service,
             ranking: ranking(ask, zones),
             amounts: [amounts.cpu.get(), amounts.memory.get(), amounts.disk.get()],
@@ -359,9 +356,7 @@ fn service_keys<'a>(
     namespace: &Namespace,
     name: &Name,
 ) -> impl Iterator<Item = &'a WorkKey> {
-    let key = |index| {
-        let work = Work::Instance { service: name.clone(), index };
-        WorkKey { namespace: namespace.clone(), work }
-    };
+    let service = ServiceKey { namespace: namespace.clone(), name: name.clone() };
+    let key = |index| service.instance(index).to_work();
     parked.range(key(0)..=key(u32::MAX)).map(|(key, _)| key)
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use sterna_model::{
-    Lock, WorkKey,
+    InstanceKey, Lock, ServiceKey, WorkKey,
     planted::{Mistake, is_planted},
     record::{Illegal, InstancePhase, StopReason},
     spec::ServiceSpec,
@@ -11,9 +11,7 @@ use sterna_model::{
 
 use sterna_protocol::message::Kill;
 
-use super::{
-    Answer, Call, CallId, Control, Effect, Now, ServiceKey, ServiceRecord, standing::Service,
-};
+use super::{Answer, Call, CallId, Control, Effect, Now, ServiceRecord, standing::Service};
 
 impl Control {
     pub(super) fn call(&mut self, now: Now, id: CallId, call: Call) {
@@ -98,11 +96,10 @@ impl Control {
         let known = self.services.get(key).map(|known| &known.record);
         let before = known.map(|record| (record.version, Arc::clone(&record.spec.wants)));
         let is_known = self.services.get(key).is_some_and(|known| known.record.spec == spec);
-        let work = format!("{}/service/{}", key.namespace, key.name);
-        if !is_known && let Some(wrong) = self.contract_objection(&work, spec.contract) {
+        if !is_known && let Some(wrong) = self.contract_objection(&key.to_string(), spec.contract) {
             return self.answer(id, Answer::BadSpec(wrong));
         }
-        self.allow_for(&key.instance(0), spec.contract);
+        self.allow_for(&key.instance(0).to_work(), spec.contract);
         let begins_again = !self.begin_again_with(key, &spec).is_empty();
         let record = match self.services.get(key).map(|known| &known.record) {
             None => ServiceRecord {
@@ -166,8 +163,9 @@ impl Control {
     /// What waits for a worker asks for what the spec says now.
     pub(super) fn ask_anew(&mut self, key: &ServiceKey) {
         for instance in self.indices_from(key, 0) {
-            if self.waiting.get(&instance).is_some() {
-                self.ask(&instance);
+            let work = instance.to_work();
+            if self.waiting.get(&work).is_some() {
+                self.ask(&work);
             }
         }
     }
@@ -195,17 +193,23 @@ impl Control {
 
     /// Ends whatever runs of it, at once. What follows from its end follows as from any other.
     fn kill_work(&mut self, id: CallId, key: &WorkKey) {
-        let mut runs: Vec<_> = if let Some(instance) = self.instances.get(key) {
-            instance.copies().map(|copy| copy.placed.run).collect()
-        } else {
-            let task = self.tasks.get(key).and_then(|(task, _)| task.placed());
-            task.map(|placed| placed.run).into_iter().collect()
+        let (is_known, mut runs) = match key {
+            WorkKey::Instance(key) => {
+                let instance = self.instances.get(key);
+                let copies = instance.into_iter().flat_map(|instance| instance.copies());
+                (instance.is_some(), copies.map(|copy| copy.placed.run).collect())
+            }
+            WorkKey::Task(key) => {
+                let task = self.tasks.get(key).map(|(task, _)| task);
+                let placed = task.and_then(|task| task.placed());
+                (task.is_some(), placed.map(|placed| placed.run).into_iter().collect())
+            }
+            WorkKey::Node(_) => (false, Vec::new()),
         };
         if runs.is_empty() {
             // What runs without a record, or beside it, can be named by its key alone.
             runs = self.seats.runs_of(key);
         }
-        let is_known = self.instances.contains(key) || self.tasks.contains_key(key);
         if runs.is_empty() && !is_known {
             return self.answer(id, Answer::NotFound);
         }
@@ -218,7 +222,7 @@ impl Control {
 
     /// Ends an instance, so that it begins again; one that waits after a crash, or was given up, begins
     /// again at once.
-    fn stop_instance(&mut self, now: Now, id: CallId, key: &WorkKey) {
+    fn stop_instance(&mut self, now: Now, id: CallId, key: &InstanceKey) {
         let Some(instance) = self.instances.get(key) else {
             return self.answer(id, Answer::NotFound);
         };

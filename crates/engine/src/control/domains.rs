@@ -1,12 +1,12 @@
 //! Domains: until when what no spec wants may be ended though nobody asked for that.
 
 use sterna_model::{
-    Name, Span, WallTime,
+    Name, ServiceKey, Span, WallTime,
     planted::{Mistake, is_planted},
     spec::DEFAULT_DOMAIN,
 };
 
-use super::{Control, Now, Record, RecordKey, ServiceKey, Timer};
+use super::{Control, Now, Row, Timer};
 
 /// How long a domain that is over is shown as that, before it is forgotten; and the drain of a machine
 /// that is gone.
@@ -18,7 +18,7 @@ impl Control {
         let was_fresh = self.is_fresh(name, now.wall);
         self.domains.insert(name.clone(), until);
         self.mind_domain(name, until);
-        self.outbox.write(RecordKey::Domain(name.clone()), Some(Record::Domain(until)));
+        self.outbox.write(Row::Domain(name.clone(), Some(until)));
         // Then nothing is there that nobody wants: to be called again and again costs little.
         if was_fresh {
             return;
@@ -52,7 +52,7 @@ impl Control {
             return false;
         }
         self.timers.cancel(&Timer::Domain(name.clone()));
-        self.outbox.write(RecordKey::Domain(name.clone()), None);
+        self.outbox.write(Row::Domain(name.clone(), None));
         true
     }
 

@@ -1,13 +1,13 @@
 //! Machines that are drained: what moves from them, what stays, and how it ends.
 
 use sterna_model::{
-    Contract, Lock, RunId, Span, WallTime, WorkKey,
+    Contract, InstanceKey, Lock, RunId, Span, WallTime, WorkKey,
     planted::{Mistake, is_planted},
     record::{InstanceCopy, InstancePhase, InstanceState, StopReason, TaskEnd, TwinReason},
 };
 use sterna_protocol::{message::Kill, scheduler};
 
-use super::{Control, Drain, Now, Record, RecordKey, Timer, domains::SHOWN, payload, services};
+use super::{Control, Drain, Now, Row, Timer, domains::SHOWN, payload, services};
 
 /// An instance is asked to end no earlier than this before the deadline of a drain, however long its grace
 /// is, and not in the first half of the drain: another may come for it until then. Nothing comes for a task.
@@ -28,11 +28,11 @@ impl Control {
             self.drains.insert(lock, drain.clone());
         }
         self.outbox.keep_together(2);
-        self.outbox.write(RecordKey::Drain(lock), drain.map(Record::Drain));
+        self.outbox.write(Row::Drain(lock, drain));
         if let Some(entry) = self.roster.get_mut(&lock) {
             entry.is_draining = is_draining;
             let entry = entry.clone();
-            self.outbox.write(RecordKey::Roster(lock), Some(Record::Roster(entry)));
+            self.outbox.write(Row::Roster(lock, Some(entry)));
         }
         self.tell_fleet(scheduler::Input::Draining(lock, is_draining));
         self.offer(lock);
@@ -54,7 +54,8 @@ impl Control {
     /// long as it would on a machine that is drained: until that one has its place.
     fn stay(&mut self, now: Now, lock: Lock) {
         for run in self.runs_on(lock) {
-            let Some(key) = self.seats.key_of(run).cloned() else { continue };
+            let key = self.seats.key_of(run).and_then(WorkKey::instance).cloned();
+            let Some(key) = key else { continue };
             let Some(instance) = self.instances.get(&key) else { continue };
             let is_evacuating = instance.twin().is_some_and(|twin| {
                 twin.copy.placed.run == run && twin.reason == TwinReason::Evacuating
@@ -70,7 +71,7 @@ impl Control {
 
     /// A copy was moved under a contract that let another run beside it, and none may any more: it ends
     /// first.
-    pub(super) fn end_moved_alone(&mut self, key: &WorkKey) {
+    pub(super) fn end_moved_alone(&mut self, key: &InstanceKey) {
         let twin = self.instances.get(key).and_then(|instance| instance.twin());
         let moved = twin.filter(|twin| twin.reason == TwinReason::Evacuating);
         if let Some(run) = moved.map(|twin| twin.copy.placed.run) {
@@ -82,15 +83,15 @@ impl Control {
     /// itself keeps nobody waiting. While a version comes about, a copy of the one before ends when one of
     /// the new has run for long enough, and for no crash; one of a version that is wanted again, when
     /// another of that version runs.
-    pub(super) fn end_evacuated(&mut self, key: &WorkKey) {
+    pub(super) fn end_evacuated(&mut self, key: &InstanceKey) {
         let Some(instance) = self.instances.get(key) else { return };
         let Some(twin) = instance.twin() else { return };
-        let Some((service, index)) = services::index_of(key) else { return };
-        if self.changed.contains(&service) {
+        let InstanceKey { service, index } = key;
+        if self.changed.contains(service) {
             // What is wanted is something else in a moment, and it is looked at then.
             return;
         }
-        let Some(known) = self.services.get(&service) else { return };
+        let Some(known) = self.services.get(service) else { return };
         let is_coming = known.record.before.is_some();
         let is_wanted = known.record.version == twin.copy.version;
         let is_replaced = match instance.state() {
@@ -98,7 +99,7 @@ impl Control {
             InstanceState::Running { copy, .. } => {
                 let has_its_version = match (is_wanted, is_coming) {
                     (true, true | false) => copy.version == twin.copy.version,
-                    (false, true) => !known.missing.contains(&index),
+                    (false, true) => !known.missing.contains(index),
                     (false, false) => true,
                 };
                 has_its_version && copy.stopping.is_none() && is_replaced(copy, &twin.copy)
@@ -113,7 +114,7 @@ impl Control {
     /// Whether an instance has no copy but one that was to be moved, from a machine that is drained no
     /// longer: that has its place again, and nothing is started beside it. What has crashed keeps its wait,
     /// if what would be there again is not of the version that is wanted.
-    pub(super) fn has_stayed(&self, key: &WorkKey) -> bool {
+    pub(super) fn has_stayed(&self, key: &InstanceKey) -> bool {
         let Some(instance) = self.instances.get(key) else { return false };
         let Some(twin) = instance.twin() else { return false };
         let is_wanted = || {
@@ -138,15 +139,17 @@ impl Control {
     /// Moves what can be moved from a machine. Tasks do not move: they run on while they may.
     pub(super) fn evacuate(&mut self, now: Now, lock: Lock) {
         for run in self.runs_on(lock) {
-            let Some(key) = self.seats.key_of(run).cloned() else { continue };
-            self.evacuate_copy(now, &key, run);
+            match self.seats.key_of(run).cloned() {
+                Some(WorkKey::Instance(key)) => self.evacuate_copy(now, &key, run),
+                Some(WorkKey::Task(_) | WorkKey::Node(_)) | None => {}
+            }
         }
     }
 
     /// Moves one copy, if it is its instance's own: a copy that runs goes on until another does, one
     /// that is starting ends.
-    pub(super) fn evacuate_copy(&mut self, now: Now, key: &WorkKey, run: RunId) {
-        let contract = self.contract_of(key);
+    pub(super) fn evacuate_copy(&mut self, now: Now, key: &InstanceKey, run: RunId) {
+        let contract = self.service_having(key).map(|known| known.record.spec.contract);
         let Some(instance) = self.instances.get_mut(key) else { return };
         let Some(copy) = instance.copy().filter(|copy| copy.placed.run == run).cloned() else {
             return;
@@ -208,9 +211,14 @@ impl Control {
 
     /// Whether its record says that a run is to end, whoever asked for that.
     fn was_asked(&self, key: &WorkKey, run: RunId) -> bool {
-        let mut copies = self.instances.get(key).into_iter().flat_map(|one| one.copies());
-        let is_stopping = copies.any(|copy| copy.placed.run == run && copy.stopping.is_some());
-        is_stopping || self.tasks.get(key).is_some_and(|(task, _)| task.end().is_some())
+        match key {
+            WorkKey::Instance(key) => {
+                let mut copies = self.instances.get(key).into_iter().flat_map(|one| one.copies());
+                copies.any(|copy| copy.placed.run == run && copy.stopping.is_some())
+            }
+            WorkKey::Task(key) => self.tasks.get(key).is_some_and(|(task, _)| task.end().is_some()),
+            WorkKey::Node(_) => false,
+        }
     }
 
     /// How long before the deadline of a drain that is.
@@ -221,22 +229,27 @@ impl Control {
         let within = work.and_then(|it| payload::ends_within(&it, true));
         // Who may take as long as it likes has the usual time, and who is of a version that nobody knows.
         let within = within.unwrap_or(payload::GRACE);
-        if !services::is_instance(key) {
-            return within.min(whole);
+        match key {
+            WorkKey::Task(_) | WorkKey::Node(_) => within.min(whole),
+            WorkKey::Instance(_) if is_planted(Mistake::EndsTheDrained) => whole,
+            WorkKey::Instance(_) => {
+                let half = Span::from_millis(whole.as_millis() / 2);
+                within.min(ASKED_BEFORE_MAX).min(half)
+            }
         }
-        if is_planted(Mistake::EndsTheDrained) {
-            return whole;
-        }
-        let half = Span::from_millis(whole.as_millis() / 2);
-        within.min(ASKED_BEFORE_MAX).min(half)
     }
 
     /// Asks a run to end because the drain of its machine does.
     fn end_for_drain(&mut self, now: Now, key: &WorkKey, run: RunId) {
-        if self.instances.contains(key) {
-            self.stop_copy(key, run, StopReason::Drain);
-        } else if self.is_run_of_task(key, run) {
-            self.end_task_early(now, key, TaskEnd::Drained);
+        match key {
+            WorkKey::Instance(key) => {
+                self.stop_copy(key, run, StopReason::Drain);
+            }
+            WorkKey::Task(key) if self.is_run_of_task(key, run) => {
+                self.end_task_early(now, key, TaskEnd::Drained);
+            }
+            // Nodes are killed at the deadline alone.
+            WorkKey::Task(_) | WorkKey::Node(_) => {}
         }
     }
 

@@ -134,11 +134,24 @@ impl Control {
     }
 
     fn before_auction(&self, (lock, drain): (Lock, &Drain), key: &WorkKey, run: RunId) -> Before {
-        let Some(instance) = self.instances.get(key) else {
-            let is_over = self.tasks.get(key).is_none_or(|(task, _)| task.end().is_some());
-            let is_ending = is_over || !self.is_run_of_task(key, run);
-            let asked = self.asked_before(drain, key, run);
-            return Before::Decided(if is_ending { Fate::Ending } else { Fate::RunsOn { asked } });
+        let index = match key {
+            WorkKey::Instance(index) => index,
+            WorkKey::Task(task) => {
+                let is_over = self.tasks.get(task).is_none_or(|(task, _)| task.end().is_some());
+                let is_ending = is_over || !self.is_run_of_task(task, run);
+                let asked = self.asked_before(drain, key, run);
+                let fate = if is_ending { Fate::Ending } else { Fate::RunsOn { asked } };
+                return Before::Decided(fate);
+            }
+            // Nodes run on until the deadline.
+            WorkKey::Node(_) => {
+                let asked = self.asked_before(drain, key, run);
+                return Before::Decided(Fate::RunsOn { asked });
+            }
+        };
+        // What has no record is being ended.
+        let Some(instance) = self.instances.get(index) else {
+            return Before::Decided(Fate::Ending);
         };
         let Some(copy) = instance.copies().find(|copy| copy.placed.run == run) else {
             return Before::Decided(Fate::Ending);
@@ -153,7 +166,7 @@ impl Control {
             return Before::Decided(Fate::Blocked { asked: self.asked_before(drain, key, run) });
         }
         let may_overlap = drains::may_overlap(copy, self.contract_of(key));
-        if !self.is_wanted(key) {
+        if !self.is_wanted(index) {
             let asked = self.asked_before(drain, key, run);
             return Before::Decided(if may_overlap { Fate::RunsOn { asked } } else { Fate::Ends });
         }

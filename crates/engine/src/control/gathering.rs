@@ -7,7 +7,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use sterna_model::{BootTime, Span, Wants, WorkKey};
 
-use super::{Control, Now, services};
+use super::{Control, Now};
 
 /// So long after the first of them others may come of whom nobody knows.
 const LEAST: Span = Span::from_secs(1);
@@ -23,6 +23,14 @@ pub(super) struct Gathering {
     asks: BTreeMap<WorkKey, Arc<Wants>>,
 }
 
+/// Whether work is spread over the workers, so that it waits for them.
+const fn is_spread(key: &WorkKey) -> bool {
+    match key {
+        WorkKey::Instance(_) => true,
+        WorkKey::Task(_) | WorkKey::Node(_) => false,
+    }
+}
+
 impl Control {
     /// Workers are waited for if there is something to be spread over them.
     pub(super) fn gather(&mut self) {
@@ -33,7 +41,7 @@ impl Control {
     pub(super) fn gathers(&mut self, key: &WorkKey, wants: &Arc<Wants>) -> bool {
         let has_begun = |gathering: &&mut Gathering| gathering.first.is_some();
         let gathering = self.gathering.as_mut().filter(has_begun);
-        let Some(gathering) = gathering.filter(|_| services::is_instance(key)) else {
+        let Some(gathering) = gathering.filter(|_| is_spread(key)) else {
             return false;
         };
         gathering.asks.insert(key.clone(), Arc::clone(wants));
@@ -65,7 +73,7 @@ impl Control {
         let Some(gathering) = &mut self.gathering else { return };
         gathering.first = Some(now.boot);
         let waiting = self.waiting.iter().map(|ask| &ask.key).chain(self.asks.keys());
-        let waiting: Vec<_> = waiting.filter(|key| services::is_instance(key)).cloned().collect();
+        let waiting: Vec<_> = waiting.filter(|key| is_spread(key)).cloned().collect();
         waiting.iter().for_each(|key| self.ask(key));
     }
 

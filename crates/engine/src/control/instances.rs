@@ -6,10 +6,9 @@
 
 use std::{collections::BTreeMap, ops::Bound};
 
-use sterna_model::{WorkKey, record::Instance};
+use sterna_model::{InstanceKey, ServiceKey, record::Instance};
 
-use super::ServiceKey;
-use crate::by_service::{ByService, ServiceRef};
+use crate::by_service::ByService;
 
 /// How many indices a page is for.
 const PAGE: u32 = 64;
@@ -27,30 +26,29 @@ pub(super) struct Instances {
 }
 
 impl Instances {
-    pub(super) fn get(&self, key: &WorkKey) -> Option<&Instance> {
-        let (service, index) = ServiceRef::of(key)?;
-        let page = self.rows.get(&service)?.get(&(index / PAGE))?;
-        page.get(find(page, index).ok()?).map(|(_, instance)| instance)
+    pub(super) fn get(&self, key: &InstanceKey) -> Option<&Instance> {
+        let page = self.rows.get(&key.service)?.get(&(key.index / PAGE))?;
+        page.get(find(page, key.index).ok()?).map(|(_, instance)| instance)
     }
 
-    pub(super) fn get_mut(&mut self, key: &WorkKey) -> Option<&mut Instance> {
-        let (service, index) = ServiceRef::of(key)?;
-        let page = self.rows.get_mut(&service)?.get_mut(&(index / PAGE))?;
-        let at = find(page, index).ok()?;
+    pub(super) fn get_mut(&mut self, key: &InstanceKey) -> Option<&mut Instance> {
+        let page = self.rows.get_mut(&key.service)?.get_mut(&(key.index / PAGE))?;
+        let at = find(page, key.index).ok()?;
         page.get_mut(at).map(|(_, instance)| instance)
     }
 
-    pub(super) fn contains(&self, key: &WorkKey) -> bool {
+    pub(super) fn contains(&self, key: &InstanceKey) -> bool {
         self.get(key).is_some()
     }
 
-    /// Puts an instance there, in the place of one with its key. What is no instance has no place.
-    pub(super) fn insert(&mut self, key: &WorkKey, instance: Instance) {
-        let Some((service, index)) = ServiceRef::of(key) else { return };
-        if !self.rows.contains(&service) {
-            self.rows.insert(service.to_key(), Row::new());
+    /// Puts an instance there, in the place of one with its key.
+    pub(super) fn insert(&mut self, key: &InstanceKey, instance: Instance) {
+        let InstanceKey { service, index } = key;
+        let index = *index;
+        if !self.rows.contains(service) {
+            self.rows.insert(service.clone(), Row::new());
         }
-        let Some(row) = self.rows.get_mut(&service) else { return };
+        let Some(row) = self.rows.get_mut(service) else { return };
         let page = row.entry(index / PAGE).or_default();
         match find(page, index) {
             Ok(at) => page[at].1 = instance,
@@ -66,9 +64,10 @@ impl Instances {
         self.count
     }
 
-    pub(super) fn remove(&mut self, key: &WorkKey) {
-        let Some((service, index)) = ServiceRef::of(key) else { return };
-        let Some(row) = self.rows.get_mut(&service) else { return };
+    pub(super) fn remove(&mut self, key: &InstanceKey) {
+        let InstanceKey { service, index } = key;
+        let index = *index;
+        let Some(row) = self.rows.get_mut(service) else { return };
         let Some(page) = row.get_mut(&(index / PAGE)) else { return };
         if let Ok(at) = find(page, index) {
             #[cfg(test)]
@@ -80,7 +79,7 @@ impl Instances {
             row.remove(&(index / PAGE));
         }
         if row.is_empty() {
-            self.rows.remove(&service);
+            self.rows.remove(service);
         }
     }
 
@@ -102,17 +101,16 @@ impl Instances {
     }
 
     /// The keys of a service's instances, from this index on.
-    pub(super) fn keys_from(&self, service: &ServiceKey, first: u32) -> Vec<WorkKey> {
+    pub(super) fn keys_from(&self, service: &ServiceKey, first: u32) -> Vec<InstanceKey> {
         self.row_from(service, first).map(|(index, _)| service.instance(index)).collect()
     }
 
     /// The next so many keys after this one, in their order.
-    pub(super) fn keys_after(&self, after: Option<&WorkKey>, count: usize) -> Vec<WorkKey> {
-        let last = after.and_then(ServiceRef::of).map(|(service, index)| (service.to_key(), index));
-        let from = last.as_ref().map_or(Bound::Unbounded, |(key, _)| Bound::Included(key.clone()));
+    pub(super) fn keys_after(&self, after: Option<&InstanceKey>, count: usize) -> Vec<InstanceKey> {
+        let from = after.map_or(Bound::Unbounded, |after| Bound::Included(after.service.clone()));
         let rows = self.rows.range((from, Bound::Unbounded));
         let keys = rows.flat_map(|(service, row)| {
-            let last = last.as_ref().filter(|(last, _)| last == service).map(|(_, index)| *index);
+            let last = after.filter(|after| after.service == *service).map(|after| after.index);
             let rest = walk(row, last.unwrap_or(0));
             let rest = rest.skip_while(move |(index, _)| last.is_some_and(|last| *index <= last));
             rest.map(|(index, _)| service.instance(index))
@@ -121,12 +119,12 @@ impl Instances {
     }
 
     /// All keys, in their order.
-    pub(super) fn keys(&self) -> Vec<WorkKey> {
+    pub(super) fn keys(&self) -> Vec<InstanceKey> {
         self.iter().map(|(key, _)| key).collect()
     }
 
     /// All of them, in the order of their keys.
-    pub(super) fn iter(&self) -> impl Iterator<Item = (WorkKey, &Instance)> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = (InstanceKey, &Instance)> {
         let rows = self.rows.iter();
         rows.flat_map(|(service, row)| {
             walk(row, 0).map(|(index, instance)| (service.instance(index), instance))
@@ -249,13 +247,5 @@ mod tests {
             let after: Vec<_> = after.map(|index| web.instance(index)).collect();
             assert_eq!(instances.keys_after(Some(&key), 9), after, "after {first}");
         }
-    }
-
-    #[test]
-    fn other_work_has_no_place_here() {
-        let mut instances = Instances::default();
-        let task: WorkKey = "default/task/build".parse().unwrap();
-        instances.insert(&task, Instance::new(WallTime::EPOCH));
-        assert!(instances.keys().is_empty() && instances.get(&task).is_none());
     }
 }

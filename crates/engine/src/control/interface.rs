@@ -3,16 +3,15 @@
 use std::sync::Arc;
 
 use sterna_model::{
-    BootTime, Contract, Epoch, Incarnation, Lock, Name, RunId, Span, TaskIncarnation, WallTime,
-    WorkKey,
-    record::{Instance, Task, TaskEnd},
+    BootTime, Contract, Epoch, Incarnation, InstanceKey, Lock, Name, RunId, ServiceKey, Span,
+    TaskIncarnation, TaskKey, WallTime, WorkKey,
+    record::TaskEnd,
     spec::{ServiceSpec, TaskSpec},
 };
-use sterna_protocol::{
-    health::Health, limits::Limits, message::Payload, roster::Enrolled, scheduler,
-};
+use sterna_protocol::{health::Health, limits::Limits, message::Payload, scheduler};
 
-use crate::{auction::Rules, by_service::ServiceKey};
+use super::Row;
+use crate::auction::Rules;
 
 /// Now, on both clocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,52 +31,6 @@ impl Now {
             self.wall.plus(at.since(self.boot))
         }
     }
-}
-
-/// Under what a record stands in the store.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum RecordKey {
-    /// A service.
-    Service(ServiceKey),
-    /// One index of one.
-    Instance(WorkKey),
-    /// A task.
-    Task(WorkKey),
-    /// The name of a task that was deleted.
-    Tombstone(WorkKey),
-    /// A machine on the roster.
-    Roster(Lock),
-    /// A machine that is being drained.
-    Drain(Lock),
-    /// A domain.
-    Domain(Name),
-    /// The limits.
-    Limits,
-    /// What the store is.
-    Stage,
-}
-
-/// What stands there.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Record {
-    /// A service.
-    Service(Arc<ServiceRecord>),
-    /// One index of one.
-    Instance(Instance),
-    /// A task.
-    Task(Task, Arc<TaskSpec>),
-    /// A task that was deleted.
-    Tombstone(Tombstone),
-    /// A machine on the roster.
-    Roster(Enrolled),
-    /// A machine that is being drained.
-    Drain(Drain),
-    /// Until when a domain is fresh; `None` for always.
-    Domain(Option<WallTime>),
-    /// All limits that somebody may go by, the newest last.
-    Limits(Vec<Limits>),
-    /// What the store is.
-    Stage(Stage),
 }
 
 /// What the store is to those who lead with it.
@@ -159,7 +112,7 @@ pub struct Begin {
     /// What the store is.
     pub stage: Stage,
     /// Everything that stands in the store.
-    pub records: Vec<(RecordKey, Record)>,
+    pub records: Vec<Row>,
     /// For the ids of runs; never given twice.
     pub seed: [u8; 16],
     /// What is true of the whole auction.
@@ -174,19 +127,19 @@ pub struct CallId(pub u64);
 #[derive(Clone, Debug, PartialEq)]
 pub enum Call {
     /// A task, under an id that the client has drawn.
-    CreateTask(WorkKey, TaskIncarnation, Arc<TaskSpec>),
+    CreateTask(TaskKey, TaskIncarnation, Arc<TaskSpec>),
     /// No longer.
-    CancelTask(WorkKey),
+    CancelTask(TaskKey),
     /// Forget it.
-    DeleteTask(WorkKey),
+    DeleteTask(TaskKey),
     /// Forget it with its name, if that is kept for longer than those of others.
-    FreeName(WorkKey),
+    FreeName(TaskKey),
     /// A service, or another spec for one.
     PutService(ServiceKey, ServiceSpec),
     /// No longer.
     DeleteService(ServiceKey),
     /// End this instance, gracefully; it comes back.
-    StopInstance(WorkKey),
+    StopInstance(InstanceKey),
     /// End whatever runs of this task or instance at once, without grace.
     Kill(WorkKey),
     /// Give this machine no more work, and move what it has; what is still there at this moment is killed.
@@ -246,7 +199,7 @@ pub enum Input {
     /// A parcel stands in the store.
     Committed(super::outbox::ParcelId),
     /// The callback of a task was answered, or was not.
-    Called(WorkKey, TaskIncarnation, Called),
+    Called(TaskKey, TaskIncarnation, Called),
     /// Somebody who must know says that the roster is complete although the store was restored.
     RosterIsComplete,
 }
@@ -305,7 +258,7 @@ pub enum Effect {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Callback {
     /// Which task.
-    pub key: WorkKey,
+    pub key: TaskKey,
     /// Which life of it: with the key it tells a repeated call.
     pub incarnation: TaskIncarnation,
     /// Where.
@@ -318,11 +271,11 @@ pub struct Callback {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Alarm {
     /// A task that waits runs already: its record is older than its claim.
-    AdoptedPending(WorkKey, RunId),
+    AdoptedPending(TaskKey, RunId),
     /// A task runs of which the restored store knows nothing, or not that it runs: it runs on.
-    FoundAfterRestore(WorkKey, RunId),
+    FoundAfterRestore(TaskKey, RunId),
     /// A task runs here, and its record says: there.
-    RunsElsewhere(WorkKey, RunId),
+    RunsElsewhere(TaskKey, RunId),
     /// A run of which nothing is known has ended.
     Stray(Incarnation, RunId),
     /// A sweep found something that no event had led to: this.
@@ -330,7 +283,7 @@ pub enum Alarm {
     /// A worker was refused.
     Worker(Incarnation, scheduler::Alarm),
     /// The callback of a task was not taken, however often it was tried: so often.
-    CallbackGivenUp(WorkKey, u32),
+    CallbackGivenUp(TaskKey, u32),
     /// A service's new version crashed too often, and was taken back.
     Reverted(ServiceKey),
 }

@@ -57,6 +57,7 @@ mod payload;
 mod placing;
 mod plan;
 mod roster;
+mod rows;
 mod runs;
 mod seats;
 mod services;
@@ -78,11 +79,10 @@ use std::{
 };
 
 use sterna_model::{
-    BootTime, Bytes, Constraints, Contract, Countables, Demand, Epoch, Lock, Millicores, Name,
-    RunId, Span, WallTime, Wants, WorkKey,
+    BootTime, Bytes, Constraints, Contract, Countables, Demand, Epoch, InstanceKey, Lock,
+    Millicores, Name, RunId, ServiceKey, Span, TaskKey, WallTime, Wants, WorkKey,
     planted::{Mistake, is_planted},
     record::{Placed, Task},
-    spec::TaskSpec,
 };
 use sterna_protocol::{
     limits::Limits,
@@ -93,14 +93,15 @@ use sterna_protocol::{
 pub use self::{
     forecast::{Fate, Forecast},
     interface::{
-        Alarm, Answer, Begin, Call, CallId, Callback, Called, Drain, Effect, Input, Now, Record,
-        RecordKey, Retention, ServiceRecord, Stage, TakenBack, Tombstone, WorkerSeen,
+        Alarm, Answer, Begin, Call, CallId, Callback, Called, Drain, Effect, Input, Now, Retention,
+        ServiceRecord, Stage, TakenBack, Tombstone, WorkerSeen,
     },
     made::Made,
-    outbox::{ParcelId, Write},
+    outbox::ParcelId,
     past::NAMES_AT_LEAST,
     payload::{Ended, ended, failed_check, offer, progress},
     plan::{Change, Planned},
+    rows::{Row, RowKey, TaskRow},
     why::{Awaited, Crashed, Late, Machine, Next, Rule, Settling, Then, Unplaced, Unready, Why},
 };
 use self::{
@@ -113,7 +114,6 @@ use self::{
     timers::{Timer, Timers},
     workers::Worker,
 };
-pub use crate::by_service::ServiceKey;
 use crate::{
     auction::{self, Waiting},
     by_service::ByService,
@@ -133,7 +133,7 @@ pub struct Control {
     doors: Doors,
     seed: [u8; 16],
     runs_made: u64,
-    outbox: Outbox<RecordKey, Record, Effect>,
+    outbox: Outbox<Row, Effect>,
     /// What may be said now.
     ready: Vec<Effect>,
     workers: BTreeMap<Lock, Worker>,
@@ -166,7 +166,7 @@ pub struct Control {
     /// What waits for the workers of a leader that has just begun; `None` when it no longer does.
     gathering: Option<Gathering>,
     /// Tasks that are to fail without room, of which nobody can tell yet whether there is any.
-    undecided: BTreeSet<WorkKey>,
+    undecided: BTreeSet<TaskKey>,
     /// Why those that wait were not placed.
     left: BTreeMap<WorkKey, Arc<auction::Reason>>,
     /// What happened in this step that may help what waits.
@@ -174,8 +174,8 @@ pub struct Control {
     seats: Seats,
     /// The same, by machine.
     seated: BTreeMap<Lock, BTreeSet<RunId>>,
-    tasks: BTreeMap<WorkKey, (Task, Arc<TaskSpec>)>,
-    tombstones: BTreeMap<WorkKey, Tombstone>,
+    tasks: BTreeMap<TaskKey, TaskRow>,
+    tombstones: BTreeMap<TaskKey, Tombstone>,
     services: ByService<Service>,
     instances: Instances,
     /// Instances that a worker turned down, and until when they wait.
@@ -189,18 +189,18 @@ pub struct Control {
     /// Services whose update waits for room that ending an instance would make.
     held_up: BTreeSet<ServiceKey>,
     /// Runs that were called lost, and may yet say how they ended.
-    lost: BTreeMap<RunId, WorkKey>,
+    lost: BTreeMap<RunId, TaskKey>,
     timers: Timers,
     /// How far the sweep is.
     swept: sweep::Cursor,
     /// After which instance to look anew, while a clock that was set has them looked at.
-    anew: Option<Option<WorkKey>>,
+    anew: Option<Option<InstanceKey>>,
     /// What the clocks showed last.
     seen: Now,
     /// When this reign began.
     began: BootTime,
     /// Callbacks that are being tried.
-    callbacks: BTreeMap<WorkKey, tasks::Telling>,
+    callbacks: BTreeMap<TaskKey, tasks::Telling>,
     /// Runs that are being ended.
     ending: BTreeMap<RunId, workers::Ending>,
     /// Keys of which something else may be told than before, if anybody wants to know.
@@ -263,53 +263,38 @@ impl Control {
             ending: BTreeMap::new(),
             touched: None,
         };
-        for (key, record) in records {
-            control.load(key, record);
+        for row in records {
+            control.load(row);
         }
         control.take_over(now);
         control
     }
 
-    fn load(&mut self, key: RecordKey, record: Record) {
-        // tidy: not a table
-        match (key, record) {
-            (RecordKey::Service(key), Record::Service(record)) => {
+    /// Takes over a row of the store.
+    fn load(&mut self, row: Row) {
+        match row {
+            Row::Service(key, Some(record)) => {
                 self.services.insert(key, Service::new(record, None));
             }
-            (RecordKey::Instance(key), Record::Instance(instance)) => {
-                self.instances.insert(&key, instance);
-            }
-            (RecordKey::Task(key), Record::Task(task, spec)) => {
-                self.tasks.insert(key, (task, spec));
-            }
-            (RecordKey::Tombstone(key), Record::Tombstone(tombstone)) => {
-                self.tombstones.insert(key, tombstone);
-            }
-            (RecordKey::Roster(lock), Record::Roster(entry)) => {
-                self.note_entry(lock, Some(entry));
-            }
-            (RecordKey::Drain(lock), Record::Drain(drain)) => {
+            Row::Instance(key, Some(instance)) => self.instances.insert(&key, instance),
+            Row::Task(key, Some(task)) => drop(self.tasks.insert(key, task)),
+            Row::Tombstone(key, Some(stone)) => drop(self.tombstones.insert(key, stone)),
+            Row::Roster(lock, entry @ Some(_)) => self.note_entry(lock, entry),
+            Row::Drain(lock, Some(drain)) => {
                 self.drains.insert(lock, drain);
                 self.mind_coming(lock);
             }
-            (RecordKey::Domain(name), Record::Domain(until)) => {
-                self.domains.insert(name, until);
-            }
-            (RecordKey::Limits, Record::Limits(limits)) => self.limits = limits,
-            (RecordKey::Stage, Record::Stage(stage)) => self.stage = stage,
-            // A key is read together with its record: nothing else can stand there.
-            (
-                RecordKey::Service(_)
-                | RecordKey::Instance(_)
-                | RecordKey::Task(_)
-                | RecordKey::Tombstone(_)
-                | RecordKey::Roster(_)
-                | RecordKey::Drain(_)
-                | RecordKey::Domain(_)
-                | RecordKey::Limits
-                | RecordKey::Stage,
-                _,
-            ) => {}
+            Row::Domain(name, Some(until)) => drop(self.domains.insert(name, until)),
+            Row::Limits(limits) => self.limits = limits,
+            Row::Stage(stage) => self.stage = stage,
+            // Nothing is read where nothing stands.
+            Row::Service(_, None)
+            | Row::Instance(_, None)
+            | Row::Task(_, None)
+            | Row::Tombstone(_, None)
+            | Row::Roster(_, None)
+            | Row::Drain(_, None)
+            | Row::Domain(_, None) => {}
         }
     }
 
@@ -331,7 +316,7 @@ impl Control {
         for service in &services {
             // What an earlier build has stored may ask for a mark that it did not know.
             let contract = self.services.get(service).map(|known| known.record.spec.contract);
-            contract.into_iter().for_each(|it| self.allow_for(&service.instance(0), it));
+            contract.into_iter().for_each(|it| self.allow_for(&service.instance(0).to_work(), it));
             self.converge(now, service);
         }
         let orphans = self.instances.keys();
@@ -356,16 +341,18 @@ impl Control {
     /// Everything that the store says may be running, for the fleet to begin with.
     pub fn claims(&self) -> impl Iterator<Item = scheduler::Claim> {
         let instances = self.instances.iter().flat_map(move |(key, instance)| {
-            instance.copies().map(move |copy| claim(&key, None, &self.frozen(&key, &copy.placed)))
+            instance
+                .copies()
+                .map(move |copy| claim(key.to_work(), None, &self.frozen(&key, &copy.placed)))
         });
         let tasks = self.tasks.iter().filter_map(|(key, (task, _))| {
-            Some(claim(key, Some(task.incarnation()), task.placed()?))
+            Some(claim(key.to_work(), Some(task.incarnation()), task.placed()?))
         });
         instances.chain(tasks)
     }
 
     /// A claim lasts as its run was started, whatever its service wants by now (safety rule 7).
-    fn frozen(&self, key: &WorkKey, placed: &Placed) -> Placed {
+    fn frozen(&self, key: &InstanceKey, placed: &Placed) -> Placed {
         let service = self.service_having(key);
         let wanted = service.filter(|_| is_planted(Mistake::RereadsStopAfter));
         let contract = wanted.map_or(placed.contract, |known| known.record.spec.contract);
@@ -383,12 +370,12 @@ impl Control {
     }
 
     /// A task, as it is going to stand.
-    pub fn task(&self, key: &WorkKey) -> Option<&Task> {
+    pub fn task(&self, key: &TaskKey) -> Option<&Task> {
         self.tasks.get(key).map(|(task, _)| task)
     }
 
     /// Whether the name of a task belongs to one, which may be deleted.
-    pub fn is_taken(&self, key: &WorkKey) -> bool {
+    pub fn is_taken(&self, key: &TaskKey) -> bool {
         self.tasks.contains_key(key) || self.tombstones.contains_key(key)
     }
 
@@ -405,7 +392,7 @@ impl Control {
     }
 
     /// What is to be committed next, if nothing is on its way.
-    pub fn commit(&mut self) -> Option<(ParcelId, Vec<Write<RecordKey, Record>>)> {
+    pub fn commit(&mut self) -> Option<(ParcelId, Vec<Row>)> {
         self.outbox.send()
     }
 
@@ -480,7 +467,12 @@ impl Control {
         };
         for (key, until) in &mut self.resting {
             *until = earlier(*until);
-            self.timers.set(*until, Timer::Restart(key.clone()));
+            match key {
+                WorkKey::Instance(key) => self.timers.set(*until, Timer::Restart(key.clone())),
+                WorkKey::Task(key) => self.timers.set(*until, Timer::Rested(key.clone())),
+                // No node rests here.
+                WorkKey::Node(_) => false,
+            };
         }
         for (lock, drain) in &self.drains {
             // One that was over may not be, by what the clock shows now.
@@ -500,10 +492,7 @@ impl Control {
     fn pass_time(&mut self, now: Now) {
         while let Some(timer) = self.timers.take_due(now.wall) {
             match timer {
-                Timer::Restart(key) if !services::is_instance(&key) => {
-                    self.resting.remove(&key);
-                    self.task_has_rested(&key);
-                }
+                Timer::Rested(key) => self.task_has_rested(&key),
                 Timer::Restart(key) | Timer::Settled(key) => self.converge_index(now, &key),
                 Timer::Unready(key) => self.unready_is_due(now, &key),
                 Timer::Task(key) => self.task_is_due(now, &key),
@@ -547,28 +536,35 @@ impl Control {
 
     /// What holds for the next run of a key when its link is silent.
     fn contract_of(&self, key: &WorkKey) -> Option<Contract> {
-        if let Some((_, spec)) = self.tasks.get(key) {
-            return Some(spec.contract);
+        match key {
+            WorkKey::Instance(key) => {
+                self.service_having(key).map(|service| service.record.spec.contract)
+            }
+            WorkKey::Task(key) => self.tasks.get(key).map(|(_, spec)| spec.contract),
+            WorkKey::Node(_) => None,
         }
-        self.service_having(key).map(|service| service.record.spec.contract)
     }
 
     /// What a run takes on its worker.
     fn wants_of_run(&self, key: &WorkKey, run: RunId) -> Arc<Wants> {
-        let instance = self.instances.get(key);
+        let instance = key.instance().and_then(|key| self.instances.get(key));
         let copy = instance.and_then(|one| one.copies().find(|copy| copy.placed.run == run));
         copy.map_or_else(|| self.wants_of(key), |copy| Arc::clone(&copy.wants))
     }
 
     /// What work that is known takes on its worker.
     fn wants_of(&self, key: &WorkKey) -> Arc<Wants> {
-        if let Some((_, spec)) = self.tasks.get(key) {
-            return Arc::clone(&spec.wants);
+        let known = match key {
+            WorkKey::Instance(key) => {
+                self.service_having(key).map(|service| &service.record.spec.wants)
+            }
+            WorkKey::Task(key) => self.tasks.get(key).map(|(_, spec)| &spec.wants),
+            WorkKey::Node(_) => None,
+        };
+        if let Some(wants) = known {
+            return Arc::clone(wants);
         }
-        if let Some(service) = self.service_having(key) {
-            return Arc::clone(&service.record.spec.wants);
-        }
-        // Of an orphan nobody knows what it takes, beside its place.
+        // An orphan takes its place, and nobody knows what else.
         let (cpu, none) = (Millicores::new(0), Bytes::new(0));
         let demand = Demand::new(cpu, none, none, Countables::default());
         Arc::new(Wants { demand, constraints: Constraints::default() })
@@ -582,15 +578,9 @@ const fn mix(word: u64) -> u64 {
 }
 
 fn claim(
-    key: &WorkKey,
+    key: WorkKey,
     task: Option<sterna_model::TaskIncarnation>,
     placed: &Placed,
 ) -> scheduler::Claim {
-    scheduler::Claim {
-        holder: placed.on,
-        run: placed.run,
-        key: key.clone(),
-        task,
-        contract: placed.contract,
-    }
+    scheduler::Claim { holder: placed.on, run: placed.run, key, task, contract: placed.contract }
 }

@@ -16,14 +16,14 @@
 //! ([`Outbox::keep_together`]); of a change to many records what its spec says is written last, so that
 //! it is asked for again as long as it is not done.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::{
+    collections::{BTreeMap, VecDeque},
+    fmt,
+};
 
 /// Names a parcel; later ones are greater.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ParcelId(u64);
-
-/// One write: what is to stand under a key, or that nothing is.
-pub type Write<K, V> = (K, Option<V>);
 
 /// Writes in one parcel at most: commits stay below a hundred operations, fences included.
 const WRITES_MAX: usize = 80;
@@ -35,17 +35,23 @@ const BYTES_MAX: usize = 500_000;
 /// What a write may have at most that is kept together with others.
 const SMALL: usize = 4_096;
 
-/// Something that takes room in a commit.
-pub(super) trait Weighed {
-    /// How many bytes it has in the store, at least about.
+/// One write of a commit: a key, and what is to stand under it.
+pub(super) trait Write: Clone + fmt::Debug {
+    /// Names what is written. Of two writes under one key the later counts.
+    type Key: Ord + Clone + fmt::Debug;
+
+    /// Under which key it stands.
+    fn key(&self) -> Self::Key;
+
+    /// How many bytes it has in the store, at least about; none if nothing is to stand there.
     fn bytes(&self) -> usize;
 }
 
 /// Everything that is decided and not committed.
 #[derive(Clone, Debug)]
-pub(super) struct Outbox<K, V, A> {
+pub(super) struct Outbox<W: Write, A> {
     /// The last is open.
-    parcels: VecDeque<Parcel<K, V, A>>,
+    parcels: VecDeque<Parcel<W, A>>,
     /// How many parcels are committed.
     done: u64,
     /// Whether the first is on its way.
@@ -55,29 +61,29 @@ pub(super) struct Outbox<K, V, A> {
 }
 
 #[derive(Clone, Debug)]
-struct Parcel<K, V, A> {
-    writes: BTreeMap<K, Option<V>>,
+struct Parcel<W: Write, A> {
+    writes: BTreeMap<W::Key, W>,
     /// How much they weigh.
     bytes: usize,
     after: Vec<A>,
 }
 
-impl<K, V, A> Default for Parcel<K, V, A> {
+impl<W: Write, A> Default for Parcel<W, A> {
     fn default() -> Self {
         Self { writes: BTreeMap::new(), bytes: 0, after: Vec::new() }
     }
 }
 
-impl<K, V, A> Default for Outbox<K, V, A> {
+impl<W: Write, A> Default for Outbox<W, A> {
     fn default() -> Self {
         Self { parcels: VecDeque::new(), done: 0, is_sent: false, writes: 0 }
     }
 }
 
-impl<K: Ord + Clone, V: Clone + Weighed, A> Outbox<K, V, A> {
+impl<W: Write, A> Outbox<W, A> {
     /// Says what is to stand there, or that nothing is.
-    pub(super) fn write(&mut self, key: K, value: Option<V>) {
-        let bytes = value.as_ref().map_or(0, Weighed::bytes);
+    pub(super) fn write(&mut self, write: W) {
+        let bytes = write.bytes();
         let first_is_sent = self.is_sent && self.parcels.len() == 1;
         let is_full = self.parcels.back().is_none_or(|open| {
             let is_heavy = open.bytes + bytes > BYTES_MAX && !open.writes.is_empty();
@@ -88,15 +94,15 @@ impl<K: Ord + Clone, V: Clone + Weighed, A> Outbox<K, V, A> {
         }
         if let Some(open) = self.parcels.back_mut() {
             open.bytes += bytes;
-            let before = open.writes.insert(key, value);
+            let before = open.writes.insert(write.key(), write);
             self.writes += usize::from(before.is_none());
-            open.bytes -= before.flatten().as_ref().map_or(0, Weighed::bytes);
+            open.bytes -= before.as_ref().map_or(0, Write::bytes);
         }
     }
 
     /// The next so many writes, none of which is large, go into one commit.
     pub(super) fn keep_together(&mut self, count: usize) {
-        let has_no_room = |open: &Parcel<K, V, A>| {
+        let has_no_room = |open: &Parcel<W, A>| {
             open.writes.len() + count > WRITES_MAX || open.bytes + SMALL * count > BYTES_MAX
         };
         if self.parcels.back().is_some_and(has_no_room) {
@@ -123,14 +129,13 @@ impl<K: Ord + Clone, V: Clone + Weighed, A> Outbox<K, V, A> {
     }
 
     /// What is to be committed now, if nothing is on its way.
-    pub(super) fn send(&mut self) -> Option<(ParcelId, Vec<Write<K, V>>)> {
+    pub(super) fn send(&mut self) -> Option<(ParcelId, Vec<W>)> {
         if self.is_sent {
             return None;
         }
         let first = self.parcels.front()?;
         self.is_sent = true;
-        let writes = first.writes.iter().map(|(key, value)| (key.clone(), value.clone()));
-        Some((ParcelId(self.done), writes.collect()))
+        Some((ParcelId(self.done), first.writes.values().cloned().collect()))
     }
 
     /// A parcel stands: what waited for it is released, in order. Of another parcel it is no news.
@@ -160,11 +165,18 @@ impl<K: Ord + Clone, V: Clone + Weighed, A> Outbox<K, V, A> {
 mod tests {
     use super::*;
 
-    type Box = Outbox<u32, &'static str, &'static str>;
+    type Pair = (u32, Option<&'static str>);
+    type Box = Outbox<Pair, &'static str>;
 
-    impl Weighed for &'static str {
+    impl Write for Pair {
+        type Key = u32;
+
+        fn key(&self) -> u32 {
+            self.0
+        }
+
         fn bytes(&self) -> usize {
-            self.len()
+            self.1.map_or(0, str::len)
         }
     }
 
@@ -173,15 +185,15 @@ mod tests {
         let text: &'static str = "x".repeat(BYTES_MAX * 2).leak();
         let mut outbox = Box::default();
         for key in 0..30 {
-            outbox.write(key, Some(&text[..BYTES_MAX / 10]));
+            outbox.write((key, Some(&text[..BYTES_MAX / 10])));
         }
-        outbox.write(30, Some(text));
-        outbox.write(31, None);
+        outbox.write((30, Some(text)));
+        outbox.write((31, None));
         // The last word on a key weighs, not those before it.
         for _ in 0..100 {
-            outbox.write(32, Some(&text[..BYTES_MAX / 10]));
+            outbox.write((32, Some(&text[..BYTES_MAX / 10])));
         }
-        outbox.write(33, None);
+        outbox.write((33, None));
         let mut sizes = Vec::new();
         while let Some((parcel, writes)) = outbox.send() {
             let bytes: usize = writes.iter().filter_map(|(_, value)| value.map(str::len)).sum();
@@ -197,10 +209,10 @@ mod tests {
         let text: &'static str = "x".repeat(BYTES_MAX).leak();
         for before in (0..=BYTES_MAX).step_by(1_000) {
             let mut outbox = Box::default();
-            outbox.write(0, Some(&text[..before]));
+            outbox.write((0, Some(&text[..before])));
             outbox.keep_together(2);
-            outbox.write(1, Some(&text[..SMALL]));
-            outbox.write(2, Some(&text[..SMALL]));
+            outbox.write((1, Some(&text[..SMALL])));
+            outbox.write((2, Some(&text[..SMALL])));
             while let Some((parcel, writes)) = outbox.send() {
                 let has = |key: u32| writes.iter().any(|(one, _)| *one == key);
                 assert_eq!(has(1), has(2), "after {before}");
@@ -213,7 +225,7 @@ mod tests {
     fn what_follows_waits_for_the_commit() {
         let mut outbox = Box::default();
         assert_eq!(outbox.after("at once"), Some("at once"));
-        outbox.write(1, Some("a"));
+        outbox.write((1, Some("a")));
         assert_eq!(outbox.after("sent"), None);
         let (parcel, writes) = outbox.send().unwrap();
         assert_eq!(writes, [(1, Some("a"))]);
@@ -225,12 +237,12 @@ mod tests {
     #[test]
     fn what_is_decided_while_a_parcel_is_on_its_way_goes_with_the_next() {
         let mut outbox = Box::default();
-        outbox.write(1, Some("a"));
+        outbox.write((1, Some("a")));
         assert_eq!(outbox.after("one"), None);
         let (first, _) = outbox.send().unwrap();
         // Without writes of its own it still waits for what was decided before.
         assert_eq!(outbox.after("one too"), None);
-        outbox.write(1, None);
+        outbox.write((1, None));
         assert_eq!(outbox.after("two"), None);
         assert!(outbox.send().is_none(), "one at a time");
         assert_eq!(outbox.committed(first), ["one", "one too"]);
@@ -244,10 +256,10 @@ mod tests {
     fn what_makes_sense_only_together_is_one_commit() {
         for before in 0..200 {
             let mut outbox = Box::default();
-            (0..before).for_each(|key| outbox.write(key, Some("a")));
+            (0..before).for_each(|key| outbox.write((key, Some("a"))));
             outbox.keep_together(2);
-            outbox.write(1_000, None);
-            outbox.write(1_001, Some("b"));
+            outbox.write((1_000, None));
+            outbox.write((1_001, Some("b")));
             while let Some((parcel, writes)) = outbox.send() {
                 let has = |key: u32| writes.iter().any(|(one, _)| *one == key);
                 assert_eq!(has(1_000), has(1_001), "after {before}");
@@ -260,11 +272,11 @@ mod tests {
     #[test]
     fn the_last_word_on_a_key_is_written_and_parcels_are_bounded() {
         let mut outbox = Box::default();
-        outbox.write(1, Some("a"));
-        outbox.write(1, Some("b"));
+        outbox.write((1, Some("a")));
+        outbox.write((1, Some("b")));
         assert_eq!(outbox.len(), 1);
         for key in 0..200 {
-            outbox.write(key, Some("c"));
+            outbox.write((key, Some("c")));
         }
         let mut sizes = Vec::new();
         while let Some((parcel, writes)) = outbox.send() {

@@ -16,13 +16,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use sterna_model::{
-    Span, WallTime, WorkKey,
+    Span, TaskKey, WallTime,
     planted::{Mistake, is_planted},
     record::{Illegal, Task, TaskPhase, TaskState},
     spec::TaskSpec,
 };
 
-use super::{Answer, Control, Now, Record, RecordKey, Retention, Timer, Tombstone, weight};
+use super::{Answer, Control, Now, Retention, Row, Timer, Tombstone, weight};
 
 /// So long a name stays taken after its record went, however many there are: a creation that got no
 /// answer is repeated within that, if at all.
@@ -38,20 +38,20 @@ const GO_WHEN_IDLE: usize = 32;
 #[derive(Clone, Debug, Default)]
 pub(super) struct Past {
     /// Records that may go, by when their task was over, and about how many bytes each takes.
-    records: BTreeMap<(WallTime, WorkKey), u64>,
+    records: BTreeMap<(WallTime, TaskKey), u64>,
     bytes: u64,
     /// Names that are free again some time, by when their record went.
-    names: BTreeSet<(WallTime, WorkKey)>,
+    names: BTreeSet<(WallTime, TaskKey)>,
 }
 
 impl Past {
-    fn keep(&mut self, at: WallTime, key: &WorkKey, bytes: u64) {
+    fn keep(&mut self, at: WallTime, key: &TaskKey, bytes: u64) {
         self.drop(at, key);
         self.bytes += bytes;
         self.records.insert((at, key.clone()), bytes);
     }
 
-    fn drop(&mut self, at: WallTime, key: &WorkKey) {
+    fn drop(&mut self, at: WallTime, key: &TaskKey) {
         if let Some(bytes) = self.records.remove(&(at, key.clone())) {
             self.bytes -= bytes;
         }
@@ -118,13 +118,13 @@ impl Control {
     }
 
     /// A name is taken by no record any more: it is free some time, or kept.
-    pub(super) fn mind_name(&mut self, key: &WorkKey) {
+    pub(super) fn mind_name(&mut self, key: &TaskKey) {
         let stone = self.tombstones.get(key).filter(|stone| !stone.is_kept);
         self.past.names.extend(stone.map(|stone| (stone.at, key.clone())));
     }
 
     /// A task changed: its record may go some time, or not yet.
-    pub(super) fn mind_past(&mut self, key: &WorkKey) {
+    pub(super) fn mind_past(&mut self, key: &TaskKey) {
         let Some((task, spec)) = self.tasks.get(key) else { return };
         let Some(at) = over_at(task) else { return };
         if may_go(task, spec) {
@@ -136,14 +136,14 @@ impl Control {
     }
 
     /// Whether the order has what it must have of a task.
-    pub(super) fn is_past_minded(&self, key: &WorkKey) -> bool {
+    pub(super) fn is_past_minded(&self, key: &TaskKey) -> bool {
         let Some((task, spec)) = self.tasks.get(key) else { return true };
         let at = over_at(task).filter(|_| may_go(task, spec));
         at.is_none_or(|at| self.past.records.contains_key(&(at, key.clone())))
     }
 
     /// Whether a name that is free some time is in the order of these.
-    pub(super) fn is_name_minded(&self, key: &WorkKey) -> bool {
+    pub(super) fn is_name_minded(&self, key: &TaskKey) -> bool {
         let stone = self.tombstones.get(key).filter(|stone| !stone.is_kept);
         stone.is_none_or(|stone| self.past.names.contains(&(stone.at, key.clone())))
     }
@@ -166,20 +166,20 @@ impl Control {
     }
 
     /// The next record that goes, if one is to.
-    fn past_record(&self, now: Now) -> Option<WorkKey> {
+    fn past_record(&self, now: Now) -> Option<TaskKey> {
         let ((at, key), _) = self.past.records.first_key_value()?;
         let is_due = at.plus(self.retention.tasks) <= now.wall;
         (is_due || self.past.is_too_much(&self.retention)).then(|| key.clone())
     }
 
     /// The next name that has had its time.
-    fn past_name(&self, now: Now) -> Option<WorkKey> {
+    fn past_name(&self, now: Now) -> Option<TaskKey> {
         let (at, key) = self.past.names.first()?;
         (at.plus(self.retention.names) <= now.wall).then(|| key.clone())
     }
 
     /// The next name that goes because there are too many, if one may.
-    fn surplus_name(&self, now: Now) -> Option<WorkKey> {
+    fn surplus_name(&self, now: Now) -> Option<TaskKey> {
         let (at, key) = self.past.names.first()?;
         let is_old = at.plus(NAMES_AT_LEAST) <= now.wall;
         let is_surplus = self.past.names.len() >= self.retention.names_max;
@@ -187,14 +187,14 @@ impl Control {
     }
 
     /// A name is free again.
-    fn free(&mut self, key: &WorkKey) {
+    fn free(&mut self, key: &TaskKey) {
         let Some(stone) = self.tombstones.remove(key) else { return };
         self.past.names.remove(&(stone.at, key.clone()));
-        self.outbox.write(RecordKey::Tombstone(key.clone()), None);
+        self.outbox.write(Row::Tombstone(key.clone(), None));
     }
 
     /// The record goes. Asked again this does nothing more: a name that is kept stays so.
-    pub(super) fn delete_task(&mut self, now: Now, key: &WorkKey) -> Answer {
+    pub(super) fn delete_task(&mut self, now: Now, key: &TaskKey) -> Answer {
         let Some((task, _)) = self.tasks.get(key) else { return Answer::NotFound };
         match task.check_delete() {
             // What was cancelled and still runs keeps its name until it is gone.
@@ -210,20 +210,19 @@ impl Control {
     }
 
     /// The record goes, and a name that was kept is free after a while, as that of any other.
-    pub(super) fn free_name(&mut self, now: Now, key: &WorkKey) -> Answer {
+    pub(super) fn free_name(&mut self, now: Now, key: &TaskKey) -> Answer {
         let answer = self.delete_task(now, key);
         let Some(stone) = self.tombstones.get_mut(key).filter(|stone| stone.is_kept) else {
             return answer;
         };
         (stone.is_kept, stone.at) = (false, now.wall);
-        let record = Record::Tombstone(stone.clone());
-        self.outbox.write(RecordKey::Tombstone(key.clone()), Some(record));
+        self.outbox.write(Row::Tombstone(key.clone(), Some(stone.clone())));
         self.mind_name(key);
         Answer::Done
     }
 
     /// The record goes; its name stays taken for a while (safety rule 27), or until it is deleted.
-    pub(super) fn forget_task(&mut self, now: Now, key: &WorkKey) {
+    pub(super) fn forget_task(&mut self, now: Now, key: &TaskKey) {
         let Some((task, spec)) = self.tasks.remove(key) else { return };
         over_at(&task).into_iter().for_each(|at| self.past.drop(at, key));
         if let Some(run) = task.lost() {
@@ -235,12 +234,11 @@ impl Control {
         self.timers.cancel(&Timer::Task(key.clone()));
         // Whoever found neither would start it a second time.
         self.outbox.keep_together(2);
-        self.outbox.write(RecordKey::Task(key.clone()), None);
+        self.outbox.write(Row::Task(key.clone(), None));
         if is_planted(Mistake::ForgetsTombstones) {
             return;
         }
-        let record = Record::Tombstone(stone.clone());
-        self.outbox.write(RecordKey::Tombstone(key.clone()), Some(record));
+        self.outbox.write(Row::Tombstone(key.clone(), Some(stone.clone())));
         self.tombstones.insert(key.clone(), stone);
         if !is_planted(Mistake::KeepsNames) {
             self.mind_name(key);

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use sterna_model::{
-    BootTime, Contract, Lock, Wants, WorkKey,
+    BootTime, Contract, Incarnation, Lock, RunId, ServiceKey, TaskKey, Wants, WorkKey,
     planted::{Mistake, is_planted},
     record::{Placed, TaskEnd, TaskPhase},
     spec::WhenFull,
@@ -14,7 +14,7 @@ use sterna_protocol::{
     scheduler,
 };
 
-use super::{Control, Effect, Now, ServiceKey, interface::Sending, services, standing::Service};
+use super::{Control, Effect, Now, interface::Sending, standing::Service};
 use crate::auction::{Ask, BidderId, Change, Reason};
 
 /// Something after which work that waits may be placed.
@@ -72,7 +72,7 @@ impl Control {
         if before == after {
             return;
         }
-        self.registry.set_word(&service.instance(0), constraints);
+        self.registry.set_word(service, constraints);
         for other in before.difference(after) {
             self.waiting.recall(&service.namespace, other);
         }
@@ -124,8 +124,10 @@ impl Control {
         for left in outcome.left {
             if let Some(ask) = asks.get(left.ask) {
                 self.leave(now, ask.clone(), left.reason);
-                if self.service_having(&ask.key).is_some_and(Service::is_updating) {
-                    self.unroomed.extend(services::service_of(&ask.key));
+                if let Some(key) = ask.key.instance()
+                    && self.service_having(key).is_some_and(Service::is_updating)
+                {
+                    self.unroomed.insert(key.service.clone());
                 }
             }
         }
@@ -145,26 +147,11 @@ impl Control {
         let number = self.runs_made;
         let key = &ask.key;
         self.forget_left(key);
-        // Time passes between two ticks too.
-        if self.is_too_late(now, key) {
-            self.finish_task(now, key, TaskEnd::TooLate);
-        }
-        let sending = if let Some((task, spec)) = self.tasks.get_mut(key) {
-            let placed = Placed { run, on: to, contract: spec.contract };
-            let work: Payload = Arc::clone(&spec.work);
-            let (contract, incarnation) = (spec.contract, task.incarnation());
-            let attempt = task.returns().saturating_add(1);
-            task.claim(placed, now.wall).ok().map(|()| Sending {
-                run,
-                key: key.clone(),
-                to,
-                contract,
-                task: Some(incarnation),
-                attempt,
-                work,
-            })
-        } else {
-            self.claim_instance(now, key, run, to)
+        let sending = match key {
+            WorkKey::Instance(key) => self.claim_instance(now, key, run, to),
+            WorkKey::Task(key) => self.claim_task(now, key, run, to),
+            // Batches are driven beside this core.
+            WorkKey::Node(_) => None,
         };
         let Some(sending) = sending else {
             // It was cancelled, or found elsewhere: the seat is given back.
@@ -184,18 +171,45 @@ impl Control {
         self.tell_fleet(dispatch);
     }
 
+    /// A task that has a worker is claimed, unless its latest start has passed.
+    fn claim_task(
+        &mut self,
+        now: Now,
+        key: &TaskKey,
+        run: RunId,
+        to: Incarnation,
+    ) -> Option<Sending> {
+        // Time passes between two ticks too.
+        if self.is_too_late(now, key) {
+            self.finish_task(now, key, TaskEnd::TooLate);
+        }
+        let (task, spec) = self.tasks.get_mut(key)?;
+        let contract = spec.contract;
+        let work: Payload = Arc::clone(&spec.work);
+        let attempt = task.returns().saturating_add(1);
+        task.claim(Placed { run, on: to, contract }, now.wall).ok()?;
+        let task = Some(task.incarnation());
+        Some(Sending { run, key: key.to_work(), to, contract, task, attempt, work })
+    }
+
+    /// The task that fails without room, if this is one that waits.
+    fn fails_when_full<'a>(&self, key: &'a WorkKey) -> Option<&'a TaskKey> {
+        let task = key.task()?;
+        let (record, spec) = self.tasks.get(task)?;
+        let fails = record.phase() == TaskPhase::Pending && spec.when_full == WhenFull::Fail;
+        fails.then_some(task)
+    }
+
     fn leave(&mut self, now: Now, ask: Ask, reason: Arc<Reason>) {
-        let is_to_fail = self.tasks.get(&ask.key).is_some_and(|(task, spec)| {
-            task.phase() == TaskPhase::Pending && spec.when_full == WhenFull::Fail
-        });
         // That others are starting just now is no lack of room.
-        let is_to_fail = is_to_fail && reason.is_room();
-        if is_to_fail && self.may_have_room_soon(now) {
-            self.undecided.insert(ask.key.clone());
-        } else if is_to_fail {
-            let why = self.unplaced(&ask.key, &reason).to_string();
-            self.finish_task(now, &ask.key, TaskEnd::NoRoom { why: why.into() });
-            return;
+        if reason.is_room()
+            && let Some(task) = self.fails_when_full(&ask.key)
+        {
+            if !self.may_have_room_soon(now) {
+                let why = self.unplaced(&ask.key, &reason).to_string();
+                return self.finish_task(now, task, TaskEnd::NoRoom { why: why.into() });
+            }
+            self.undecided.insert(task.clone());
         }
         let key = ask.key.clone();
         self.touch(&key);
@@ -234,8 +248,9 @@ impl Control {
             return;
         }
         for key in std::mem::take(&mut self.undecided) {
-            if self.left.contains_key(&key) {
-                self.ask(&key);
+            let work = key.to_work();
+            if self.left.contains_key(&work) {
+                self.ask(&work);
             }
         }
     }
@@ -248,10 +263,11 @@ impl Control {
 
     /// Writes down what is known of a task or an instance.
     pub(super) fn write_work(&mut self, key: &WorkKey) {
-        if services::is_instance(key) {
-            self.write_instance(key);
-        } else {
-            self.write_task(key);
+        match key {
+            WorkKey::Instance(key) => self.write_instance(key),
+            WorkKey::Task(key) => self.write_task(key),
+            // The journal of its batch has a node's state.
+            WorkKey::Node(_) => {}
         }
     }
 }

@@ -3,12 +3,12 @@
 use std::fmt;
 
 use sterna_model::{
-    WorkKey,
+    InstanceKey, ServiceKey,
     record::{InstancePhase, InstanceState},
     spec::ServiceSpec,
 };
 
-use super::{Control, ServiceKey, fields};
+use super::{Control, fields};
 
 /// What would become of one service.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -176,10 +176,10 @@ impl Control {
     pub(super) fn begin_again_with(&self, service: &ServiceKey, next: &ServiceSpec) -> Vec<u32> {
         let Some(known) = self.services.get(service) else { return Vec::new() };
         let is_anew = known.record.spec.needs_restart(next);
-        let begins = |key: &WorkKey| {
+        let begins = |key: &InstanceKey| {
             let instance = self.instances.get(key)?;
             let InstanceState::Crashed { until } = instance.state() else { return None };
-            let (_, index) = super::services::index_of(key)?;
+            let index = key.index;
             let waits = super::services::waits(instance, *until, &next.crash, self.seen.wall);
             (index < next.instances && (is_anew || !waits)).then_some(index)
         };
@@ -201,6 +201,6 @@ impl Control {
                 InstancePhase::Unclaimed | InstancePhase::Crashed => instance.twin().is_some(),
             })
         });
-        alive.filter_map(super::services::index_of).map(|(_, index)| index).collect()
+        alive.map(|key| key.index).collect()
     }
 }

@@ -11,8 +11,7 @@ use sterna_protocol::{
 };
 
 use super::{
-    Answer, Control, Record, RecordKey, Stage as StoreStage, Timer, payload, placing::Helped,
-    workers::is_here,
+    Answer, Control, Row, Stage as StoreStage, Timer, payload, placing::Helped, workers::is_here,
 };
 
 /// How many of those that were declared dead and forgotten are kept.
@@ -21,7 +20,7 @@ const FORGOTTEN_MAX: usize = if cfg!(test) { 3 } else { 5_000 };
 impl Control {
     /// An entry stands from now on in the place of another, or none does.
     fn set_entry(&mut self, lock: Lock, entry: Option<Enrolled>) {
-        self.outbox.write(RecordKey::Roster(lock), entry.clone().map(Record::Roster));
+        self.outbox.write(Row::Roster(lock, entry.clone()));
         self.note_entry(lock, entry);
     }
 
@@ -104,7 +103,7 @@ impl Control {
         if self.roster.get(&lock).is_some_and(|entry| entry.incarnation == life) {
             self.set_entry(lock, None);
             if is_planted(Mistake::ForgetsStruckDrains) && self.drains.remove(&lock).is_some() {
-                self.outbox.write(RecordKey::Drain(lock), None);
+                self.outbox.write(Row::Drain(lock, None));
             }
             if let Some(drain) = self.drains.get(&lock) {
                 // Also if it has passed: from now on it is to be forgotten some time.
@@ -161,7 +160,7 @@ impl Control {
             self.mind_coming(lock);
             self.timers.cancel(&Timer::Drain(lock));
             self.timers.cancel(&Timer::Asked(lock));
-            self.outbox.write(RecordKey::Drain(lock), None);
+            self.outbox.write(Row::Drain(lock, None));
             self.tell_fleet(scheduler::Input::Draining(lock, false));
         }
         self.strike(life);
@@ -207,7 +206,7 @@ impl Control {
         entry.is_declared_dead = true;
         let entry = entry.clone();
         self.declaring.insert(lock);
-        self.outbox.write(RecordKey::Roster(lock), Some(Record::Roster(entry)));
+        self.outbox.write(Row::Roster(lock, Some(entry)));
         self.tell_fleet(scheduler::Input::DeclaredDead(lock));
         self.offer(lock);
         true

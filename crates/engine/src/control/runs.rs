@@ -1,7 +1,7 @@
 //! What the fleet says, and what follows from it: both tables of reconciliation are applied here.
 
 use sterna_model::{
-    Incarnation, RunId, TaskIncarnation, WorkKey,
+    Incarnation, InstanceKey, RunId, TaskIncarnation, TaskKey, WorkKey,
     planted::{Mistake, is_planted},
     record::Placed,
 };
@@ -11,10 +11,7 @@ use sterna_protocol::{
     scheduler::{self, GoneBy, NotSent, Report, Settlement},
 };
 
-use super::{
-    Alarm, Control, Effect, Now, payload,
-    services::{self, Gone},
-};
+use super::{Alarm, Control, Effect, Now, payload, services::Gone};
 use crate::tables::{self, Container};
 
 impl Control {
@@ -58,31 +55,41 @@ impl Control {
     fn settled(&mut self, now: Now, run: RunId, settlement: Settlement) {
         let Some(key) = self.seats.key_of(run).cloned() else { return };
         self.leave_seat(run);
-        let is_instance = services::is_instance(&key);
-        match settlement {
-            Settlement::NotSent(_) | Settlement::Refused(_) if is_instance => {
-                self.copy_is_gone(now, &key, run, Gone::TurnedDown);
-            }
-            Settlement::Gone(GoneBy::NeverCame) if is_instance => {
-                self.copy_is_gone(now, &key, run, Gone::NotSent);
-            }
+        match key {
+            WorkKey::Instance(key) => self.copy_settled(now, &key, run, settlement),
+            WorkKey::Task(key) => self.task_settled(now, &key, run, settlement),
+            // Batches are driven beside this core.
+            WorkKey::Node(_) => {}
+        }
+    }
+
+    fn copy_settled(&mut self, now: Now, key: &InstanceKey, run: RunId, settlement: Settlement) {
+        let how = match settlement {
+            Settlement::NotSent(_) | Settlement::Refused(_) => Gone::TurnedDown,
+            Settlement::Gone(GoneBy::NeverCame) => Gone::NotSent,
             Settlement::Gone(
                 GoneBy::Deadline | GoneBy::Absence | GoneBy::Reboot | GoneBy::Declaration,
-            ) if is_instance => self.copy_is_gone(now, &key, run, Gone::Over),
-            // The worker has not been asked: it has turned nothing down.
+            ) => Gone::Over,
+        };
+        self.copy_is_gone(now, key, run, how);
+    }
+
+    fn task_settled(&mut self, now: Now, key: &TaskKey, run: RunId, settlement: Settlement) {
+        match settlement {
+            // The worker has not been asked: it has refused nothing.
             Settlement::NotSent(why) => {
-                self.task_returned(now, &key, run, (!is_hasty(why), not_sent(why)));
+                self.task_returned(now, key, run, (!is_hasty(why), not_sent(why)));
             }
             Settlement::Refused(why) => {
-                self.task_returned(now, &key, run, (counts(why), refused(why)));
+                self.task_returned(now, key, run, (counts(why), refused(why)));
             }
-            // Claimed by a leader that ended before it sent it: a worker has turned nothing down.
+            // A leader claimed it and ended before it sent it: no worker has refused it.
             Settlement::Gone(GoneBy::NeverCame) => {
-                self.task_returned(now, &key, run, (false, "its leader ended before it was sent"));
+                self.task_returned(now, key, run, (false, "its leader ended before it was sent"));
             }
             Settlement::Gone(
                 GoneBy::Deadline | GoneBy::Absence | GoneBy::Reboot | GoneBy::Declaration,
-            ) => self.task_lost(now, &key, run),
+            ) => self.task_lost(now, key, run),
         }
     }
 
@@ -90,16 +97,18 @@ impl Control {
     fn reported(&mut self, now: Now, report: Report) {
         let Report { from, run, number, news, .. } = report;
         let key = self.seats.key_of(run).cloned();
-        let key = key.or_else(|| self.lost.get(&run).cloned());
+        let key = key.or_else(|| self.lost.get(&run).map(TaskKey::to_work));
         let answer = match key {
-            Some(key) if services::is_instance(&key) => {
+            Some(WorkKey::Instance(key)) => {
                 self.instance_reported(now, &key, run, &news);
                 StatusAnswer::Recorded
             }
-            Some(key) => {
+            Some(WorkKey::Task(key)) => {
                 self.task_reported(now, &key, run, &news);
                 StatusAnswer::Recorded
             }
+            // Batches are driven beside this core.
+            Some(WorkKey::Node(_)) => StatusAnswer::Ignored,
             None => {
                 if news.is_end() {
                     self.tell(Effect::Alarm(Alarm::Stray(from, run)));
@@ -118,10 +127,11 @@ impl Control {
     fn found(&mut self, now: Now, from: Incarnation, held: &Held) {
         let container = container_of(held);
         let placed = Placed { run: held.run, on: from, contract: held.contract };
-        if services::is_instance(&held.key) {
-            self.found_instance(now, &held.key, placed, container);
-        } else {
-            self.found_task(now, &held.key, held.task, placed, container);
+        match &held.key {
+            WorkKey::Instance(key) => self.found_instance(now, key, placed, container),
+            WorkKey::Task(key) => self.found_task(now, key, held.task, placed, container),
+            // Batches are driven beside this core.
+            WorkKey::Node(_) => {}
         }
         match container {
             // Where a drain is over nothing stays, though it came to light only now.
@@ -137,7 +147,7 @@ impl Control {
     fn found_task(
         &mut self,
         now: Now,
-        key: &WorkKey,
+        key: &TaskKey,
         incarnation: Option<TaskIncarnation>,
         placed: Placed,
         container: Container,
@@ -160,10 +170,10 @@ impl Control {
                 // Its end comes as a status, and finds it running.
                 self.adopt_task(now, key, placed);
             }
-            Action::End => self.end_stray(run, key, placed.on, container),
+            Action::End => self.end_stray(run, &key.to_work(), placed.on, container),
             Action::EndLoudly => {
                 self.tell(Effect::Alarm(Alarm::RunsElsewhere(key.clone(), run)));
-                self.end_stray(run, key, placed.on, container);
+                self.end_stray(run, &key.to_work(), placed.on, container);
             }
             Action::Fail => self.task_lost(now, key, run),
         }
@@ -173,7 +183,7 @@ impl Control {
     /// for lack of a record that it may have lost (safety rule 25).
     fn runs_on_after_restore(
         &self,
-        key: &WorkKey,
+        key: &TaskKey,
         incarnation: Option<TaskIncarnation>,
         placed: &Placed,
         container: Container,
@@ -197,7 +207,13 @@ impl Control {
         may_run && is_unknown
     }
 
-    fn found_instance(&mut self, now: Now, key: &WorkKey, placed: Placed, container: Container) {
+    fn found_instance(
+        &mut self,
+        now: Now,
+        key: &InstanceKey,
+        placed: Placed,
+        container: Container,
+    ) {
         use tables::instance::Action;
         let run = placed.run;
         let record = self.instance_seen_from(key, run);
@@ -217,7 +233,9 @@ impl Control {
                 self.adopt_instance(now, key, placed, container);
             }
             // Of what nobody wants no crash is counted.
-            Action::Crash | Action::End => self.end_stray(run, key, placed.on, container),
+            Action::Crash | Action::End => {
+                self.end_stray(run, &key.to_work(), placed.on, container);
+            }
         }
     }
 

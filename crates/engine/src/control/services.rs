@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use sterna_model::{
-    Contract, Incarnation, RunId, Span, WallTime, WorkKey,
+    Contract, Incarnation, InstanceKey, RunId, ServiceKey, Span, WallTime,
     planted::{Mistake, is_planted},
     record::{
         Crash, CrashPolicy, Instance, InstancePhase, InstanceState, Placed, StopReason, TwinReason,
@@ -17,14 +17,8 @@ use sterna_protocol::{
     scheduler::{self, Dispatch},
 };
 
-use super::{
-    Control, Effect, Now, Record, RecordKey, ServiceKey, Timer, interface::Sending, payload,
-    standing::Service,
-};
-use crate::{
-    by_service::ServiceRef,
-    tables::{Container, instance as table},
-};
+use super::{Control, Effect, Now, Row, Timer, interface::Sending, payload, standing::Service};
+use crate::tables::{Container, instance as table};
 
 /// How a copy came to be certainly gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,23 +31,8 @@ pub(super) enum Gone {
     TurnedDown,
 }
 
-/// How long an instance waits that a worker turned down.
-const TURNED_DOWN: Span = Span::from_secs(1);
-
-/// The service of an instance, and no other work.
-pub(super) fn service_of(key: &WorkKey) -> Option<ServiceKey> {
-    index_of(key).map(|(service, _)| service)
-}
-
-/// The same, with the index.
-pub(super) fn index_of(key: &WorkKey) -> Option<(ServiceKey, u32)> {
-    ServiceRef::of(key).map(|(service, index)| (service.to_key(), index))
-}
-
-/// Whether it is an instance of a service.
-pub(super) const fn is_instance(key: &WorkKey) -> bool {
-    ServiceRef::of(key).is_some()
-}
+/// How long work waits that a worker refused.
+pub(super) const TURNED_DOWN: Span = Span::from_secs(1);
 
 /// Whether two copies may run at a time, while a worker is silent or evacuating.
 pub(super) const fn may_overlap(contract: Contract) -> bool {
@@ -100,10 +79,9 @@ pub(super) fn may_start(instance: &Instance, contract: Contract) -> bool {
 }
 
 impl Control {
-    pub(super) fn write_instance(&mut self, key: &WorkKey) {
-        self.touch(key);
-        let record = self.instances.get(key).cloned().map(Record::Instance);
-        self.outbox.write(RecordKey::Instance(key.clone()), record);
+    pub(super) fn write_instance(&mut self, key: &InstanceKey) {
+        self.touch(&key.to_work());
+        self.outbox.write(Row::Instance(key.clone(), self.instances.get(key).cloned()));
     }
 
     /// Looks at every index of a service.
@@ -120,24 +98,18 @@ impl Control {
     }
 
     /// The instances of a service that there are, from this index on.
-    pub(super) fn indices_from(&self, service: &ServiceKey, first: u32) -> Vec<WorkKey> {
+    pub(super) fn indices_from(&self, service: &ServiceKey, first: u32) -> Vec<InstanceKey> {
         self.instances.keys_from(service, first)
     }
 
     /// Does what one index needs now, and what its service's update may do; nothing, if it is as it
     /// should be.
-    pub(super) fn converge_index(&mut self, now: Now, key: &WorkKey) {
-        let Some((service, index)) = index_of(key) else { return };
-        self.look_at(now, key, (&service, index));
-        self.roll(now, &service);
+    pub(super) fn converge_index(&mut self, now: Now, key: &InstanceKey) {
+        self.look_at_index(now, key);
+        self.roll(now, &key.service);
     }
 
-    pub(super) fn look_at_index(&mut self, now: Now, key: &WorkKey) {
-        let Some((service, index)) = index_of(key) else { return };
-        self.look_at(now, key, (&service, index));
-    }
-
-    fn look_at(&mut self, now: Now, key: &WorkKey, (service, index): (&ServiceKey, u32)) {
+    pub(super) fn look_at_index(&mut self, now: Now, key: &InstanceKey) {
         let is_wanted = if is_planted(Mistake::JudgesByCount) {
             self.is_lacking(key)
         } else {
@@ -148,44 +120,39 @@ impl Control {
             self.write_instance(key);
         }
         if is_wanted {
-            self.keep_index(now, key, service);
+            self.keep_index(now, key);
         } else {
-            self.release_index(now, key, service);
+            self.release_index(now, key);
         }
-        self.note_index(now, service, key, index);
+        self.note_index(now, key);
         if is_wanted {
             self.end_evacuated(key);
         }
     }
 
     /// Whether a spec wants this index.
-    pub(super) fn is_wanted(&self, key: &WorkKey) -> bool {
-        ServiceRef::of(key).is_some_and(|(service, index)| {
-            let known = self.services.get(&service);
-            known.is_some_and(|known| index < known.record.spec.instances)
-        })
+    pub(super) fn is_wanted(&self, key: &InstanceKey) -> bool {
+        self.services.get(&key.service).is_some_and(|known| key.index < known.record.spec.instances)
     }
 
     /// The service that an instance is one of.
-    pub(super) fn service_having(&self, key: &WorkKey) -> Option<&Service> {
-        let (service, _) = ServiceRef::of(key)?;
-        self.services.get(&service)
+    pub(super) fn service_having(&self, key: &InstanceKey) -> Option<&Service> {
+        self.services.get(&key.service)
     }
 
     /// Whether there are fewer than the spec wants, beside this one.
-    fn is_lacking(&self, key: &WorkKey) -> bool {
-        let Some(service) = service_of(key) else { return false };
-        let wanted = self.services.get(&service).map_or(0, |known| known.record.spec.instances);
-        let others = self.indices_from(&service, 0).into_iter().filter(|other| other != key);
+    fn is_lacking(&self, key: &InstanceKey) -> bool {
+        let wanted = self.service_having(key).map_or(0, |known| known.record.spec.instances);
+        let others = self.indices_from(&key.service, 0).into_iter().filter(|other| other != key);
         others.count() < wanted as usize
     }
 
     /// A wanted index: it runs, or is on its way there.
-    fn keep_index(&mut self, now: Now, key: &WorkKey, service: &ServiceKey) {
+    fn keep_index(&mut self, now: Now, key: &InstanceKey) {
         if self.has_stayed(key) {
             self.decide_twin(now, key);
         }
-        let spec = self.services.get(service).map(|service| &service.record.spec);
+        let spec = self.service_having(key).map(|service| &service.record.spec);
         let spec = spec.map(|spec| (spec.contract, spec.crash));
         let (Some(instance), Some((contract, policy))) = (self.instances.get_mut(key), spec) else {
             return;
@@ -196,7 +163,7 @@ impl Control {
             }
             InstanceState::Unclaimed { .. } => self.end_moved_alone(key),
             InstanceState::Crashed { until } if !waits(instance, *until, &policy, now.wall) => {
-                self.begin_again(now, key, service);
+                self.begin_again(now, key);
             }
             InstanceState::Crashed { until: Some(_) } if is_planted(Mistake::ForgetsRestarts) => {}
             InstanceState::Crashed { until: Some(until) } => {
@@ -209,11 +176,11 @@ impl Control {
     }
 
     /// It has waited long enough after a crash.
-    fn begin_again(&mut self, now: Now, key: &WorkKey, service: &ServiceKey) {
+    fn begin_again(&mut self, now: Now, key: &InstanceKey) {
         let Some(instance) = self.instances.get_mut(key) else { return };
         if instance.restart(now.wall).is_ok() {
             self.write_instance(key);
-            self.keep_index(now, key, service);
+            self.keep_index(now, key);
         }
     }
 
@@ -228,7 +195,7 @@ impl Control {
     }
 
     /// Lets an index without a run begin as if it had never crashed; gives whether it had.
-    pub(super) fn forgive(&mut self, now: Now, key: &WorkKey) -> bool {
+    pub(super) fn forgive(&mut self, now: Now, key: &InstanceKey) -> bool {
         let Some(instance) = self.instances.get_mut(key) else { return false };
         let had_crashed = instance.forgive();
         let waited = instance.restart(now.wall).is_ok();
@@ -239,50 +206,52 @@ impl Control {
     }
 
     /// A copy has ended. If its service is another program by now, its crashes are not that one's.
-    fn forgive_outdated(&mut self, now: Now, key: &WorkKey, version: u64) {
+    fn forgive_outdated(&mut self, now: Now, key: &InstanceKey, version: u64) {
         if self.service_having(key).is_some_and(|service| service.record.version != version) {
             self.forgive(now, key);
         }
     }
 
     /// Asks for a worker, unless one has just turned it down.
-    fn ask_when_rested(&mut self, now: Now, key: &WorkKey) {
-        match self.resting.get(key) {
+    fn ask_when_rested(&mut self, now: Now, key: &InstanceKey) {
+        let work = key.to_work();
+        match self.resting.get(&work) {
             Some(until) if *until > now.wall => {
                 self.timers.set(*until, Timer::Restart(key.clone()));
             }
             Some(_) | None => {
-                self.resting.remove(key);
-                if self.waiting.get(key).is_none() {
-                    self.ask(key);
+                self.resting.remove(&work);
+                if self.waiting.get(&work).is_none() {
+                    self.ask(&work);
                 }
             }
         }
     }
 
-    /// Lets what a worker turned down wait a little, or both would do nothing else.
-    pub(super) fn rest(&mut self, now: Now, key: &WorkKey) {
+    /// Lets an instance that a worker refused wait a little, or both would do nothing else.
+    fn rest(&mut self, now: Now, key: &InstanceKey) {
         let until = now.wall.plus(TURNED_DOWN);
-        self.resting.insert(key.clone(), until);
+        self.resting.insert(key.to_work(), until);
         self.timers.set(until, Timer::Restart(key.clone()));
     }
 
     /// An index that nobody wants: its record goes when its copies have. Copies are ended only where
     /// the domain is fresh: what is not known to be wanted may be wanted.
-    fn release_index(&mut self, now: Now, key: &WorkKey, service: &ServiceKey) {
-        self.withdraw(key);
+    fn release_index(&mut self, now: Now, key: &InstanceKey) {
+        let work = key.to_work();
+        self.withdraw(&work);
         let Some(instance) = self.instances.get(key) else { return };
         if instance.check_retire().is_ok() {
             self.instances.remove(key);
-            self.resting.remove(key);
+            self.resting.remove(&work);
             self.timers.cancel_instance(key);
             self.write_instance(key);
             return;
         }
-        if self.may_destroy(now, service) {
+        if self.may_destroy(now, &key.service) {
             self.stop_all(key, StopReason::Unwanted);
         } else {
-            self.touch(key);
+            self.touch(&work);
         }
     }
 
@@ -293,7 +262,7 @@ impl Control {
     }
 
     /// Ends every copy of an index; gives whether that is news to one.
-    pub(super) fn stop_all(&mut self, key: &WorkKey, reason: StopReason) -> bool {
+    pub(super) fn stop_all(&mut self, key: &InstanceKey, reason: StopReason) -> bool {
         let Some(instance) = self.instances.get(key) else { return false };
         let runs: Vec<_> = instance.copies().map(|copy| copy.placed.run).collect();
         let news = runs.into_iter().filter(|run| self.stop_copy(key, *run, reason));
@@ -301,7 +270,7 @@ impl Control {
     }
 
     /// Ends a copy. That stands in the store first: an acknowledged stop is not forgotten.
-    pub(super) fn stop_copy(&mut self, key: &WorkKey, run: RunId, reason: StopReason) -> bool {
+    pub(super) fn stop_copy(&mut self, key: &InstanceKey, run: RunId, reason: StopReason) -> bool {
         if reason == StopReason::Elsewhere && is_planted(Mistake::LeavesTwins) {
             return false;
         }
@@ -311,9 +280,7 @@ impl Control {
             self.write_instance(key);
             self.kill(run, Kill::Gracefully);
             // What ends does not serve any more, whoever asked for that: an update counts it as missing.
-            if let Some((service, index)) = index_of(key) {
-                self.note_index(self.seen, &service, key, index);
-            }
+            self.note_index(self.seen, key);
         }
         is_news
     }
@@ -322,12 +289,11 @@ impl Control {
     pub(super) fn claim_instance(
         &mut self,
         now: Now,
-        key: &WorkKey,
+        key: &InstanceKey,
         run: RunId,
         to: Incarnation,
     ) -> Option<Sending> {
-        let service = service_of(key)?;
-        let record = &self.services.get(&service)?.record;
+        let record = &self.service_having(key)?.record;
         let (contract, version) = (record.spec.contract, record.version);
         let (work, wants) = (Arc::clone(&record.spec.work), Arc::clone(&record.spec.wants));
         let instance = self.instances.get_mut(key)?;
@@ -337,13 +303,12 @@ impl Control {
         let placed = Placed { run, on: to, contract };
         let attempt = instance.crashes().count.saturating_add(1);
         instance.claim(placed, version, wants, now.wall).ok()?;
-        let (_, index) = index_of(key)?;
-        self.note_index(now, &service, key, index);
-        Some(Sending { run, key: key.clone(), to, contract, task: None, attempt, work })
+        self.note_index(now, key);
+        Some(Sending { run, key: key.to_work(), to, contract, task: None, attempt, work })
     }
 
     /// What the record says of an index, from the worker that has this run.
-    pub(super) fn instance_seen_from(&self, key: &WorkKey, run: RunId) -> table::Record {
+    pub(super) fn instance_seen_from(&self, key: &InstanceKey, run: RunId) -> table::Record {
         let Some(instance) = self.instances.get(key) else { return table::Record::Missing };
         match (instance.phase(), instance.is_its(run)) {
             (InstancePhase::Unclaimed, true | false) => table::Record::Unclaimed,
@@ -359,7 +324,7 @@ impl Control {
     pub(super) fn adopt_instance(
         &mut self,
         now: Now,
-        key: &WorkKey,
+        key: &InstanceKey,
         placed: Placed,
         container: Container,
     ) {
@@ -370,13 +335,13 @@ impl Control {
             }
         };
         let (run, on) = (placed.run, placed.on);
-        let Some((service, _)) = index_of(key) else { return };
         // Nobody knows of which version it is. Where another one comes about it is replaced as what ran before.
-        let version = self.services.get(&service).map_or(0, |service| {
+        let version = self.service_having(key).map_or(0, |service| {
             let record = &service.record;
             record.before.as_ref().map_or(record.version, |(before, _)| *before)
         });
-        let wants = self.wants_of(key);
+        let work = key.to_work();
+        let wants = self.wants_of(&work);
         if !self.instances.contains(key) {
             self.instances.insert(key, Instance::new(now.wall));
         }
@@ -386,10 +351,10 @@ impl Control {
         // What is only starting says itself when it runs.
         let adopt = if is_starting { Instance::claim } else { Instance::adopt };
         if !has_room || adopt(instance, placed, version, wants, now.wall).is_err() {
-            return self.end_stray(run, key, on, Container::Running);
+            return self.end_stray(run, &work, on, Container::Running);
         }
-        self.withdraw(key);
-        self.seat(run, key.clone(), on);
+        self.withdraw(&work);
+        self.seat(run, work, on);
         if !is_starting {
             self.seat_started(run);
         }
@@ -404,7 +369,7 @@ impl Control {
     }
 
     /// A run is certainly gone, and that was no crash.
-    pub(super) fn copy_is_gone(&mut self, now: Now, key: &WorkKey, run: RunId, how: Gone) {
+    pub(super) fn copy_is_gone(&mut self, now: Now, key: &InstanceKey, run: RunId, how: Gone) {
         self.silent.remove(&run);
         let Some(instance) = self.instances.get_mut(key) else { return };
         let version = instance.copy().map(|copy| copy.version);
@@ -439,6 +404,7 @@ impl Control {
         let Effect::Fleet(input) = effect else { return false };
         let scheduler::Input::Dispatch(all) = &**input else { return false };
         let [Dispatch { run, key, .. }] = all.as_slice() else { return false };
+        let Some(key) = key.instance() else { return false };
         let is_stopping = self.instances.get(key).is_some_and(|instance| {
             let mut copies = instance.copies();
             copies.any(|copy| copy.placed.run == *run && copy.stopping.is_some())
@@ -451,7 +417,7 @@ impl Control {
     }
 
     /// A slot is free: what waited for it goes on.
-    fn copy_went(&mut self, now: Now, key: &WorkKey) {
+    fn copy_went(&mut self, now: Now, key: &InstanceKey) {
         self.displace_silent(now, key);
         let copy = self.instances.get(key).and_then(|instance| {
             let copy = instance.copy()?;
@@ -466,7 +432,13 @@ impl Control {
     }
 
     /// A status of one of its copies.
-    pub(super) fn instance_reported(&mut self, now: Now, key: &WorkKey, run: RunId, news: &News) {
+    pub(super) fn instance_reported(
+        &mut self,
+        now: Now,
+        key: &InstanceKey,
+        run: RunId,
+        news: &News,
+    ) {
         match news {
             News::Progress(said) => {
                 if payload::progress(said) == Container::Running {
@@ -495,7 +467,7 @@ impl Control {
     }
 
     /// A copy runs; gives whether anything followed from that.
-    fn copy_runs(&mut self, now: Now, key: &WorkKey, run: RunId) -> bool {
+    fn copy_runs(&mut self, now: Now, key: &InstanceKey, run: RunId) -> bool {
         self.seat_started(run);
         let Some(instance) = self.instances.get_mut(key) else { return false };
         if instance.is_its(run) {
@@ -513,11 +485,11 @@ impl Control {
         true
     }
 
-    fn copy_ended(&mut self, now: Now, key: &WorkKey, run: RunId, said: &[u8]) {
+    fn copy_ended(&mut self, now: Now, key: &InstanceKey, run: RunId, said: &[u8]) {
         let Some(instance) = self.instances.get_mut(key) else { return };
         let copy = instance.copy().filter(|copy| copy.placed.run == run).cloned();
         let Some(copy) = copy else { return self.copy_is_gone(now, key, run, Gone::Over) };
-        let service = ServiceRef::of(key).and_then(|(service, _)| self.services.get(&service));
+        let service = self.services.get(&key.service);
         let policy = service.map(|service| service.record.spec.crash).unwrap_or_default();
         if payload::was_stopped(said) || copy.stopping.is_some() {
             return self.copy_is_gone(now, key, run, Gone::Over);

@@ -14,7 +14,7 @@ use sterna_model::{
 };
 
 use super::{Control, Now, ServiceRecord, payload};
-use crate::{auction::Reason, by_service::ServiceRef};
+use crate::auction::Reason;
 
 /// A service, and which of its indices are not as its spec wants them.
 #[derive(Clone, Debug)]
@@ -143,20 +143,20 @@ impl Control {
     pub(super) fn note_left(&mut self, key: &WorkKey, reason: Arc<Reason>) {
         let is_room = reason.is_room();
         self.left.insert(key.clone(), reason);
-        if let Some((service, index)) = ServiceRef::of(key)
-            && let Some(known) = self.services.get_mut(&service)
+        if let Some(key) = key.instance()
+            && let Some(known) = self.services.get_mut(&key.service)
         {
-            set(&mut known.unplaced, index, is_room);
+            set(&mut known.unplaced, key.index, is_room);
         }
     }
 
     /// It has a worker, or asks for none.
     pub(super) fn forget_left(&mut self, key: &WorkKey) {
         if self.left.remove(key).is_some()
-            && let Some((service, index)) = ServiceRef::of(key)
-            && let Some(known) = self.services.get_mut(&service)
+            && let Some(key) = key.instance()
+            && let Some(known) = self.services.get_mut(&key.service)
         {
-            known.unplaced.remove(&index);
+            known.unplaced.remove(&key.index);
         }
     }
 
@@ -171,9 +171,9 @@ impl Control {
         }
         for (key, known) in self.services.iter() {
             let left = self.left.iter().filter(|(_, reason)| reason.is_room());
-            let left = left.map(|(key, _)| key).filter_map(ServiceRef::of);
-            let left = left.filter(|(service, _)| service.to_key() == *key);
-            let unplaced: BTreeSet<u32> = left.map(|(_, index)| index).collect();
+            let left = left.filter_map(|(key, _)| key.instance());
+            let left = left.filter(|left| left.service == *key);
+            let unplaced: BTreeSet<u32> = left.map(|left| left.index).collect();
             let idle: BTreeSet<u32> =
                 known.outdated.intersection(&known.missing).copied().collect();
             if unplaced != known.unplaced || !unplaced.is_subset(&known.missing) {

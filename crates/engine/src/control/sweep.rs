@@ -6,21 +6,21 @@
 
 use std::ops::Bound;
 
-use sterna_model::{Lock, Name, RunId, Work, WorkKey, record::TaskState};
+use sterna_model::{InstanceKey, Lock, Name, RunId, TaskKey, record::TaskState};
 
-use super::{Alarm, Control, Effect, Now, Timer, placing::Helped, services, tasks};
+use super::{Alarm, Control, Effect, Now, Timer, placing::Helped, tasks};
 
 /// How far a sweep is; what was looked at last.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Cursor {
     /// Indices that are wanted.
-    Wanted(Option<WorkKey>),
+    Wanted(Option<InstanceKey>),
     /// Instances that there are.
-    Instances(Option<WorkKey>),
+    Instances(Option<InstanceKey>),
     /// Tasks.
-    Tasks(Option<WorkKey>),
+    Tasks(Option<TaskKey>),
     /// Names of tasks that were deleted.
-    Tombstones(Option<WorkKey>),
+    Tombstones(Option<TaskKey>),
     /// Machines that are drained.
     Drains(Option<Lock>),
     /// Domains.
@@ -130,16 +130,15 @@ impl Control {
     fn sweep_wanted(
         &mut self,
         now: Now,
-        last: Option<&WorkKey>,
+        last: Option<&InstanceKey>,
         count: usize,
         found: &mut Vec<String>,
     ) -> Cursor {
-        let last = last.and_then(services::index_of);
-        let from = last.as_ref().map_or(Bound::Unbounded, |(key, _)| Bound::Included(key.clone()));
+        let from = last.map_or(Bound::Unbounded, |last| Bound::Included(last.service.clone()));
         let known = self.services.range((from, Bound::Unbounded));
         let wanted = known.flat_map(|(service, known)| {
-            let is_last = last.as_ref().filter(|(last, _)| last == service);
-            let first = is_last.map_or(0, |(_, index)| index + 1);
+            let last = last.filter(|last| last.service == *service);
+            let first = last.map_or(0, |last| last.index + 1);
             (first..known.record.spec.instances).map(move |index| service.instance(index))
         });
         let (keys, last) = slice(wanted, count);
@@ -151,7 +150,7 @@ impl Control {
     fn sweep_instances(
         &mut self,
         now: Now,
-        last: Option<&WorkKey>,
+        last: Option<&InstanceKey>,
         count: usize,
         found: &mut Vec<String>,
     ) -> Cursor {
@@ -162,18 +161,17 @@ impl Control {
     }
 
     /// Does what indices need, and their services' updates, once for each.
-    fn sweep_indices(&mut self, now: Now, keys: &[WorkKey], found: &mut Vec<String>) {
-        for keys in keys.chunk_by(is_same_service) {
+    fn sweep_indices(&mut self, now: Now, keys: &[InstanceKey], found: &mut Vec<String>) {
+        for keys in keys.chunk_by(|one, other| one.service == other.service) {
             for key in keys {
                 let before = self.undone();
                 self.look_at_index(now, key);
                 self.note_undone(&before, || key.to_string(), found);
             }
-            let Some(service) = keys.first().and_then(services::service_of) else { continue };
+            let Some(service) = keys.first().map(|key| &key.service) else { continue };
             let before = self.undone();
-            self.roll(now, &service);
-            let name = || format!("{}/service/{}", service.namespace, service.name);
-            self.note_undone(&before, name, found);
+            self.roll(now, service);
+            self.note_undone(&before, || service.to_string(), found);
         }
     }
 
@@ -187,7 +185,7 @@ impl Control {
     fn sweep_tasks(
         &mut self,
         now: Now,
-        last: Option<&WorkKey>,
+        last: Option<&TaskKey>,
         count: usize,
         found: &mut Vec<String>,
     ) -> Cursor {
@@ -208,7 +206,7 @@ impl Control {
     }
 
     /// Does what a task needs; gives whether whatever may run of it has its seat.
-    fn sweep_task(&mut self, now: Now, key: &WorkKey) -> bool {
+    fn sweep_task(&mut self, now: Now, key: &TaskKey) -> bool {
         let Some((task, spec)) = self.tasks.get(key) else { return true };
         let has_callback = spec.callback.is_some();
         let placed = task.placed().map(|placed| (placed.run, placed.on));
@@ -235,7 +233,7 @@ impl Control {
             },
         }
         let Some((run, on)) = placed.filter(|(run, _)| !self.has_seat(*run)) else { return true };
-        self.seat(run, key.clone(), on);
+        self.seat(run, key.to_work(), on);
         false
     }
 
@@ -244,21 +242,22 @@ impl Control {
     }
 
     /// A task that waits asks for a worker, or will.
-    fn sweep_pending(&mut self, key: &WorkKey) {
-        if let Some(until) = self.resting.get(key) {
-            self.timers.set(*until, Timer::Restart(key.clone()));
-        } else if self.waiting.get(key).is_none()
-            && !self.asks.contains_key(key)
-            && !self.kept_back.contains_key(key)
-            && !self.is_gathered(key)
+    fn sweep_pending(&mut self, key: &TaskKey) {
+        let work = key.to_work();
+        if let Some(until) = self.resting.get(&work) {
+            self.timers.set(*until, Timer::Rested(key.clone()));
+        } else if self.waiting.get(&work).is_none()
+            && !self.asks.contains_key(&work)
+            && !self.kept_back.contains_key(&work)
+            && !self.is_gathered(&work)
         {
-            self.ask(key);
+            self.ask(&work);
         }
     }
 
     fn sweep_tombstones(
         &mut self,
-        last: Option<&WorkKey>,
+        last: Option<&TaskKey>,
         count: usize,
         found: &mut Vec<String>,
     ) -> Cursor {
@@ -326,12 +325,4 @@ impl Control {
             self.anew = Some(slice.into_iter().last());
         }
     }
-}
-
-fn is_same_service(one: &WorkKey, two: &WorkKey) -> bool {
-    let name = |key: &WorkKey| match &key.work {
-        Work::Instance { service, .. } => Some(service.clone()),
-        Work::Task(_) | Work::Node { .. } => None,
-    };
-    one.namespace == two.namespace && name(one) == name(two)
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use sterna_model::{
-    RunId, Span, TaskIncarnation, WallTime, WorkKey,
+    RunId, Span, TaskIncarnation, TaskKey, WallTime,
     planted::{Mistake, is_planted},
     record::{Placed, Task, TaskEnd, TaskPhase, TaskState},
     spec::{TaskSpec, WhenFull},
@@ -11,8 +11,8 @@ use sterna_model::{
 use sterna_protocol::message::{Kill, News};
 
 use super::{
-    Alarm, Answer, CallId, Callback, Called, Control, Effect, Now, Record, RecordKey, Timer,
-    payload,
+    Alarm, Answer, CallId, Callback, Called, Control, Effect, Now, Row, Timer, payload,
+    services::TURNED_DOWN,
 };
 use crate::tables::task as table;
 
@@ -31,21 +31,17 @@ pub(super) struct Telling {
 }
 
 impl Control {
-    pub(super) fn write_task(&mut self, key: &WorkKey) {
-        self.touch(key);
+    pub(super) fn write_task(&mut self, key: &TaskKey) {
+        self.touch(&key.to_work());
         self.mind_past(key);
-        let record = self.tasks.get(key).map(|(task, spec)| {
-            let (task, spec) = (task.clone(), Arc::clone(spec));
-            Record::Task(task, spec)
-        });
-        self.outbox.write(RecordKey::Task(key.clone()), record);
+        self.outbox.write(Row::Task(key.clone(), self.tasks.get(key).cloned()));
     }
 
     pub(super) fn create_task(
         &mut self,
         now: Now,
         id: CallId,
-        key: &WorkKey,
+        key: &TaskKey,
         incarnation: TaskIncarnation,
         spec: Arc<TaskSpec>,
     ) {
@@ -73,18 +69,18 @@ impl Control {
         {
             self.timers.set(at, Timer::Task(key.clone()));
         }
-        self.allow_for(key, spec.contract);
+        self.allow_for(&key.to_work(), spec.contract);
         let task = Task::new(incarnation, self.epoch, now.wall);
         self.tasks.insert(key.clone(), (task, spec));
         self.write_task(key);
         self.answer(id, Answer::Done);
         if !is_planted(Mistake::ForgetsPending) {
-            self.ask(key);
+            self.ask(&key.to_work());
         }
     }
 
     /// Goes on with a task of an earlier leader.
-    pub(super) fn take_over_task(&mut self, now: Now, key: &WorkKey) {
+    pub(super) fn take_over_task(&mut self, now: Now, key: &TaskKey) {
         let Some((task, spec)) = self.tasks.get(key) else { return };
         if let Some(run) = task.lost() {
             self.lost.insert(run, key.clone());
@@ -103,8 +99,9 @@ impl Control {
             }
             TaskPhase::Pending => {
                 let contract = spec.contract;
-                self.allow_for(key, contract);
-                self.ask(key);
+                let work = key.to_work();
+                self.allow_for(&work, contract);
+                self.ask(&work);
             }
             TaskPhase::Running => {}
             TaskPhase::Completed => self.task_is_over(now, key),
@@ -120,7 +117,7 @@ impl Control {
     /// What the record says of a task, from the worker that has this run.
     pub(super) fn task_seen_from(
         &self,
-        key: &WorkKey,
+        key: &TaskKey,
         incarnation: Option<TaskIncarnation>,
         run: RunId,
     ) -> table::Record {
@@ -139,12 +136,13 @@ impl Control {
     }
 
     /// A task that waits was found to run: its record is made to say so.
-    pub(super) fn adopt_task(&mut self, now: Now, key: &WorkKey, placed: Placed) {
+    pub(super) fn adopt_task(&mut self, now: Now, key: &TaskKey, placed: Placed) {
         let (run, on) = (placed.run, placed.on);
         let Some((task, _)) = self.tasks.get_mut(key) else { return };
         if task.claim(placed, now.wall).is_ok() {
-            self.withdraw(key);
-            self.seat(run, key.clone(), on);
+            let work = key.to_work();
+            self.withdraw(&work);
+            self.seat(run, work, on);
             self.write_task(key);
         }
     }
@@ -154,7 +152,7 @@ impl Control {
     pub(super) fn keep_found(
         &mut self,
         now: Now,
-        key: &WorkKey,
+        key: &TaskKey,
         incarnation: Option<TaskIncarnation>,
         placed: Placed,
     ) {
@@ -169,7 +167,7 @@ impl Control {
             && !self.tombstones.contains_key(key)
         {
             let spec = TaskSpec {
-                wants: self.wants_of(key),
+                wants: self.wants_of(&key.to_work()),
                 contract: placed.contract,
                 work: Arc::from([]),
                 when_full: WhenFull::default(),
@@ -184,11 +182,11 @@ impl Control {
             self.tasks.insert(key.clone(), (task, Arc::new(spec)));
             self.write_task(key);
         }
-        self.seat(run, key.clone(), on);
+        self.seat(run, key.to_work(), on);
     }
 
     /// Whether a task was called unknown because the store was restored.
-    pub(super) fn is_unknown_after_restore(&self, key: &WorkKey) -> bool {
+    pub(super) fn is_unknown_after_restore(&self, key: &TaskKey) -> bool {
         let task = self.tasks.get(key).map(|(task, _)| task);
         task.is_some_and(|task| matches!(task.end(), Some(TaskEnd::UnknownAfterRestore)))
     }
@@ -197,7 +195,7 @@ impl Control {
     pub(super) fn task_returned(
         &mut self,
         now: Now,
-        key: &WorkKey,
+        key: &TaskKey,
         run: RunId,
         (counts, why): (bool, &str),
     ) {
@@ -226,7 +224,7 @@ impl Control {
                 if let Some(at) = latest_start {
                     self.timers.set(at, Timer::Task(key.clone()));
                 }
-                self.rest(now, key);
+                self.rest_task(now, key);
             }
             TaskPhase::Completed => self.task_is_over(now, key),
             TaskPhase::Running | TaskPhase::Resolving => {}
@@ -234,28 +232,37 @@ impl Control {
     }
 
     /// Whether a run is the one of a task, and not a stray of its name.
-    pub(super) fn is_run_of_task(&self, key: &WorkKey, run: RunId) -> bool {
+    pub(super) fn is_run_of_task(&self, key: &TaskKey, run: RunId) -> bool {
         let placed = self.tasks.get(key).and_then(|(task, _)| task.placed());
         placed.is_some_and(|placed| placed.run == run)
     }
 
     /// Whether a task must not start any more.
-    pub(super) fn is_too_late(&self, now: Now, key: &WorkKey) -> bool {
+    pub(super) fn is_too_late(&self, now: Now, key: &TaskKey) -> bool {
         self.tasks.get(key).is_some_and(|(task, spec)| {
             let is_past = spec.latest_start.is_some_and(|at| at <= now.wall);
             is_past && task.phase() == TaskPhase::Pending
         })
     }
 
-    /// It has rested after a worker turned it down.
-    pub(super) fn task_has_rested(&mut self, key: &WorkKey) {
+    /// Lets a task that a worker refused wait a little, or both would do nothing else.
+    fn rest_task(&mut self, now: Now, key: &TaskKey) {
+        let until = now.wall.plus(TURNED_DOWN);
+        self.resting.insert(key.to_work(), until);
+        self.timers.set(until, Timer::Rested(key.clone()));
+    }
+
+    /// It has rested after a worker refused it.
+    pub(super) fn task_has_rested(&mut self, key: &TaskKey) {
+        let work = key.to_work();
+        self.resting.remove(&work);
         if self.tasks.get(key).is_some_and(|(task, _)| task.phase() == TaskPhase::Pending) {
-            self.ask(key);
+            self.ask(&work);
         }
     }
 
     /// Its run is certainly gone, and nobody says how it ended: it is not started again.
-    pub(super) fn task_lost(&mut self, now: Now, key: &WorkKey, run: RunId) {
+    pub(super) fn task_lost(&mut self, now: Now, key: &TaskKey, run: RunId) {
         let Some((task, _)) = self.tasks.get_mut(key) else { return };
         let is_its = matches!(task.state(), TaskState::Running { placed, .. } if placed.run == run);
         if is_its && is_planted(Mistake::RestartsLostTasks) {
@@ -270,7 +277,7 @@ impl Control {
     }
 
     /// A status of one of its runs.
-    pub(super) fn task_reported(&mut self, now: Now, key: &WorkKey, run: RunId, news: &News) {
+    pub(super) fn task_reported(&mut self, now: Now, key: &TaskKey, run: RunId, news: &News) {
         match news {
             News::Progress(said) => {
                 if payload::progress(said) == crate::tables::Container::Running {
@@ -309,7 +316,7 @@ impl Control {
     }
 
     /// It is over.
-    pub(super) fn finish_task(&mut self, now: Now, key: &WorkKey, end: TaskEnd) {
+    pub(super) fn finish_task(&mut self, now: Now, key: &TaskKey, end: TaskEnd) {
         let Some((task, _)) = self.tasks.get_mut(key) else { return };
         if task.finish(end, now.wall).is_err() {
             return;
@@ -317,13 +324,13 @@ impl Control {
         if let Some(run) = task.lost() {
             self.lost.insert(run, key.clone());
         }
-        self.withdraw(key);
+        self.withdraw(&key.to_work());
         self.write_task(key);
         self.task_is_over(now, key);
     }
 
     /// It is over, and whatever runs of it is ended.
-    pub(super) fn end_task_early(&mut self, now: Now, key: &WorkKey, end: TaskEnd) -> bool {
+    pub(super) fn end_task_early(&mut self, now: Now, key: &TaskKey, end: TaskEnd) -> bool {
         let Some((task, _)) = self.tasks.get_mut(key) else { return false };
         if task.cancel(end, now.wall).is_err() {
             return false;
@@ -332,7 +339,7 @@ impl Control {
         if let Some(lost) = task.lost() {
             self.lost.insert(lost, key.clone());
         }
-        self.withdraw(key);
+        self.withdraw(&key.to_work());
         self.write_task(key);
         if let Some(run) = run {
             self.kill(run, Kill::Gracefully);
@@ -342,7 +349,7 @@ impl Control {
     }
 
     /// Whoever asked for it is told.
-    fn task_is_over(&mut self, now: Now, key: &WorkKey) {
+    fn task_is_over(&mut self, now: Now, key: &TaskKey) {
         let Some((task, spec)) = self.tasks.get(key) else { return };
         if task.phase() != TaskPhase::Completed {
             return;
@@ -354,7 +361,7 @@ impl Control {
     }
 
     /// Tells the end of a task: first its record says so, so that one server at a time does.
-    pub(super) fn call_back(&mut self, now: Now, key: &WorkKey) {
+    pub(super) fn call_back(&mut self, now: Now, key: &TaskKey) {
         let Some((task, spec)) = self.tasks.get_mut(key) else { return };
         let Some(url) = spec.callback.clone() else { return };
         if task.phase() == TaskPhase::Completed && task.resolve(now.wall).is_err() {
@@ -367,7 +374,7 @@ impl Control {
     }
 
     /// Its time has come; one that was moved by a clock may come twice.
-    pub(super) fn call_back_again(&mut self, now: Now, key: &WorkKey) {
+    pub(super) fn call_back_again(&mut self, now: Now, key: &TaskKey) {
         let next = self.callbacks.get(key).and_then(|telling| telling.next);
         if next.is_some_and(|next| next <= now.wall) {
             self.call_back(now, key);
@@ -377,11 +384,11 @@ impl Control {
     pub(super) fn callback_answered(
         &mut self,
         now: Now,
-        key: &WorkKey,
+        key: &TaskKey,
         incarnation: TaskIncarnation,
         called: Called,
     ) {
-        self.touch(key);
+        self.touch(&key.to_work());
         let Some((task, _)) = self.tasks.get_mut(key) else { return };
         if task.incarnation() != incarnation || task.phase() != TaskPhase::Resolving {
             return;
@@ -412,7 +419,7 @@ impl Control {
         }
     }
 
-    fn hand_over(&mut self, key: &WorkKey) {
+    fn hand_over(&mut self, key: &TaskKey) {
         if let Some((task, _)) = self.tasks.get_mut(key)
             && task.hand_over().is_ok()
         {
@@ -421,7 +428,7 @@ impl Control {
     }
 
     /// Its latest start has come.
-    pub(super) fn task_is_due(&mut self, now: Now, key: &WorkKey) {
+    pub(super) fn task_is_due(&mut self, now: Now, key: &TaskKey) {
         let Some((task, spec)) = self.tasks.get(key) else { return };
         match task.state() {
             TaskState::Running { .. } if is_planted(Mistake::ExpiresRunning) => {
@@ -439,7 +446,7 @@ impl Control {
         }
     }
 
-    pub(super) fn cancel_task(&mut self, now: Now, id: CallId, key: &WorkKey) {
+    pub(super) fn cancel_task(&mut self, now: Now, id: CallId, key: &TaskKey) {
         let is_denied = |task: &Task| is_planted(Mistake::DeniesTasks) && task.end().is_some();
         let known = self.tasks.get(key).filter(|(task, _)| !is_denied(task));
         let Some((task, _)) = known else { return self.answer(id, Answer::NotFound) };

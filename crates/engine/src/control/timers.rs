@@ -2,21 +2,23 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use sterna_model::{Lock, Name, WallTime, WorkKey};
+use sterna_model::{InstanceKey, Lock, Name, TaskKey, WallTime};
 
 /// What is looked at again when its time comes.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Timer {
-    /// An instance that waits after a crash, or anything that a worker turned down.
-    Restart(WorkKey),
+    /// An instance that waits after a crash, or that a worker refused.
+    Restart(InstanceKey),
+    /// A task that a worker refused.
+    Rested(TaskKey),
     /// An instance that has run long enough to count.
-    Settled(WorkKey),
+    Settled(InstanceKey),
     /// An instance that was not ready for long enough to count against its update.
-    Unready(WorkKey),
+    Unready(InstanceKey),
     /// The latest start of a task.
-    Task(WorkKey),
+    Task(TaskKey),
     /// A callback that is tried again.
-    Callback(WorkKey),
+    Callback(TaskKey),
     /// What is still on a drained machine is asked to end.
     Asked(Lock),
     /// The end of a drain.
@@ -61,7 +63,7 @@ impl Timers {
     }
 
     /// Everything that is set for an index of a service.
-    pub(super) fn cancel_instance(&mut self, key: &WorkKey) {
+    pub(super) fn cancel_instance(&mut self, key: &InstanceKey) {
         for timer in [Timer::Restart, Timer::Settled, Timer::Unready] {
             self.cancel(&timer(key.clone()));
         }

@@ -1,7 +1,7 @@
 //! Second copies of an index: how silence makes one, and which of two goes.
 
 use sterna_model::{
-    RunId, WorkKey,
+    InstanceKey, RunId, WorkKey,
     record::{InstancePhase, StopReason, TwinReason},
 };
 use sterna_protocol::message::Kill;
@@ -14,12 +14,18 @@ impl Control {
     pub(super) fn silent(&mut self, now: Now, run: RunId) {
         let Some(key) = self.seats.key_of(run).cloned() else { return };
         self.silent.insert(run);
-        self.displace_silent(now, &key);
-        self.converge_index(now, &key);
+        match key {
+            WorkKey::Instance(key) => {
+                self.displace_silent(now, &key);
+                self.converge_index(now, &key);
+            }
+            // Nothing runs beside a task that is silent; batches are driven beside this core.
+            WorkKey::Task(_) | WorkKey::Node(_) => {}
+        }
     }
 
     /// Makes room beside a copy whose worker is silent, if there is not another one already.
-    pub(super) fn displace_silent(&mut self, now: Now, key: &WorkKey) {
+    pub(super) fn displace_silent(&mut self, now: Now, key: &InstanceKey) {
         let Some(instance) = self.instances.get_mut(key) else { return };
         let run = instance.copy().map(|copy| copy.placed.run);
         let is_silent = run.is_some_and(|run| self.silent.contains(&run));
@@ -35,14 +41,14 @@ impl Control {
     }
 
     /// The worker of a silent twin is heard again: the table says which copy goes.
-    pub(super) fn settle_twin(&mut self, now: Now, key: &WorkKey) {
+    pub(super) fn settle_twin(&mut self, now: Now, key: &InstanceKey) {
         self.decide_twin(now, key);
         self.converge_index(now, key);
     }
 
     /// The same, and what follows from it is not looked at: an update may go on by it, and not before all
     /// indices are.
-    pub(super) fn decide_twin(&mut self, now: Now, key: &WorkKey) {
+    pub(super) fn decide_twin(&mut self, now: Now, key: &InstanceKey) {
         let Some(instance) = self.instances.get(key) else { return };
         let Some(twin) = instance.twin().cloned() else { return };
         let run = twin.copy.placed.run;
@@ -64,20 +70,20 @@ impl Control {
 
     /// Its twin was told to end, and takes no place any more. Until it is gone nothing is started beside
     /// it: neither silence nor a drain excuses that now.
-    fn leave_surplus(&mut self, key: &WorkKey) {
+    fn leave_surplus(&mut self, key: &InstanceKey) {
         let Some(instance) = self.instances.get_mut(key) else { return };
         instance.turn_twin(TwinReason::Surplus);
-        self.withdraw(key);
+        self.withdraw(&key.to_work());
         self.write_instance(key);
     }
 
-    fn promote(&mut self, now: Now, key: &WorkKey) {
+    fn promote(&mut self, now: Now, key: &InstanceKey) {
         let Some(instance) = self.instances.get_mut(key) else { return };
         if instance.promote(now.wall).is_err() {
             return;
         }
         let surplus = instance.twin().map(|twin| twin.copy.placed.run);
-        self.withdraw(key);
+        self.withdraw(&key.to_work());
         self.write_instance(key);
         if let Some(run) = surplus {
             self.kill(run, Kill::Gracefully);
@@ -86,7 +92,7 @@ impl Control {
 
     /// The worker of a silent copy is heard again, and drained, and another copy runs in its place: it serves
     /// until that one does, as any that is moved. Gives whether it does.
-    pub(super) fn goes_on_moving(&mut self, key: &WorkKey) -> bool {
+    pub(super) fn goes_on_moving(&mut self, key: &InstanceKey) -> bool {
         let is_wanted = self.is_wanted(key);
         let Some(instance) = self.instances.get_mut(key) else { return false };
         let serves = instance.twin().is_some_and(|twin| {

@@ -4,17 +4,14 @@
 use std::sync::Arc;
 
 use sterna_model::{
-    Span, WorkKey,
+    InstanceKey, ServiceKey, Span,
     planted::{Mistake, is_planted},
     record::{InstanceState, StopReason},
 };
 
 use crate::auction::Ask;
 
-use super::{
-    Alarm, Control, Effect, Now, Record, RecordKey, ServiceKey, TakenBack, Timer, payload,
-    services, standing::Service,
-};
+use super::{Alarm, Control, Effect, Now, Row, TakenBack, Timer, payload, standing::Service};
 
 /// How many of those that serve are looked at for room, when there is none: one of the first does, or
 /// there is little hope.
@@ -34,14 +31,14 @@ fn looked() {
 
 impl Control {
     pub(super) fn write_service(&mut self, key: &ServiceKey) {
-        let record =
-            self.services.get(key).map(|service| Record::Service(Arc::clone(&service.record)));
-        self.outbox.write(RecordKey::Service(key.clone()), record);
+        let record = self.services.get(key).map(|service| Arc::clone(&service.record));
+        self.outbox.write(Row::Service(key.clone(), record));
     }
 
     /// Notes whether an index serves, and whether it is of the version that is wanted.
-    pub(super) fn note_index(&mut self, now: Now, service: &ServiceKey, key: &WorkKey, index: u32) {
-        let Some(known) = self.services.get_mut(service) else { return };
+    pub(super) fn note_index(&mut self, now: Now, key: &InstanceKey) {
+        let index = key.index;
+        let Some(known) = self.services.get_mut(&key.service) else { return };
         let record = &known.record;
         let is_wanted = index < record.spec.instances;
         // Without a version before there is nothing to go back to, and nobody to be spared; one that was
@@ -77,7 +74,7 @@ impl Control {
         let is_news = known.note(index, is_wanted && !serves, is_wanted && is_outdated);
         let late = known.note_unready(now, index, is_wanted && is_unready);
         if is_news {
-            self.touch(key);
+            self.touch(&key.to_work());
         }
         if let Some(at) = late {
             self.timers.set(at, Timer::Unready(key.clone()));
@@ -89,18 +86,18 @@ impl Control {
 
     /// An instance of a version that is just coming about was not ready for as long as it may take: that
     /// counts as a crash of it, and so does the next time as long. It is not ended: it may yet be.
-    pub(super) fn unready_is_due(&mut self, now: Now, key: &WorkKey) {
-        let Some((service, index)) = services::index_of(key) else { return };
-        let Some(known) = self.services.get_mut(&service) else { return };
-        let is_due = known.unready.get(&index).is_some_and(|at| *at <= now.wall);
+    pub(super) fn unready_is_due(&mut self, now: Now, key: &InstanceKey) {
+        let InstanceKey { service, index } = key;
+        let Some(known) = self.services.get_mut(service) else { return };
+        let is_due = known.unready.get(index).is_some_and(|at| *at <= now.wall);
         if !is_due {
             return;
         }
-        known.unready.remove(&index);
+        known.unready.remove(index);
         let version = known.record.version;
         let within = known.ready_within();
         self.count_against_update(now, key, version, within);
-        if !self.changed.contains(&service) {
+        if !self.changed.contains(service) {
             self.converge_index(now, key);
         }
     }
@@ -145,7 +142,7 @@ impl Control {
             if let Some(run) = copy.map(|copy| copy.placed.run) {
                 self.stop_copy(&key, run, StopReason::Update);
             }
-            self.note_index(now, service, &key, index);
+            self.note_index(now, &key);
             if let Some(known) = self.services.get_mut(service)
                 && !idle.contains(&index)
             {
@@ -191,7 +188,7 @@ impl Control {
     fn makes_room(&self, service: &ServiceKey, ends: u32, waits: u32) -> bool {
         let ends = self.instances.get(&service.instance(ends)).and_then(|one| one.copy());
         let Some(run) = ends.map(|copy| copy.placed.run) else { return false };
-        let key = service.instance(waits);
+        let key = service.instance(waits).to_work();
         let ask = Ask { wants: self.wants_of(&key), key };
         self.would_hold(run, &ask)
     }
@@ -212,7 +209,7 @@ impl Control {
     pub(super) fn count_against_update(
         &mut self,
         now: Now,
-        key: &WorkKey,
+        key: &InstanceKey,
         version: u64,
         unready: Option<Span>,
     ) {
@@ -229,15 +226,15 @@ impl Control {
         if version != record.version {
             return;
         }
-        let Some((service, index)) = services::index_of(key) else { return };
+        let InstanceKey { service, index } = key;
         if record.crashes + 1 < limit {
-            return self.change_record(&service, |record| record.crashes += 1);
+            return self.change_record(service, |record| record.crashes += 1);
         }
         let crash = self.instances.get(key).and_then(|instance| instance.last_crash());
         let crash = crash.map(|crash| crash.end.to_string());
         let unready = unready.map(|within| format!("it was not ready for {within}"));
         let why = unready.or(crash).unwrap_or_default().into();
-        let Some(known) = self.services.get_mut(&service) else { return };
+        let Some(known) = self.services.get_mut(service) else { return };
         // The crash stands with its count before it is forgiven for this.
         self.outbox.part();
         {
@@ -245,15 +242,15 @@ impl Control {
             // What changes in place is no part of a version.
             let sterna_model::spec::ServiceSpec { wants, contract, work, .. } = (*spec).clone();
             (record.spec.wants, record.spec.contract, record.spec.work) = (wants, contract, work);
-            let taken_back = TakenBack { version, at: now.wall, index, why };
+            let taken_back = TakenBack { version, at: now.wall, index: *index, why };
             record.taken_back = Some(taken_back);
             record.version = before;
             record.before = None;
             record.crashes = 0;
         }
         known.since = Some(now.wall);
-        self.mind_distance(&service, &wanted);
+        self.mind_distance(service, &wanted);
         self.tell(Effect::Alarm(Alarm::Reverted(service.clone())));
-        self.changed.insert(service);
+        self.changed.insert(service.clone());
     }
 }

@@ -6,27 +6,33 @@ use sterna_model::{
     spec::{ServiceSpec, TaskSpec},
 };
 
-use super::{Record, ServiceRecord, outbox::Weighed};
+use super::{Row, RowKey, ServiceRecord, outbox::Write};
 
 /// What any record takes, beside what has no bound of its own: ids, moments, numbers, keys.
 const PLAIN: usize = 512;
 
-/// Not exact: what is long is counted, and what is short allowed for.
-impl Weighed for Record {
+impl Write for Row {
+    type Key = RowKey;
+
+    fn key(&self) -> RowKey {
+        Self::key(self)
+    }
+
+    /// Not exact: what is long is counted, and what is short allowed for.
     fn bytes(&self) -> usize {
         let long = match self {
-            Self::Service(service) => of_service(service),
-            Self::Instance(instance) => of_instance(instance),
-            Self::Task(task, spec) => of_task(task, spec),
+            Self::Service(_, service) => service.as_deref().map(of_service),
+            Self::Instance(_, instance) => instance.as_ref().map(of_instance),
+            Self::Task(_, task) => task.as_ref().map(|(task, spec)| of_task(task, spec)),
             // Each has a few numbers.
-            Self::Limits(all) => all.len() * PLAIN,
-            Self::Tombstone(_)
-            | Self::Roster(_)
-            | Self::Drain(_)
-            | Self::Domain(_)
-            | Self::Stage(_) => 0,
+            Self::Limits(all) => Some(all.len() * PLAIN),
+            Self::Tombstone(..)
+            | Self::Roster(..)
+            | Self::Drain(..)
+            | Self::Domain(..)
+            | Self::Stage(_) => (!self.is_gone()).then_some(0),
         };
-        PLAIN + long
+        long.map_or(0, |long| PLAIN + long)
     }
 }
 

@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, slice, sync::Arc};
 
 use sterna_model::{
-    Contract, Incarnation, Lock, Name, RunId, Span, WallTime, Wants, Work, WorkKey,
+    Contract, Incarnation, InstanceKey, Lock, Name, RunId, Span, WallTime, Wants, WorkKey,
     planted::{Mistake, is_planted},
     record::{Instance, InstanceState, TaskPhase, TwinReason},
 };
@@ -15,8 +15,8 @@ use sterna_protocol::{
 };
 
 use super::{
-    Control, Machine, Now, Record, RecordKey, Stage as StoreStage, WorkerSeen, payload,
-    placing::Helped, seats::Seat,
+    Control, Machine, Now, Row, Stage as StoreStage, WorkerSeen, payload, placing::Helped,
+    seats::Seat,
 };
 use crate::auction::{Ask, BidderId, Occupant, Offer, Outcome, Stage, Standing};
 
@@ -225,10 +225,11 @@ impl Control {
         }
         let Occupant { key, wants, .. } = occupant;
         let is_counted = self.registry.occupy(bidder, occupant).is_ok();
-        let wanted = self.service_having(key).map(|known| Arc::clone(&known.record.spec.wants));
-        let spec = wanted.as_ref().map(|wanted| &wanted.constraints);
-        if let Some(spec) = spec.filter(|it| it.apart_from != wants.constraints.apart_from) {
-            self.registry.set_word(key, spec);
+        if let Some(InstanceKey { service, .. }) = key.instance()
+            && let Some(known) = self.services.get(service)
+            && known.record.spec.wants.constraints.apart_from != wants.constraints.apart_from
+        {
+            self.registry.set_word(service, &known.record.spec.wants.constraints);
         }
         is_counted
     }
@@ -246,7 +247,7 @@ impl Control {
     /// How far a run is that somebody else has begun. An instance says when it runs, and its record says
     /// whether it has; of anything else that is only claimed nobody says more, so it counts as started.
     fn stage_of(&self, key: &WorkKey, run: RunId) -> Stage {
-        let state = self.instances.get(key).map(Instance::state);
+        let state = key.instance().and_then(|key| self.instances.get(key)).map(Instance::state);
         match state {
             Some(InstanceState::Claimed { copy, .. }) if copy.placed.run == run => Stage::Starting,
             Some(
@@ -392,23 +393,16 @@ impl Control {
             if !is_planted(Mistake::RemembersSilence) {
                 self.silent.remove(&run);
             }
-            if let Some(instance) = self.instances.get(&key) {
-                let is_silent = instance.is_twins(run)
-                    && instance.twin().is_some_and(|twin| twin.reason == TwinReason::Silent);
-                if is_silent && !self.goes_on_moving(&key) {
-                    self.settle_twin(now, &key);
+            let is_to_end = match &key {
+                WorkKey::Instance(key) => self.copy_is_back(now, key, run),
+                WorkKey::Task(key) => {
+                    let is_over = self.tasks.get(key).is_some_and(|(task, _)| task.end().is_some());
+                    is_over && !self.is_unknown_after_restore(key)
                 }
-                let is_stopping = self.instances.get(&key).is_some_and(|instance| {
-                    let mut copies = instance.copies();
-                    copies.any(|copy| copy.placed.run == run && copy.stopping.is_some())
-                });
-                if is_stopping {
-                    self.kill_again(run);
-                }
-            } else if let Some((task, _)) = self.tasks.get(&key)
-                && task.end().is_some()
-                && !self.is_unknown_after_restore(&key)
-            {
+                // Batches are driven beside this core.
+                WorkKey::Node(_) => false,
+            };
+            if is_to_end {
                 self.kill_again(run);
             }
         }
@@ -417,6 +411,22 @@ impl Control {
             Some(false) => self.empty(now, lock),
             None => {}
         }
+    }
+
+    /// The worker of a copy is heard again: of two copies the table says which goes. Gives whether this
+    /// one is to end.
+    fn copy_is_back(&mut self, now: Now, key: &InstanceKey, run: RunId) -> bool {
+        let is_silent = self.instances.get(key).is_some_and(|instance| {
+            instance.is_twins(run)
+                && instance.twin().is_some_and(|twin| twin.reason == TwinReason::Silent)
+        });
+        if is_silent && !self.goes_on_moving(key) {
+            self.settle_twin(now, key);
+        }
+        self.instances.get(key).is_some_and(|instance| {
+            let mut copies = instance.copies();
+            copies.any(|copy| copy.placed.run == run && copy.stopping.is_some())
+        })
     }
 
     /// Ends a run, once everything stands that was decided so far.
@@ -479,9 +489,14 @@ impl Control {
 
     /// What a run is made of, as long as anybody knows.
     pub(super) fn work_of_run(&self, key: &WorkKey, run: RunId) -> Option<Payload> {
-        if let Some((_, spec)) = self.tasks.get(key) {
-            return Some(Arc::clone(&spec.work));
+        match key {
+            WorkKey::Instance(key) => self.work_of_copy(key, run),
+            WorkKey::Task(key) => self.tasks.get(key).map(|(_, spec)| Arc::clone(&spec.work)),
+            WorkKey::Node(_) => None,
         }
+    }
+
+    pub(super) fn work_of_copy(&self, key: &InstanceKey, run: RunId) -> Option<Payload> {
         let mut copies = self.instances.get(key)?.copies();
         let version = copies.find(|copy| copy.placed.run == run)?.version;
         let record = &self.service_having(key)?.record;
@@ -495,7 +510,7 @@ impl Control {
 
     pub(super) fn set_stage(&mut self, stage: StoreStage) {
         self.stage = stage;
-        self.outbox.write(RecordKey::Stage, Some(Record::Stage(stage)));
+        self.outbox.write(Row::Stage(stage));
     }
 
     /// Limits are to hold from now on, as the newest, whatever version they name; older ones stay until
@@ -524,17 +539,14 @@ impl Control {
         let services = self.services.iter().flat_map(|(key, service)| {
             let before = service.record.before.iter().map(|(_, spec)| spec.contract);
             let contracts = before.chain([service.record.spec.contract]);
-            contracts.map(|contract| (&key.namespace, "service", &key.name, contract))
+            contracts.map(|contract| (key.to_string(), contract))
         });
         let tasks = self.tasks.iter().filter(|(_, (task, _))| task.phase() == TaskPhase::Pending);
-        let tasks = tasks.filter_map(|(key, (_, spec))| match &key.work {
-            Work::Task(name) => Some((&key.namespace, "task", name, spec.contract)),
-            Work::Instance { .. } | Work::Node { .. } => None,
-        });
+        let tasks = tasks.map(|(key, (_, spec))| (key.to_string(), spec.contract));
         let least = limits.stop_after_min();
-        services.chain(tasks).find_map(|(namespace, kind, name, contract)| {
-            too_short(least, contract, || format!("{namespace}/{kind}/{name}"))
-        })
+        services
+            .chain(tasks)
+            .find_map(|(name, contract)| too_short(least, contract, || name.clone()))
     }
 
     /// Why work under this contract could not run under the limits that somebody may go by: it would be
@@ -570,7 +582,7 @@ impl Control {
 
     pub(super) fn write_limits(&mut self) {
         let limits = self.limits.clone();
-        self.outbox.write(RecordKey::Limits, Some(Record::Limits(limits)));
+        self.outbox.write(Row::Limits(limits));
     }
 }
 

@@ -3,7 +3,7 @@ use std::sync::Arc;
 use super::*;
 use crate::{
     auction::Reason,
-    control::{Crashed, ServiceKey, Unplaced},
+    control::{Crashed, Unplaced},
 };
 
 /// The diary, and what holds of each key by now.
@@ -17,7 +17,8 @@ struct Book {
 
 fn key(index: u32) -> WorkKey {
     let namespace = sterna_model::Namespace::default();
-    ServiceKey { namespace, name: Name::new("web").unwrap() }.instance(index)
+    let web = sterna_model::ServiceKey { namespace, name: Name::new("web").unwrap() };
+    web.instance(index).into()
 }
 
 fn crashed() -> Rule {

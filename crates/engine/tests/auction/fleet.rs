@@ -6,8 +6,8 @@ use sterna_engine::auction::{
     Ask, BidderId, Occupant, Offer, Outcome, Reason, Registry, Rules, Stage, Standing,
 };
 use sterna_model::{
-    Amounts, Bytes, Constraints, Countables, Demand, Millicores, Name, Namespace, Wants, Work,
-    WorkKey,
+    Amounts, Bytes, Constraints, Countables, Demand, Millicores, Name, Namespace, ServiceKey,
+    Wants, Work,
 };
 
 pub(crate) fn name(text: &str) -> Name {
@@ -26,8 +26,8 @@ pub(crate) fn constrained(memory: u64, constraints: Constraints) -> Arc<Wants> {
 }
 
 pub(crate) fn instance(service: &str, index: u32, wants: &Arc<Wants>) -> Ask {
-    let work = Work::Instance { service: name(service), index };
-    let key = WorkKey { namespace: Namespace::default(), work };
+    let service = ServiceKey { namespace: Namespace::default(), name: name(service) };
+    let key = service.instance(index).into();
     Ask { key, wants: Arc::clone(wants) }
 }
 
@@ -42,7 +42,7 @@ pub(crate) fn unique(prefix: &str, count: u32, wants: &Arc<Wants>) -> Vec<Ask> {
 }
 
 pub(crate) fn task(id: &str, wants: &Arc<Wants>) -> Ask {
-    let key = WorkKey { namespace: Namespace::default(), work: Work::Task(name(id)) };
+    let key = Work::Task(name(id)).within(&Namespace::default());
     Ask { key, wants: Arc::clone(wants) }
 }
 

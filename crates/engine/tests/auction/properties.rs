@@ -8,7 +8,8 @@ use sterna_engine::auction::{
     Waiting,
 };
 use sterna_model::{
-    Amounts, Bytes, Constraints, Countables, Demand, Millicores, Name, Wants, Work, WorkKey, Zones,
+    Amounts, Bytes, Constraints, Countables, Demand, Millicores, Name, Namespace, Wants, Work,
+    WorkKey, Zones,
 };
 
 use crate::fleet::name;
@@ -74,7 +75,7 @@ fn asks(specs: [Arc<Wants>; 5], max: usize) -> impl Strategy<Value = Vec<Ask>> {
                 Some(service) => Work::Instance { service: name(service), index: number },
                 None => Work::Task(name(&format!("t{number}"))),
             };
-            let key = WorkKey { namespace: Default::default(), work };
+            let key = work.within(&Namespace::default());
             Ask { key, wants: Arc::clone(&specs[service]) }
         };
         picks.into_iter().map(ask).collect()
@@ -211,8 +212,8 @@ impl World {
         let (offer, constraints) = (&self.offers[&id], &ask.wants.constraints);
         let free = offer.total.less(&self.used(id));
         let is_apart = self.services_on(id).iter().all(|(service, theirs)| {
-            let own = matches!(&ask.key.work, Work::Instance { service: own, .. }
-                if theirs.apart_from.contains(own));
+            let own = ask.key.instance();
+            let own = own.is_some_and(|own| theirs.apart_from.contains(&own.service.name));
             !own && !constraints.apart_from.contains(service)
         });
         offer.standing == Standing::Taking
@@ -232,11 +233,9 @@ impl World {
             + share(used.containers, need.containers, total.containers);
         let there: Vec<_> = self.there.iter().filter(|(on, ..)| *on == id).collect();
         let starting = there.iter().filter(|(.., stage)| *stage == Stage::Starting).count();
-        let same = there.iter().filter(|(_, other, _)| match (&ask.key.work, &other.key.work) {
-            (Work::Instance { service, .. }, Work::Instance { service: other, .. }) => {
-                service == other
-            }
-            (Work::Task(_), Work::Task(_)) => true,
+        let same = there.iter().filter(|(_, other, _)| match (&ask.key, &other.key) {
+            (WorkKey::Instance(one), WorkKey::Instance(other)) => one.service == other.service,
+            (WorkKey::Task(_), WorkKey::Task(_)) => true,
             _ => false,
         });
         let is_before = |(other, offer): &(&u32, &Offer)| {
@@ -244,9 +243,9 @@ impl World {
                 && offer.standing == Standing::Taking
                 && offer.zone == self.offers[&id].zone
         };
-        let rank = match ask.key.work {
-            Work::Instance { .. } => self.offers.iter().filter(is_before).count(),
-            Work::Task(_) | Work::Node { .. } => 0,
+        let rank = match ask.key {
+            WorkKey::Instance(_) => self.offers.iter().filter(is_before).count(),
+            WorkKey::Task(_) | WorkKey::Node(_) => 0,
         };
         resource
             + starting as f64 * self.rules.starting_weight
@@ -260,10 +259,8 @@ impl World {
             let offer = &self.offers[id];
             offer.zone.as_ref() == zone && offer.standing == Standing::Taking
         };
-        let is_same = |other: &Ask| match (&ask.key.work, &other.key.work) {
-            (Work::Instance { service, .. }, Work::Instance { service: other, .. }) => {
-                service == other
-            }
+        let is_same = |other: &Ask| match (&ask.key, &other.key) {
+            (WorkKey::Instance(one), WorkKey::Instance(other)) => one.service == other.service,
             _ => false,
         };
         self.there.iter().filter(|(id, other, _)| is_there(id) && is_same(other)).count()
@@ -272,10 +269,8 @@ impl World {
     fn services_on(&self, id: u32) -> Vec<(&Name, &Constraints)> {
         let there = self.there.iter().filter(|(on, ..)| *on == id);
         there
-            .filter_map(|(_, ask, _)| match &ask.key.work {
-                Work::Instance { service, .. } => Some((service, &ask.wants.constraints)),
-                Work::Task(_) | Work::Node { .. } => None,
-            })
+            .filter_map(|(_, ask, _)| Some((ask.key.instance()?, &ask.wants.constraints)))
+            .map(|(key, constraints)| (&key.service.name, constraints))
             .collect()
     }
 }
@@ -319,8 +314,8 @@ proptest! {
                 let later = world.there.split_off(before + at);
                 for (service, theirs) in world.services_on(id) {
                     prop_assert!(!constraints.apart_from.contains(service));
-                    if let Work::Instance { service: own, .. } = &ask.key.work {
-                        prop_assert!(!theirs.apart_from.contains(own));
+                    if let Some(own) = ask.key.instance() {
+                        prop_assert!(!theirs.apart_from.contains(&own.service.name));
                     }
                 }
                 world.there.extend(later);
@@ -345,16 +340,16 @@ proptest! {
                 let zone = |id: u32| world.in_zone(world.offers[&id].zone.as_ref(), ask);
                 let mut could: Vec<u32> = world.offers.keys().copied().collect();
                 could.retain(|id| world.is_eligible(*id, ask));
-                match (ask.wants.constraints.zones, &ask.key.work) {
-                    (Zones::Spread, Work::Instance { .. }) => {
+                match (ask.wants.constraints.zones, &ask.key) {
+                    (Zones::Spread, WorkKey::Instance(_)) => {
                         let fewest = could.iter().map(|id| zone(*id)).min();
                         could.retain(|id| Some(zone(*id)) == fewest);
                     }
-                    (Zones::Pinned, Work::Instance { .. }) => {
+                    (Zones::Pinned, WorkKey::Instance(_)) => {
                         let home = &world.offers[&winner.bidder.get()].zone;
                         could.retain(|id| &world.offers[id].zone == home);
                     }
-                    (_, Work::Task(_) | Work::Node { .. }) => {}
+                    (_, WorkKey::Task(_) | WorkKey::Node(_)) => {}
                 }
                 let score = winner.score.workers();
                 let own = world.bid(winner.bidder.get(), ask);
@@ -408,7 +403,7 @@ proptest! {
             for left in &outcome.left {
                 let ask = &asks[left.ask];
                 let is_pinned = ask.wants.constraints.zones == Zones::Pinned;
-                if is_pinned && matches!(ask.key.work, Work::Instance { index: 2.., .. }) {
+                if is_pinned && ask.key.instance().is_some_and(|key| key.index >= 2) {
                     continue;
                 }
                 let could = world.offers.iter().any(|(id, offer)| {

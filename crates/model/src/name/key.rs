@@ -1,6 +1,6 @@
-//! Keys: of work that must not run twice, and of records in the store.
+//! Kinds, and the keys of records in the store.
 
-use super::{Name, NameError, Namespace, NodeError, NodeName};
+use super::{Name, NameError, Namespace, NodeError, WorkKey};
 use crate::number;
 use crate::text::{quoted, text_face};
 use std::fmt;
@@ -53,106 +53,8 @@ impl FromStr for Kind {
     }
 }
 
-/// Work that must not run twice, inside its namespace.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Work {
-    /// One index of a service: `service/web/3`.
-    Instance {
-        /// The service.
-        service: Name,
-        /// Counted from 0.
-        index: u32,
-    },
-    /// A task: `task/build-42`.
-    Task(Name),
-    /// One node of a batch: `batch/reindex/db7`.
-    Node {
-        /// The batch.
-        batch: Name,
-        /// The node; escaped in text.
-        node: NodeName,
-    },
-}
-
-impl fmt::Display for Work {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Instance { service, index } => write!(f, "service/{service}/{index}"),
-            Self::Task(name) => write!(f, "task/{name}"),
-            Self::Node { batch, node } => write!(f, "batch/{batch}/{node}"),
-        }
-    }
-}
-
-/// The key of work that must not run twice: the namespace, and the work in it. A *run* is one
-/// start of it. Not to be confused with the key of a record in the store: [`record_path`].
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct WorkKey {
-    /// Where the name holds.
-    pub namespace: Namespace,
-    /// The work.
-    pub work: Work,
-}
-
-impl WorkKey {
-    /// Shows the key to someone who is in `namespace`: what is there goes without saying so.
-    pub fn short(&self, namespace: &Namespace) -> impl fmt::Display {
-        let is_clear = self.namespace == *namespace;
-        fmt::from_fn(
-            move |f| {
-                if is_clear { write!(f, "{}", self.work) } else { write!(f, "{self}") }
-            },
-        )
-    }
-}
-
-impl fmt::Display for WorkKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}", self.namespace, self.work)
-    }
-}
-
-impl FromStr for WorkKey {
-    type Err = KeyError;
-
-    fn from_str(key: &str) -> Result<Self, KeyError> {
-        let mistyped = || KeyError::Mistyped { key: key.to_owned() };
-        let name = |text: &str| {
-            Name::new(text).map_err(|source| KeyError::BadName { key: key.to_owned(), source })
-        };
-        let parts: Vec<&str> = key.split('/').collect();
-        let (namespace, work) = match parts[..] {
-            [namespace, "service", service, index] => {
-                let index = read_index(index).ok_or_else(mistyped)?;
-                (namespace, Work::Instance { service: name(service)?, index })
-            }
-            [namespace, "task", task] => (namespace, Work::Task(name(task)?)),
-            [namespace, "batch", batch, node] => {
-                let node: NodeName = node
-                    .parse()
-                    .map_err(|source| KeyError::BadNode { key: key.to_owned(), source })?;
-                (namespace, Work::Node { batch: name(batch)?, node })
-            }
-            _ => return Err(mistyped()),
-        };
-        let read = Self { namespace: Namespace(name(namespace)?), work };
-        // A node can be escaped in many ways, but equal keys must have equal texts.
-        if read.to_string() != key {
-            return Err(KeyError::Respell { key: key.to_owned(), spelled: read });
-        }
-        Ok(read)
-    }
-}
-
 text_face! {
     Kind reads with word, "a kind";
-    WorkKey reads with word, "a key";
-}
-
-impl fmt::Debug for Work {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
-    }
 }
 
 /// The store's key for the record of one named thing: `/v1/default/service/web`.
@@ -193,6 +95,14 @@ pub enum KeyError {
     Mistyped {
         /// The whole text.
         key: String,
+    },
+    /// A key of another kind of work.
+    #[error("{} is a key of another kind: write {form}", quoted(.key))]
+    OtherKind {
+        /// The whole text.
+        key: String,
+        /// The form that is expected.
+        form: &'static str,
     },
     /// One of the names is none.
     #[error("key {} holds a bad name", quoted(.key))]

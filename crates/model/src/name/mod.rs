@@ -6,7 +6,8 @@
 //! | [`Kind`] | `service` | what a name is the name of |
 //! | [`Name`] | `web` | one thing of a kind in a namespace |
 //! | [`NodeName`] | `db7` | one node of a batch |
-//! | [`WorkKey`] | `default/service/web/3` | work that must not run twice |
+//! | [`ServiceKey`], [`TaskKey`], … | `default/task/build` | one thing of a kind, with its namespace |
+//! | [`WorkKey`] | `default/service/web/3` | any work that must not run twice |
 //!
 //! Invariant: no part of a key holds the slash that stands between parts, so a key can be read in
 //! one way only; and equal keys have equal texts.
@@ -17,10 +18,12 @@ mod key;
 mod node;
 #[cfg(test)]
 mod tests;
+mod work;
 
 pub(crate) use key::read_index;
-pub use key::{KeyError, Kind, Work, WorkKey, record_path, record_prefix};
+pub use key::{KeyError, Kind, record_path, record_prefix};
 pub use node::{NodeError, NodeName};
+pub use work::{BatchKey, InstanceKey, NodeKey, ScheduleKey, ServiceKey, TaskKey, Work, WorkKey};
 
 use crate::text::{quoted, text_face};
 use std::fmt;

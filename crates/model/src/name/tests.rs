@@ -23,8 +23,7 @@ fn any_key() -> impl Strategy<Value = WorkKey> {
         any_name().prop_map(Work::Task),
         (any_name(), any_node()).prop_map(|(batch, node)| Work::Node { batch, node }),
     ];
-    (any_name(), work)
-        .prop_map(|(namespace, work)| WorkKey { namespace: Namespace(namespace), work })
+    (any_name(), work).prop_map(|(namespace, work)| work.within(&Namespace(namespace)))
 }
 
 #[test]
@@ -143,9 +142,31 @@ fn a_key_is_read_as_it_is_written() {
         ("default/batch/reindex/a%2Fb", node),
     ];
     for (text, work) in cases {
-        let key = WorkKey { namespace: Namespace::default(), work };
+        let key = work.within(&Namespace::default());
         assert_eq!(text.parse(), Ok(key.clone()));
         assert_eq!(key.to_string(), text);
+    }
+}
+
+#[test]
+fn the_key_of_one_kind_is_read_and_one_of_another_kind_is_refused() {
+    let task: TaskKey = "default/task/build".parse().unwrap();
+    assert_eq!(task.to_work(), "default/task/build".parse::<WorkKey>().unwrap());
+    assert_eq!(task.to_string(), "default/task/build");
+    let instance: InstanceKey = "default/service/web/3".parse().unwrap();
+    assert_eq!((instance.index, instance.to_string().as_str()), (3, "default/service/web/3"));
+    let error = "default/service/web/3".parse::<TaskKey>().unwrap_err();
+    let expected = "'default/service/web/3' is a key of another kind: write NAMESPACE/task/NAME";
+    assert_eq!(error.to_string(), expected);
+    assert!("default/task/build".parse::<InstanceKey>().is_err());
+}
+
+proptest! {
+    /// Writes of a commit and lists of work are in this order.
+    #[test]
+    fn keys_are_in_the_order_of_namespace_then_kind_then_name(one in any_key(), other in any_key()) {
+        let by_parts = |key: &WorkKey| (key.namespace().clone(), key.work());
+        prop_assert_eq!(one.cmp(&other), by_parts(&one).cmp(&by_parts(&other)));
     }
 }
 

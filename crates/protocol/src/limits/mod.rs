@@ -14,7 +14,7 @@
 mod book;
 mod check;
 
-use sterna_model::{Contract, Marks, Span, Work, WorkKey};
+use sterna_model::{Contract, Marks, Span, WorkKey};
 
 pub use self::{
     book::Book,
@@ -121,9 +121,9 @@ impl Limits {
     /// These, with marks that allow for such a run, if they do not yet (safety rule 11).
     #[must_use]
     pub fn raised_for(&self, key: &WorkKey, contract: Contract) -> Option<Self> {
-        let is_batch = match key.work {
-            Work::Node { .. } => true,
-            Work::Task(_) | Work::Instance { .. } => false,
+        let is_batch = match key {
+            WorkKey::Node(_) => true,
+            WorkKey::Task(_) | WorkKey::Instance(_) => false,
         };
         let mut raised = *self;
         match contract {

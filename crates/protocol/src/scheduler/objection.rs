@@ -1,6 +1,6 @@
 //! Why a run is not sent now: its contract, its key, its door, or the worker that it is for.
 
-use sterna_model::{Contract, Incarnation, RunId, Work, WorkKey};
+use sterna_model::{Contract, Incarnation, RunId, WorkKey};
 
 use super::{Fleet, runs::Entry};
 use crate::{
@@ -43,15 +43,15 @@ impl Fleet {
     /// claim is committed.
     pub fn contract_objection(&self, key: &WorkKey, contract: Contract) -> Option<NotSent> {
         let limits = self.book.newest();
-        let is_batch = match key.work {
-            Work::Node { .. } => true,
-            Work::Task(_) | Work::Instance { .. } => false,
+        let is_batch = match key {
+            WorkKey::Node(_) => true,
+            WorkKey::Task(_) | WorkKey::Instance(_) => false,
         };
-        let is_wrong = match (&key.work, contract) {
-            (Work::Task(_) | Work::Node { .. }, Contract::Replace { .. }) => true,
-            (Work::Task(_) | Work::Node { .. }, Contract::Stop { .. } | Contract::Keep)
+        let is_wrong = match (key, contract) {
+            (WorkKey::Task(_) | WorkKey::Node(_), Contract::Replace { .. }) => true,
+            (WorkKey::Task(_) | WorkKey::Node(_), Contract::Stop { .. } | Contract::Keep)
             | (
-                Work::Instance { .. },
+                WorkKey::Instance(_),
                 Contract::Replace { .. } | Contract::Stop { .. } | Contract::Keep,
             ) => false,
         };
@@ -109,11 +109,11 @@ impl Fleet {
         if is_planted(Mistake::StartsAThird) {
             return false;
         }
-        let may_be_replaced = |contract: Contract| match (&key.work, contract) {
-            (Work::Instance { .. }, Contract::Replace { .. }) => true,
-            (Work::Instance { .. }, Contract::Stop { .. } | Contract::Keep)
+        let may_be_replaced = |contract: Contract| match (key, contract) {
+            (WorkKey::Instance(_), Contract::Replace { .. }) => true,
+            (WorkKey::Instance(_), Contract::Stop { .. } | Contract::Keep)
             | (
-                Work::Task(_) | Work::Node { .. },
+                WorkKey::Task(_) | WorkKey::Node(_),
                 Contract::Replace { .. } | Contract::Stop { .. } | Contract::Keep,
             ) => false,
         };

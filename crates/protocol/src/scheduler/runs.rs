@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use sterna_model::{
-    BootTime, Contract, Incarnation, Lock, Name, RunId, Span, TaskIncarnation, Work, WorkKey,
+    BootTime, Contract, Incarnation, Lock, Name, NodeKey, RunId, Span, TaskIncarnation, WorkKey,
 };
 
 use super::{
@@ -90,11 +90,14 @@ impl Entry {
     }
 
     pub(super) fn heap_bytes(&self) -> usize {
-        let work = match &self.key.work {
-            Work::Task(name) | Work::Instance { service: name, .. } => name.as_str().len(),
-            Work::Node { batch, node } => batch.as_str().len() + node.as_str().len(),
+        let work = match &self.key {
+            WorkKey::Task(task) => task.name.as_str().len(),
+            WorkKey::Instance(instance) => instance.service.name.as_str().len(),
+            WorkKey::Node(NodeKey { batch, node }) => {
+                batch.name.as_str().len() + node.as_str().len()
+            }
         };
-        self.key.namespace.as_str().len() + work
+        self.key.namespace().as_str().len() + work
     }
 }
 

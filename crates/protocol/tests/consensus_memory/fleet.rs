@@ -2,7 +2,7 @@
 
 use sterna_model::{
     BootTime, ClusterId, Contract, Epoch, Name, Namespace, Nonce, Revision, RunId, Span, Term,
-    WallTime, Work, WorkKey,
+    WallTime, Work,
 };
 use sterna_protocol::{
     limits::Book,
@@ -70,7 +70,7 @@ fn run(number: u64) -> Held {
     let namespace = Namespace::new("default").unwrap();
     Held {
         run: RunId::from_parts(WallTime::EPOCH, unique),
-        key: WorkKey { namespace, work: Work::Task(Name::new(&format!("t{number}")).unwrap()) },
+        key: Work::Task(Name::new(&format!("t{number}")).unwrap()).within(&namespace),
         task: None,
         contract: Contract::Stop { after: Span::from_secs(600) },
         status: None,

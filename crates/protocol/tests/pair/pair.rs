@@ -120,7 +120,7 @@ fn name(text: &str) -> Name {
 
 fn key(number: u8) -> WorkKey {
     let work = Work::Node { batch: name("b"), node: NodeName::new(&format!("n{number}")).unwrap() };
-    WorkKey { namespace: Namespace::new("default").unwrap(), work }
+    work.within(&Namespace::default())
 }
 
 impl Pair {

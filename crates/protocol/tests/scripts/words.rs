@@ -61,14 +61,14 @@ pub(crate) fn key(word: &str) -> WorkKey {
     } else {
         Work::Task(Name::new(word).unwrap())
     };
-    WorkKey { namespace: Namespace::new("default").unwrap(), work }
+    work.within(&Namespace::default())
 }
 
 pub(crate) fn show_key(key: &WorkKey) -> String {
-    match &key.work {
-        Work::Task(name) => name.as_str().to_owned(),
-        Work::Instance { service, .. } => service.as_str().to_owned(),
-        Work::Node { node, .. } => node.as_str().to_owned(),
+    match &key {
+        WorkKey::Task(key) => key.name.as_str().to_owned(),
+        WorkKey::Instance(key) => key.service.name.as_str().to_owned(),
+        WorkKey::Node(key) => key.node.as_str().to_owned(),
     }
 }
 

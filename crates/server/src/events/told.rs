@@ -3,7 +3,7 @@
 
 use serde_json::{Map, Value, json};
 use sterna_api::rest::EventKind as Kind;
-use sterna_engine::control::{Record, RecordKey};
+use sterna_engine::control::Row;
 use sterna_model::{
     RunId,
     record::{
@@ -13,7 +13,7 @@ use sterna_model::{
 };
 use sterna_protocol::roster::Enrolled;
 
-use crate::mirror::{Mirror, Write};
+use crate::mirror::Mirror;
 
 /// So much of a reason is told.
 const REASON_BYTES_MAX: usize = 1_024;
@@ -53,7 +53,7 @@ impl Told {
 }
 
 /// What these writes tell, to those who know what stood before.
-pub(crate) fn told(before: &Mirror, writes: &[Write]) -> Vec<Told> {
+pub(crate) fn told(before: &Mirror, writes: &[Row]) -> Vec<Told> {
     writes
         .iter()
         .flat_map(|write| {
@@ -65,13 +65,10 @@ pub(crate) fn told(before: &Mirror, writes: &[Write]) -> Vec<Told> {
 
 /// The runs of an instance that its record has no longer: each is told of, but for one that crashed, of
 /// which that is told.
-fn ended(before: &Mirror, (key, record): &Write) -> Vec<Told> {
-    let RecordKey::Instance(key) = key else { return Vec::new() };
+fn ended(before: &Mirror, row: &Row) -> Vec<Told> {
+    let Row::Instance(key, now) = row else { return Vec::new() };
     let Some(was) = before.instances.get(key) else { return Vec::new() };
-    let now = match record {
-        Some(Record::Instance(now)) => Some(now),
-        Some(_) | None => None,
-    };
+    let now = now.as_ref();
     let crashed = now.and_then(|now| new_crash(Some(was), now)).map(|crash| crash.run);
     let is_there = |run: RunId| {
         crashed == Some(run)
@@ -106,10 +103,9 @@ fn ended_for(was: &Instance, copy: &InstanceCopy) -> &'static str {
 
 /// What a record was for no more than a moment, which no commit shows: made and given to a worker at
 /// once, or crashed and begun again at once.
-fn between(before: &Mirror, (key, record): &Write) -> Option<Told> {
-    // tidy: not a table
-    match (key, record) {
-        (RecordKey::Task(key), Some(Record::Task(task, _))) => {
+fn between(before: &Mirror, row: &Row) -> Option<Told> {
+    match row {
+        Row::Task(key, Some((task, _))) => {
             let was = before.tasks.get(key).map(|(task, _)| task);
             let is_told = match task.state() {
                 TaskState::Pending => true,
@@ -121,7 +117,7 @@ fn between(before: &Mirror, (key, record): &Write) -> Option<Told> {
             };
             (!is_told).then(|| Told::new(Kind::TaskCreated, key.to_string()))
         }
-        (RecordKey::Instance(key), Some(Record::Instance(instance))) => {
+        Row::Instance(key, Some(instance)) => {
             let crash = new_crash(before.instances.get(key), instance)?;
             match instance.state() {
                 InstanceState::Unclaimed { .. } | InstanceState::Crashed { .. } => None,
@@ -130,32 +126,40 @@ fn between(before: &Mirror, (key, record): &Write) -> Option<Told> {
                 }
             }
         }
-        _ => None,
+        Row::Task(_, None)
+        | Row::Instance(_, None)
+        | Row::Service(..)
+        | Row::Tombstone(..)
+        | Row::Roster(..)
+        | Row::Drain(..)
+        | Row::Domain(..)
+        | Row::Limits(_)
+        | Row::Stage(_) => None,
     }
 }
 
-fn one(before: &Mirror, (key, record): &Write) -> Option<Told> {
-    match key {
-        RecordKey::Task(key) => {
+fn one(before: &Mirror, row: &Row) -> Option<Told> {
+    match row {
+        Row::Task(key, record) => {
             let was = before.tasks.get(key).map(|(task, _)| task);
             let name = key.to_string();
-            let Some(Record::Task(task, _)) = record else {
+            let Some((task, _)) = record else {
                 return was.map(|_| Told::new(Kind::TaskDeleted, name));
             };
             task_told(before, name, was, task)
         }
-        RecordKey::Instance(key) => {
+        Row::Instance(key, record) => {
             let was = before.instances.get(key);
             let name = key.to_string();
-            let Some(Record::Instance(instance)) = record else {
+            let Some(instance) = record else {
                 return was.map(|_| Told::new(Kind::InstanceGone, name));
             };
             instance_told(before, name, was, instance)
         }
-        RecordKey::Service(key) => {
+        Row::Service(key, record) => {
             let was = before.services.get(key);
-            let name = format!("{}/service/{}", key.namespace, key.name);
-            let Some(Record::Service(service)) = record else {
+            let name = key.to_string();
+            let Some(service) = record else {
                 return was.map(|_| Told::new(Kind::ServiceDeleted, name));
             };
             let kind = match was {
@@ -168,34 +172,31 @@ fn one(before: &Mirror, (key, record): &Write) -> Option<Told> {
             let told = Told::new(kind, name).with("instances", json!(service.spec.instances));
             Some(told.with("version", json!(service.version)))
         }
-        RecordKey::Roster(lock) => roster_told(before.roster.get(lock), record.as_ref()),
-        RecordKey::Drain(lock) => {
+        Row::Roster(lock, entry) => roster_told(before.roster.get(lock), entry.as_ref()),
+        Row::Drain(lock, record) => {
             let name = before.worker(*lock).map_or_else(|| lock.to_string(), ToString::to_string);
-            let Some(Record::Drain(drain)) = record else {
+            let Some(drain) = record else {
                 return Some(Told::new(Kind::WorkerUndrained, worker(&name)));
             };
             let told = Told::new(Kind::WorkerDraining, worker(&name));
             Some(told.with("deadline", json!(drain.deadline.to_string())))
         }
-        RecordKey::Domain(name) => {
-            let Some(Record::Domain(until)) = record else {
+        Row::Domain(name, record) => {
+            let Some(until) = record else {
                 return Some(Told::new(Kind::DomainRemoved, format!("domain/{name}")));
             };
             let until = until.map(|until| until.to_string());
             Some(Told::new(Kind::DomainSet, format!("domain/{name}")).with("until", json!(until)))
         }
-        RecordKey::Limits => Some(Told::new(Kind::LimitsChanged, "limits")),
-        RecordKey::Tombstone(_) | RecordKey::Stage => None,
+        Row::Limits(_) => Some(Told::new(Kind::LimitsChanged, "limits")),
+        Row::Tombstone(..) | Row::Stage(_) => None,
     }
 }
 
 /// Who was forgotten and stands there for its mark alone is not there.
-fn roster_told(was: Option<&Enrolled>, record: Option<&Record>) -> Option<Told> {
+fn roster_told(was: Option<&Enrolled>, entry: Option<&Enrolled>) -> Option<Told> {
     let was = was.filter(|was| !was.is_forgotten);
-    let entry = match record {
-        Some(Record::Roster(entry)) if !entry.is_forgotten => Some(entry),
-        Some(_) | None => None,
-    };
+    let entry = entry.filter(|entry| !entry.is_forgotten);
     let Some(entry) = entry else {
         return was.map(|was| Told::new(Kind::WorkerLeft, worker(was.name.as_str())));
     };
@@ -336,8 +337,8 @@ mod tests {
     use std::sync::Arc;
 
     use sterna_model::{
-        Bytes, Constraints, Contract, Countables, Demand, DirectoryId, Epoch, Incarnation, Lock,
-        MachineId, Millicores, Revision, Span, TaskIncarnation, WallTime, Wants, WorkKey,
+        Bytes, Constraints, Contract, Countables, Demand, DirectoryId, Epoch, Incarnation,
+        InstanceKey, Lock, MachineId, Millicores, Revision, Span, TaskIncarnation, WallTime, Wants,
         record::{CrashPolicy, Placed, TaskEnd},
     };
 
@@ -386,10 +387,10 @@ mod tests {
 
     /// What a commit tells that has made one record of another.
     fn between_these(was: &Instance, instance: &Instance) -> Vec<Told> {
-        let key: WorkKey = "default/service/web/0".parse().unwrap();
+        let key: InstanceKey = "default/service/web/0".parse().unwrap();
         let mut mirror = Mirror::new(Revision::new(1));
         mirror.instances.insert(key.clone(), was.clone());
-        told(&mirror, &[(RecordKey::Instance(key), Some(Record::Instance(instance.clone())))])
+        told(&mirror, &[Row::Instance(key, Some(instance.clone()))])
     }
 
     /// It was told by the count alone, which begins anew after five minutes.
@@ -451,10 +452,10 @@ mod tests {
         was.stop(run.unwrap(), StopReason::Drain);
         assert_eq!(ended(&was), "its worker is drained");
         // Its record may go with it.
-        let key: WorkKey = "default/service/web/0".parse().unwrap();
+        let key: InstanceKey = "default/service/web/0".parse().unwrap();
         let mut mirror = Mirror::new(Revision::new(1));
         mirror.instances.insert(key.clone(), was.clone());
-        let told = told(&mirror, &[(RecordKey::Instance(key), None)]);
+        let told = told(&mirror, &[Row::Instance(key, None)]);
         let kinds: Vec<_> = told.iter().map(|told| told.kind).collect();
         assert_eq!(kinds, [Kind::InstanceEnded, Kind::InstanceGone]);
         // A copy that another one has displaced is still there.

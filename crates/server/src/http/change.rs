@@ -10,9 +10,9 @@ use sterna_api::{
     },
     spec::{Source, Specs, TaskDefinition, of_task, read},
 };
-use sterna_engine::control::{self, Call, ServiceKey};
+use sterna_engine::control::{self, Call};
 use sterna_model::{
-    Name, Namespace, TaskIncarnation, WallTime, Wants, Work, WorkKey, spec::ServiceSpec,
+    Name, Namespace, ServiceKey, TaskIncarnation, TaskKey, WallTime, Wants, Work, spec::ServiceSpec,
 };
 use sterna_store::machine::{random, wall_time};
 
@@ -56,9 +56,8 @@ fn versioned(name: &Name, task: &TaskDefinition) -> String {
 }
 
 /// The key of what is started; nothing if it has no name by which it could be.
-fn key_of(space: &Namespace, version: &str) -> Option<WorkKey> {
-    let work = Work::Task(Name::new(version).ok()?);
-    Some(WorkKey { namespace: space.clone(), work })
+fn key_of(space: &Namespace, version: &str) -> Option<TaskKey> {
+    Some(TaskKey { namespace: space.clone(), name: Name::new(version).ok()? })
 }
 
 async fn planned(
@@ -147,7 +146,7 @@ async fn in_vain(
     let space = space.clone();
     let warnings = shared.desk.ask(move |leader, now| {
         let warning = |(what, work, wants): (String, Work, Arc<Wants>)| {
-            let key = WorkKey { namespace: space.clone(), work };
+            let key = work.within(&space);
             leader.in_vain(now, &key, &wants).map(|why| (what, why.to_string()))
         };
         wanted.into_iter().filter_map(warning).collect::<Vec<_>>()
@@ -175,7 +174,7 @@ async fn beyond(
         (control.made(), adds)
     });
     let (made, adds) = counted.await?;
-    let (bounds, under_way) = (shared.bounds, shared.mirror().under_way);
+    let (bounds, under_way) = (shared.bounds, shared.mirror().totals.under_way);
     let all = [
         fits((made.services, adds.services), bounds.services, ("services", "--services-max")),
         fits((made.instances, adds.instances), bounds.instances, ("instances", "--instances-max")),
@@ -236,7 +235,7 @@ pub(super) async fn plan(
     // A version that was started and deleted since was started.
     let taken = shared.desk.ask(move |leader, _| {
         let is_taken =
-            |key: &Option<_>| key.as_ref().is_some_and(|key| leader.control().is_taken(key));
+            |key: &Option<TaskKey>| key.as_ref().is_some_and(|key| leader.control().is_taken(key));
         keys.iter().map(is_taken).collect::<Vec<_>>()
     });
     let taken = taken.await?;
@@ -286,7 +285,7 @@ pub(super) async fn apply(
     }
     let mut tasks = Vec::new();
     for ((name, task), version) in specs.tasks.into_iter().zip(versions) {
-        let is_new = |key: &WorkKey| !shared.mirror().tasks.contains_key(key);
+        let is_new = |key: &TaskKey| !shared.mirror().tasks.contains_key(key);
         let new = key_of(&space, &version).filter(|key| task.start && is_new(key));
         let mut started = false;
         if let Some(key) = new {

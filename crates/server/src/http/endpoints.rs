@@ -9,7 +9,7 @@ use axum::{
 };
 use bytes::Bytes;
 use sterna_api::rest::{EndpointView, Page};
-use sterna_engine::control::ServiceKey;
+use sterna_model::ServiceKey;
 use tokio::time::Instant;
 
 use super::{
@@ -140,8 +140,7 @@ mod tests {
             crashes: 0,
             taken_back: None,
         };
-        let record = Some(control::Record::Service(Arc::new(record)));
-        let write = (control::RecordKey::Service(key.clone()), record);
+        let write = control::Row::Service(key.clone(), Some(Arc::new(record)));
         shared.apply(Revision::new(1), vec![write]);
         let (seat, too) = (Seat::take(&shared).unwrap(), Arc::clone(&shared));
         let mut following =

@@ -110,19 +110,19 @@ fn of_server(shared: &Shared, text: &mut Text) {
 
 fn of_work(shared: &Shared, text: &mut Text) {
     let (mirror, bounds) = (shared.mirror(), &shared.bounds);
-    let phases = mirror.phases(None);
+    let phases = mirror.totals.phases(None);
     text.gauge("tasks", "Tasks with a record.", mirror.tasks.len() as u64);
     let by_phase = phases.all().map(|(phase, count)| (phase.as_str(), count as u64));
     text.gauges(("tasks_by_phase", "phase"), "Tasks with a record, by phase.", by_phase);
     let names = read(&shared.counters.names);
     text.gauge("names", "Names of tasks whose record went.", names);
-    text.gauge("tasks_under_way", "Tasks that are not over.", mirror.under_way as u64);
+    text.gauge("tasks_under_way", "Tasks that are not over.", mirror.totals.under_way as u64);
     text.gauge("tasks_under_way_max", "How many there may be.", bounds.tasks as u64);
     let telling = "Tasks that are over, and whose callback is still tried.";
-    text.gauge("tasks_telling", telling, mirror.telling as u64);
+    text.gauge("tasks_telling", telling, mirror.totals.telling as u64);
     text.gauge("tasks_telling_max", "How many there may be.", bounds.tasks as u64);
     let specs = "What specs of services and of tasks that are not over take.";
-    text.gauge("specs_bytes", specs, mirror.specs_bytes);
+    text.gauge("specs_bytes", specs, mirror.totals.specs_bytes);
     text.gauge("specs_bytes_max", "How much there may be.", bounds.specs_bytes);
     text.gauge("services", "Services.", mirror.services.len() as u64);
     text.gauge("services_max", "How many there may be.", bounds.services as u64);

@@ -65,7 +65,7 @@ use bytes::{Bytes, BytesMut};
 use http::StatusCode;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use sterna_api::rest::{Code, Refused};
-use sterna_model::{Name, Namespace, Work, WorkKey};
+use sterna_model::{Name, Namespace, TaskKey};
 use sterna_wire::Links;
 use tokio::time::timeout;
 use utoipa::OpenApi;
@@ -351,9 +351,9 @@ fn name(text: &str) -> Answer<Name> {
     Name::new(text).map_err(|error| bad(crate::because(&error)))
 }
 
-fn task_key(namespace: &str, task: &str) -> Answer<WorkKey> {
+fn task_key(namespace: &str, task: &str) -> Answer<TaskKey> {
     let (namespace, task) = (self::namespace(namespace)?, name(task)?);
-    Ok(WorkKey { namespace, work: Work::Task(task) })
+    Ok(TaskKey { namespace, name: task })
 }
 
 fn bad(message: impl Into<Box<str>>) -> Refusal {

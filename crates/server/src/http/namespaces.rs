@@ -23,7 +23,7 @@ pub(super) async fn list(
 }
 
 fn view(mirror: &Mirror, space: &Namespace, services: Counts) -> NamespaceView {
-    let phases = mirror.phases(Some(space));
+    let phases = mirror.totals.phases(Some(space));
     let tasks = phases.words().map(|(phase, count)| (phase.to_owned(), count)).collect();
     NamespaceView { name: space.to_string(), services, tasks }
 }
@@ -31,7 +31,7 @@ fn view(mirror: &Mirror, space: &Namespace, services: Counts) -> NamespaceView {
 /// How far the services of each are, by what is kept of each service.
 fn counted(mirror: &Mirror) -> BTreeMap<Namespace, Counts> {
     let mut all = BTreeMap::from([(Namespace::default(), Counts::default())]);
-    for space in mirror.phases.keys() {
+    for space in mirror.totals.by_namespace.keys() {
         all.entry(space.clone()).or_default();
     }
     for (key, record) in &mirror.services {

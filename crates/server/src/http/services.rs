@@ -6,9 +6,9 @@ use sterna_api::{
     rest::{Code, Done, InstanceView, Page, PutService, Refused, ServiceView},
     spec::{Source, of_service, read},
 };
-use sterna_engine::control::{self, Call, ServiceKey};
+use sterna_engine::control::{self, Call};
 use sterna_model::{
-    Work, WorkKey,
+    InstanceKey, ServiceKey,
     record::{Illegal, Instance, InstancePhase},
 };
 
@@ -26,7 +26,7 @@ pub(super) fn service_key(space: &str, service: &str) -> Answer<ServiceKey> {
     Ok(ServiceKey { namespace: namespace(space)?, name: name(service)? })
 }
 
-pub(super) fn instance_key(space: &str, service: &str, index: &str) -> Answer<WorkKey> {
+pub(super) fn instance_key(space: &str, service: &str, index: &str) -> Answer<InstanceKey> {
     let index = index.parse().map_err(|_| bad(format!("{index:?} is no index: write a number")))?;
     Ok(service_key(space, service)?.instance(index))
 }
@@ -136,11 +136,8 @@ pub(super) async fn instances(
         return Err(not_found(&format!("service {service}")));
     }
     let is_in = |(_, instance): &(_, &Instance)| listing.is_in(instance.phase().as_str());
-    let all = all.filter(is_in).filter_map(|(key, instance)| match &key.work {
-        Work::Instance { index, .. } => Some((*index, (key, instance))),
-        Work::Task(_) | Work::Node { .. } => None,
-    });
-    let view = |(key, instance): (&WorkKey, &Instance)| views::instance(&mirror, key, instance);
+    let all = all.filter(is_in).map(|(key, instance)| (key.index, (key, instance)));
+    let view = |(key, instance): (&InstanceKey, &Instance)| views::instance(&mirror, key, instance);
     page(&listing.paging(), all, view).map(Json)
 }
 
@@ -159,10 +156,10 @@ pub(super) async fn all_instances(
     shared.lead()?;
     let mirror = shared.mirror();
     let all = mirror.instances.iter().filter(|(key, instance)| {
-        key.namespace == space && listing.is_in(instance.phase().as_str())
+        key.service.namespace == space && listing.is_in(instance.phase().as_str())
     });
     let all = all.map(|(key, instance)| (key.clone(), (key, instance)));
-    let view = |(key, instance): (&WorkKey, &Instance)| views::instance(&mirror, key, instance);
+    let view = |(key, instance): (&InstanceKey, &Instance)| views::instance(&mirror, key, instance);
     page(&listing.paging(), all, view).map(Json)
 }
 
@@ -210,6 +207,6 @@ pub(super) async fn kill(
     Path((space, service, index)): Path<(String, String, String)>,
 ) -> Answer<Json<Done>> {
     let key = instance_key(&space, &service, &index)?;
-    let answer = shared.desk.call(Call::Kill(key)).await?;
+    let answer = shared.desk.call(Call::Kill(key.into())).await?;
     done(answer, &format!("instance {service}/{index}"))
 }

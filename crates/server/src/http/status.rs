@@ -59,7 +59,7 @@ pub(super) async fn status(
         *by_health.entry(health(worker.health).to_owned()).or_insert(0) += 1;
     }
     let mirror = shared.mirror();
-    let phases = mirror.phases(only.as_ref());
+    let phases = mirror.totals.phases(only.as_ref());
     let tasks = phases.words().map(|(phase, count)| (phase.to_owned(), count)).collect();
     let services = mirror.services.iter().filter(|(key, _)| is_meant(&key.namespace));
     let wanted = services.clone().map(|(_, service)| service.spec.instances as usize).sum();

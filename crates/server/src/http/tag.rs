@@ -13,11 +13,8 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use http::{HeaderMap, header, request::Parts};
-use sterna_engine::{
-    Leader,
-    control::{ServiceKey, ServiceRecord},
-};
-use sterna_model::{WorkKey, record::Task};
+use sterna_engine::{Leader, control::ServiceRecord};
+use sterna_model::{ServiceKey, TaskKey, record::Task};
 
 use super::{bad, refusal::Refusal};
 use crate::{desk::OnlyIf, records};
@@ -122,7 +119,7 @@ impl Matching {
     }
 
     /// As a condition on a task.
-    pub(super) fn task(self, key: WorkKey) -> Option<OnlyIf> {
+    pub(super) fn task(self, key: TaskKey) -> Option<OnlyIf> {
         self.on(move |leader| leader.control().task(&key).map(of_task))
     }
 

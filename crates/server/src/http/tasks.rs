@@ -14,7 +14,7 @@ use sterna_api::{
     spec::{Source, of_task, read},
 };
 use sterna_engine::control::{self, Call};
-use sterna_model::{TaskIncarnation, Work, WorkKey, record::TaskPhase, spec::TaskSpec};
+use sterna_model::{TaskIncarnation, TaskKey, record::TaskPhase, spec::TaskSpec};
 use sterna_store::machine::{random, wall_time};
 use tokio::time::{Instant, timeout_at};
 
@@ -57,10 +57,8 @@ pub(super) async fn list(
         .tasks
         .iter()
         .filter(|(key, (task, _))| key.namespace == space && listing.is_in(task.phase().as_str()));
-    let all = tasks.filter_map(|(key, (task, spec))| match &key.work {
-        Work::Task(name) => named.is_asked(name).then(|| (name.clone(), (key, task, spec))),
-        Work::Instance { .. } | Work::Node { .. } => None,
-    });
+    let all = tasks.filter(|(key, _)| named.is_asked(&key.name));
+    let all = all.map(|(key, (task, spec))| (key.name.clone(), (key, task, spec)));
     if last == Some(true) {
         let newest = all.max_by_key(|(_, (_, task, _))| task.made());
         let view = newest.map(|(_, (key, task, spec))| views::task(&mirror, key, task, spec));
@@ -122,7 +120,7 @@ fn is_same(one: &TaskSpec, two: &TaskSpec) -> bool {
         && *one == TaskSpec { latest_start, ..two.clone() }
 }
 
-fn view(shared: &Api, key: &WorkKey) -> Option<TaskView> {
+fn view(shared: &Api, key: &TaskKey) -> Option<TaskView> {
     let mirror = shared.mirror();
     let (task, spec) = mirror.tasks.get(key)?;
     let written = Some(of_task(spec, task.made()));
@@ -157,7 +155,7 @@ pub(super) async fn get(
     // Of a name that there is not nobody keeps that it was asked for.
     seen()?;
     loop {
-        let change = shared.changed(&key);
+        let change = shared.changed(&key.to_work());
         let view = seen()?;
         let tag = tag::named(&view.incarnation);
         let Some(until) = until.filter(|_| view.end.is_none()) else {
@@ -203,9 +201,9 @@ pub(super) async fn result(
 /// Asks the leader for something, if the task is the one that is meant.
 async fn ask(
     shared: &Api,
-    key: WorkKey,
+    key: TaskKey,
     matching: Matching,
-    call: fn(WorkKey) -> Call,
+    call: fn(TaskKey) -> Call,
 ) -> Answer<control::Answer> {
     let only_if = matching.task(key.clone());
     Ok(shared.desk.call_if(only_if, call(key)).await?)
@@ -241,7 +239,8 @@ pub(super) async fn kill(
     Path((space, name)): Path<(String, String)>,
     matching: Matching,
 ) -> Answer<Json<Done>> {
-    let answer = ask(&shared, task_key(&space, &name)?, matching, Call::Kill).await?;
+    let answer =
+        ask(&shared, task_key(&space, &name)?, matching, |key| Call::Kill(key.into())).await?;
     done(answer, &format!("task {name}"))
 }
 
@@ -275,7 +274,7 @@ pub(super) async fn delete(
 
 #[cfg(test)]
 mod tests {
-    use sterna_engine::control::{Record, RecordKey};
+    use sterna_engine::control::Row;
     use sterna_model::{Epoch, Revision, Term};
     use sterna_store::Memory;
 
@@ -300,8 +299,7 @@ mod tests {
         let incarnation = TaskIncarnation::from_parts(wall_time(), random());
         let task = sterna_model::record::Task::new(incarnation, Epoch::new(1), wall_time());
         let key = task_key("default", "t").unwrap();
-        let record = Record::Task(task, Arc::new(spec));
-        shared.apply(Revision::new(1), vec![(RecordKey::Task(key), Some(record))]);
+        shared.apply(Revision::new(1), vec![Row::Task(key, Some((task, Arc::new(spec))))]);
         let path = Path(("default".to_owned(), "t".to_owned()));
         let asked = get(State(Arc::clone(&shared)), path, Query(Waiting { wait_s: Some(30) }));
         let deposed = async {

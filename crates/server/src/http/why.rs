@@ -2,8 +2,8 @@
 
 use axum::{Json, extract::State};
 use sterna_api::rest::{Explained, ServiceExplained};
-use sterna_engine::control::{ServiceKey, Why};
-use sterna_model::{Work, WorkKey};
+use sterna_engine::control::Why;
+use sterna_model::{InstanceKey, ServiceKey, WorkKey};
 
 use super::{
     Answer, Api, Paging, bad,
@@ -22,7 +22,11 @@ async fn why(shared: &Api, key: WorkKey, what: &str) -> Answer<Json<Explained>> 
     shared.lead()?;
     let is_there = {
         let mirror = shared.mirror();
-        mirror.tasks.contains_key(&key) || mirror.instances.contains_key(&key)
+        match &key {
+            WorkKey::Task(key) => mirror.tasks.contains_key(key),
+            WorkKey::Instance(key) => mirror.instances.contains_key(key),
+            WorkKey::Node(_) => false,
+        }
     };
     if !is_there {
         return Err(not_found(what));
@@ -40,7 +44,7 @@ pub(super) async fn why_task(
     State(shared): State<Api>,
     Path((space, name)): Path<(String, String)>,
 ) -> Answer<Json<Explained>> {
-    why(&shared, task_key(&space, &name)?, &format!("task {name}")).await
+    why(&shared, task_key(&space, &name)?.into(), &format!("task {name}")).await
 }
 
 /// Why an instance is not where it should be.
@@ -52,7 +56,7 @@ pub(super) async fn why_instance(
     Path((space, service, index)): Path<(String, String, String)>,
 ) -> Answer<Json<Explained>> {
     let key = instance_key(&space, &service, &index)?;
-    why(&shared, key, &format!("instance {service}/{index}")).await
+    why(&shared, key.into(), &format!("instance {service}/{index}")).await
 }
 
 /// Why a service is not as its spec wants it: each instance that is not, in the order of their indices,
@@ -77,7 +81,7 @@ pub(super) async fn why_service(
     for some in asked.chunks(AT_A_TIME) {
         let keys = some.to_vec();
         let whys = shared.desk.ask(move |leader, now| {
-            let why = |key| (leader.why(now, &key), key);
+            let why = |key: InstanceKey| (leader.why(now, &key.to_work()), key);
             keys.into_iter().map(why).collect::<Vec<_>>()
         });
         for (why, key) in whys.await? {
@@ -96,7 +100,7 @@ fn begun(
     shared: &Api,
     key: &ServiceKey,
     after: Option<u32>,
-) -> Option<(ServiceExplained, Vec<WorkKey>)> {
+) -> Option<(ServiceExplained, Vec<InstanceKey>)> {
     let mirror = shared.mirror();
     let service = views::service(&mirror, key);
     let all: Vec<_> = views::instances(&mirror, key).collect();
@@ -104,7 +108,7 @@ fn begun(
         return None;
     }
     let answer = ServiceExplained {
-        key: format!("{}/service/{}", key.namespace, key.name),
+        key: key.to_string(),
         // One that was deleted wants none of what is still there.
         wanted: service.as_ref().map_or(0, |service| service.instances),
         running: service.as_ref().map_or(0, |service| service.running),
@@ -116,16 +120,9 @@ fn begun(
         next: None,
         taken_back: service.and_then(|service| service.taken_back),
     };
-    let is_left = |key: &WorkKey| after.is_none_or(|after| index(key) > Some(after));
+    let is_left = |key: &InstanceKey| after.is_none_or(|after| key.index > after);
     let asked = all.into_iter().map(|(key, _)| key.clone()).filter(is_left);
     Some((answer, asked.collect()))
-}
-
-fn index(key: &WorkKey) -> Option<u32> {
-    match key.work {
-        Work::Instance { index, .. } => Some(index),
-        Work::Task(_) | Work::Node { .. } => None,
-    }
 }
 
 /// What a page has found so far.
@@ -144,7 +141,7 @@ impl Found {
         Self { limit, ill: Vec::new(), well: 0, well_since: 0, last: None, next: None }
     }
 
-    fn take(&mut self, key: &WorkKey, why: Option<&Why>) {
+    fn take(&mut self, key: &InstanceKey, why: Option<&Why>) {
         if self.next.is_some() {
             return;
         }
@@ -158,9 +155,9 @@ impl Found {
             self.well_since = 0;
             return;
         }
-        self.ill.push(views::explained(key, Some(why)));
+        self.ill.push(views::explained(&key.to_work(), Some(why)));
         self.well += std::mem::take(&mut self.well_since);
-        self.last = index(key);
+        self.last = Some(key.index);
     }
 
     fn into(self, answer: &mut ServiceExplained) {

@@ -13,8 +13,8 @@
 //!   /v1/NAMESPACE/tombstone/NAME       the name of a task that was deleted
 //! ```
 //!
-//! Invariant: what was written is read back as it was; what cannot be read is refused with its key and
-//! the field, and nothing goes on without it.
+//! Invariant: what was written is read back as it was. What cannot be read, or stands under a key that
+//! this version does not know, is refused with its key, and no server leads without it.
 
 mod convert;
 #[cfg(test)]
@@ -24,9 +24,12 @@ mod words;
 use std::sync::Arc;
 
 use prost::Message;
-use sterna_engine::control::{Record, RecordKey, ServiceKey, ServiceRecord, Stage};
-use sterna_model::{Name, Namespace, Work, WorkKey};
-use sterna_store::cluster::{self, CLUSTER_KEY, Cluster};
+use sterna_engine::control::{Row, RowKey, ServiceRecord};
+use sterna_model::{InstanceKey, Kind, Name, Namespace, ServiceKey, TaskKey, record_path};
+use sterna_store::{
+    cluster::{CLUSTER_KEY, COPYING_KEY},
+    leader::is_election_key,
+};
 use sterna_wire::convert::{FieldError, Word};
 
 /// What the keys of all records begin with.
@@ -38,69 +41,83 @@ const LIMITS: &str = "/v1/-/limits";
 const WORKER: &str = "/v1/-/worker/";
 const DRAIN: &str = "/v1/-/drain/";
 const DOMAIN: &str = "/v1/-/domain/";
-/// What is no namespace: it stands for what belongs to none.
+/// Stands for no namespace: what belongs to the whole cluster.
 const NOBODYS: &str = "-";
+const INSTANCE: &str = "instance";
+const TOMBSTONE: &str = "tombstone";
+/// `sterna store check` writes this one and removes it.
+const CHECK_KEY: &str = "/v1/-/check";
+/// `sterna store copy` leaves this one where a cluster has moved away from.
+const MOVED_KEY: &str = "/v1/-/moved";
 
-/// Why a record cannot be read.
+type BoxError = Box<dyn std::error::Error + Send + Sync>;
+
+/// Why a server does not lead with what stands in the store.
 #[derive(Debug, thiserror::Error)]
-#[error(
-    "the record {key} cannot be read: it is damaged, or of a newer sterna; run one version everywhere"
-)]
-pub struct RecordError {
-    /// Where it stands.
-    pub key: String,
-    /// What is wrong with it.
-    #[source]
-    pub source: Box<dyn std::error::Error + Send + Sync>,
+#[non_exhaustive]
+pub enum RecordError {
+    /// A record cannot be read.
+    #[error(
+        "the record {key} cannot be read: it is damaged, or a newer sterna wrote it; run one version \
+         everywhere"
+    )]
+    Damaged {
+        /// Where it stands.
+        key: String,
+        /// What is wrong with it.
+        #[source]
+        source: BoxError,
+    },
+    /// No program of this version writes such a key.
+    #[error(
+        "the store has a record that this sterna ({version}) does not know, {key}: a newer sterna wrote \
+         it; let that version lead, or restore a backup from before it",
+        version = env!("CARGO_PKG_VERSION")
+    )]
+    Unknown {
+        /// Where it stands.
+        key: String,
+    },
 }
 
-/// Under which key a record stands.
-pub(crate) fn path(key: &RecordKey) -> String {
-    let named =
+/// The store's key of a row.
+pub(crate) fn path(key: &RowKey) -> String {
+    let other =
         |namespace: &Namespace, kind: &str, name: &Name| format!("{ALL}{namespace}/{kind}/{name}");
     match key {
-        RecordKey::Service(ServiceKey { namespace, name }) => named(namespace, "service", name),
-        RecordKey::Instance(key) => of_work(key, "instance"),
-        RecordKey::Task(key) => of_work(key, "task"),
-        RecordKey::Tombstone(key) => of_work(key, "tombstone"),
-        RecordKey::Roster(lock) => format!("{WORKER}{lock}"),
-        RecordKey::Drain(lock) => format!("{DRAIN}{lock}"),
-        RecordKey::Domain(name) => format!("{DOMAIN}{name}"),
-        RecordKey::Limits => LIMITS.to_owned(),
-        RecordKey::Stage => CLUSTER_KEY.to_owned(),
+        RowKey::Service(ServiceKey { namespace, name }) => {
+            record_path(namespace, Kind::Service, name)
+        }
+        RowKey::Instance(InstanceKey { service: ServiceKey { namespace, name }, index }) => {
+            format!("{}/{index}", other(namespace, INSTANCE, name))
+        }
+        RowKey::Task(TaskKey { namespace, name }) => record_path(namespace, Kind::Task, name),
+        RowKey::Tombstone(TaskKey { namespace, name }) => other(namespace, TOMBSTONE, name),
+        RowKey::Roster(lock) => format!("{WORKER}{lock}"),
+        RowKey::Drain(lock) => format!("{DRAIN}{lock}"),
+        RowKey::Domain(name) => format!("{DOMAIN}{name}"),
+        RowKey::Limits => LIMITS.to_owned(),
+        RowKey::Stage => CLUSTER_KEY.to_owned(),
     }
 }
 
-fn of_work(key: &WorkKey, kind: &str) -> String {
-    let namespace = &key.namespace;
-    match &key.work {
-        Work::Instance { service, index } => format!("{ALL}{namespace}/{kind}/{service}/{index}"),
-        Work::Task(name) => format!("{ALL}{namespace}/{kind}/{name}"),
-        Work::Node { batch, node } => format!("{ALL}{namespace}/{kind}/{batch}/{node}"),
-    }
-}
-
-/// A record in bytes. What the store is stands in the record of the cluster.
-pub(crate) fn encode(record: &Record, cluster: &Cluster) -> Vec<u8> {
-    match record {
-        Record::Service(record) => encode_service(record),
-        Record::Instance(instance) => words::Instance::of(instance).encode_to_vec(),
-        Record::Task(task, spec) => {
-            words::Task::of(&(task.clone(), Arc::clone(spec))).encode_to_vec()
+/// The bytes of a row; `None` where nothing is to stand. The stage has none of its own: it is a word
+/// of the cluster's record.
+pub(crate) fn encode(row: &Row) -> Option<Vec<u8>> {
+    match row {
+        Row::Service(_, record) => record.as_deref().map(encode_service),
+        Row::Instance(_, instance) => {
+            instance.as_ref().map(|it| words::Instance::of(it).encode_to_vec())
         }
-        Record::Tombstone(tombstone) => words::Tombstone::of(tombstone).encode_to_vec(),
-        Record::Roster(entry) => words::Enrolled::of(entry).encode_to_vec(),
-        Record::Drain(drain) => words::Drain::of(drain).encode_to_vec(),
-        Record::Domain(until) => words::Domain::of(until).encode_to_vec(),
-        Record::Limits(limits) => words::LimitsInForce::of(limits).encode_to_vec(),
-        Record::Stage(stage) => {
-            let stage = match stage {
-                Stage::Virgin => cluster::Stage::Virgin,
-                Stage::Used => cluster::Stage::Used,
-                Stage::Recovered => cluster::Stage::Recovered,
-            };
-            Cluster { stage, ..*cluster }.to_string().into_bytes()
+        Row::Task(_, task) => task.as_ref().map(|it| words::Task::of(it).encode_to_vec()),
+        Row::Tombstone(_, stone) => {
+            stone.as_ref().map(|it| words::Tombstone::of(it).encode_to_vec())
         }
+        Row::Roster(_, entry) => entry.as_ref().map(|it| words::Enrolled::of(it).encode_to_vec()),
+        Row::Drain(_, drain) => drain.as_ref().map(|it| words::Drain::of(it).encode_to_vec()),
+        Row::Domain(_, until) => until.as_ref().map(|it| words::Domain::of(it).encode_to_vec()),
+        Row::Limits(limits) => Some(words::LimitsInForce::of(limits).encode_to_vec()),
+        Row::Stage(_) => None,
     }
 }
 
@@ -109,42 +126,32 @@ pub(crate) fn encode_service(record: &ServiceRecord) -> Vec<u8> {
     words::Service::of(record).encode_to_vec()
 }
 
-/// The record under a key; `None` for what is none of a leader's records.
+/// The row under a key; `None` for the keys that elections, the cluster's record and a copy own.
 ///
 /// # Errors
-/// It cannot be read.
-pub(crate) fn decode(path: &str, bytes: &[u8]) -> Result<Option<(RecordKey, Record)>, RecordError> {
-    let Some((key, kind)) = key(path) else { return Ok(None) };
-    let read =
-        record(kind, bytes).map_err(|source| RecordError { key: path.to_owned(), source })?;
-    Ok(Some((key, read)))
+/// The bytes cannot be read, or no program of this version writes such a key: whoever led without
+/// it would forget what it means.
+pub(crate) fn decode(path: &str, bytes: &[u8]) -> Result<Option<Row>, RecordError> {
+    if [CLUSTER_KEY, COPYING_KEY, CHECK_KEY, MOVED_KEY].contains(&path) || is_election_key(path) {
+        return Ok(None);
+    }
+    let Some(key) = key(path) else { return Err(RecordError::Unknown { key: path.to_owned() }) };
+    let row = row(key, bytes);
+    row.map_err(|source| RecordError::Damaged { key: path.to_owned(), source })
 }
 
-/// What stands under a key.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
-    Service,
-    Instance,
-    Task,
-    Tombstone,
-    Roster,
-    Drain,
-    Domain,
-    Limits,
-}
-
-fn key(path: &str) -> Option<(RecordKey, Kind)> {
+fn key(path: &str) -> Option<RowKey> {
     if path == LIMITS {
-        return Some((RecordKey::Limits, Kind::Limits));
+        return Some(RowKey::Limits);
     }
     if let Some(lock) = path.strip_prefix(WORKER) {
-        return Some((RecordKey::Roster(lock.parse().ok()?), Kind::Roster));
+        return Some(RowKey::Roster(lock.parse().ok()?));
     }
     if let Some(lock) = path.strip_prefix(DRAIN) {
-        return Some((RecordKey::Drain(lock.parse().ok()?), Kind::Drain));
+        return Some(RowKey::Drain(lock.parse().ok()?));
     }
     if let Some(name) = path.strip_prefix(DOMAIN) {
-        return Some((RecordKey::Domain(Name::new(name).ok()?), Kind::Domain));
+        return Some(RowKey::Domain(Name::new(name).ok()?));
     }
     let mut parts = path.strip_prefix(ALL)?.split('/');
     let (namespace, kind, name) = (parts.next()?, parts.next()?, parts.next()?);
@@ -153,41 +160,37 @@ fn key(path: &str) -> Option<(RecordKey, Kind)> {
         return None;
     }
     let (namespace, name) = (Namespace::new(namespace).ok()?, Name::new(name).ok()?);
-    let task = |name| WorkKey { namespace: namespace.clone(), work: Work::Task(name) };
     // tidy: not a table
     match (kind, rest) {
-        ("service", None) => {
-            Some((RecordKey::Service(ServiceKey { namespace, name }), Kind::Service))
+        ("service", None) => Some(RowKey::Service(ServiceKey { namespace, name })),
+        (INSTANCE, Some(index)) => {
+            let service = ServiceKey { namespace, name };
+            Some(RowKey::Instance(InstanceKey::new(service, index.parse().ok()?)))
         }
-        ("instance", Some(index)) => {
-            let work = Work::Instance { service: name, index: index.parse().ok()? };
-            Some((RecordKey::Instance(WorkKey { namespace, work }), Kind::Instance))
-        }
-        ("task", None) => Some((RecordKey::Task(task(name)), Kind::Task)),
-        ("tombstone", None) => Some((RecordKey::Tombstone(task(name)), Kind::Tombstone)),
+        ("task", None) => Some(RowKey::Task(TaskKey { namespace, name })),
+        (TOMBSTONE, None) => Some(RowKey::Tombstone(TaskKey { namespace, name })),
         _ => None,
     }
 }
 
-fn record(kind: Kind, bytes: &[u8]) -> Result<Record, Box<dyn std::error::Error + Send + Sync>> {
-    Ok(match kind {
-        Kind::Service => Record::Service(Arc::new(read::<words::Service, _>(bytes)?)),
-        Kind::Instance => Record::Instance(read::<words::Instance, _>(bytes)?),
-        Kind::Task => {
-            let (task, spec) = read::<words::Task, _>(bytes)?;
-            Record::Task(task, spec)
+fn row(key: RowKey, bytes: &[u8]) -> Result<Option<Row>, BoxError> {
+    Ok(Some(match key {
+        RowKey::Service(key) => {
+            Row::Service(key, Some(Arc::new(read::<words::Service, _>(bytes)?)))
         }
-        Kind::Tombstone => Record::Tombstone(read::<words::Tombstone, _>(bytes)?),
-        Kind::Roster => Record::Roster(read::<words::Enrolled, _>(bytes)?),
-        Kind::Drain => Record::Drain(read::<words::Drain, _>(bytes)?),
-        Kind::Domain => Record::Domain(read::<words::Domain, _>(bytes)?),
-        Kind::Limits => Record::Limits(read::<words::LimitsInForce, _>(bytes)?),
-    })
+        RowKey::Instance(key) => Row::Instance(key, Some(read::<words::Instance, _>(bytes)?)),
+        RowKey::Task(key) => Row::Task(key, Some(read::<words::Task, _>(bytes)?)),
+        RowKey::Tombstone(key) => Row::Tombstone(key, Some(read::<words::Tombstone, _>(bytes)?)),
+        RowKey::Roster(lock) => Row::Roster(lock, Some(read::<words::Enrolled, _>(bytes)?)),
+        RowKey::Drain(lock) => Row::Drain(lock, Some(read::<words::Drain, _>(bytes)?)),
+        RowKey::Domain(name) => Row::Domain(name, Some(read::<words::Domain, _>(bytes)?)),
+        RowKey::Limits => Row::Limits(read::<words::LimitsInForce, _>(bytes)?),
+        // The cluster's record has it.
+        RowKey::Stage => return Ok(None),
+    }))
 }
 
-fn read<W: Word<T> + Message + Default, T>(
-    bytes: &[u8],
-) -> Result<T, Box<dyn std::error::Error + Send + Sync>> {
+fn read<W: Word<T> + Message + Default, T>(bytes: &[u8]) -> Result<T, BoxError> {
     let word = W::decode(bytes)?;
     word.read().map_err(|error: FieldError| error.into())
 }

@@ -2,8 +2,8 @@
 
 use sterna_engine::control::{Drain, ServiceRecord, TakenBack, Tombstone};
 use sterna_model::{
-    Bytes, ClusterId, Constraints, Contract, Countables, Demand, DirectoryId, Epoch, Incarnation,
-    Lock, MachineId, Millicores, RunId, Span, TaskIncarnation, WallTime, Wants, Zones,
+    Bytes, Constraints, Contract, Countables, Demand, DirectoryId, Epoch, Incarnation, Lock,
+    MachineId, Millicores, RunId, Span, TaskIncarnation, WallTime, Wants, Zones,
     record::{
         CrashPolicy, Crashes, Instance, InstanceCopy, InstanceState, Past, PastCrash, Placed,
         StopReason, Task, TaskEnd, TaskParts, TaskState, Twin, TwinReason,
@@ -23,9 +23,9 @@ fn name(text: &str) -> Name {
     Name::new(text).unwrap()
 }
 
-fn cluster() -> Cluster {
-    let id = ClusterId::from_parts(NOW, [1; 10]);
-    Cluster { id, epoch: Epoch::new(1), stage: cluster::Stage::Virgin }
+/// The bytes of a row that stands.
+fn bytes_of(row: &Row) -> Vec<u8> {
+    encode(row).unwrap()
 }
 
 fn lock() -> Lock {
@@ -94,7 +94,7 @@ fn ends() -> Vec<TaskEnd> {
     ]
 }
 
-fn tasks() -> Vec<Record> {
+fn tasks() -> Vec<Row> {
     let mut states = vec![
         TaskState::Pending,
         TaskState::Running { placed: placed(1, Contract::Keep), since: NOW },
@@ -115,11 +115,12 @@ fn tasks() -> Vec<Record> {
         is_told: true,
         is_given_up: false,
     };
-    let record = |state| Record::Task(Task::from(parts(state)), task_spec());
-    states.into_iter().map(record).collect()
+    let key: TaskKey = "default/task/build".parse().unwrap();
+    let row = |state| Row::Task(key.clone(), Some((Task::from(parts(state)), task_spec())));
+    states.into_iter().map(row).collect()
 }
 
-fn instances() -> Vec<Record> {
+fn instances() -> Vec<Row> {
     let contract = Contract::Replace { after: Span::from_secs(15) };
     let copy = |number, stopping| InstanceCopy {
         placed: placed(number, contract),
@@ -163,7 +164,8 @@ fn instances() -> Vec<Record> {
         let past = Past { run: run(9), on, crash };
         records.push(Instance::from_parts(state, None, Crashes::default(), Some(past)));
     }
-    records.into_iter().map(Record::Instance).collect()
+    let key: InstanceKey = "default/service/web/3".parse().unwrap();
+    records.into_iter().map(|one| Row::Instance(key.clone(), Some(one))).collect()
 }
 
 fn entry(zone: Zone) -> Enrolled {
@@ -179,8 +181,8 @@ fn entry(zone: Zone) -> Enrolled {
     }
 }
 
-fn all() -> Vec<(RecordKey, Record)> {
-    let task: WorkKey = "default/task/build".parse().unwrap();
+fn all() -> Vec<Row> {
+    let task: TaskKey = "default/task/build".parse().unwrap();
     let web = ServiceKey { namespace: Namespace::default(), name: name("web") };
     let before = Some((4, Arc::new(service_spec(1))));
     let spec = service_spec(3);
@@ -195,63 +197,82 @@ fn all() -> Vec<(RecordKey, Record)> {
         taken_back,
     };
     let incarnation = TaskIncarnation::from_parts(NOW, [3; 10]);
-    let tombstone = |is_kept| Record::Tombstone(Tombstone { incarnation, at: NOW, is_kept });
+    let tombstone =
+        |is_kept| Row::Tombstone(task.clone(), Some(Tombstone { incarnation, at: NOW, is_kept }));
+    let web = |record| Row::Service(web.clone(), Some(Arc::new(record)));
     let entry = entry(Zone::Named(name("east")));
     let mut all = vec![
-        (RecordKey::Service(web.clone()), Record::Service(Arc::new(service(before, None)))),
-        (RecordKey::Service(web.clone()), Record::Service(Arc::new(service(None, None)))),
-        (
-            RecordKey::Service(web.clone()),
-            Record::Service(Arc::new(service(None, Some(taken_back)))),
-        ),
-        (RecordKey::Tombstone(task.clone()), tombstone(false)),
-        (RecordKey::Tombstone(task.clone()), tombstone(true)),
-        (RecordKey::Roster(lock()), Record::Roster(entry)),
-        (RecordKey::Roster(lock()), Record::Roster(self::entry(Zone::Nameless))),
-        (RecordKey::Roster(lock()), Record::Roster(self::entry(Zone::Unsaid))),
-        (RecordKey::Drain(lock()), Record::Drain(Drain { deadline: NOW, since: NOW })),
-        (RecordKey::Domain(name("cf")), Record::Domain(Some(NOW))),
-        (RecordKey::Domain(name("cf")), Record::Domain(None)),
-        (RecordKey::Limits, Record::Limits(vec![Limits::default()])),
+        web(service(before, None)),
+        web(service(None, None)),
+        web(service(None, Some(taken_back))),
+        tombstone(false),
+        tombstone(true),
+        Row::Roster(lock(), Some(entry)),
+        Row::Roster(lock(), Some(self::entry(Zone::Nameless))),
+        Row::Roster(lock(), Some(self::entry(Zone::Unsaid))),
+        Row::Drain(lock(), Some(Drain { deadline: NOW, since: NOW })),
+        Row::Domain(name("cf"), Some(Some(NOW))),
+        Row::Domain(name("cf"), Some(None)),
+        Row::Limits(vec![Limits::default()]),
     ];
-    all.extend(tasks().into_iter().map(|record| (RecordKey::Task(task.clone()), record)));
-    let key = RecordKey::Instance(web.instance(3));
-    all.extend(instances().into_iter().map(|record| (key.clone(), record)));
+    all.extend(tasks());
+    all.extend(instances());
     all
 }
 
 #[test]
-fn every_record_comes_back_as_it_was_written() {
-    for (key, record) in all() {
-        let bytes = encode(&record, &cluster());
-        let read = decode(&path(&key), &bytes).unwrap();
-        assert_eq!(read, Some((key, record)));
+fn every_row_comes_back_as_it_was_written() {
+    for row in all() {
+        let read = decode(&path(&row.key()), &bytes_of(&row)).unwrap();
+        assert_eq!(read, Some(row));
     }
 }
 
 #[test]
-fn what_the_store_is_stands_in_the_record_of_the_cluster() {
-    assert_eq!(path(&RecordKey::Stage), CLUSTER_KEY);
-    let bytes = encode(&Record::Stage(Stage::Used), &cluster());
-    let read = Cluster::from_bytes(&bytes).unwrap();
-    assert_eq!(read, Cluster { stage: cluster::Stage::Used, ..cluster() });
-    assert_eq!(decode(CLUSTER_KEY, &bytes).unwrap(), None, "it is read by those who own it");
+fn the_stage_has_no_row_of_its_own_and_the_keys_of_others_are_passed_over() {
+    assert_eq!(path(&RowKey::Stage), CLUSTER_KEY);
+    assert_eq!(encode(&Row::Stage(sterna_engine::control::Stage::Used)), None);
+    let others = [
+        CLUSTER_KEY,
+        COPYING_KEY,
+        "/v1/-/check",
+        "/v1/-/moved",
+        "/v1/-/leader/lease",
+        "/v1/-/leader/reign",
+        "/v1/-/leader/term/0000000000000001",
+    ];
+    for other in others {
+        assert_eq!(decode(other, b"?").unwrap(), None, "{other}");
+    }
 }
 
 #[test]
 fn what_cannot_be_read_is_refused_with_its_key_and_its_field() {
-    let task: WorkKey = "default/task/build".parse().unwrap();
-    let path = path(&RecordKey::Task(task));
+    let task: TaskKey = "default/task/build".parse().unwrap();
+    let path = path(&RowKey::Task(task));
     for bytes in [&b"garbled"[..], &[]] {
         let error = decode(&path, bytes).unwrap_err();
         assert!(error.to_string().contains("/v1/default/task/build"), "{error}");
     }
-    let error = decode(&path, &[]).unwrap_err();
-    assert!(error.source.to_string().contains("state"), "{}", error.source);
-    for foreign in
-        ["/v1/-/event/00000000000000000001", "/v1/default/forest/x", "/x", "/v1/a/task/b/c"]
-    {
-        assert_eq!(decode(foreign, b"?").unwrap(), None, "{foreign}");
+    let RecordError::Damaged { source, .. } = decode(&path, &[]).unwrap_err() else { panic!() };
+    assert!(source.to_string().contains("state"), "{source}");
+}
+
+/// A program that led without them would forget them.
+#[test]
+fn a_key_that_no_program_of_this_version_writes_is_refused_by_name() {
+    let keys = [
+        "/v1/default/forest/x",
+        "/v1/default/schedule/nightly",
+        "/v1/a/task/b/c",
+        "/v1/-/zones",
+        "/v1/-/worker/?",
+        "/v1/",
+    ];
+    for key in keys {
+        let error = decode(key, b"?").unwrap_err();
+        assert!(matches!(error, RecordError::Unknown { .. }), "{error:?}");
+        assert!(error.to_string().contains(&format!(" {key}: a newer sterna wrote it")), "{error}");
     }
 }
 
@@ -260,7 +281,8 @@ fn what_cannot_be_read_is_refused_with_its_key_and_its_field() {
 fn a_record_stands_in_exactly_these_bytes() {
     let incarnation = TaskIncarnation::from_parts(NOW, [3; 10]);
     let entry = Tombstone { incarnation, at: NOW, is_kept: false };
-    let bytes = encode(&Record::Tombstone(entry), &cluster());
+    let task: TaskKey = "default/task/build".parse().unwrap();
+    let bytes = bytes_of(&Row::Tombstone(task, Some(entry)));
     let id = TaskIncarnation::from_parts(NOW, [3; 10]);
     let mut expected = vec![0x0a, 16];
     expected.extend_from_slice(id.as_bytes());
@@ -274,7 +296,7 @@ fn a_version_that_was_taken_back_stands_in_exactly_these_bytes_after_all_others(
         let spec = service_spec(1);
         let (version, highest, before, crashes) = (1, 2, None, 0);
         let record = ServiceRecord { spec, version, highest, before, crashes, taken_back };
-        encode(&Record::Service(Arc::new(record)), &cluster())
+        encode_service(&record)
     };
     let taken_back = TakenBack { version: 2, at: NOW, index: 3, why: "x".into() };
     let (without, with) = (bytes(None), bytes(Some(taken_back)));
@@ -299,12 +321,13 @@ fn a_task_that_is_over_and_says_nothing_of_its_start_is_read() {
             is_told: false,
             is_given_up: false,
         };
-        Record::Task(Task::from(parts), task_spec())
+        let key: TaskKey = "default/task/build".parse().unwrap();
+        Row::Task(key, Some((Task::from(parts), task_spec())))
     };
-    let bytes = |started| encode(&record(started), &cluster());
-    let key = RecordKey::Task("default/task/build".parse().unwrap());
+    let bytes = |started| bytes_of(&record(started));
+    let path = path(&record(None).key());
     let before = bytes(None);
-    assert_eq!(decode(&path(&key), &before).unwrap(), Some((key, record(None))));
+    assert_eq!(decode(&path, &before).unwrap(), Some(record(None)));
     let started = Some(NOW.plus(Span::from_millis(1)));
     assert_eq!(bytes(started), [&before[..], &[0x78, 2]].concat());
 }
@@ -312,11 +335,11 @@ fn a_task_that_is_over_and_says_nothing_of_its_start_is_read() {
 /// Where a machine is was not written by other builds; the field of it is the last one.
 #[test]
 fn an_entry_of_the_roster_that_says_nothing_of_its_zone_is_read() {
-    let encode = |zone| encode(&Record::Roster(entry(zone)), &cluster());
+    let row = |zone| Row::Roster(lock(), Some(entry(zone)));
+    let encode = |zone| bytes_of(&row(zone));
     let before = encode(Zone::Unsaid);
-    let key = RecordKey::Roster(lock());
-    let read = decode(&path(&key), &before).unwrap();
-    assert_eq!(read, Some((key, Record::Roster(entry(Zone::Unsaid)))));
+    let read = decode(&path(&RowKey::Roster(lock())), &before).unwrap();
+    assert_eq!(read, Some(row(Zone::Unsaid)));
     assert_eq!(encode(Zone::Nameless), [&before[..], &[0x42, 0]].concat());
     assert_eq!(encode(Zone::Named(name("east"))), [&before[..], b"\x42\x04east"].concat());
 }
@@ -324,13 +347,11 @@ fn an_entry_of_the_roster_that_says_nothing_of_its_zone_is_read() {
 /// Nothing was kept of a crash but its count and its time.
 #[test]
 fn a_record_of_an_instance_that_says_nothing_of_its_past_is_read() {
-    let key = RecordKey::Instance(
-        ServiceKey { namespace: Namespace::default(), name: name("web") }.instance(3),
-    );
+    let key: InstanceKey = "default/service/web/3".parse().unwrap();
     let bytes = [0x08, 4, 0x10, 0, 0x38, 0];
     let crashes = Crashes { count: 4, last: Some(NOW) };
     let state = InstanceState::Crashed { until: Some(NOW) };
-    let record = Record::Instance(Instance::from_parts(state, None, crashes, None));
-    assert_eq!(encode(&record, &cluster()), bytes, "and is written so");
-    assert_eq!(decode(&path(&key), &bytes).unwrap(), Some((key, record)));
+    let row = Row::Instance(key, Some(Instance::from_parts(state, None, crashes, None)));
+    assert_eq!(bytes_of(&row), bytes, "and is written so");
+    assert_eq!(decode(&path(&row.key()), &bytes).unwrap(), Some(row));
 }

@@ -23,7 +23,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use sterna_engine::{
     Leader,
     auction::Rules,
-    control::{self, Now, Record, RecordKey},
+    control::{self, Now, Row},
 };
 use sterna_model::{BootTime, Marks, Revision};
 use sterna_protocol::{
@@ -34,7 +34,7 @@ use sterna_protocol::{
 };
 use sterna_store::{
     Store, StoreError,
-    cluster::{self, Cluster, ClusterError, Seen, Verdict},
+    cluster::{self, CLUSTER_KEY, Cluster, ClusterError, Floor, Seen, Verdict},
     leader::{Reign, term_in},
     machine::{boot_time, random, wall_time, write_id},
     scan_all,
@@ -124,20 +124,20 @@ pub(crate) async fn begin(
             reigns.insert(term, began);
             continue;
         }
-        let Some((key, record)) = records::decode(&item.key, &item.value)? else { continue };
-        match &record {
-            Record::Roster(entry) => roster.push(entry.clone()),
-            Record::Limits(stored) => limits.clone_from(stored),
-            Record::Service(_)
-            | Record::Instance(_)
-            | Record::Task(..)
-            | Record::Tombstone(_)
-            | Record::Drain(_)
-            | Record::Domain(_)
-            | Record::Stage(_) => {}
+        let Some(row) = records::decode(&item.key, &item.value)? else { continue };
+        match &row {
+            Row::Roster(_, entry) => roster.extend(entry.clone()),
+            Row::Limits(stored) => limits.clone_from(stored),
+            Row::Service(..)
+            | Row::Instance(..)
+            | Row::Task(..)
+            | Row::Tombstone(..)
+            | Row::Drain(..)
+            | Row::Domain(..)
+            | Row::Stage(_) => {}
         }
-        mirror.apply(revision, vec![(key.clone(), Some(record.clone()))]);
-        all.push((key, record));
+        mirror.apply(revision, vec![row.clone()]);
+        all.push(row);
     }
     let (stage, origin) = match cluster.stage {
         cluster::Stage::Virgin => (control::Stage::Virgin, Origin::Virgin),
@@ -176,7 +176,9 @@ async fn open(store: &dyn Store, reign: Reign, seen: Option<&Seen>) -> Result<Cl
         (Verdict::Lags(epoch), stored) => {
             let id = seen.map(|seen| seen.cluster).or(stored.map(|stored| stored.id));
             let id = id.ok_or(ReignError::Blank)?;
-            let recovered = Cluster { id, epoch, stage: cluster::Stage::Recovered };
+            let stage = cluster::Stage::Recovered;
+            let floor = stored.map_or(Floor::FIRST, |stored| stored.floor);
+            let recovered = Cluster { id, epoch, stage, floor };
             let id = write_id();
             Ok(cluster::recover(store, reign, stored.as_ref(), recovered, id).await?)
         }
@@ -187,13 +189,47 @@ async fn open(store: &dyn Store, reign: Reign, seen: Option<&Seen>) -> Result<Cl
     }
 }
 
-/// What is written of one record.
-fn put(writes: &mut commit::Writes, key: &RecordKey, record: Option<&Record>, cluster: &Cluster) {
-    let path = records::path(key);
-    match record {
-        Some(record) => {
-            writes.puts.push((path.into(), records::encode(record, cluster).into()));
+/// What is written of these rows, and the cluster's record as it stands then: its stage changes with
+/// a row, and its floor rises with the first row that an older version would forget.
+fn put(writes: &mut commit::Writes, rows: &[Row], cluster: &Cluster) -> Cluster {
+    let mut next = *cluster;
+    for row in rows {
+        next.floor = next.floor.max(floor(row));
+        if let Row::Stage(stage) = row {
+            next.stage = stage_of(*stage);
+            continue;
         }
-        None => writes.removes.push(path.into()),
+        let path = records::path(&row.key()).into();
+        match records::encode(row) {
+            Some(bytes) => writes.puts.push((path, bytes.into())),
+            None => writes.removes.push(path),
+        }
+    }
+    if next != *cluster {
+        writes.puts.push((CLUSTER_KEY.into(), next.to_string().into()));
+    }
+    next
+}
+
+/// The oldest version that does not forget such a row.
+const fn floor(row: &Row) -> Floor {
+    match row {
+        Row::Service(..)
+        | Row::Instance(..)
+        | Row::Task(..)
+        | Row::Tombstone(..)
+        | Row::Roster(..)
+        | Row::Drain(..)
+        | Row::Domain(..)
+        | Row::Limits(_)
+        | Row::Stage(_) => Floor::FIRST,
+    }
+}
+
+const fn stage_of(stage: control::Stage) -> cluster::Stage {
+    match stage {
+        control::Stage::Virgin => cluster::Stage::Virgin,
+        control::Stage::Used => cluster::Stage::Used,
+        control::Stage::Recovered => cluster::Stage::Recovered,
     }
 }

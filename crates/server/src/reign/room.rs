@@ -259,7 +259,7 @@ mod tests {
 
     #[test]
     fn services_instances_and_domains_have_their_bounds() {
-        let call = Call::DeleteService(sterna_engine::control::ServiceKey {
+        let call = Call::DeleteService(sterna_model::ServiceKey {
             namespace: sterna_model::Namespace::default(),
             name: sterna_model::Name::new("web").unwrap(),
         });

@@ -7,9 +7,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use sterna_engine::control::{Call, Drain, Record, RecordKey, ServiceKey, ServiceRecord};
+use sterna_engine::control::{Call, Drain, Row, RowKey, ServiceRecord};
 use sterna_model::{
-    Lock, Marks, Nonce, Term, WorkKey,
+    Lock, Marks, Nonce, ServiceKey, TaskKey, Term,
     record::{Task, TaskEnd},
     spec::{ServiceSpec, UpdatePolicy, WhenFull},
 };
@@ -26,7 +26,7 @@ struct Question {
     call: Call,
     reign: Reign,
     /// What stood in the store then under what it is about.
-    stood: Option<Record>,
+    stood: Option<Row>,
 }
 
 #[derive(Debug)]
@@ -35,7 +35,7 @@ pub(super) struct Asked {
     tasks_max: usize,
     open: BTreeMap<u64, Question>,
     /// The newest call about each record.
-    newest: BTreeMap<RecordKey, u64>,
+    newest: BTreeMap<RowKey, u64>,
     /// Machines whose own operator has wished for something.
     wished: BTreeSet<usize>,
     /// To which term a machine has said last what it runs, since it was declared dead.
@@ -69,7 +69,7 @@ impl Asked {
     }
 
     /// A call is answered: gives what stood in the store when it was made.
-    pub(super) fn close(&mut self, id: u64) -> Option<Record> {
+    pub(super) fn close(&mut self, id: u64) -> Option<Row> {
         self.open.remove(&id)?.stood
     }
 
@@ -99,14 +99,15 @@ impl Asked {
     }
 
     /// Whether somebody has asked that this be written there.
-    fn wrote(&self, applied: &Applied, key: &RecordKey, after: Option<&Record>) -> bool {
+    fn wrote(&self, applied: &Applied, key: &RowKey, after: Option<&Row>) -> bool {
         self.by(applied, |call| {
             let written = match call {
-                Call::SetDomain(_, until) => Some(Record::Domain(*until)),
-                Call::Drain(_, deadline) => match after {
+                Call::SetDomain(name, until) => Some(Row::Domain(name.clone(), Some(*until))),
+                Call::Drain(lock, deadline) => match after {
                     // Since when is the leader's own.
-                    Some(Record::Drain(Drain { since, .. })) => {
-                        Some(Record::Drain(Drain { deadline: *deadline, since: *since }))
+                    Some(Row::Drain(_, Some(Drain { since, .. }))) => {
+                        let drain = Drain { deadline: *deadline, since: *since };
+                        Some(Row::Drain(*lock, Some(drain)))
                     }
                     Some(_) | None => return false,
                 },
@@ -138,30 +139,30 @@ impl Asked {
         // What a store is founded with is nobody's.
         applied.said?;
         match &changed.key {
-            RecordKey::Service(key) => self.service(sight, applied, key, changed),
-            RecordKey::Task(key) => self.task(sight, applied, key, (changed, changes)),
-            RecordKey::Tombstone(key) => {
+            RowKey::Service(key) => self.service(sight, applied, key, changed),
+            RowKey::Task(key) => self.task(sight, applied, key, (changed, changes)),
+            RowKey::Tombstone(key) => {
                 let is_news = changed.before.is_none();
                 let has_reason =
                     || self.is_deleted(applied, key) || self.is_surplus(sight, changes);
                 (is_news && !has_reason())
                     .then(|| format!("{key} is deleted, and nobody asked for that"))
             }
-            RecordKey::Roster(lock) => self.roster(sight, applied, *lock, changed),
-            RecordKey::Drain(lock) => self.drain(sight, applied, *lock, changed),
-            RecordKey::Domain(_) => {
+            RowKey::Roster(lock) => self.roster(sight, applied, *lock, changed),
+            RowKey::Drain(lock) => self.drain(sight, applied, *lock, changed),
+            RowKey::Domain(_) => {
                 let after = sight.stored.get(&changed.key);
                 let is_same = changed.before.as_ref() == after;
                 (!is_same && !self.wrote(applied, &changed.key, after))
                     .then(|| format!("{:?} is {after:?}, and nobody asked for that", changed.key))
             }
-            RecordKey::Limits => self.limits(sight, applied, changed),
-            RecordKey::Instance(_) | RecordKey::Stage => None,
+            RowKey::Limits => self.limits(sight, applied, changed),
+            RowKey::Instance(_) | RowKey::Stage => None,
         }
     }
 
     /// Whether somebody asks that a task be forgotten.
-    fn is_deleted(&self, applied: &Applied, key: &WorkKey) -> bool {
+    fn is_deleted(&self, applied: &Applied, key: &TaskKey) -> bool {
         self.by(
             applied,
             |call| matches!(call, Call::DeleteTask(one) | Call::FreeName(one) if one == key),
@@ -172,9 +173,9 @@ impl Asked {
     /// the same commit: who went first was more than that.
     fn is_surplus(&self, sight: &Sight<'_>, changes: &[Changed]) -> bool {
         let is_over =
-            |record: &Record| matches!(record, Record::Task(task, _) if task.end().is_some());
+            |record: &Row| matches!(record, Row::Task(_, Some((task, _))) if task.end().is_some());
         let is_buried =
-            |one: &&Changed| matches!(one.key, RecordKey::Tombstone(_)) && one.before.is_none();
+            |one: &&Changed| matches!(one.key, RowKey::Tombstone(_)) && one.before.is_none();
         let left = sight.stored.all().filter(|(_, record)| is_over(record)).count();
         left + changes.iter().filter(is_buried).count() > self.tasks_max
     }
@@ -218,12 +219,12 @@ impl Asked {
         &self,
         sight: &Sight<'_>,
         applied: &Applied,
-        key: &WorkKey,
+        key: &TaskKey,
         (changed, changes): (&Changed, &[Changed]),
     ) -> Option<String> {
         let (task, spec) = sight.stored.task(key)?;
         let before = match &changed.before {
-            Some(Record::Task(before, _)) => Some(before),
+            Some(Row::Task(_, Some((before, _)))) => Some(before),
             Some(_) | None => None,
         };
         let end = task.end()?;
@@ -256,7 +257,7 @@ impl Asked {
     ) -> Option<String> {
         let machine = sight.stored.machine_of(lock)?;
         let was_dead = match &changed.before {
-            Some(Record::Roster(entry)) => entry.is_declared_dead,
+            Some(Row::Roster(_, Some(entry))) => entry.is_declared_dead,
             Some(_) | None => false,
         };
         let is_dead = sight.stored.is_declared_dead(lock);
@@ -304,28 +305,24 @@ impl Asked {
 }
 
 /// The record that a call is about.
-pub(super) fn about(call: &Call) -> Option<RecordKey> {
+pub(super) fn about(call: &Call) -> Option<RowKey> {
     match call {
-        Call::PutService(key, _) | Call::DeleteService(key) => {
-            Some(RecordKey::Service(key.clone()))
-        }
-        Call::SetDomain(name, _) | Call::RemoveDomain(name) => {
-            Some(RecordKey::Domain(name.clone()))
-        }
+        Call::PutService(key, _) | Call::DeleteService(key) => Some(RowKey::Service(key.clone())),
+        Call::SetDomain(name, _) | Call::RemoveDomain(name) => Some(RowKey::Domain(name.clone())),
         Call::CreateTask(key, ..)
         | Call::CancelTask(key)
         | Call::DeleteTask(key)
-        | Call::FreeName(key) => Some(RecordKey::Task(key.clone())),
-        Call::StopInstance(key) => Some(RecordKey::Instance(key.clone())),
-        Call::Drain(lock, _) | Call::Undrain(lock) => Some(RecordKey::Drain(*lock)),
-        Call::Forget(lock) | Call::DeclareDead(lock) => Some(RecordKey::Roster(*lock)),
-        Call::SetLimits(_) => Some(RecordKey::Limits),
+        | Call::FreeName(key) => Some(RowKey::Task(key.clone())),
+        Call::StopInstance(key) => Some(RowKey::Instance(key.clone())),
+        Call::Drain(lock, _) | Call::Undrain(lock) => Some(RowKey::Drain(*lock)),
+        Call::Forget(lock) | Call::DeclareDead(lock) => Some(RowKey::Roster(*lock)),
+        Call::SetLimits(_) => Some(RowKey::Limits),
         Call::Kill(_) => None,
     }
 }
 
-fn service_of(record: &Record) -> Option<&ServiceRecord> {
-    let Record::Service(record) = record else { return None };
+fn service_of(record: &Row) -> Option<&ServiceRecord> {
+    let Row::Service(_, Some(record)) = record else { return None };
     Some(record)
 }
 
@@ -343,11 +340,11 @@ fn is_drained(sight: &Sight<'_>, task: &Task, changes: &[Changed]) -> bool {
     let on = task.placed().map(|placed| placed.on).or(task.last().map(|(_, on)| on));
     let Some(lock) = on.map(|on| on.lock) else { return false };
     sight.stored.drained().any(|drained| drained == lock)
-        || changes.iter().any(|one| one.key == RecordKey::Drain(lock))
+        || changes.iter().any(|one| one.key == RowKey::Drain(lock))
 }
 
-fn newest(record: &Record) -> Option<Limits> {
-    let Record::Limits(all) = record else { return None };
+fn newest(record: &Row) -> Option<Limits> {
+    let Row::Limits(all) = record else { return None };
     all.last().copied()
 }
 

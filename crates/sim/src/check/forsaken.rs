@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use sterna_engine::control::{Record, RecordKey};
+use sterna_engine::control::{Row, RowKey};
 use sterna_model::{RunId, Term};
 
 use super::{Fact, Sight};
@@ -49,10 +49,10 @@ impl Forsaken {
         }
         if let Fact::Committed { changes, applied } = fact {
             return changes.iter().find_map(|changed| {
-                let RecordKey::Roster(lock) = &changed.key else { return None };
+                let RowKey::Roster(lock) = &changed.key else { return None };
                 let machine = sight.stored.machine_of(*lock)?;
                 match sight.stored.get(&changed.key) {
-                    Some(Record::Roster(entry)) if entry.is_declared_dead => {
+                    Some(Row::Roster(_, Some(entry))) if entry.is_declared_dead => {
                         self.declare(
                             machine,
                             entry.incarnation.life,

@@ -7,7 +7,7 @@
 //!
 //! Not held against a leader: what it ends after the store was set back, whose claims may be lost.
 
-use sterna_engine::control::{Record, RecordKey};
+use sterna_engine::control::{Row, RowKey};
 use sterna_model::{
     Contract, RunId, Span, WallTime,
     record::{Instance, InstanceCopy, InstancePhase, InstanceState, StopReason, Twin, TwinReason},
@@ -16,7 +16,6 @@ use sterna_model::{
 use super::{
     Changed, Sight,
     ready::{Said, is_ready},
-    updates::index_of,
 };
 
 /// A copy that was being moved and was ended by a commit, though nobody took its place.
@@ -26,8 +25,8 @@ pub(super) fn ended_too_early(
     changes: &[Changed],
     changed: &Changed,
 ) -> Option<String> {
-    let RecordKey::Instance(key) = &changed.key else { return None };
-    let Some(Record::Instance(before)) = &changed.before else { return None };
+    let RowKey::Instance(key) = &changed.key else { return None };
+    let Some(Row::Instance(_, Some(before))) = &changed.before else { return None };
     let after = sight.stored.instance(key)?;
     let was = moving(sight, changes, before)?;
     let run = was.copy.placed.run;
@@ -49,8 +48,8 @@ pub(super) fn asked_too_early(
     changes: &[Changed],
     changed: &Changed,
 ) -> Option<String> {
-    let RecordKey::Instance(key) = &changed.key else { return None };
-    let Some(Record::Instance(before)) = &changed.before else { return None };
+    let RowKey::Instance(key) = &changed.key else { return None };
+    let Some(Row::Instance(_, Some(before))) = &changed.before else { return None };
     let may_overlap = |contract: Contract| matches!(contract, Contract::Replace { .. });
     let is_asked = |twin: &&Twin| {
         twin.copy.stopping == Some(StopReason::Drain) && may_overlap(twin.copy.placed.contract)
@@ -60,12 +59,13 @@ pub(super) fn asked_too_early(
     let run = copy.placed.run;
     running(before).find(|one| one.placed.run == run).filter(|one| one.stopping.is_none())?;
     // What no spec wants any more may end alone, for all that is known.
-    let (service, _) = index_of(key)?;
-    let is_alone = !may_overlap(sight.stored.service(&service)?.spec.contract);
+    let is_alone = !may_overlap(sight.stored.service(&key.service)?.spec.contract);
     let lock = copy.placed.on.lock;
-    let Some(Record::Drain(drain)) = sight.stored.get(&RecordKey::Drain(lock)) else { return None };
+    let Some(Row::Drain(_, Some(drain))) = sight.stored.get(&RowKey::Drain(lock)) else {
+        return None;
+    };
     // One commit may stand for two drains: it may have been asked for the earlier.
-    let is_second = |one: &Changed| one.key == RecordKey::Drain(lock) && one.before.is_some();
+    let is_second = |one: &Changed| one.key == RowKey::Drain(lock) && one.before.is_some();
     let is_other = changes.iter().any(is_second);
     let half = Span::from_millis(drain.deadline.since(drain.since).as_millis() / 2);
     let earliest = drain.deadline.minus(half.min(Span::from_secs(60)));
@@ -95,7 +95,7 @@ fn is_replaced(said: &Said, instance: &Instance) -> bool {
 /// The copy of an instance that is being moved, and goes on; it may have been silent meanwhile.
 fn moving<'a>(sight: &Sight<'_>, changes: &[Changed], instance: &'a Instance) -> Option<&'a Twin> {
     let twin = instance.twin().filter(|twin| twin.running_since.is_some())?;
-    let drain = RecordKey::Drain(twin.copy.placed.on.lock);
+    let drain = RowKey::Drain(twin.copy.placed.on.lock);
     // Of a drain that comes with the same commit nothing was known yet when its machine was heard.
     let is_new = changes.iter().any(|one| one.key == drain && one.before.is_none());
     let is_moving = match twin.reason {

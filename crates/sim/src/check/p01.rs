@@ -30,7 +30,7 @@ impl StartedOnce {
     fn forget_lost(&mut self, sight: &Sight<'_>) {
         let Self { names, tasks, .. } = self;
         names.retain(|(key, _), task| {
-            let known = sight.stored.task(key).map(|(known, _)| known);
+            let known = key.task().and_then(|key| sight.stored.task(key)).map(|(known, _)| known);
             let known = known.filter(|known| known.incarnation() == *task);
             let is_pending =
                 known.is_some_and(|known| known.placed().is_none() && known.end().is_none());

@@ -15,7 +15,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use sterna_engine::control::RecordKey;
+use sterna_engine::control::RowKey;
 use sterna_model::{
     Contract, RunId, WorkKey,
     record::{InstanceCopy, Placed},
@@ -61,7 +61,7 @@ impl Copies {
 
     /// A claim of an instance is committed, perhaps. Gives it, and what is wrong with it.
     fn claimed(&mut self, sight: &Sight<'_>, changed: &Changed) -> Option<(RunId, String)> {
-        let RecordKey::Instance(key) = &changed.key else { return None };
+        let RowKey::Instance(key) = &changed.key else { return None };
         let instance = sight.stored.instance(key)?;
         let Placed { run, contract, .. } = instance.copy()?.placed;
         if self.beside.contains_key(&run) {

@@ -9,9 +9,9 @@
 
 use std::collections::BTreeMap;
 
-use sterna_engine::control::{Answer, Call, Record, RecordKey, ServiceKey};
+use sterna_engine::control::{Answer, Call, Row, RowKey};
 use sterna_model::{
-    Epoch, TaskIncarnation, Work, WorkKey,
+    Epoch, InstanceKey, ServiceKey, TaskIncarnation, TaskKey, WorkKey,
     record::{Instance, StopReason, TaskEnd},
     spec::DEFAULT_DOMAIN,
 };
@@ -106,7 +106,7 @@ impl Kept {
     }
 
     /// What a commit did to a task.
-    fn task_changed(&self, sight: &Sight<'_>, key: &WorkKey, changed: &Changed) -> Option<String> {
+    fn task_changed(&self, sight: &Sight<'_>, key: &TaskKey, changed: &Changed) -> Option<String> {
         let before = changed.before.as_ref().and_then(task_of);
         let after = sight.stored.task(key);
         if let (Some(before), None) = (before, after) {
@@ -135,25 +135,25 @@ impl Kept {
     /// What a commit did to a record.
     fn changed(&self, sight: &Sight<'_>, changed: &Changed, changes: &[Changed]) -> Option<String> {
         match &changed.key {
-            RecordKey::Task(key) => self.task_changed(sight, key, changed),
-            RecordKey::Tombstone(key) => {
+            RowKey::Task(key) => self.task_changed(sight, key, changed),
+            RowKey::Tombstone(key) => {
                 let is_gone = sight.stored.get(&changed.key).is_none();
                 is_gone.then(|| format!("it is forgotten that there was {key}"))
             }
-            RecordKey::Instance(_) => destroyed(sight, changed, changes, &self.put),
-            RecordKey::Service(_)
-            | RecordKey::Roster(_)
-            | RecordKey::Drain(_)
-            | RecordKey::Domain(_)
-            | RecordKey::Limits
-            | RecordKey::Stage => None,
+            RowKey::Instance(_) => destroyed(sight, changed, changes, &self.put),
+            RowKey::Service(_)
+            | RowKey::Roster(_)
+            | RowKey::Drain(_)
+            | RowKey::Domain(_)
+            | RowKey::Limits
+            | RowKey::Stage => None,
         }
     }
 
     fn forgotten(
         &self,
         sight: &Sight<'_>,
-        key: &WorkKey,
+        key: &TaskKey,
         epoch: Option<Epoch>,
         result: u64,
     ) -> Option<String> {
@@ -184,7 +184,7 @@ impl Kept {
 }
 
 /// Whether the store says what a call has done.
-fn holds(sight: &Sight<'_>, call: &Call, stood: Option<&Record>) -> bool {
+fn holds(sight: &Sight<'_>, call: &Call, stood: Option<&Row>) -> bool {
     match call {
         Call::CreateTask(key, incarnation, _) => knows(sight, key, Some(*incarnation)),
         Call::CancelTask(key) => {
@@ -194,7 +194,7 @@ fn holds(sight: &Sight<'_>, call: &Call, stood: Option<&Record>) -> bool {
         Call::DeleteTask(key) | Call::FreeName(key) => knows(sight, key, None),
         Call::PutService(key, spec) => sight.stored.service(key).is_some_and(|record| {
             // A version may be taken back before its answer comes, of a leader that stood still.
-            let before = if let Some(Record::Service(before)) = stood {
+            let before = if let Some(Row::Service(_, Some(before))) = stood {
                 before.taken_back.as_ref()
             } else {
                 None
@@ -204,39 +204,39 @@ fn holds(sight: &Sight<'_>, call: &Call, stood: Option<&Record>) -> bool {
         }),
         Call::DeleteService(key) => sight.stored.service(key).is_none(),
         Call::SetDomain(name, until) => {
-            let stored = sight.stored.get(&RecordKey::Domain(name.clone()));
-            stored == Some(&Record::Domain(*until))
+            let stored = sight.stored.get(&RowKey::Domain(name.clone()));
+            stored == Some(&Row::Domain(name.clone(), Some(*until)))
         }
-        Call::RemoveDomain(name) => sight.stored.get(&RecordKey::Domain(name.clone())).is_none(),
-        Call::Drain(lock, deadline) => match sight.stored.get(&RecordKey::Drain(*lock)) {
-            Some(Record::Drain(drain)) => drain.deadline == *deadline,
+        Call::RemoveDomain(name) => sight.stored.get(&RowKey::Domain(name.clone())).is_none(),
+        Call::Drain(lock, deadline) => match sight.stored.get(&RowKey::Drain(*lock)) {
+            Some(Row::Drain(_, Some(drain))) => drain.deadline == *deadline,
             Some(_) | None => false,
         },
-        Call::Undrain(lock) => sight.stored.get(&RecordKey::Drain(*lock)).is_none(),
+        Call::Undrain(lock) => sight.stored.get(&RowKey::Drain(*lock)).is_none(),
         // Nothing is left of one that has left the roster: that is looked at when it does.
         Call::DeclareDead(lock) => {
-            let is_struck = sight.stored.get(&RecordKey::Roster(*lock)).is_none();
+            let is_struck = sight.stored.get(&RowKey::Roster(*lock)).is_none();
             is_struck || sight.stored.is_declared_dead(*lock)
         }
         // Who was forgotten may have come again in the same commit: as another life, or as one that has
         // ended what it had when it was declared dead.
         Call::Forget(lock) => {
-            let seen = |record: &Record| {
-                let Record::Roster(entry) = record else { return None };
+            let seen = |record: &Row| {
+                let Row::Roster(_, Some(entry)) = record else { return None };
                 let is_heard = !entry.is_declared_dead;
                 (!entry.is_forgotten).then_some((entry.incarnation.life, is_heard))
             };
-            let stands = sight.stored.get(&RecordKey::Roster(*lock)).and_then(seen);
+            let stands = sight.stored.get(&RowKey::Roster(*lock)).and_then(seen);
             stands.is_none() || stands > stood.and_then(seen)
         }
-        Call::SetLimits(limits) => match sight.stored.get(&RecordKey::Limits) {
-            Some(Record::Limits(all)) => all.last().copied().map(bare) == Some(bare(*limits)),
+        Call::SetLimits(limits) => match sight.stored.get(&RowKey::Limits) {
+            Some(Row::Limits(all)) => all.last().copied().map(bare) == Some(bare(*limits)),
             Some(_) | None => false,
         },
         // What ran then is told to end, is gone, or is followed by another already.
         Call::StopInstance(key) => {
             let before = match stood {
-                Some(Record::Instance(before)) => before.copy().map(|copy| copy.placed.run),
+                Some(Row::Instance(_, Some(before))) => before.copy().map(|copy| copy.placed.run),
                 Some(_) | None => None,
             };
             let copy = sight.stored.instance(key).and_then(Instance::copy);
@@ -249,27 +249,27 @@ fn holds(sight: &Sight<'_>, call: &Call, stood: Option<&Record>) -> bool {
 
 /// Whether something is there, though a client was told that it is not: it stood there when that was
 /// asked, and stands there.
-fn is_there(sight: &Sight<'_>, call: &Call, stood: Option<&Record>) -> bool {
+fn is_there(sight: &Sight<'_>, call: &Call, stood: Option<&Row>) -> bool {
     let stands = about(call).and_then(|key| sight.stored.get(&key));
     // tidy: not a table
     match (stood, stands) {
-        (Some(Record::Task(before, _)), Some(Record::Task(task, _))) => {
+        (Some(Row::Task(_, Some((before, _)))), Some(Row::Task(_, Some((task, _))))) => {
             before.incarnation() == task.incarnation()
         }
-        (Some(Record::Roster(before)), Some(Record::Roster(entry))) => {
+        (Some(Row::Roster(_, Some(before))), Some(Row::Roster(_, Some(entry)))) => {
             before.incarnation == entry.incarnation && !before.is_forgotten && !entry.is_forgotten
         }
-        (Some(Record::Service(_)), Some(Record::Service(_)))
-        | (Some(Record::Domain(_)), Some(Record::Domain(_))) => true,
+        (Some(Row::Service(..)), Some(Row::Service(..)))
+        | (Some(Row::Domain(..)), Some(Row::Domain(..))) => true,
         (_, _) => false,
     }
 }
 
 /// Whether the store has a task of this name, or what stays of it.
-fn knows(sight: &Sight<'_>, key: &WorkKey, incarnation: Option<TaskIncarnation>) -> bool {
+fn knows(sight: &Sight<'_>, key: &TaskKey, incarnation: Option<TaskIncarnation>) -> bool {
     let task = sight.stored.task(key).map(|(task, _)| task.incarnation());
-    let stone = match sight.stored.get(&RecordKey::Tombstone(key.clone())) {
-        Some(Record::Tombstone(stone)) => Some(stone.incarnation),
+    let stone = match sight.stored.get(&RowKey::Tombstone(key.clone())) {
+        Some(Row::Tombstone(_, Some(stone))) => Some(stone.incarnation),
         Some(_) | None => None,
     };
     match incarnation {
@@ -278,8 +278,8 @@ fn knows(sight: &Sight<'_>, key: &WorkKey, incarnation: Option<TaskIncarnation>)
     }
 }
 
-fn task_of(record: &Record) -> Option<&sterna_model::record::Task> {
-    let Record::Task(task, _) = record else { return None };
+fn task_of(record: &Row) -> Option<&sterna_model::record::Task> {
+    let Row::Task(_, Some((task, _))) = record else { return None };
     Some(task)
 }
 
@@ -291,18 +291,16 @@ fn destroyed(
     changes: &[Changed],
     put: &BTreeMap<ServiceKey, Moment>,
 ) -> Option<String> {
-    let RecordKey::Instance(key) = &changed.key else { return None };
-    let Work::Instance { service, index } = &key.work else { return None };
-    let service = ServiceKey { namespace: key.namespace.clone(), name: service.clone() };
-    let record = sight.stored.service(&service)?;
+    let RowKey::Instance(key) = &changed.key else { return None };
+    let InstanceKey { service, index } = key;
+    let record = sight.stored.service(service)?;
     // Also for what the spec says already.
-    let is_put = put.get(&service).is_some_and(|at| sight.now <= at + ANSWERED_WITHIN);
-    let is_asked =
-        is_put || changes.iter().any(|one| one.key == RecordKey::Service(service.clone()));
+    let is_put = put.get(service).is_some_and(|at| sight.now <= at + ANSWERED_WITHIN);
+    let is_asked = is_put || changes.iter().any(|one| one.key == RowKey::Service(service.clone()));
     let domain = &record.spec.domain;
     let is_stale = domain.as_str() != DEFAULT_DOMAIN
-        && match sight.stored.get(&RecordKey::Domain(domain.clone())) {
-            Some(Record::Domain(until)) => until.is_some_and(|until| until <= sight.wall),
+        && match sight.stored.get(&RowKey::Domain(domain.clone())) {
+            Some(Row::Domain(_, Some(until))) => until.is_some_and(|until| until <= sight.wall),
             Some(_) | None => true,
         };
     let unwanted = |instance: &Instance| {
@@ -310,7 +308,7 @@ fn destroyed(
         instance.copies().filter(|copy| is_unwanted(copy.stopping)).count()
     };
     let before = match &changed.before {
-        Some(Record::Instance(before)) => unwanted(before),
+        Some(Row::Instance(_, Some(before))) => unwanted(before),
         Some(_) | None => 0,
     };
     let after = unwanted(sight.stored.instance(key)?);
@@ -322,11 +320,11 @@ fn destroyed(
 fn drained(sight: &Sight<'_>, run: &Run, machine: usize) -> Option<String> {
     let lock =
         sight.stored.drained().find(|lock| sight.stored.machine_of(*lock) == Some(machine))?;
-    let since = sight.stored.since(&RecordKey::Drain(lock))?;
-    let key = match &run.key.work {
-        Work::Task(_) => RecordKey::Task(run.key.clone()),
-        Work::Instance { .. } => RecordKey::Instance(run.key.clone()),
-        Work::Node { .. } => return None,
+    let since = sight.stored.since(&RowKey::Drain(lock))?;
+    let key = match &run.key {
+        WorkKey::Task(key) => RowKey::Task(key.clone()),
+        WorkKey::Instance(key) => RowKey::Instance(key.clone()),
+        WorkKey::Node(_) => return None,
     };
     (since < sight.stored.since(&key)?)
         .then(|| format!("{} is sent to m{machine}, which is being drained", run.key))
@@ -374,7 +372,8 @@ impl Checker for Kept {
             });
         }
         if let Fact::Forgotten { key, epoch, result, .. } = fact {
-            return self.forgotten(sight, key, *epoch, *result).filter(|_| !is_unnoticed);
+            let task = key.task()?;
+            return self.forgotten(sight, task, *epoch, *result).filter(|_| !is_unnoticed);
         }
         if let Fact::Sent { run, machine, .. } = fact {
             return drained(sight, run, *machine).filter(|_| !is_unnoticed);

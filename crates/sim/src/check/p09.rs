@@ -8,9 +8,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use sterna_engine::control::{Call, Record, RecordKey, ServiceKey};
+use sterna_engine::control::{Call, Row, RowKey};
 use sterna_model::{
-    Work, WorkKey,
+    InstanceKey, ServiceKey,
     record::{InstanceCopy, StopReason},
 };
 
@@ -20,7 +20,7 @@ use super::{Changed, Checker, Fact, Promise, Sight, unnoticed::Unnoticed};
 pub(crate) struct Converged {
     unnoticed: Unnoticed,
     /// Instances whose service has another version than they had, and that have not begun with it.
-    anew: BTreeSet<WorkKey>,
+    anew: BTreeSet<InstanceKey>,
     /// What somebody asks to begin again, or to go, by the calls: it may go and come in one commit.
     asked: BTreeMap<u64, Call>,
 }
@@ -28,8 +28,8 @@ pub(crate) struct Converged {
 impl Converged {
     /// What a commit did to an instance.
     fn counted(&mut self, sight: &Sight<'_>, changed: &Changed) -> Option<String> {
-        let RecordKey::Instance(key) = &changed.key else { return None };
-        let Some(Record::Instance(before)) = &changed.before else { return None };
+        let RowKey::Instance(key) = &changed.key else { return None };
+        let Some(Row::Instance(_, Some(before))) = &changed.before else { return None };
         let instance = sight.stored.instance(key)?;
         let after = instance.crashes().count;
         let unwanted = |copy: &InstanceCopy| copy.stopping == Some(StopReason::Unwanted);
@@ -39,7 +39,7 @@ impl Converged {
             || was_unwanted
             || self.asked.values().any(|asked| begins(asked, key))
             || !is_wanted(sight, key);
-        let service = service_of(key).and_then(|service| sight.stored.service(&service));
+        let service = sight.stored.service(&key.service);
         let version = service.map(|record| record.version);
         let is_current = |copy: &InstanceCopy| Some(copy.version) == version;
         if !instance.copies().all(is_current) {
@@ -56,18 +56,15 @@ impl Converged {
     /// A service whose version is another one begins anew, with all its instances; so does an index that
     /// was not wanted before, though it may come in the commit in which it went.
     fn note_version(&mut self, sight: &Sight<'_>, changed: &Changed) {
-        let RecordKey::Service(service) = &changed.key else { return };
+        let RowKey::Service(service) = &changed.key else { return };
         let (before, instances) = match &changed.before {
-            Some(Record::Service(record)) => (Some(record.version), record.spec.instances),
+            Some(Row::Service(_, Some(record))) => (Some(record.version), record.spec.instances),
             Some(_) | None => (None, 0),
         };
         let after = sight.stored.service(service).map(|record| record.version);
         let is_anew = before != after;
-        let of_it = instances_of(sight).filter(|key| service_of(key).as_ref() == Some(service));
-        let is_new = |key: &&WorkKey| match &key.work {
-            Work::Instance { index, .. } => is_anew || *index >= instances,
-            Work::Task(_) | Work::Node { .. } => false,
-        };
+        let of_it = instances_of(sight).filter(|key| key.service == *service);
+        let is_new = |key: &&InstanceKey| is_anew || key.index >= instances;
         self.anew.extend(of_it.filter(is_new).cloned());
     }
 }
@@ -101,11 +98,10 @@ impl Checker for Converged {
 }
 
 /// Whether an instance may begin anew by this call.
-fn begins(call: &Call, key: &WorkKey) -> bool {
-    let Work::Instance { index, .. } = &key.work else { return false };
-    let of = |service: &ServiceKey| service_of(key).as_ref() == Some(service);
+fn begins(call: &Call, key: &InstanceKey) -> bool {
+    let of = |service: &ServiceKey| key.service == *service;
     if let Call::PutService(service, spec) = call {
-        return of(service) && *index >= spec.instances;
+        return of(service) && key.index >= spec.instances;
     }
     if let Call::DeleteService(service) = call {
         return of(service);
@@ -114,18 +110,12 @@ fn begins(call: &Call, key: &WorkKey) -> bool {
 }
 
 /// All instances that stand in the store.
-fn instances_of<'a>(sight: &Sight<'a>) -> impl Iterator<Item = &'a WorkKey> {
+fn instances_of<'a>(sight: &Sight<'a>) -> impl Iterator<Item = &'a InstanceKey> {
     let keys = sight.stored.all().map(|(key, _)| key);
-    keys.filter_map(|key| if let RecordKey::Instance(key) = key { Some(key) } else { None })
+    keys.filter_map(|key| if let RowKey::Instance(key) = key { Some(key) } else { None })
 }
 
-fn service_of(key: &WorkKey) -> Option<ServiceKey> {
-    let Work::Instance { service, .. } = &key.work else { return None };
-    Some(ServiceKey { namespace: key.namespace.clone(), name: service.clone() })
-}
-
-fn is_wanted(sight: &Sight<'_>, key: &WorkKey) -> bool {
-    let Work::Instance { index, .. } = &key.work else { return false };
-    let service = service_of(key).and_then(|service| sight.stored.service(&service));
-    service.is_some_and(|record| *index < record.spec.instances)
+fn is_wanted(sight: &Sight<'_>, key: &InstanceKey) -> bool {
+    let service = sight.stored.service(&key.service);
+    service.is_some_and(|record| key.index < record.spec.instances)
 }

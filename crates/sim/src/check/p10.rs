@@ -12,8 +12,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use sterna_engine::control::Record;
-use sterna_model::{Contract, Lock, Marks, RunId, Span, Term, Work, WorkKey};
+use sterna_engine::control::Row;
+use sterna_model::{Contract, Lock, Marks, RunId, Span, Term, WorkKey};
 use sterna_protocol::{limits::Limits, message::Run};
 
 use super::{Changed, Checker, Fact, Promise, Sight, forsaken::Forsaken, unnoticed::Unnoticed};
@@ -76,7 +76,7 @@ impl Missing {
 
     /// How long a batch may last that is sent: the next leader waits for that.
     fn note_batch(&mut self, run: &Run) {
-        if let Work::Node { .. } = run.key.work {
+        if let WorkKey::Node(_) = run.key {
             let after = run.contract.stop_after();
             self.longest = self.longest.max(after.unwrap_or(Span::ZERO));
             self.was_kept |= run.contract == Contract::Keep;
@@ -122,8 +122,8 @@ impl Missing {
 
 /// Marks of what was ever started that a commit has lowered: the next leader would wait too short a time.
 fn fallen(sight: &Sight<'_>, changed: &Changed) -> Option<String> {
-    let marks = |record: &Record| {
-        let Record::Limits(all) = record else { return None };
+    let marks = |record: &Row| {
+        let Row::Limits(all) = record else { return None };
         all.iter().map(Limits::marks).reduce(Marks::max)
     };
     let before = changed.before.as_ref().and_then(marks)?;
@@ -175,14 +175,14 @@ impl Checker for Missing {
             Contract::Stop { .. } | Contract::Keep => true,
             Contract::Replace { .. } => false,
         };
-        let said = match &run.key.work {
-            Work::Task(_) | Work::Instance { .. } => {
+        let said = match &run.key {
+            WorkKey::Task(_) | WorkKey::Instance(_) => {
                 let said = self.claimed(sight, run);
                 let is_own = !sight.stored.claims(&run.key).iter().any(|one| one.run == run.run);
                 said.filter(|_| is_strict || is_own)
             }
-            Work::Node { .. } if self.term == Some(*term) => self.awaited(sight, run),
-            Work::Node { .. } => None,
+            WorkKey::Node(_) if self.term == Some(*term) => self.awaited(sight, run),
+            WorkKey::Node(_) => None,
         };
         if said.is_some() || !is_strict {
             return said;

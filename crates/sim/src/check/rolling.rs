@@ -9,8 +9,8 @@
 
 use std::collections::BTreeMap;
 
-use sterna_engine::control::{ServiceKey, ServiceRecord};
-use sterna_model::{Span, WorkKey, spec::UpdatePolicy};
+use sterna_engine::control::ServiceRecord;
+use sterna_model::{InstanceKey, ServiceKey, Span, spec::UpdatePolicy};
 
 use super::Stored;
 use crate::manners;
@@ -25,7 +25,7 @@ pub(crate) struct Rolling {
 impl Rolling {
     /// Notes what comes about now. `replaced_within` says within what an instance ends and another one
     /// begins in its place.
-    pub(crate) fn look(&mut self, stored: &Stored, replaced_within: impl Fn(&WorkKey) -> Span) {
+    pub(crate) fn look(&mut self, stored: &Stored, replaced_within: impl Fn(&InstanceKey) -> Span) {
         for (service, record) in stored.services() {
             let outdated = outdated(stored, service, record);
             let takes = takes(outdated.iter().map(&replaced_within), record.spec.update);
@@ -54,9 +54,9 @@ impl Rolling {
 }
 
 /// What of a service is of another version than is wanted.
-fn outdated(stored: &Stored, service: &ServiceKey, record: &ServiceRecord) -> Vec<WorkKey> {
+fn outdated(stored: &Stored, service: &ServiceKey, record: &ServiceRecord) -> Vec<InstanceKey> {
     let all = (0..record.spec.instances).map(|index| service.instance(index));
-    let is_outdated = |key: &WorkKey| {
+    let is_outdated = |key: &InstanceKey| {
         let copy = stored.instance(key).and_then(|instance| instance.copy());
         copy.is_some_and(|copy| copy.version != record.version)
     };

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use sterna_engine::control::RecordKey;
+use sterna_engine::control::RowKey;
 use sterna_model::{Span, Term};
 
 use super::{Fact, Sight};
@@ -97,7 +97,7 @@ impl Silence {
                 self.begin(now, term);
             }
             for changed in *changes {
-                if let RecordKey::Drain(lock) = &changed.key
+                if let RowKey::Drain(lock) = &changed.key
                     && let Some(machine) = sight.stored.machine_of(*lock)
                 {
                     self.drained.insert(machine, now);

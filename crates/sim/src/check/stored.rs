@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use sterna_engine::control::{Record, RecordKey, ServiceKey, ServiceRecord};
+use sterna_engine::control::{Row, RowKey, ServiceRecord};
 use sterna_model::{
-    Epoch, Lock, Nonce, Revision, RunId, Span, Term, Work, WorkKey,
+    Epoch, InstanceKey, Lock, Nonce, Revision, RunId, ServiceKey, Span, TaskKey, Term, WorkKey,
     record::{Instance, Placed, Task},
     spec::TaskSpec,
 };
@@ -27,9 +27,9 @@ use crate::{
 #[derive(Debug, Default)]
 pub(crate) struct Stored {
     records: Records,
-    since: BTreeMap<RecordKey, Revision>,
+    since: BTreeMap<RowKey, Revision>,
     /// Every place at which anything ever stood.
-    paths: BTreeMap<Key, RecordKey>,
+    paths: BTreeMap<Key, RowKey>,
     term: Option<Term>,
     /// That of the reign that it names.
     nonce: Option<Nonce>,
@@ -43,8 +43,8 @@ pub(crate) struct Stored {
 /// What one commit did to one record.
 #[derive(Debug)]
 pub(crate) struct Changed {
-    pub(crate) key: RecordKey,
-    pub(crate) before: Option<Record>,
+    pub(crate) key: RowKey,
+    pub(crate) before: Option<Row>,
 }
 
 impl Stored {
@@ -73,10 +73,11 @@ impl Stored {
             }
             let after = change.value.as_ref().and_then(|value| shelf.get(value)).cloned();
             let (key, before) = match after {
-                Some((key, record)) => {
+                Some(row) => {
+                    let key = row.key();
                     self.paths.insert(change.key.clone(), key.clone());
                     self.since.insert(key.clone(), applied.revision);
-                    let before = self.records.insert(key.clone(), record);
+                    let before = self.records.insert(key.clone(), row);
                     (key, before)
                 }
                 None => {
@@ -101,8 +102,8 @@ impl Stored {
         self.nonce = reign.map(|reign| reign.nonce);
         for (path, key) in &self.paths {
             let Some(item) = model.get(path).item else { continue };
-            if let Some((_, record)) = shelf.get(&item.value) {
-                self.records.insert(key.clone(), record.clone());
+            if let Some(row) = shelf.get(&item.value) {
+                self.records.insert(key.clone(), row.clone());
                 self.since.insert(key.clone(), item.revision);
             }
         }
@@ -123,53 +124,58 @@ impl Stored {
         self.epoch
     }
 
-    pub(crate) fn get(&self, key: &RecordKey) -> Option<&Record> {
+    pub(crate) fn get(&self, key: &RowKey) -> Option<&Row> {
         self.records.get(key)
     }
 
-    pub(crate) fn all(&self) -> impl Iterator<Item = (&RecordKey, &Record)> {
+    pub(crate) fn all(&self) -> impl Iterator<Item = (&RowKey, &Row)> {
         self.records.iter()
     }
 
-    pub(crate) fn since(&self, key: &RecordKey) -> Option<Revision> {
+    pub(crate) fn since(&self, key: &RowKey) -> Option<Revision> {
         self.since.get(key).copied()
     }
 
-    pub(crate) fn task(&self, key: &WorkKey) -> Option<(&Task, &TaskSpec)> {
-        let Record::Task(task, spec) = self.get(&RecordKey::Task(key.clone()))? else {
+    pub(crate) fn task(&self, key: &TaskKey) -> Option<(&Task, &TaskSpec)> {
+        let Row::Task(_, Some((task, spec))) = self.get(&RowKey::Task(key.clone()))? else {
             return None;
         };
         Some((task, spec))
     }
 
-    pub(crate) fn instance(&self, key: &WorkKey) -> Option<&Instance> {
-        let Record::Instance(instance) = self.get(&RecordKey::Instance(key.clone()))? else {
+    pub(crate) fn instance(&self, key: &InstanceKey) -> Option<&Instance> {
+        let Row::Instance(_, Some(instance)) = self.get(&RowKey::Instance(key.clone()))? else {
             return None;
         };
         Some(instance)
     }
 
     pub(crate) fn service(&self, key: &ServiceKey) -> Option<&ServiceRecord> {
-        let Record::Service(record) = self.get(&RecordKey::Service(key.clone()))? else {
+        let Row::Service(_, Some(record)) = self.get(&RowKey::Service(key.clone()))? else {
             return None;
         };
         Some(record)
     }
 
     pub(crate) fn services(&self) -> impl Iterator<Item = (&ServiceKey, &ServiceRecord)> {
-        self.records.iter().filter_map(|(key, record)| {
-            let (RecordKey::Service(key), Record::Service(record)) = (key, record) else {
-                return None;
-            };
-            Some((key, record.as_ref()))
+        self.records.values().filter_map(|row| match row {
+            Row::Service(key, Some(record)) => Some((key, record.as_ref())),
+            _ => None,
         })
     }
 
     /// Everybody who may be running this, by claims.
     pub(crate) fn claims(&self, key: &WorkKey) -> Vec<&Placed> {
-        let task = self.task(key).and_then(|(task, _)| task.placed());
-        let copies = self.instance(key).into_iter().flat_map(Instance::copies);
-        task.into_iter().chain(copies.map(|copy| &copy.placed)).collect()
+        match key {
+            WorkKey::Task(key) => {
+                self.task(key).and_then(|(task, _)| task.placed()).into_iter().collect()
+            }
+            WorkKey::Instance(key) => {
+                let copies = self.instance(key).into_iter().flat_map(Instance::copies);
+                copies.map(|copy| &copy.placed).collect()
+            }
+            WorkKey::Node(_) => Vec::new(),
+        }
     }
 
     pub(crate) fn is_claimed(&self, key: &WorkKey, run: RunId) -> bool {
@@ -178,28 +184,27 @@ impl Stored {
 
     /// How much a run takes of its worker, as it was placed.
     pub(crate) fn taken_by(&self, key: &WorkKey, run: RunId) -> Size {
-        let copies = self.instance(key).into_iter().flat_map(Instance::copies);
+        let instance = key.instance().and_then(|key| self.instance(key));
+        let copies = instance.into_iter().flat_map(Instance::copies);
         let copy = copies.into_iter().find(|copy| copy.placed.run == run);
         copy.map_or_else(|| words::size(key), |copy| words::size_of(&copy.wants))
     }
 
     /// How much of a worker it would take.
     pub(crate) fn wanted_by(&self, key: &WorkKey) -> Size {
-        let Work::Instance { service, .. } = &key.work else { return words::size(key) };
-        let service = ServiceKey { namespace: key.namespace.clone(), name: service.clone() };
-        let record = self.service(&service);
+        let record = key.instance().and_then(|key| self.service(&key.service));
         record.map_or_else(|| words::size(key), |record| words::size_of(&record.spec.wants))
     }
 
     pub(crate) fn drained(&self) -> impl Iterator<Item = Lock> {
-        let is_drained = |lock: &Lock| self.records.contains_key(&RecordKey::Drain(*lock));
+        let is_drained = |lock: &Lock| self.records.contains_key(&RowKey::Drain(*lock));
         self.locks.iter().copied().filter(is_drained)
     }
 
     /// Everybody on the roster, and whether it was declared dead.
     pub(crate) fn roster(&self) -> impl Iterator<Item = (Lock, bool)> {
         self.locks.iter().filter_map(|lock| {
-            let Some(Record::Roster(entry)) = self.get(&RecordKey::Roster(*lock)) else {
+            let Some(Row::Roster(_, Some(entry))) = self.get(&RowKey::Roster(*lock)) else {
                 return None;
             };
             Some((*lock, entry.is_declared_dead))
@@ -207,14 +212,14 @@ impl Stored {
     }
 
     pub(crate) fn is_declared_dead(&self, lock: Lock) -> bool {
-        let entry = self.get(&RecordKey::Roster(lock));
-        matches!(entry, Some(Record::Roster(entry)) if entry.is_declared_dead)
+        let entry = self.get(&RowKey::Roster(lock));
+        matches!(entry, Some(Row::Roster(_, Some(entry))) if entry.is_declared_dead)
     }
 
     /// All limits that somebody may go by.
     fn limits(&self) -> &[Limits] {
-        match self.get(&RecordKey::Limits) {
-            Some(Record::Limits(all)) => all,
+        match self.get(&RowKey::Limits) {
+            Some(Row::Limits(all)) => all,
             Some(_) | None => &[],
         }
     }
@@ -226,7 +231,7 @@ impl Stored {
 
     /// Whether a task or an instance was ever started under `keep`, by the marks.
     pub(crate) fn has_kept_claims(&self) -> bool {
-        let Some(Record::Limits(all)) = self.get(&RecordKey::Limits) else { return false };
+        let Some(Row::Limits(all)) = self.get(&RowKey::Limits) else { return false };
         all.iter().any(|limits| limits.has_kept_claims)
     }
 

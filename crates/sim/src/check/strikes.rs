@@ -7,8 +7,7 @@
 
 use std::collections::BTreeMap;
 
-use sterna_engine::control::ServiceKey;
-use sterna_model::{RunId, Span, WallTime, record::Instance};
+use sterna_model::{RunId, ServiceKey, Span, WallTime, record::Instance};
 
 use crate::clock::Moment;
 

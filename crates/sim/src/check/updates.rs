@@ -14,9 +14,9 @@
 
 use std::collections::BTreeMap;
 
-use sterna_engine::control::{Record, RecordKey, ServiceKey, ServiceRecord};
+use sterna_engine::control::{Row, RowKey, ServiceRecord};
 use sterna_model::{
-    RunId, Span, Term, WallTime, Work, WorkKey,
+    RunId, ServiceKey, Span, Term, WallTime,
     record::{Instance, InstanceState, StopReason},
     spec::UpdatePolicy,
 };
@@ -107,8 +107,8 @@ impl Updates {
     /// A service that is gone takes its versions with it: the next of its name counts them anew.
     fn forget_gone(&mut self, sight: &Sight<'_>, changes: &[Changed]) {
         for changed in changes {
-            let RecordKey::Service(key) = &changed.key else { continue };
-            let Some(Record::Service(before)) = &changed.before else { continue };
+            let RowKey::Service(key) = &changed.key else { continue };
+            let Some(Row::Service(_, Some(before))) = &changed.before else { continue };
             let after = sight.stored.service(key).map(|record| record.highest);
             if after.is_none_or(|highest| highest < before.highest) {
                 self.crashes.retain(|(known, _), _| known != key);
@@ -120,25 +120,25 @@ impl Updates {
     /// Counts crashes of the versions that come about.
     fn count(&mut self, sight: &Sight<'_>, term: Term, changes: &[Changed]) {
         for changed in changes {
-            let RecordKey::Instance(key) = &changed.key else { continue };
-            let Some((service, _)) = index_of(key) else { continue };
+            let RowKey::Instance(key) = &changed.key else { continue };
+            let service = &key.service;
             let before = instance_in(changed.before.as_ref());
             let after = sight.stored.instance(key);
-            self.strikes.note(sight.now, &service, (before, after));
+            self.strikes.note(sight.now, service, (before, after));
             // One that nobody wants any more may have crashed before, in the same commit.
             let run = after.map_or_else(|| before.and_then(own_run), crashed_run);
             let Some(run) = run else { continue };
             if before.and_then(crashed_run) == Some(run) {
                 continue;
             }
-            let Some(now) = sight.stored.service(&service) else { continue };
-            let stood = service_before(sight, &service, changes);
+            let Some(now) = sight.stored.service(service) else { continue };
+            let stood = service_before(sight, service, changes);
             let version = before.and_then(|before| version_of(before, run));
             let of = stood.map_or(now.version, |stood| stood.version);
             if version.is_some_and(|version| version != of && version != now.version) {
                 continue;
             }
-            let one = self.crashes.entry((service, of)).or_default();
+            let one = self.crashes.entry((service.clone(), of)).or_default();
             one.at_most += 1;
             // Surely: it was of that version, and nothing else became of the service in this commit.
             let is_sure = after.is_some()
@@ -226,7 +226,7 @@ impl Updates {
         let others = (0..one.instances.min(other.instances)).filter(|index| {
             let instance = key.instance(*index);
             let now = sight.stored.instance(&instance);
-            let changed = changes.iter().find(|it| it.key == RecordKey::Instance(instance.clone()));
+            let changed = changes.iter().find(|it| it.key == RowKey::Instance(instance.clone()));
             let before = match changed {
                 Some(changed) => instance_in(changed.before.as_ref()),
                 None => now,
@@ -274,15 +274,15 @@ impl Updates {
 
 /// An index that served, and is ended for an update by this.
 fn ended_for_update(sight: &Sight<'_>, service: &ServiceKey, changed: &Changed) -> Option<u32> {
-    let RecordKey::Instance(key) = &changed.key else { return None };
-    let (of, index) = index_of(key)?;
+    let RowKey::Instance(key) = &changed.key else { return None };
+    let (of, index) = (&key.service, key.index);
     let before = instance_in(changed.before.as_ref())?;
     let InstanceState::Running { copy: before, .. } = before.state() else { return None };
     // One that has lost its place to silence in the same commit waits for a worker.
     let after = sight.stored.instance(key)?.copy();
     let after = after.filter(|copy| copy.placed.run == before.placed.run)?;
     let is_ended = before.stopping.is_none() && after.stopping == Some(StopReason::Update);
-    (of == *service && is_ended).then_some(index)
+    (of == service && is_ended).then_some(index)
 }
 
 /// What stood of a service before these changes.
@@ -291,10 +291,10 @@ fn service_before<'a>(
     key: &ServiceKey,
     changes: &'a [Changed],
 ) -> Option<&'a ServiceRecord> {
-    let changed = changes.iter().find(|one| one.key == RecordKey::Service(key.clone()));
+    let changed = changes.iter().find(|one| one.key == RowKey::Service(key.clone()));
     match changed {
         None => sight.stored.service(key),
-        Some(Changed { before: Some(Record::Service(record)), .. }) => Some(record),
+        Some(Changed { before: Some(Row::Service(_, Some(record))), .. }) => Some(record),
         Some(_) => None,
     }
 }
@@ -303,8 +303,8 @@ fn is_same(one: &ServiceRecord, other: &ServiceRecord) -> bool {
     one.version == other.version && one.spec == other.spec && other.before.is_some()
 }
 
-fn instance_in(record: Option<&Record>) -> Option<&Instance> {
-    let Some(Record::Instance(instance)) = record else { return None };
+fn instance_in(record: Option<&Row>) -> Option<&Instance> {
+    let Some(Row::Instance(_, Some(instance))) = record else { return None };
     Some(instance)
 }
 
@@ -325,9 +325,4 @@ fn crashed_run(instance: &Instance) -> Option<RunId> {
 
 fn version_of(instance: &Instance, run: RunId) -> Option<u64> {
     instance.copies().find(|copy| copy.placed.run == run).map(|copy| copy.version)
-}
-
-pub(super) fn index_of(key: &WorkKey) -> Option<(ServiceKey, u32)> {
-    let Work::Instance { service, index } = &key.work else { return None };
-    Some((ServiceKey { namespace: key.namespace.clone(), name: service.clone() }, *index))
 }

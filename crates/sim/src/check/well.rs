@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use sterna_engine::control::{Record, RecordKey, ServiceKey, ServiceRecord};
+use sterna_engine::control::{Row, ServiceRecord};
 use sterna_model::{
-    Contract, Lock, RunId, Work, WorkKey,
+    Contract, InstanceKey, Lock, RunId, ServiceKey, TaskKey, WorkKey,
     record::{
         Instance, InstanceCopy, InstancePhase, InstanceState, Task, TaskEnd, TaskPhase, TwinReason,
     },
@@ -148,7 +148,7 @@ impl Scene<'_> {
     /// became of it, or by lack of room, is excused: then somebody does not run.
     fn outdated(&self, service: &ServiceKey, record: &ServiceRecord) -> Option<Unwell> {
         let indices = || (0..record.spec.instances).map(|index| service.instance(index));
-        let is_stuck = |key: WorkKey| {
+        let is_stuck = |key: InstanceKey| {
             let copy = self.stored.instance(&key).and_then(Instance::copy);
             let copy = copy.filter(|copy| copy.version == record.version);
             let container = copy.and_then(|copy| self.table.get(copy.placed.run));
@@ -170,7 +170,7 @@ impl Scene<'_> {
         Some(Unwell::late(format!("{key} is of version {version}, and not of {wanted}")))
     }
 
-    fn index(&self, key: &WorkKey, wanted: Contract) -> Option<Unwell> {
+    fn index(&self, key: &InstanceKey, wanted: Contract) -> Option<Unwell> {
         let Some(instance) = self.stored.instance(key) else {
             return Some(Unwell::forgotten(format!("{key} has no record")));
         };
@@ -191,8 +191,8 @@ impl Scene<'_> {
         };
         let is_given_up = matches!(instance.state(), InstanceState::Crashed { until: None });
         // tidy: not a table
-        match (self.alive(key), instance.phase()) {
-            (0, _) if is_excused || is_given_up || !self.has_room(key) => None,
+        match (self.alive(&key.to_work()), instance.phase()) {
+            (0, _) if is_excused || is_given_up || !self.has_room(&key.to_work()) => None,
             (1, InstancePhase::Running) => {
                 let run = instance.copy().map(|copy| copy.placed.run);
                 let Some(container) = run.and_then(|run| self.table.get(run)) else {
@@ -223,15 +223,13 @@ impl Scene<'_> {
     }
 
     fn tasks(&self) -> Option<Unwell> {
-        self.stored.all().find_map(|(key, record)| {
-            let (RecordKey::Task(key), Record::Task(task, spec)) = (key, record) else {
-                return None;
-            };
+        self.stored.all().find_map(|(_, row)| {
+            let Row::Task(key, Some((task, spec))) = row else { return None };
             self.task(key, task, spec)
         })
     }
 
-    fn task(&self, key: &WorkKey, task: &Task, spec: &TaskSpec) -> Option<Unwell> {
+    fn task(&self, key: &TaskKey, task: &Task, spec: &TaskSpec) -> Option<Unwell> {
         let is_over = match task.phase() {
             TaskPhase::Completed => {
                 if spec.callback.is_some() && !task.is_told() {
@@ -242,7 +240,7 @@ impl Scene<'_> {
             TaskPhase::Resolving => {
                 return Some(Unwell::late(format!("it is being told that {key} is over")));
             }
-            TaskPhase::Pending => !self.has_room(key) || self.may_be_lost(spec.contract),
+            TaskPhase::Pending => !self.has_room(&key.to_work()) || self.may_be_lost(spec.contract),
             // Nobody says what became of its machine.
             TaskPhase::Running => task.placed().is_some_and(|placed| {
                 placed.contract == Contract::Keep && self.is_vanished(placed.on.lock)
@@ -254,12 +252,12 @@ impl Scene<'_> {
     /// What runs and stands in no record, or is being ended.
     fn left_over(&self) -> Option<Unwell> {
         self.table.all().find_map(|(run, container)| {
-            let is_known = match &container.key.work {
-                Work::Task(_) | Work::Instance { .. } => {
+            let is_known = match &container.key {
+                WorkKey::Task(_) | WorkKey::Instance(_) => {
                     self.stored.claims(&container.key).iter().any(|claim| claim.run == *run)
                         || self.may_run_on(&container.key, *run)
                 }
-                Work::Node { .. } => self.nodes.iter().any(|node| node.key == container.key),
+                WorkKey::Node(_) => self.nodes.iter().any(|node| node.key == container.key),
             };
             (!is_known).then(|| Unwell::late(format!("{} is left over", container.key)))
         })
@@ -267,7 +265,8 @@ impl Scene<'_> {
 
     /// Whether a run may go on though its task is over: nobody knew that it ran (safety rule 25).
     fn may_run_on(&self, key: &WorkKey, run: RunId) -> bool {
-        self.stored.task(key).is_some_and(|(task, _)| {
+        let task = key.task().and_then(|key| self.stored.task(key));
+        task.is_some_and(|(task, _)| {
             task.end() == Some(&TaskEnd::UnknownAfterRestore) && task.lost() == Some(run)
         })
     }

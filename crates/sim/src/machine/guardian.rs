@@ -7,7 +7,7 @@ use sterna_executor::{
     guardian::{Effect, Fate, Found, Guardian, Input, Part, SocketId, Stopping},
     ward,
 };
-use sterna_model::{RunId, Work};
+use sterna_model::{RunId, WorkKey};
 
 use super::{GuardianProcess, Waiting, wards::step_of};
 use crate::{
@@ -354,7 +354,7 @@ impl World {
 
     /// Seldom a run writes more than it may, and its worker ends it.
     fn fill_disk(&mut self, machine: usize, run: RunId, container: &Container) {
-        let is_instance = matches!(container.key.work, Work::Instance { .. });
+        let is_instance = matches!(container.key, WorkKey::Instance(_));
         if self.is_calm || !is_instance || !self.rng.chance(20) {
             return;
         }

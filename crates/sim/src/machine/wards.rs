@@ -8,7 +8,7 @@ use sterna_executor::{
     monitor,
     ward::{Effect, Input, Question, Ward},
 };
-use sterna_model::{RunId, Span, Work, WorkKey};
+use sterna_model::{InstanceKey, RunId, Span, WorkKey};
 use sterna_protocol::{
     message::{Kill, News, Run, Status},
     worker::Stop,
@@ -36,13 +36,13 @@ const TIMEOUT: Span = Span::from_secs(20);
 /// What the core must know of the work: always the same for a key.
 fn spec(key: &WorkKey) -> Spec {
     let number = words::number(key);
-    let has_monitor = match &key.work {
-        Work::Instance { .. } => number.is_multiple_of(2),
-        Work::Task(_) | Work::Node { .. } => false,
+    let has_monitor = match &key {
+        WorkKey::Instance(_) => number.is_multiple_of(2),
+        WorkKey::Task(_) | WorkKey::Node(_) => false,
     };
-    let is_task = match &key.work {
-        Work::Task(_) => true,
-        Work::Instance { .. } | Work::Node { .. } => false,
+    let is_task = match &key {
+        WorkKey::Task(_) => true,
+        WorkKey::Instance(_) | WorkKey::Node(_) => false,
     };
     Spec {
         setup_steps: u32::from(number % 4 == 3),
@@ -62,8 +62,8 @@ fn spec_of(order: &Run) -> Spec {
 /// Within what an instance that is told to end has done so, and another one runs in its place, when
 /// nothing goes wrong: it is told, may linger, has its grace and is killed; the next one is given to a
 /// worker, prepares itself, and is asked whether it is well.
-pub(crate) fn replaced_within(key: &WorkKey) -> Span {
-    let spec = spec(key);
+pub(crate) fn replaced_within(key: &InstanceKey) -> Span {
+    let spec = spec(&key.to_work());
     let prepares = SETUP_TAKES.times(spec.setup_steps.into());
     spec.linger.plus(spec.grace).plus(prepares).plus(WORDS_TAKE)
 }

@@ -4,7 +4,7 @@ use sterna_engine::{
     Effect, Input,
     control::{self, Called},
 };
-use sterna_model::{Incarnation, Position, Work};
+use sterna_model::{Incarnation, Position, WorkKey};
 use sterna_protocol::message::{FromLeader, FromWorker, HeartbeatAnswer, Order, Saying, StreamId};
 
 use crate::{
@@ -126,7 +126,7 @@ impl World {
             (Order::Run(runs), Some(machine)) => {
                 let term = frame.mandate.term;
                 for run in runs {
-                    if let Work::Node { .. } = run.key.work {
+                    if let WorkKey::Node(_) = run.key {
                         self.sent.insert(run.key.clone(), machine);
                     }
                     self.tell(&Fact::Sent { run, machine, term });
@@ -166,7 +166,7 @@ impl World {
     fn call_back(&mut self, server: usize, callback: &control::Callback) {
         let Some((pid, _)) = self.servers[server].process() else { return };
         // Some receivers are not there before everything is calm.
-        let is_there = words::number(&callback.key) % 20 != 3;
+        let is_there = words::number(&callback.key.to_work()) % 20 != 3;
         let is_taken = self.is_calm || is_there && self.rng.chance(700);
         let called = if is_taken { Called::Taken } else { Called::NotTaken };
         self.coverage.turn(if is_taken { "callback-taken" } else { "callback-not-taken" });

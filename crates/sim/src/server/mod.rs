@@ -11,12 +11,12 @@ mod batches;
 mod links;
 mod office;
 
-use sterna_engine::control::{Call, Record, RecordKey};
+use sterna_engine::control::{Call, Row, RowKey};
 use sterna_model::{ClusterId, Marks, Nonce, Position, Revision, Term, WallTime, WriteId};
 use sterna_protocol::limits::Limits;
 use sterna_store::{
     Commit, Expect, Outcome, StoreError,
-    cluster::{self, CLUSTER_KEY, Cluster, Found, Seen, Stage, Verdict},
+    cluster::{self, CLUSTER_KEY, Cluster, Floor, Found, Seen, Stage, Verdict},
     leader::{
         self, Attempt, Election, Ended, LEASE_KEY, Lease, REIGN_KEY, Reign, term_in, term_key,
     },
@@ -117,14 +117,15 @@ impl World {
     /// What `init` does: makes the store that of a virgin cluster.
     pub(crate) fn found_cluster(&mut self) {
         let epoch = sterna_model::Epoch::new(1);
-        let cluster = Cluster { id: cluster_id(), epoch, stage: Stage::Virgin };
-        let limits = Record::Limits(vec![self.pace.limits]);
-        let limits = self.shelf.put(RecordKey::Limits, limits);
+        let cluster =
+            Cluster { id: cluster_id(), epoch, stage: Stage::Virgin, floor: Floor::FIRST };
+        let limits = Row::Limits(vec![self.pace.limits]);
+        let limits = self.shelf.put(limits);
         let id = WriteId::from_parts(WallTime::EPOCH, [9; 10]);
         let commit = Commit::new(id)
             .expect(CLUSTER_KEY, Expect::Absent)
             .put(CLUSTER_KEY, cluster.to_string())
-            .put(record::path(&RecordKey::Limits), limits);
+            .put(record::path(&RowKey::Limits), limits);
         let (_, applied) = self.store.serve(0, &Ask::Commit(commit), None);
         if let Some(applied) = applied {
             self.committed(&applied);

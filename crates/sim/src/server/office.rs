@@ -4,7 +4,7 @@ use bytes::Bytes;
 use sterna_engine::{
     Leader,
     auction::Rules,
-    control::{self, Now, ParcelId, Record, RecordKey},
+    control::{self, Now, ParcelId, Row},
 };
 use sterna_model::{Marks, Position, Revision, WriteId};
 use sterna_protocol::{
@@ -15,7 +15,7 @@ use sterna_protocol::{
 };
 use sterna_store::{
     Commit, Item, Key, Outcome, StoreError,
-    cluster::{self, CLUSTER_KEY, Cluster, ClusterError, Seen, Stage, Verdict},
+    cluster::{self, CLUSTER_KEY, Cluster, ClusterError, Floor, Seen, Stage, Verdict},
     leader::{self, Reign, Settled, Unanswered},
     scan_all,
 };
@@ -90,7 +90,12 @@ async fn take(
     let cluster = match cluster::judge(&found, seen.as_ref()) {
         Verdict::Whole => found.cluster.ok_or(ClusterError::Overtaken)?,
         Verdict::Lags(epoch) => {
-            let next = Cluster { id: super::cluster_id(), epoch, stage: Stage::Recovered };
+            let next = Cluster {
+                id: super::cluster_id(),
+                epoch,
+                stage: Stage::Recovered,
+                floor: Floor::FIRST,
+            };
             cluster::recover(&desk, reign, found.cluster.as_ref(), next, write_id).await?
         }
         Verdict::Blank | Verdict::Moved | Verdict::Foreign(_) | Verdict::Exhausted => {
@@ -149,7 +154,7 @@ impl World {
         let Taken { cluster, items, revision } = taken;
         let reigns = items.iter().filter_map(leader::term_in).collect();
         let on_shelf = |item: &Item| self.shelf.get(&item.value).cloned();
-        let records: Vec<(RecordKey, Record)> = items.iter().filter_map(on_shelf).collect();
+        let records: Vec<Row> = items.iter().filter_map(on_shelf).collect();
         let (origin, stage) = origin(cluster.stage);
         self.coverage.turn(match origin {
             Origin::Virgin => "began-virgin",
@@ -255,13 +260,13 @@ impl World {
                 let Some((id, writes)) = office.leader.commit() else { return };
                 self.coverage.turn("parcel");
                 let mut parcel = Parcel { id, writes: Vec::new(), stage: None };
-                for (key, record) in writes {
-                    if let Some(Record::Stage(stage)) = record {
+                for row in writes {
+                    if let Row::Stage(stage) = row {
                         parcel.stage = Some(record::stage(stage));
                         continue;
                     }
-                    let path = record::path(&key);
-                    let value = record.map(|record| self.shelf.put(key, record));
+                    let path = record::path(&row.key());
+                    let value = (!row.is_gone()).then(|| self.shelf.put(row));
                     parcel.writes.push((path, value));
                 }
                 parcel
@@ -408,9 +413,9 @@ const fn origin(stage: Stage) -> (Origin, control::Stage) {
     }
 }
 
-fn book(records: &[(RecordKey, Record)], usual: &Limits) -> Book {
-    let all = records.iter().find_map(|(_, record)| {
-        let Record::Limits(all) = record else { return None };
+fn book(records: &[Row], usual: &Limits) -> Book {
+    let all = records.iter().find_map(|record| {
+        let Row::Limits(all) = record else { return None };
         Some(all)
     });
     let book = match all.and_then(|all| all.split_last()) {
@@ -420,7 +425,7 @@ fn book(records: &[(RecordKey, Record)], usual: &Limits) -> Book {
     book.expect("every pace can be gone by")
 }
 
-fn enrolled((_, record): &(RecordKey, Record)) -> Option<sterna_protocol::roster::Enrolled> {
-    let Record::Roster(entry) = record else { return None };
-    Some(entry.clone())
+fn enrolled(row: &Row) -> Option<sterna_protocol::roster::Enrolled> {
+    let Row::Roster(_, entry) = row else { return None };
+    entry.clone()
 }

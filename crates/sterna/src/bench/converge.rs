@@ -6,11 +6,11 @@ use anyhow::Context;
 use serde_json::Value;
 use sterna_engine::auction::Rules;
 use sterna_engine::control::{
-    Begin, Call, CallId, Control, Effect, Fate, Forecast, Input, Now, ServiceKey, Stage,
+    Begin, Call, CallId, Control, Effect, Fate, Forecast, Input, Now, Stage,
 };
 use sterna_model::{
     BootTime, Bytes, Constraints, Contract, Countables, Demand, DirectoryId, Epoch, Incarnation,
-    Lock, MachineId, Millicores, Name, Namespace, RunId, Span, WallTime, Wants, Work,
+    Lock, MachineId, Millicores, Name, Namespace, RunId, ServiceKey, Span, WallTime, Wants,
     record::CrashPolicy,
     spec::{DEFAULT_DOMAIN, ServiceSpec, UpdatePolicy},
 };
@@ -18,7 +18,7 @@ use sterna_protocol::{
     health::Health,
     message::{News, Payload},
     roster::Doors,
-    scheduler::{self, GoneBy, Reach, Report as Status, Settlement},
+    scheduler::{self, Claim, GoneBy, Reach, Report as Status, Settlement},
 };
 
 use super::{
@@ -260,7 +260,7 @@ impl Fleet {
         let mut taken = Vec::with_capacity(times);
         for _ in 0..times {
             let begun = clock::instant();
-            let why = self.control.why(self.now, &key.instance(0), |_| Reach::Near);
+            let why = self.control.why(self.now, &key.instance(0).to_work(), |_| Reach::Near);
             taken.push(begun.elapsed().as_secs_f64() * 1e3);
             anyhow::ensure!(why.is_some(), "it has room");
         }
@@ -302,10 +302,9 @@ impl Fleet {
 
     /// The runs of one service, in the order of their indices, and where they are.
     fn runs_of(&self, service: &ServiceKey) -> impl Iterator<Item = (RunId, Lock)> {
-        let claims = self.control.claims().filter(|claim| match &claim.key.work {
-            Work::Instance { service: name, .. } => *name == service.name,
-            Work::Task(_) | Work::Node { .. } => false,
-        });
+        let is_its =
+            |claim: &Claim| claim.key.instance().is_some_and(|key| key.service == *service);
+        let claims = self.control.claims().filter(is_its);
         claims.map(|claim| (claim.run, claim.holder.lock))
     }
 

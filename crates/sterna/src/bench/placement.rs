@@ -225,7 +225,7 @@ fn batch(state: State, instances: u32) -> anyhow::Result<Vec<Ask>> {
 
 fn instance(service: &str, index: u32) -> anyhow::Result<WorkKey> {
     let work = Work::Instance { service: name(service)?, index };
-    Ok(WorkKey { namespace: Namespace::default(), work })
+    Ok(work.within(&Namespace::default()))
 }
 
 fn name(text: &str) -> anyhow::Result<Name> {

@@ -13,7 +13,7 @@ use sterna_api::{
     client::Client,
     rest::{Done, ForecastView},
 };
-use sterna_model::{Work, WorkKey};
+use sterna_model::{InstanceKey, TaskKey, WorkKey};
 use tokio::{
     process::Child,
     signal::unix::{Signal, SignalKind, signal},
@@ -153,16 +153,16 @@ impl Ending<'_> {
     /// Kills what still runs on them: they end when it is over.
     async fn kill_runs(&mut self, children: &[(Role, Child)]) {
         for (role, _) in children {
-            for WorkKey { namespace, work } in self.runs(*role).await {
-                let path = match work {
-                    Work::Task(name) => format!("tasks/{name}"),
-                    Work::Instance { service, index } => {
-                        format!("services/{service}/instances/{index}")
+            for key in self.runs(*role).await {
+                let path = match &key {
+                    WorkKey::Task(TaskKey { name, .. }) => format!("tasks/{name}"),
+                    WorkKey::Instance(InstanceKey { service, index }) => {
+                        format!("services/{}/instances/{index}", service.name)
                     }
                     // There are no batches yet.
-                    Work::Node { .. } => continue,
+                    WorkKey::Node(_) => continue,
                 };
-                let path = format!("/v1/namespaces/{namespace}/{path}/kill");
+                let path = format!("/v1/namespaces/{}/{path}/kill", key.namespace());
                 let killed = self.client.call::<Done>(http::Method::POST, &path, None::<&()>);
                 // What cannot be killed so ends with its worker.
                 drop(timeout(ASK_WITHIN, killed).await);

@@ -6,7 +6,7 @@ use anyhow::{Context, bail};
 use serde_json::{Value, json};
 use sterna_store::{
     About, Commit, Failover, Outcome, Store,
-    cluster::{self, Cluster, Stage},
+    cluster::{self, Cluster, Floor, Stage},
     leader::{Lease, LeaseState},
     shown,
 };
@@ -156,14 +156,18 @@ fn table(
         about.settings.iter().map(|(name, value)| format!("{name}: {value}")).collect();
     let cluster = match cluster {
         None => "none yet; the first server makes one".to_owned(),
-        Some(Cluster { id, epoch, stage }) => {
+        Some(Cluster { id, epoch, stage, floor }) => {
             let stage = match stage {
                 Stage::Virgin => "never had a worker",
                 Stage::Used => "in use",
                 Stage::Recovered => "recovered: it had lost something",
                 Stage::Moved => "moved to another store",
             };
-            format!("{id}, epoch {}, {stage}", epoch.get())
+            let floor = match *floor {
+                Floor::FIRST => String::new(),
+                floor => format!(", for sterna {floor} or later"),
+            };
+            format!("{id}, epoch {}, {stage}{floor}", epoch.get())
         }
     };
     let leader = match lease {

@@ -1,7 +1,7 @@
 //! Whose store this is, and whether it has lost something (safety rule 25).
 //!
 //! ```text
-//!   the store:  /v1/-/cluster   id, epoch, stage
+//!   the store:  /v1/-/cluster   id, epoch, stage, floor
 //!   a server:   Seen            id, and the highest position and marks that it has seen
 //!   a worker:   the same, with its heartbeats
 //!
@@ -11,6 +11,9 @@
 //! A store is restored from an older backup, or an asynchronous replica takes over: it answers as
 //! if nothing had happened, and what was acknowledged since is gone. Nobody can bring that back; but
 //! whoever has seen more than the store knows can notice, and then nothing is believed too early.
+//!
+//! Invariant: no server leads with a store whose [`Floor`] is above its own: it would forget what it
+//! does not know.
 //!
 //! Invariant: an epoch is opened once; positions of a later one are greater than all of an earlier.
 //!
@@ -22,7 +25,7 @@ mod tests;
 
 use sterna_model::{ClusterId, Epoch, Marks, Nonce, Position, Revision, WriteId};
 
-pub use self::record::{CLUSTER_KEY, COPYING_KEY, Cluster, ClusterError, Seen, Stage};
+pub use self::record::{CLUSTER_KEY, COPYING_KEY, Cluster, ClusterError, Floor, Seen, Stage};
 use crate::{
     Commit, Expect, Item, Outcome, Reading, Scan, Store,
     leader::{LEASE_KEY, REIGN_KEY, Reign, term_in, term_key},
@@ -96,7 +99,8 @@ pub fn judge(found: &Found, seen: Option<&Seen>) -> Verdict {
 /// Reads what a store says of itself, to a server that has seen this of it.
 ///
 /// # Errors
-/// The store does not answer, what stands there cannot be read, or it is half of a copy.
+/// The store does not answer, what stands there cannot be read or is of a newer sterna, or it is
+/// half of a copy.
 pub async fn read(
     store: &(impl Store + ?Sized),
     seen: Option<&Seen>,
@@ -114,6 +118,9 @@ pub async fn read(
     }
     let reading = store.get(CLUSTER_KEY).await?;
     let cluster = reading.item.map(|item| Cluster::from_bytes(&item.value)).transpose()?;
+    if let Some(Cluster { floor, .. }) = cluster.filter(|it| it.floor > Floor::OURS) {
+        return Err(ClusterError::TooNew { floor });
+    }
     Ok(Found { cluster, revision: reading.revision, nonce, next_began })
 }
 
@@ -168,7 +175,8 @@ pub async fn make(
             None => break,
         }
     }
-    let cluster = Cluster { id, epoch: Epoch::new(1), stage: Stage::Virgin };
+    let (epoch, floor) = (Epoch::new(1), Floor::FIRST);
+    let cluster = Cluster { id, epoch, stage: Stage::Virgin, floor };
     let commit = Commit::new(write_id)
         .expect(CLUSTER_KEY, Expect::Absent)
         .put(CLUSTER_KEY, cluster.to_string());

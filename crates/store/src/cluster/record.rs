@@ -20,7 +20,56 @@ pub struct Cluster {
     pub epoch: Epoch,
     /// How far it has come in it.
     pub stage: Stage,
+    /// The oldest sterna that may lead with what stands in it.
+    pub floor: Floor,
 }
+
+/// The oldest version of sterna that may lead with a store: what an older one would forget or
+/// misread stands there.
+///
+/// It rises in the commit that first writes such a thing, and never falls. Programs from before
+/// there were floors refuse the whole record, so they do not lead either.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Floor {
+    major: u16,
+    minor: u16,
+    patch: u16,
+}
+
+impl Floor {
+    /// The first version. A store with this floor has no word for it.
+    pub const FIRST: Self = Self::new(0, 1, 0);
+    /// Definitions of tasks are records of their own.
+    pub const DEFINITIONS: Self = Self::new(0, 2, 0);
+    /// This program leads with stores up to this floor.
+    pub const OURS: Self = Self::DEFINITIONS;
+
+    const fn new(major: u16, minor: u16, patch: u16) -> Self {
+        Self { major, minor, patch }
+    }
+}
+
+impl fmt::Display for Floor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}.{}", self.major, self.minor, self.patch)
+    }
+}
+
+impl FromStr for Floor {
+    type Err = ClusterError;
+
+    fn from_str(text: &str) -> Result<Self, ClusterError> {
+        let read = || {
+            let mut parts = text.split('.').map(|part| part.parse().ok());
+            let floor = Self::new(parts.next()??, parts.next()??, parts.next()??);
+            (parts.next().is_none() && floor.to_string() == text).then_some(floor)
+        };
+        read().ok_or_else(|| ClusterError::Unreadable { text: text.to_owned() })
+    }
+}
+
+/// What stands before the floor in a cluster's record.
+const FLOOR: &str = "floor:";
 
 /// How far a cluster has come in its epoch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,7 +124,8 @@ impl Cluster {
 
 impl fmt::Display for Cluster {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "1 {} {} {}", self.id, self.epoch.get(), self.stage.as_str())
+        write!(f, "1 {} {} {}", self.id, self.epoch.get(), self.stage.as_str())?;
+        if self.floor == Floor::FIRST { Ok(()) } else { write!(f, " {FLOOR}{}", self.floor) }
     }
 }
 
@@ -88,7 +138,12 @@ impl FromStr for Cluster {
             let (version, id) = (words.next()?, words.next()?.parse().ok()?);
             let epoch = Epoch::new(words.next()?.parse().ok()?);
             let stage = words.next()?.parse().ok()?;
-            (version == "1" && words.next().is_none()).then_some(Self { id, epoch, stage })
+            let floor = match words.next() {
+                Some(word) => word.strip_prefix(FLOOR)?.parse().ok()?,
+                None => Floor::FIRST,
+            };
+            let is_whole = version == "1" && words.next().is_none();
+            is_whole.then_some(Self { id, epoch, stage, floor })
         };
         read().ok_or_else(|| ClusterError::Unreadable { text: text.to_owned() })
     }
@@ -208,6 +263,16 @@ pub enum ClusterError {
     Unreadable {
         /// What stands there.
         text: String,
+    },
+    /// A newer sterna has written what this one does not know.
+    #[error(
+        "this sterna leads with stores up to format {}, and the store has format {floor}: let sterna \
+         {floor} or later lead, or restore a backup from before it",
+        Floor::OURS
+    )]
+    TooNew {
+        /// The oldest version that may lead.
+        floor: Floor,
     },
     /// A new cluster is made only in an empty store.
     #[error("the store is not empty, it holds {key}; give the cluster a store of its own")]

@@ -17,7 +17,8 @@ fn write(number: u8) -> WriteId {
 }
 
 fn stored(number: u8, epoch: u64) -> Cluster {
-    Cluster { id: id(number), epoch: Epoch::new(epoch), stage: Stage::Used }
+    let (epoch, floor) = (Epoch::new(epoch), Floor::FIRST);
+    Cluster { id: id(number), epoch, stage: Stage::Used, floor }
 }
 
 fn seen(number: u8, position: &str) -> Seen {

@@ -32,6 +32,9 @@ mod tests;
 pub use self::{
     driver::{Candidate, Follow},
     election::{Attempt, Effect, Election, Ended, Input, Timing},
-    record::{LEASE_KEY, Lease, LeaseState, REIGN_KEY, RecordError, Reign, term_in, term_key},
+    record::{
+        LEASE_KEY, Lease, LeaseState, REIGN_KEY, RecordError, Reign, is_election_key, term_in,
+        term_key,
+    },
     settle::{Fate, Settled, Unanswered, settle},
 };

@@ -23,6 +23,11 @@ pub fn term_key(term: Term) -> String {
 /// Under what the nonces of all terms stand.
 const TERMS: &str = "/v1/-/leader/term/";
 
+/// Whether an election owns this key.
+pub fn is_election_key(key: &str) -> bool {
+    [LEASE_KEY, REIGN_KEY].contains(&key) || key.starts_with(TERMS)
+}
+
 /// The term whose nonce stands in an item of the store, and when that term began; `None` if it is
 /// something else.
 pub fn term_in(item: &Item) -> Option<(Term, (Nonce, Revision))> {

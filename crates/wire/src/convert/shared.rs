@@ -1,8 +1,8 @@
 //! What both sides say.
 
 use sterna_model::{
-    ClusterId, Contract, DirectoryId, Epoch, Incarnation, Lock, MachineId, Name, Namespace,
-    NodeName, Nonce, RunId, Span, Term, Work, WorkKey,
+    ClusterId, Contract, DirectoryId, Epoch, Incarnation, InstanceKey, Lock, MachineId, Name,
+    Namespace, NodeKey, NodeName, Nonce, RunId, Span, Term, Work, WorkKey,
 };
 use sterna_protocol::{
     consensus::{SetHash, SetId, Version},
@@ -131,18 +131,18 @@ impl Word<Contract> for words::Contract {
 
 impl Word<WorkKey> for words::Key {
     fn of(message: &WorkKey) -> Self {
-        let work = match &message.work {
-            Work::Instance { service, index } => {
-                let service = service.as_str().to_owned();
+        let work = match message {
+            WorkKey::Instance(InstanceKey { service, index }) => {
+                let service = service.name.as_str().to_owned();
                 WorkWord::Instance(words::Instance { service, index: *index })
             }
-            Work::Task(name) => WorkWord::Task(name.as_str().to_owned()),
-            Work::Node { batch, node } => {
-                let (batch, node) = (batch.as_str().to_owned(), node.as_str().to_owned());
+            WorkKey::Task(task) => WorkWord::Task(task.name.as_str().to_owned()),
+            WorkKey::Node(NodeKey { batch, node }) => {
+                let (batch, node) = (batch.name.as_str().to_owned(), node.as_str().to_owned());
                 WorkWord::Node(words::Node { batch, node })
             }
         };
-        Self { namespace: message.namespace.as_str().to_owned(), work: Some(work) }
+        Self { namespace: message.namespace().as_str().to_owned(), work: Some(work) }
     }
 
     fn read(self) -> Result<WorkKey, FieldError> {
@@ -157,7 +157,7 @@ impl Word<WorkKey> for words::Key {
                 node: word("node", &node, NodeName::new)?,
             },
         };
-        Ok(WorkKey { namespace, work })
+        Ok(work.within(&namespace))
     }
 }
 

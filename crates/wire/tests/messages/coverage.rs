@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use sterna_model::{Contract, Work};
+use sterna_model::{Contract, WorkKey};
 use sterna_protocol::{
     health::Health,
     message::{
@@ -53,10 +53,10 @@ variants! {
         Contract::Stop { .. } => "stop",
         Contract::Keep => "keep",
     }
-    work: Work {
-        Work::Instance { .. } => "instance",
-        Work::Task(_) => "task",
-        Work::Node { .. } => "node",
+    work: WorkKey {
+        WorkKey::Instance(_) => "instance",
+        WorkKey::Task(_) => "task",
+        WorkKey::Node(_) => "node",
     }
     order: Order {
         Order::Heartbeat(_) => "heartbeat",
@@ -125,7 +125,7 @@ fn look(sample: &Sample, seen: &mut BTreeSet<String>) {
                 }
                 Saying::Running(held) => held.iter().for_each(|held| {
                     see(contract(&held.contract));
-                    see(work(&held.key.work));
+                    see(work(&held.key));
                 }),
                 Saying::Answers(answers) => answers.iter().for_each(|(_, said)| {
                     see(answer(said));

@@ -72,7 +72,7 @@ fn key() -> impl Strategy<Value = WorkKey> {
         }),
     ];
     let namespace = name().prop_map(|name| Namespace::new(name.as_str()).unwrap());
-    (namespace, work).prop_map(|(namespace, work)| WorkKey { namespace, work })
+    (namespace, work).prop_map(|(namespace, work)| work.within(&namespace))
 }
 
 fn span() -> impl Strategy<Value = Span> {

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 use sterna_executor::container::{Cause, End, State};
-use sterna_model::{Amounts, Name};
+use sterna_model::{Amounts, Name, WorkKey};
 use sterna_protocol::{
     limits::Limits,
     message::{Mandate, Payload, Run},
@@ -105,9 +105,9 @@ pub(super) fn work(
     let fence = mandate.and_then(|mandate| run.ordinal.fence(mandate));
     work.about.fence = fence.map(|fence| fence.to_string()).unwrap_or_default();
     work.about.attempt = run.ordinal.attempt;
-    work.about.index = match &run.key.work {
-        sterna_model::Work::Instance { index, .. } => Some(*index),
-        sterna_model::Work::Task(_) | sterna_model::Work::Node { .. } => None,
+    work.about.index = match &run.key {
+        WorkKey::Instance(key) => Some(key.index),
+        WorkKey::Task(_) | WorkKey::Node(_) => None,
     };
     work.stop_after = run.contract.stop_after().map(|after| limits.stop_begins_after(after));
     Ok(work)

@@ -19,7 +19,7 @@ fn put(play: &mut Play, spec: ServiceSpec) {
 }
 
 fn why(play: &mut Play, index: u32) -> (Rule, Next) {
-    let why = play.why(&web().instance(index)).expect("it is kept");
+    let why = play.why(web().instance(index)).expect("it is kept");
     (why.rule, why.next)
 }
 

@@ -9,11 +9,11 @@ use sterna_model::{
 use sterna_protocol::{health::Health, limits::Limits, scheduler};
 
 use super::play::{Mood, Play, enrolled, incarnation, lock, service_spec, task, task_spec, web};
-use crate::control::{Answer, Call, Input, Record, RecordKey};
+use crate::control::{Answer, Call, Input, Row, RowKey};
 
 fn limits(play: &Play) -> Vec<Limits> {
-    match play.store.get(&RecordKey::Limits) {
-        Some(Record::Limits(limits)) => limits.clone(),
+    match play.store.get(&RowKey::Limits) {
+        Some(Row::Limits(limits)) => limits.clone(),
         Some(_) | None => Vec::new(),
     }
 }
@@ -65,7 +65,7 @@ fn only_so_many_that_were_declared_dead_and_forgotten_are_kept() {
         play.step(Input::HeardDead(lock(worker)));
         assert_eq!(play.ask(Call::Forget(lock(worker))), Answer::Done);
     }
-    let stands = |worker: &u8| play.store.contains_key(&RecordKey::Roster(lock(*worker)));
+    let stands = |worker: &u8| play.store.contains_key(&RowKey::Roster(lock(*worker)));
     assert_eq!((1..=5).filter(stands).collect::<Vec<_>>(), [3, 4, 5]);
     let knows = |worker: &u8| play.control.roster.contains_key(&lock(*worker));
     assert_eq!((1..=5).filter(knows).collect::<Vec<_>>(), [3, 4, 5]);

@@ -16,7 +16,7 @@ use sterna_protocol::{
 use super::play::{
     FAILURE, Mood, Play, SUCCESS, incarnation, name, service_spec, task, task_spec, web,
 };
-use crate::control::{Call, Called, Input, Record, RecordKey, ServiceRecord};
+use crate::control::{Call, Called, Input, Row, RowKey, ServiceRecord};
 
 fn put(spec: ServiceSpec) -> Call {
     Call::PutService(web(), spec)
@@ -56,13 +56,13 @@ fn duty_s1_what_a_lost_worker_ran_or_started_starts_elsewhere() {
 fn duty_s2_an_index_without_a_record_is_started() {
     let mut play = Play::with(1);
     play.ask(put(service_spec(3)));
-    play.store.remove(&RecordKey::Instance(web().instance(1)));
+    play.store.remove(&RowKey::Instance(web().instance(1)));
     play.running.retain(|_, (_, key)| *key != web().instance(1));
     let mut play = play.change_leader();
     play.gather();
     assert_eq!(play.phases(), running(3));
     assert_eq!(play.starts.len(), 4, "the one that was missing, and no other");
-    assert_eq!(play.starts.last(), Some(&web().instance(1)));
+    assert_eq!(play.starts.last(), Some(&web().instance(1).into()));
 }
 
 #[test]
@@ -73,7 +73,7 @@ fn duty_s3_an_index_that_no_spec_wants_ends_when_its_domain_is_fresh() {
     let spec = ServiceSpec { instances: 1, ..spec };
     let record =
         ServiceRecord { spec, version: 0, highest: 0, before: None, crashes: 0, taken_back: None };
-    play.store.insert(RecordKey::Service(web()), Record::Service(Arc::new(record)));
+    play.store.insert(RowKey::Service(web()), Row::Service(web(), Some(Arc::new(record))));
     let mut play = play.change_leader();
     assert_eq!(play.phases(), running(3), "what is not known to be wanted may be wanted");
     play.ask(Call::SetDomain(name("apps"), None));
@@ -157,9 +157,9 @@ fn duty_t3_a_completed_task_goes_when_its_time_is_over() {
     play.pass(24 * 3_600);
     let mut play = play.change_leader();
     play.pass(6 * 24 * 3_600 - 1);
-    assert!(play.store.contains_key(&RecordKey::Task(task("build"))));
+    assert!(play.store.contains_key(&RowKey::Task(task("build"))));
     play.pass(1);
-    assert!(!play.store.contains_key(&RecordKey::Task(task("build"))));
+    assert!(!play.store.contains_key(&RowKey::Task(task("build"))));
 }
 
 #[test]
@@ -168,7 +168,7 @@ fn the_name_of_a_task_that_went_is_free_in_its_time_whoever_leads() {
     play.ask(create(task_spec()));
     play.end(play.runs_on(1)[0], SUCCESS);
     play.pass(7 * 24 * 3_600);
-    let stone = RecordKey::Tombstone(task("build"));
+    let stone = RowKey::Tombstone(task("build"));
     assert!(play.store.contains_key(&stone));
     let mut play = play.change_leader();
     play.pass(7 * 24 * 3_600 - 1);
@@ -180,8 +180,8 @@ fn the_name_of_a_task_that_went_is_free_in_its_time_whoever_leads() {
 #[test]
 fn duty_t4_a_completed_task_that_nobody_tells_of_is_told() {
     let mut play = resolving();
-    let record = play.store.get_mut(&RecordKey::Task(task("build")));
-    let Some(Record::Task(record, _)) = record else { panic!("it stands in the store") };
+    let record = play.store.get_mut(&RowKey::Task(task("build")));
+    let Some(Row::Task(_, Some((record, _)))) = record else { panic!("it stands in the store") };
     record.hand_over().unwrap();
     let play = play.change_leader();
     assert_eq!(play.callbacks.len(), 1);

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use sterna_model::{
-    Contract, RunId, Span, WallTime, Work, WorkKey,
+    Contract, RunId, Span, WallTime, WorkKey,
     record::{InstancePhase as P, StopReason, TaskEnd, TwinReason},
     spec::{ServiceSpec, TaskSpec},
 };
@@ -16,7 +16,7 @@ use super::play::{
     FAILURE, Mood, Play, RUNNING, SUCCESS, enrolled, incarnation, life, lock, name, service_spec,
     task, task_spec, web,
 };
-use crate::control::{Answer, Call, Fate, Record, RecordKey};
+use crate::control::{Answer, Call, Fate, Row, RowKey};
 
 fn drain(play: &mut Play, worker: u8) {
     let deadline = play.now.wall.plus(Span::from_secs(600));
@@ -360,7 +360,7 @@ fn the_end_of_a_drain_does_not_end_a_task_that_runs_elsewhere_for_a_stray_run_of
     play.moods.insert(other, Mood::Ignores);
     let stray = Held {
         run: RunId::from_parts(WallTime::EPOCH, [99; 10]),
-        key: task("build"),
+        key: task("build").to_work(),
         task: Some(incarnation(1)),
         contract: Contract::Keep,
         status: None,
@@ -383,7 +383,7 @@ fn who_is_declared_dead_while_it_is_struck_stays_on_the_roster() {
     play.news(scheduler::Effect::Enroll(enrolled(2)));
     assert_eq!(play.ask(Call::DeclareDead(lock(2))), Answer::Done);
     play.news(scheduler::Effect::Strike(life(2)));
-    let Some(Record::Roster(entry)) = play.store.get(&RecordKey::Roster(lock(2))) else {
+    let Some(Row::Roster(_, Some(entry))) = play.store.get(&RowKey::Roster(lock(2))) else {
         panic!("somebody was told that it is done");
     };
     assert!(entry.is_declared_dead);
@@ -391,7 +391,7 @@ fn who_is_declared_dead_while_it_is_struck_stays_on_the_roster() {
 
 #[test]
 fn the_drain_of_a_machine_that_is_gone_is_forgotten_a_day_after_its_deadline() {
-    let (day, key) = (24 * 3_600, RecordKey::Drain(lock(2)));
+    let (day, key) = (24 * 3_600, RowKey::Drain(lock(2)));
     let entry = enrolled(2);
     for (strikes_at, changes_leader) in [(10, false), (10, true), (700, false), (700, true)] {
         let mut play = Play::with(2);
@@ -410,13 +410,13 @@ fn the_drain_of_a_machine_that_is_gone_is_forgotten_a_day_after_its_deadline() {
         // One that is there stays drained.
         drain(&mut play, 1);
         play.pass(600 + 2 * day);
-        assert!(play.store.contains_key(&RecordKey::Drain(lock(1))));
+        assert!(play.store.contains_key(&RowKey::Drain(lock(1))));
     }
 }
 
 fn held(key: WorkKey, contract: Contract) -> Held {
     let run = RunId::from_parts(WallTime::EPOCH, [99; 10]);
-    let incarnation = matches!(key.work, Work::Task(_)).then(|| incarnation(1));
+    let incarnation = key.task().is_some().then(|| incarnation(1));
     Held { run, key, task: incarnation, contract, status: None }
 }
 
@@ -433,21 +433,21 @@ fn what_is_found_on_a_drained_machine_after_the_deadline_is_ended() {
     let mut play = Play::with(1);
     drain_whole(&mut play);
     play.ask(Call::CreateTask(task("build"), incarnation(1), Arc::new(task_spec())));
-    play.found(1, held(task("build"), task_spec().contract));
+    play.found(1, held(task("build").to_work(), task_spec().contract));
     assert!(play.running.is_empty(), "it was adopted, and nobody came back to it");
     assert_eq!(play.record(&task("build")).end(), Some(&TaskEnd::Drained));
     // One that a restored store does not know.
     let mut play = Play::begin(BTreeMap::new(), WallTime::EPOCH, 2, true);
     play.join(1);
     drain_whole(&mut play);
-    play.found(1, held(task("build"), task_spec().contract));
+    play.found(1, held(task("build").to_work(), task_spec().contract));
     assert!(play.running.is_empty());
     // A copy that a stale domain does not want.
     let mut play = Play::with(1);
     let domain = name("apps");
     play.ask(Call::PutService(web(), ServiceSpec { domain, ..service_spec(1) }));
     drain_whole(&mut play);
-    play.found(1, held(web().instance(5), service_spec(1).contract));
+    play.found(1, held(web().instance(5).to_work(), service_spec(1).contract));
     assert!(play.running.is_empty());
 }
 
@@ -457,7 +457,7 @@ fn what_is_found_over_on_a_drained_machine_is_not_called_drained() {
     let mut play = Play::with(1);
     drain_whole(&mut play);
     play.ask(Call::CreateTask(task("build"), incarnation(1), Arc::new(task_spec())));
-    let mut held = held(task("build"), task_spec().contract);
+    let mut held = held(task("build").to_work(), task_spec().contract);
     let run = held.run;
     held.status = Some(Status { number: 1, run, news: News::Ended(Arc::from(SUCCESS)) });
     // Both come in one message.

@@ -78,9 +78,12 @@ fn tasks_run_on_and_copies_that_must_not_overlap_end_first() {
     let to = super::play::name("w2");
     assert_eq!(
         (&moves.key, &moves.fate),
-        (&web().instance(0), &Fate::Moves { to, ends_first: true })
+        (&web().instance(0).into(), &Fate::Moves { to, ends_first: true })
     );
-    assert_eq!((&runs_on.key, &runs_on.fate), (&task("build"), &Fate::RunsOn { asked: GRACE }));
+    assert_eq!(
+        (&runs_on.key, &runs_on.fate),
+        (&task("build").into(), &Fate::RunsOn { asked: GRACE })
+    );
     drain(&mut play, 1);
     assert!(fates(&mut play, 1).contains(&Fate::Ending), "it is told to end");
     play.end(play.run_of(0), super::play::STOPPED);

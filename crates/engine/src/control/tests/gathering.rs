@@ -32,7 +32,7 @@ fn what_is_to_be_spread_waits_for_the_workers_of_the_roster() {
     play.pass(1);
     play.join(2);
     assert_eq!(spread(&play), [0, 0, 0]);
-    let why = play.why(&web().instance(0)).unwrap();
+    let why = play.why(web().instance(0)).unwrap();
     assert_eq!(why.rule, Rule::Returning { workers: 1, is_spread: true });
     assert!(matches!(why.next, Next::At(_)), "{:?}", why.next);
     play.join(3);
@@ -44,9 +44,9 @@ fn what_is_to_be_spread_waits_for_the_workers_of_the_roster() {
 fn while_no_worker_is_here_that_is_the_reason() {
     let mut play = begun(&[]);
     play.pass(100);
-    assert_eq!(play.why(&web().instance(0)).unwrap().rule.name(), "unplaced");
+    assert_eq!(play.why(web().instance(0)).unwrap().rule.name(), "unplaced");
     play.join(1);
-    assert_eq!(play.why(&web().instance(0)).unwrap().rule.name(), "returning");
+    assert_eq!(play.why(web().instance(0)).unwrap().rule.name(), "returning");
     play.gather();
     assert_eq!(spread(&play), [6, 0, 0]);
 }

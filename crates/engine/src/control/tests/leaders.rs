@@ -146,7 +146,7 @@ fn a_leader_that_is_not_yet_to_start_anything_starts_nothing() {
     let mut play = Play::empty();
     play.ask(Call::PutService(web(), service_spec(1)));
     let now = play.now;
-    let records = play.store.clone().into_iter().collect();
+    let records = play.store.values().cloned().collect();
     let epoch = sterna_model::Epoch::new(2);
     let begin = crate::control::Begin {
         epoch,
@@ -160,7 +160,7 @@ fn a_leader_that_is_not_yet_to_start_anything_starts_nothing() {
     play.health(1, Health::Healthy);
     play.heard(1);
     assert!(play.starts.is_empty(), "its doors are shut");
-    let next = play.why(&web().instance(0)).map(|why| why.next);
+    let next = play.why(web().instance(0)).map(|why| why.next);
     assert_eq!(next, Some(Next::WhenCertain), "no worker has it that could say more");
 }
 
@@ -237,7 +237,7 @@ fn what_kept_the_record_of_a_task_beyond_its_time_lets_it_go() {
 fn held(name: &str) -> Held {
     let run = RunId::from_parts(WallTime::EPOCH, [9; 10]);
     let contract = Contract::Stop { after: Span::from_secs(600) };
-    Held { run, key: task(name), task: Some(incarnation(1)), contract, status: None }
+    Held { run, key: task(name).to_work(), task: Some(incarnation(1)), contract, status: None }
 }
 
 #[test]
@@ -295,7 +295,7 @@ fn what_runs_on_after_a_restore_can_be_killed_by_its_name() {
     play.join(1);
     let held = held("build");
     play.found(1, held.clone());
-    assert_eq!(play.ask(Call::Kill(task("build"))), Answer::Done);
+    assert_eq!(play.ask(Call::Kill(task("build").to_work())), Answer::Done);
     assert!(!play.running.contains_key(&held.run));
 }
 
@@ -352,13 +352,13 @@ fn what_is_pinned_and_has_no_room_says_to_which_zone() {
     };
     play.ask(Call::PutService(web(), pinned(60, 3)));
     let zone = play.zones[&play.worker_of(play.run_of(0))];
-    let told = play.why(&web().instance(2)).expect("there is no room").rule.to_string();
+    let told = play.why(web().instance(2)).expect("there is no room").rule.to_string();
     let end = format!("; it is pinned to the zone {zone}, and may be in no other");
     assert!(told.ends_with(&end), "{told}");
     // The first two go on along the ranking: every zone was asked.
     let large = ServiceKey { name: name("large"), ..web() };
     play.ask(Call::PutService(large.clone(), pinned(1_000, 2)));
-    let told = play.why(&large.instance(1)).expect("it is too large").rule.to_string();
+    let told = play.why(large.instance(1)).expect("it is too large").rule.to_string();
     assert!(!told.contains("pinned"), "{told}");
 }
 

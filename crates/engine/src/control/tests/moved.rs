@@ -11,7 +11,7 @@ use sterna_model::{
 use super::play::{
     FAILURE, Mood, Play, incarnation, lock, other_work, service_spec, task, task_spec, wants, web,
 };
-use crate::control::{Alarm, Answer, Call, Fate, RecordKey};
+use crate::control::{Alarm, Answer, Call, Fate, RowKey};
 
 fn usual(instances: u32) -> ServiceSpec {
     ServiceSpec { update: UpdatePolicy::default(), ..service_spec(instances) }
@@ -172,7 +172,7 @@ fn what_stays_when_a_drain_was_lost_lets_no_update_go_on_before_all_is_looked_at
     put(&mut play, other_work(&spec, "v2"));
     assert_eq!(play.instance(0).phase(), P::Unclaimed);
     // A store that was set back to before it.
-    play.store.remove(&RecordKey::Drain(lock(one)));
+    play.store.remove(&RowKey::Drain(lock(one)));
     let play = play.change_leader();
     let stopping = |index| play.instance(index).copy().map(|copy| copy.stopping.is_some());
     assert_eq!([0, 1].map(stopping), [Some(false), Some(true)], "one may be missing");

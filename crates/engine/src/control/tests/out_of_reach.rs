@@ -18,7 +18,7 @@ fn put(play: &mut Play, spec: ServiceSpec) {
 }
 
 fn why(play: &mut Play) -> Why {
-    play.why(&web().instance(0)).expect("it is not well")
+    play.why(web().instance(0)).expect("it is not well")
 }
 
 fn after(seconds: u64) -> WallTime {
@@ -53,7 +53,7 @@ fn work_on_a_silent_worker_names_it_its_contract_the_deadline_and_the_remedy() {
         assert!(rule.contains("`sterna forget w1`"), "{rule}");
         assert_eq!((since, next), (Some(after(5)), then));
         play.reaches.clear();
-        assert_eq!(play.why(&web().instance(0)), None);
+        assert_eq!(play.why(web().instance(0)), None);
     }
 }
 
@@ -62,7 +62,7 @@ fn a_task_on_a_silent_worker_says_what_becomes_of_it() {
     let mut play = Play::with(1);
     play.ask(Call::CreateTask(task("build"), incarnation(1), Arc::new(task_spec())));
     play.silence(1);
-    let told = play.why(&task("build")).unwrap();
+    let told = play.why(task("build")).unwrap();
     let rule = told.rule.to_string();
     assert!(rule.contains("it has failed when it has certainly ended there"), "{rule}");
     assert_eq!((told.since, told.next), (Some(WallTime::EPOCH), Next::OverAt(after(600))));
@@ -75,10 +75,10 @@ fn a_task_on_a_silent_or_sick_worker_that_is_drained_says_when_the_drain_ends_it
     play.ask(Call::CreateTask(task("build"), incarnation(1), Arc::new(task_spec())));
     play.ask(Call::Drain(lock(1), after(120)));
     play.reaches.insert(lock(1), Reach::Sick { since: None });
-    assert_eq!(play.why(&task("build")).unwrap().next, Next::AskedAt(after(110)));
+    assert_eq!(play.why(task("build")).unwrap().next, Next::AskedAt(after(110)));
     play.silence(1);
     play.moods.insert(1, Mood::Silent);
-    assert_eq!(play.why(&task("build")).unwrap().next, Next::OverAt(after(110)));
+    assert_eq!(play.why(task("build")).unwrap().next, Next::OverAt(after(110)));
     play.pass(110);
     assert_eq!(play.record(&task("build")).end(), Some(&TaskEnd::Drained));
 }
@@ -99,13 +99,13 @@ fn work_on_a_worker_that_is_heard_and_sick_runs_on_and_no_moment_is_named() {
              runs on there; `sterna drain w1` moves it"
         );
         assert_eq!(next, Next::WhenChanged);
-        let told = play.why(&task("build")).unwrap();
+        let told = play.why(task("build")).unwrap();
         assert!(told.rule.to_string().ends_with("see the log of w1 for the check that fails"));
         assert_eq!(told.next, Next::WhenChanged);
         // Newer workers say which.
         let facts = br#"{"failed_check":"true ended with 1"}"#;
         play.news(scheduler::Effect::Facts(life(1), name("w1"), Arc::from(*facts)));
-        let said = play.why(&task("build")).unwrap().rule.to_string();
+        let said = play.why(task("build")).unwrap().rule.to_string();
         assert!(said.contains("its health checks fail (true ended with 1): it gets"), "{said}");
         assert!(said.ends_with("mend that on w1"), "{said}");
     }

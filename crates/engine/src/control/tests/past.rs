@@ -5,7 +5,7 @@ use std::sync::Arc;
 use sterna_model::{Span, record::TaskPhase, spec::TaskSpec};
 
 use super::play::{Mood, Play, SUCCESS, incarnation, service_spec, task, task_spec, web};
-use crate::control::{Answer, Call, Called, Input, Made, RecordKey, Retention};
+use crate::control::{Answer, Call, Called, Input, Made, Retention, RowKey};
 
 fn name(number: u8) -> String {
     format!("t{number:03}")
@@ -25,11 +25,11 @@ fn run(play: &mut Play, numbers: impl IntoIterator<Item = u8>) {
 }
 
 fn has_record(play: &Play, number: u8) -> bool {
-    play.store.contains_key(&RecordKey::Task(task(&name(number))))
+    play.store.contains_key(&RowKey::Task(task(&name(number))))
 }
 
 fn has_name(play: &Play, number: u8) -> bool {
-    play.store.contains_key(&RecordKey::Tombstone(task(&name(number))))
+    play.store.contains_key(&RowKey::Tombstone(task(&name(number))))
 }
 
 fn kept(play: &Play) -> Vec<u8> {

@@ -4,8 +4,8 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use sterna_model::{
     Bytes, Constraints, Contract, Countables, Demand, DirectoryId, Epoch, Fence, Incarnation, Lock,
-    MachineId, Millicores, Name, Namespace, RunId, Span, TaskIncarnation, Term, WallTime, Wants,
-    Work, WorkKey,
+    MachineId, Millicores, Name, Namespace, RunId, Span, TaskIncarnation, TaskKey, Term, WallTime,
+    Wants, WorkKey,
     record::{CrashPolicy, Instance, InstancePhase, Task},
     spec::{DEFAULT_DOMAIN, ServiceSpec, TaskSpec, UpdatePolicy, WhenFull},
 };
@@ -18,7 +18,7 @@ use sterna_protocol::{
 
 use crate::auction::Rules;
 use crate::control::{
-    Alarm, Answer, Begin, Call, CallId, Control, Effect, Forecast, Input, Now, Record, RecordKey,
+    Alarm, Answer, Begin, Call, CallId, Control, Effect, Forecast, Input, Now, Row, RowKey,
     ServiceKey, Stage, Why,
 };
 
@@ -44,7 +44,7 @@ pub(super) enum Mood {
 pub(super) struct Play {
     pub(super) control: Control,
     pub(super) now: Now,
-    pub(super) store: BTreeMap<RecordKey, Record>,
+    pub(super) store: BTreeMap<RowKey, Row>,
     pub(super) moods: BTreeMap<u8, Mood>,
     /// In which zone they are; in none that has a name, where nothing stands here.
     pub(super) zones: BTreeMap<u8, &'static str>,
@@ -54,7 +54,7 @@ pub(super) struct Play {
     pub(super) running: BTreeMap<RunId, (u8, WorkKey)>,
     pub(super) answers: Vec<(u64, Answer)>,
     pub(super) alarms: Vec<Alarm>,
-    pub(super) callbacks: Vec<(WorkKey, String)>,
+    pub(super) callbacks: Vec<(TaskKey, String)>,
     pub(super) acknowledged: Vec<(RunId, StatusAnswer)>,
     pub(super) starts: Vec<WorkKey>,
     /// The newest fence that each key was given, and its attempt.
@@ -94,8 +94,8 @@ pub(super) fn name(text: &str) -> Name {
     Name::new(text).unwrap()
 }
 
-pub(super) fn task(text: &str) -> WorkKey {
-    WorkKey { namespace: Namespace::default(), work: Work::Task(name(text)) }
+pub(super) fn task(text: &str) -> TaskKey {
+    TaskKey { namespace: Namespace::default(), name: name(text) }
 }
 
 pub(super) fn web() -> ServiceKey {
@@ -158,7 +158,7 @@ impl Play {
     }
 
     pub(super) fn begin(
-        store: BTreeMap<RecordKey, Record>,
+        store: BTreeMap<RowKey, Row>,
         wall: WallTime,
         epoch: u64,
         is_recovered: bool,
@@ -176,14 +176,14 @@ impl Play {
     }
 
     fn reign(
-        store: BTreeMap<RecordKey, Record>,
+        store: BTreeMap<RowKey, Row>,
         wall: WallTime,
         (epoch, is_recovered): (u64, bool),
         reign: u8,
         rules: Rules,
     ) -> Self {
         let now = Now { boot: sterna_model::BootTime::from_millis(1_000_000), wall };
-        let records = store.clone().into_iter().collect();
+        let records = store.values().cloned().collect();
         let stage = if is_recovered { Stage::Recovered } else { Stage::Used };
         let (epoch, seed) = (Epoch::new(epoch), [reign; 16]);
         let begin = Begin { epoch, stage, records, seed, rules: rules.clone() };
@@ -276,9 +276,9 @@ impl Play {
         self.news(scheduler::Effect::Heard(life(worker)));
     }
 
-    pub(super) fn why(&mut self, key: &WorkKey) -> Option<Why> {
+    pub(super) fn why(&mut self, key: impl Into<WorkKey>) -> Option<Why> {
         let reach = |lock| self.reaches.get(&lock).copied().unwrap_or(Reach::Near);
-        self.control.why(self.now, key, reach)
+        self.control.why(self.now, &key.into(), reach)
     }
 
     /// Of a drain that is to be over in ten minutes.
@@ -332,10 +332,10 @@ impl Play {
     /// Commits the next parcel, if there is one.
     pub(super) fn store_one(&mut self) -> bool {
         let Some((parcel, writes)) = self.control.commit() else { return false };
-        for (key, record) in writes {
-            match record {
-                Some(record) => drop(self.store.insert(key, record)),
-                None => drop(self.store.remove(&key)),
+        for row in writes {
+            match row.is_gone() {
+                false => drop(self.store.insert(row.key(), row)),
+                true => drop(self.store.remove(&row.key())),
             }
         }
         let mut effects = Vec::new();
@@ -398,15 +398,19 @@ impl Play {
         let newest = newest.map(|(fence, _)| fence);
         assert!(ordinal.number > 0 && newest < Some(fence), "{key}: {fence} after {newest:?}");
         let stands = self.store.values().any(|record| match record {
-            Record::Task(task, _) => task.placed().is_some_and(|placed| placed.run == run),
-            Record::Instance(instance) => instance.copies().any(|copy| copy.placed.run == run),
-            Record::Service(_)
-            | Record::Tombstone(_)
-            | Record::Roster(_)
-            | Record::Drain(_)
-            | Record::Domain(_)
-            | Record::Limits(_)
-            | Record::Stage(_) => false,
+            Row::Task(_, Some((task, _))) => task.placed().is_some_and(|placed| placed.run == run),
+            Row::Instance(_, Some(instance)) => {
+                instance.copies().any(|copy| copy.placed.run == run)
+            }
+            Row::Task(_, None)
+            | Row::Instance(_, None)
+            | Row::Service(..)
+            | Row::Tombstone(..)
+            | Row::Roster(..)
+            | Row::Drain(..)
+            | Row::Domain(..)
+            | Row::Limits(_)
+            | Row::Stage(_) => false,
         });
         assert!(stands, "{key} was sent before its claim stood");
         let worker = *self.moods.keys().find(|worker| lock(**worker) == to.lock).unwrap();
@@ -467,16 +471,16 @@ impl Play {
         self.news(scheduler::Effect::Found(life(worker), held));
     }
 
-    pub(super) fn record(&self, key: &WorkKey) -> &Task {
-        let Some(Record::Task(task, _)) = self.store.get(&RecordKey::Task(key.clone())) else {
+    pub(super) fn record(&self, key: &TaskKey) -> &Task {
+        let Some(Row::Task(_, Some((task, _)))) = self.store.get(&RowKey::Task(key.clone())) else {
             panic!("there is no task {key}");
         };
         task
     }
 
     pub(super) fn instance(&self, index: u32) -> &Instance {
-        let key = RecordKey::Instance(web().instance(index));
-        let Some(Record::Instance(instance)) = self.store.get(&key) else {
+        let key = RowKey::Instance(web().instance(index));
+        let Some(Row::Instance(_, Some(instance))) = self.store.get(&key) else {
             panic!("there is no instance {index}");
         };
         instance
@@ -493,11 +497,8 @@ impl Play {
 
     /// The phase of every index that there is.
     pub(super) fn phases(&self) -> Vec<(u32, InstancePhase)> {
-        let instances = self.store.iter().filter_map(|(key, record)| match (key, record) {
-            (RecordKey::Instance(key), Record::Instance(instance)) => {
-                let Work::Instance { index, .. } = &key.work else { return None };
-                Some((*index, instance.phase()))
-            }
+        let instances = self.store.values().filter_map(|row| match row {
+            Row::Instance(key, Some(instance)) => Some((key.index, instance.phase())),
             _ => None,
         });
         instances.collect()

@@ -4,7 +4,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use sterna_model::{RunId, Work, WorkKey, record::InstancePhase, spec::ServiceSpec};
+use sterna_model::{RunId, WorkKey, record::InstancePhase, spec::ServiceSpec};
 use sterna_protocol::{
     health::Health,
     message::News,
@@ -100,7 +100,7 @@ fn anything(play: &mut Play, dice: &mut Dice) {
 
 /// A worker says whether an instance takes requests.
 fn say(play: &mut Play, run: RunId, said: &[u8]) {
-    let is_instance = |(_, key): &(u8, WorkKey)| matches!(key.work, Work::Instance { .. });
+    let is_instance = |(_, key): &(u8, WorkKey)| key.instance().is_some();
     if play.running.get(&run).is_some_and(is_instance) {
         play.report(run, News::Progress(Arc::from(said)));
     }
@@ -114,9 +114,9 @@ fn always(play: &Play) {
         *copies.entry(key).or_default() += 1;
     }
     for (key, count) in copies {
-        let most = match &key.work {
-            Work::Instance { .. } => 2,
-            Work::Task(_) | Work::Node { .. } => 1,
+        let most = match key {
+            WorkKey::Instance(_) => 2,
+            WorkKey::Task(_) | WorkKey::Node(_) => 1,
         };
         assert!(count <= most, "{key} has {count} copies");
     }
@@ -125,7 +125,7 @@ fn always(play: &Play) {
         *starts.entry(key).or_default() += 1;
     }
     for (key, count) in starts {
-        let is_task = matches!(key.work, Work::Task(_));
+        let is_task = key.task().is_some();
         assert!(!is_task || count == 1, "{key} was started {count} times");
     }
     for worker in 1..=WORKERS {
@@ -161,8 +161,7 @@ fn whatever_happens_the_promises_hold_and_it_converges() {
         }
         let expected: Vec<_> = (0..5).map(|index| (index, InstancePhase::Running)).collect();
         assert_eq!(play.phases(), expected, "seed {seed}");
-        let instances =
-            play.running.values().filter(|(_, key)| matches!(key.work, Work::Instance { .. }));
+        let instances = play.running.values().filter(|(_, key)| key.instance().is_some());
         assert_eq!(instances.count(), 5, "seed {seed}: twins are gone");
     }
 }

@@ -273,7 +273,7 @@ fn what_has_no_readiness_probe_or_is_never_taken_back_counts_nothing() {
 }
 
 fn why(play: &mut Play, index: u32) -> (String, &'static str, Next) {
-    let why = play.why(&web().instance(index)).expect("it is kept");
+    let why = play.why(web().instance(index)).expect("it is kept");
     (why.rule.to_string(), why.rule.name(), why.next)
 }
 
@@ -281,7 +281,7 @@ fn why(play: &mut Play, index: u32) -> (String, &'static str, Next) {
 fn what_is_not_ready_says_so() {
     let mut play = Play::with(2);
     put(&mut play, probed(1));
-    assert_eq!(play.why(&web().instance(0)), None);
+    assert_eq!(play.why(web().instance(0)), None);
     let run = play.run_of(0);
     say(&mut play, run, UNREADY);
     let says = "it runs, and is not ready yet: its readiness probe does not succeed, so that it takes \

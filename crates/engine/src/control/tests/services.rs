@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use sterna_model::{
-    Contract, RunId, Span, WallTime,
+    Contract, RunId, ServiceKey, Span, WallTime,
     record::{InstancePhase as P, InstanceState, TwinReason},
     spec::{ServiceSpec, UpdatePolicy},
 };
@@ -13,7 +13,7 @@ use sterna_protocol::{
 };
 
 use super::play::{FAILURE, Mood, Play, RUNNING, life, name, other_work, service_spec, wants, web};
-use crate::control::{Alarm, Answer, Call, Input, RecordKey, ServiceKey};
+use crate::control::{Alarm, Answer, Call, Input, RowKey};
 
 fn put(spec: ServiceSpec) -> Call {
     Call::PutService(web(), spec)
@@ -43,7 +43,7 @@ fn hole_1_missing_and_extra_are_judged_by_index_and_not_by_count() {
     let mut play = Play::with(3);
     play.ask(put(service_spec(3)));
     let mut store = play.store.clone();
-    store.remove(&RecordKey::Instance(web().instance(0)));
+    store.remove(&RowKey::Instance(web().instance(0)));
     let spec = Arc::new(crate::control::ServiceRecord {
         spec: service_spec(2),
         version: 0,
@@ -52,8 +52,8 @@ fn hole_1_missing_and_extra_are_judged_by_index_and_not_by_count() {
         crashes: 0,
         taken_back: None,
     });
-    let key = RecordKey::Service(web());
-    store.insert(key, crate::control::Record::Service(spec));
+    let key = RowKey::Service(web());
+    store.insert(key, crate::control::Row::Service(web(), Some(spec)));
     play.store = store;
     play.running.retain(|_, (_, key)| *key != web().instance(0));
     let mut play = play.change_leader();
@@ -72,7 +72,7 @@ fn a_crash_begins_again_at_once_twice_and_then_waits() {
         assert_eq!(play.phases(), running(1));
         assert_ne!(play.run_of(0), run, "another run");
     }
-    assert_eq!(play.fences[&web().instance(0)].1, 3, "the third attempt");
+    assert_eq!(play.fences[&web().instance(0).to_work()].1, 3, "the third attempt");
     play.end(play.run_of(0), FAILURE);
     assert_eq!(play.phases(), [(0, P::Crashed)]);
     assert_eq!(play.instance(0).crashes().count, 3);
@@ -356,7 +356,7 @@ fn held(index: u32) -> Held {
     };
     Held {
         run: status.run,
-        key: web().instance(index),
+        key: web().instance(index).to_work(),
         task: None,
         contract: Contract::Replace { after: Span::from_secs(15) },
         status: Some(status),
@@ -517,7 +517,7 @@ fn a_domain_that_is_removed_is_stale_for_every_leader_and_is_not_there_twice() {
     assert_eq!(play.ask(Call::RemoveDomain(name("apps"))), Answer::NotFound);
     play.ask(Call::SetDomain(name("apps"), None));
     assert_eq!(play.ask(Call::RemoveDomain(name("apps"))), Answer::Done);
-    assert!(!play.store.contains_key(&RecordKey::Domain(name("apps"))));
+    assert!(!play.store.contains_key(&RowKey::Domain(name("apps"))));
     play.found(1, held(5));
     assert_eq!(play.running.len(), 2, "what it does not want runs on");
     let mut play = play.change_leader();
@@ -530,7 +530,7 @@ fn a_domain_that_is_removed_is_stale_for_every_leader_and_is_not_there_twice() {
 fn a_domain_that_is_over_is_shown_for_a_day_and_then_forgotten() {
     let mut play = Play::with(1);
     let until = |play: &Play, seconds| Some(play.now.wall.plus(Span::from_secs(seconds)));
-    let (day, key) = (24 * 3_600, RecordKey::Domain(name("apps")));
+    let (day, key) = (24 * 3_600, RowKey::Domain(name("apps")));
     let first = until(&play, 60);
     play.ask(Call::SetDomain(name("apps"), first));
     let second = until(&play, 120);

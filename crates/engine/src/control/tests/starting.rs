@@ -23,7 +23,7 @@ fn what_runs_does_not_count_as_starting_under_the_next_leader() {
     play.gather();
     assert_eq!(play.control.registry.starting(), 0);
     create(&mut play, 2);
-    assert_eq!(play.starts.last(), Some(&task("t2")));
+    assert_eq!(play.starts.last(), Some(&task("t2").into()));
 }
 
 #[test]
@@ -47,7 +47,7 @@ fn what_waits_for_others_to_start_starts_when_they_are_gone() {
     let run = play.run_of(0);
     play.call(Call::PutService(web(), spec));
     play.settle(run, Settlement::Gone(GoneBy::Deadline));
-    assert_eq!(play.starts.last(), Some(&task("t1")));
+    assert_eq!(play.starts.last(), Some(&task("t1").into()));
 }
 
 fn apart(from: &[&str]) -> ServiceSpec {
@@ -66,7 +66,7 @@ fn to_ask_what_would_have_room_changes_nothing_for_others() {
         play.ask(Call::PutService(web(), apart(stands)));
         let asked = apart(asked).wants;
         let now = play.now;
-        assert_eq!(play.control.in_vain(now, &web().instance(0), &asked), None);
+        assert_eq!(play.control.in_vain(now, &web().instance(0).to_work(), &asked), None);
         play.ask(Call::PutService(other.clone(), service_spec(1)));
         assert_eq!(play.starts.len(), starts, "{stands:?}");
     }

@@ -16,7 +16,7 @@ use super::play::{
     FAILURE, Mood, Play, SUCCESS, enrolled, incarnation, life, service_spec, task, task_spec,
     wants, web,
 };
-use crate::control::{Alarm, Answer, Call, Called, Effect, Input, Next, Now, RecordKey};
+use crate::control::{Alarm, Answer, Call, Called, Effect, Input, Next, Now, RowKey};
 
 fn create(name: &str, number: u8) -> Call {
     Call::CreateTask(task(name), incarnation(number), Arc::new(task_spec()))
@@ -35,8 +35,9 @@ fn a_task_is_acknowledged_and_sent_only_when_it_stands() {
     let (parcel, writes) = play.control.commit().unwrap();
     assert_eq!(writes.len(), 1, "its record and its claim are one write");
     assert!(play.control.commit().is_none(), "one commit at a time");
-    for (key, record) in writes {
-        play.store.insert(key, record.unwrap());
+    for row in writes {
+        assert!(!row.is_gone());
+        play.store.insert(row.key(), row);
     }
     play.step(Input::Committed(parcel));
     assert_eq!(play.answers, [(id, Answer::Done)]);
@@ -67,7 +68,7 @@ fn hole_8_a_task_that_is_turned_down_is_tried_again_and_ends_after_the_fourth_ti
     play.ask(create("build", 1));
     for turn in 1..=4 {
         let run = play.runs_on(1)[0];
-        assert_eq!(play.fences[&task("build")].1, turn);
+        assert_eq!(play.fences[&task("build").to_work()].1, turn);
         play.settle(run, Settlement::Refused(RunRefusal::TooLate));
         if turn < 4 {
             assert!(play.runs_on(1).is_empty(), "it rests first");
@@ -209,7 +210,7 @@ fn a_task_does_not_fail_for_room_while_workers_come_back_to_a_new_leader() {
         let spec = TaskSpec { when_full: WhenFull::Fail, ..task_spec() };
         play.ask(create_as("build", spec));
         assert_eq!(play.record(&task("build")).phase(), TaskPhase::Pending);
-        let why = play.why(&task("build")).unwrap();
+        let why = play.why(task("build")).unwrap();
         assert_eq!(why.rule.name(), "returning");
         let at = play.now.wall.plus(Span::from_secs(60));
         assert_eq!(why.next, Next::EndsAt(at), "it does not wait for room");
@@ -310,15 +311,15 @@ fn the_record_of_a_task_goes_after_seven_days() {
     let run = play.runs_on(1)[0];
     play.end(run, SUCCESS);
     play.pass(7 * 24 * 3_600 - 1);
-    assert!(play.store.contains_key(&RecordKey::Task(task("build"))));
+    assert!(play.store.contains_key(&RowKey::Task(task("build"))));
     play.pass(1);
-    assert!(!play.store.contains_key(&RecordKey::Task(task("build"))));
+    assert!(!play.store.contains_key(&RowKey::Task(task("build"))));
 }
 
 fn held(number: u8) -> Held {
     Held {
         run: sterna_model::RunId::from_parts(sterna_model::WallTime::EPOCH, [200 + number; 10]),
-        key: task("build"),
+        key: task("build").to_work(),
         task: Some(incarnation(1)),
         contract: Contract::Keep,
         status: None,
@@ -368,7 +369,7 @@ fn every_answer_that_was_given_is_in_the_store_whatever_comes_between() {
     let told = play.answers.len();
     assert_eq!(told, 0);
     play.store_all();
-    let tasks = play.store.keys().filter(|key| matches!(key, RecordKey::Task(_))).count();
+    let tasks = play.store.keys().filter(|key| matches!(key, RowKey::Task(_))).count();
     assert_eq!((tasks, play.answers.len()), (200, 400));
 }
 
@@ -430,7 +431,7 @@ fn the_name_of_a_version_that_is_started_once_is_taken_until_that_is_deleted() {
             "so that a plan says that it is not started"
         );
     }
-    assert!(!play.store.contains_key(&RecordKey::Task(task("build.1"))), "its record has gone");
+    assert!(!play.store.contains_key(&RowKey::Task(task("build.1"))), "its record has gone");
     let mut play = play.change_leader();
     play.pass(60 * DAY);
     assert_eq!(play.ask(build()), Answer::Taken(incarnation(1)), "the next leader knows");

@@ -15,7 +15,7 @@ fn create(play: &mut Play, number: u8, memory: u64) -> WorkKey {
     let key = task(&format!("t{number}"));
     let spec = TaskSpec { wants: wants(memory), ..task_spec() };
     play.ask(Call::CreateTask(key.clone(), incarnation(number), Arc::new(spec)));
-    key
+    key.to_work()
 }
 
 /// It was said to run until it ends.

@@ -11,7 +11,7 @@ use sterna_model::{
 use super::play::{
     FAILURE, Mood, Play, incarnation, lock, name, service_spec, task, task_spec, web,
 };
-use crate::control::{Answer, Call, RecordKey};
+use crate::control::{Answer, Call, RowKey};
 
 /// More than fit into one commit.
 const MANY: u32 = 100;
@@ -49,8 +49,8 @@ fn rule_27_a_task_that_is_deleted_leaves_its_name_with_its_record() {
         }
         loop {
             for key in &names {
-                let is_known = play.store.contains_key(&RecordKey::Task(key.clone()));
-                let was_there = play.store.contains_key(&RecordKey::Tombstone(key.clone()));
+                let is_known = play.store.contains_key(&RowKey::Task(key.clone()));
+                let was_there = play.store.contains_key(&RowKey::Tombstone(key.clone()));
                 assert!(is_known || was_there, "{key}");
             }
             if !play.store_one() {
@@ -75,7 +75,9 @@ fn what_is_scaled_down_by_half_ends_when_it_is_asked_for_again() {
     let mut play = Play::with(10);
     play.ask(Call::PutService(web(), light(3)));
     let mut few = play.store.clone();
-    if let Some(crate::control::Record::Service(record)) = few.get_mut(&RecordKey::Service(web())) {
+    if let Some(crate::control::Row::Service(_, Some(record))) =
+        few.get_mut(&RowKey::Service(web()))
+    {
         Arc::make_mut(record).spec.instances = 1;
     }
     play.store = few;

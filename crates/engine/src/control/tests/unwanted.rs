@@ -31,7 +31,7 @@ fn why_of_what_nobody_wants_names_who_still_has_it() {
             true => drop(play.ask(Call::DeleteService(web()))),
             false => drop(put(&mut play, service_spec(0))),
         }
-        let why = play.why(&web().instance(0)).expect("it is still there");
+        let why = play.why(web().instance(0)).expect("it is still there");
         let words = why.rule.to_string();
         assert_eq!((why.rule.name(), why.next), ("stopping", Next::WhenGone));
         assert!(words.contains(&format!("w{worker}")), "{words}");
@@ -48,7 +48,7 @@ fn why_of_two_copies_on_silent_workers_says_that_they_are_silent() {
         play.fall_silent(worker);
         play.silence(worker);
     }
-    let why = play.why(&web().instance(0)).expect("nobody knows how it is");
+    let why = play.why(web().instance(0)).expect("nobody knows how it is");
     assert_eq!((why.rule.name(), why.next), ("out-of-reach", Next::WhenGone));
 }
 
@@ -58,7 +58,7 @@ fn held(index: u32) -> Held {
     let status = Status { number: 1, run, news: News::Progress(Arc::from(RUNNING)) };
     Held {
         run,
-        key: web().instance(index),
+        key: web().instance(index).to_work(),
         task: None,
         contract: service_spec(1).contract,
         status: Some(status),

@@ -10,7 +10,7 @@ use sterna_model::{
 use sterna_protocol::message::News;
 
 use super::play::{FAILURE, Mood, Play, RUNNING, other_work, service_spec, wants, web};
-use crate::control::{Alarm, Answer, Call, Change, Record, RecordKey, updates::LOOKS};
+use crate::control::{Alarm, Answer, Call, Change, Row, RowKey, updates::LOOKS};
 
 fn put(play: &mut Play, spec: ServiceSpec) {
     play.ask(Call::PutService(web(), spec));
@@ -22,7 +22,7 @@ fn versions(play: &Play) -> Vec<u64> {
 }
 
 fn is_updating(play: &Play) -> bool {
-    let Some(Record::Service(record)) = play.store.get(&RecordKey::Service(web())) else {
+    let Some(Row::Service(_, Some(record))) = play.store.get(&RowKey::Service(web())) else {
         panic!("there is no service");
     };
     record.before.is_some()
@@ -243,7 +243,7 @@ fn a_version_that_crashes_is_taken_back() {
     assert_eq!(play.alarms, [Alarm::Reverted(web())]);
     start_all(&mut play);
     assert_eq!(versions(&play), [0; 3], "what still ran was not restarted");
-    let Record::Service(record) = &play.store[&RecordKey::Service(web())] else { panic!() };
+    let Row::Service(_, Some(record)) = &play.store[&RowKey::Service(web())] else { panic!() };
     assert_eq!(record.spec, old);
     put(&mut play, other_work(&old, "mended"));
     while start_all(&mut play) > 0 {}
@@ -261,7 +261,7 @@ fn the_crash_for_which_a_version_is_taken_back_is_told_first_and_with_its_count(
     play.end(play.run_of(0), FAILURE);
     let mut seen = Vec::new();
     while play.store_one() {
-        let Record::Service(record) = &play.store[&RecordKey::Service(web())] else { panic!() };
+        let Row::Service(_, Some(record)) = &play.store[&RowKey::Service(web())] else { panic!() };
         seen.push((play.instance(0).crashes().count, record.version));
     }
     assert_eq!((seen.first(), seen.last()), (Some(&(3, 1)), Some(&(0, 0))), "{seen:?}");
@@ -292,7 +292,7 @@ fn an_update_that_somebody_takes_back_spares_what_never_changed_as_the_plan_says
     assert_eq!(versions(&play), [0; 3]);
     let spared: Vec<_> = (0..3).filter(|index| runs.contains(&play.run_of(*index))).collect();
     assert_eq!((spared, is_updating(&play)), (vec![1, 2], false));
-    let Record::Service(record) = &play.store[&RecordKey::Service(web())] else { panic!() };
+    let Row::Service(_, Some(record)) = &play.store[&RowKey::Service(web())] else { panic!() };
     assert_eq!(record.spec, back);
     put(&mut play, other_work(&old, "v3"));
     play.pass(60);
@@ -498,7 +498,7 @@ fn a_version_that_is_taken_back_leaves_what_was_changed_in_place_meanwhile() {
         new.into_iter().for_each(|index| play.end(play.run_of(index), FAILURE));
         play.pass(60);
     }
-    let Record::Service(record) = &play.store[&RecordKey::Service(web())] else { panic!() };
+    let Row::Service(_, Some(record)) = &play.store[&RowKey::Service(web())] else { panic!() };
     assert_eq!(record.spec, ServiceSpec { crash, notes: "mine".into(), instances: 3, ..old });
 }
 

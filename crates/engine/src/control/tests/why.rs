@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use sterna_model::{
-    Contract, IMAGES_TAG, Span, WallTime,
+    Contract, IMAGES_TAG, ServiceKey, Span, WallTime,
     record::TaskEnd,
     spec::{ServiceSpec, TaskSpec, UpdatePolicy},
 };
@@ -17,19 +17,19 @@ use super::play::{
     task, task_spec, wants, web,
 };
 use crate::control::why::LOOKS;
-use crate::control::{Alarm, Call, Called, Input, Next, Record, RecordKey, ServiceKey, Why};
+use crate::control::{Alarm, Call, Called, Input, Next, Row, RowKey, Why};
 
 fn at(seconds: u64) -> Next {
     Next::At(WallTime::EPOCH.plus(Span::from_secs(seconds)))
 }
 
 fn why(play: &mut Play, index: u32) -> (String, Next) {
-    let Why { rule, next, .. } = play.why(&web().instance(index)).expect("something is to be told");
+    let Why { rule, next, .. } = play.why(web().instance(index)).expect("something is to be told");
     (rule.to_string(), next)
 }
 
 fn since(play: &mut Play, index: u32) -> Option<WallTime> {
-    play.why(&web().instance(index)).and_then(|why| why.since)
+    play.why(web().instance(index)).and_then(|why| why.since)
 }
 
 fn put(play: &mut Play, spec: ServiceSpec) {
@@ -41,9 +41,9 @@ fn what_is_as_it_should_be_has_no_why() {
     let mut play = Play::with(1);
     put(&mut play, service_spec(1));
     play.ask(Call::CreateTask(task("build"), incarnation(1), Arc::new(task_spec())));
-    assert_eq!(play.why(&web().instance(0)), None);
-    assert_eq!(play.why(&task("build")), None);
-    assert_eq!(play.why(&task("other")), None, "there is no such task");
+    assert_eq!(play.why(web().instance(0)), None);
+    assert_eq!(play.why(task("build")), None);
+    assert_eq!(play.why(task("other")), None, "there is no such task");
 }
 
 #[test]
@@ -67,7 +67,7 @@ fn work_in_an_image_says_that_no_worker_can_run_images_and_goes_where_one_can() 
     let spec = TaskSpec { wants: Arc::new(wants), ..task_spec() };
     let mut play = Play::with(1);
     play.ask(Call::CreateTask(task("build"), incarnation(1), Arc::new(spec)));
-    let told = play.why(&task("build")).unwrap();
+    let told = play.why(task("build")).unwrap();
     assert_eq!(
         told.rule.to_string(),
         "no worker that may have it can run images; w1 comes nearest; install runc there, start its \
@@ -76,7 +76,7 @@ fn work_in_an_image_says_that_no_worker_can_run_images_and_goes_where_one_can() 
     assert_eq!(told.next, Next::WhenChanged);
     let facts = br#"{"memory_bytes":100,"containers":100,"runtimes":["process","runc"]}"#;
     play.news(scheduler::Effect::Facts(life(1), name("w1"), Arc::from(&facts[..])));
-    assert_eq!(play.why(&task("build")), None);
+    assert_eq!(play.why(task("build")), None);
     assert_eq!(play.starts, [task("build")]);
 }
 
@@ -88,7 +88,7 @@ fn work_that_lacks_a_tag_and_images_says_what_helps_against_both() {
     let mut play = Play::with(1);
     play.ask(Call::CreateTask(task("build"), incarnation(1), Arc::new(spec)));
     assert_eq!(
-        play.why(&task("build")).unwrap().rule.to_string(),
+        play.why(task("build")).unwrap().rule.to_string(),
         "no worker has the right tags and can run images; w1 comes nearest, it lacks gpu, it can run no \
          images; start a worker with --tag gpu, or ask for no such tag; install runc there, start its \
          worker as root and anew, or run it without image"
@@ -167,12 +167,12 @@ fn a_task_that_waits_says_until_when() {
     let latest_start = Some(WallTime::EPOCH.plus(Span::from_secs(60)));
     let spec = TaskSpec { latest_start, ..task_spec() };
     play.ask(Call::CreateTask(task("build"), incarnation(1), Arc::new(spec)));
-    let told = play.why(&task("build")).unwrap();
+    let told = play.why(task("build")).unwrap();
     assert_eq!(told.rule.to_string(), "there is no worker: start one");
     let ends = Next::EndsAt(WallTime::EPOCH.plus(Span::from_secs(60)));
     assert_eq!((told.since, told.next), (Some(WallTime::EPOCH), ends));
     play.pass(60);
-    let told = play.why(&task("build")).unwrap();
+    let told = play.why(task("build")).unwrap();
     assert_eq!(told.rule.to_string(), format!("it is over: {}", TaskEnd::TooLate));
 }
 
@@ -341,7 +341,7 @@ fn an_instance_that_an_update_waits_for_says_until_when_and_what_happens_then() 
         assert_eq!(play.running.keys().copied().collect::<Vec<_>>(), runs, "not before");
         assert!(is_updating(&play));
         play.pass(1);
-        assert_eq!(play.why(&web().instance(index)), None, "it counts as there");
+        assert_eq!(play.why(web().instance(index)), None, "it counts as there");
         let goes_on = play.running.keys().copied().collect::<Vec<_>>() != runs;
         assert_eq!((goes_on, is_updating(&play)), (index < 2, index < 2), "at that moment");
     }
@@ -372,7 +372,8 @@ fn what_an_update_waits_for_costs_one_look_at_each_and_the_rule_alone_none() {
     let looks = |play: &mut Play, index: u32| {
         let key = web().instance(index);
         LOOKS.set(0);
-        let rule = play.control.rule(play.now, &key, |_| Reach::Near).expect("it is kept");
+        let rule =
+            play.control.rule(play.now, &key.to_work(), |_| Reach::Near).expect("it is kept");
         let for_rule = LOOKS.replace(0);
         let why = play.why(&key).expect("it is kept");
         assert_eq!(why.rule.name(), rule.name());
@@ -406,7 +407,7 @@ fn after_a_version_was_taken_back_no_update_is_spoken_of() {
     put(&mut play, ServiceSpec { instances: 3, ..spec });
     assert_eq!(play.runs_on(1).len() + play.runs_on(2).len(), 3);
     for index in 0..3 {
-        assert_eq!(play.why(&web().instance(index)), None, "{index} is there");
+        assert_eq!(play.why(web().instance(index)), None, "{index} is there");
     }
 }
 
@@ -415,16 +416,16 @@ fn a_task_that_was_cancelled_and_still_runs_says_that_it_is_being_ended() {
     let mut play = ignoring(1);
     play.ask(Call::CreateTask(task("build"), incarnation(1), Arc::new(task_spec())));
     play.ask(Call::CancelTask(task("build")));
-    let told = play.why(&task("build")).unwrap();
+    let told = play.why(task("build")).unwrap();
     let over = format!("it is over: {}", TaskEnd::Cancelled);
     assert_eq!(told.rule.to_string(), format!("{over}; w1 still ends it"));
     assert_eq!((told.rule.name(), told.next), ("ending", killed_at(10)));
     play.silence(1);
-    let told = play.why(&task("build")).unwrap();
+    let told = play.why(task("build")).unwrap();
     assert_eq!(told.next, Next::WhenTold, "whoever is silent may not have heard of it");
     play.reaches.clear();
     play.end(play.runs_on(1)[0], FAILURE);
-    let told = play.why(&task("build")).unwrap();
+    let told = play.why(task("build")).unwrap();
     assert_eq!((told.rule.name(), told.next), ("over", Next::Nothing));
 }
 
@@ -521,7 +522,7 @@ fn a_callback_that_is_not_taken_says_so_until_it_is_given_up_and_then() {
     play.ask(Call::CreateTask(task("build"), incarnation(1), Arc::new(spec)));
     play.end(play.runs_on(1)[0], SUCCESS);
     let told = |play: &mut Play| {
-        let Why { rule, next, .. } = play.why(&task("build")).unwrap();
+        let Why { rule, next, .. } = play.why(task("build")).unwrap();
         (rule.to_string(), next)
     };
     assert!(told(&mut play).0.ends_with("its callback is on its way"), "{:?}", told(&mut play));
@@ -554,7 +555,7 @@ fn what_no_spec_wants_and_nobody_may_end_says_so() {
     let stale = ServiceSpec { domain: name("blue"), ..service_spec(2) };
     put(&mut play, stale.clone());
     let mut few = play.store.clone();
-    if let Some(Record::Service(record)) = few.get_mut(&RecordKey::Service(web())) {
+    if let Some(Row::Service(_, Some(record))) = few.get_mut(&RowKey::Service(web())) {
         Arc::make_mut(record).spec.instances = 1;
     }
     play.store = few;

@@ -1,6 +1,6 @@
 //! Copies of an instance that are out of reach, or that nobody wants.
 
-use sterna_model::{Lock, WorkKey, record::Instance};
+use sterna_model::{InstanceKey, Lock, record::Instance};
 use sterna_protocol::scheduler::Reach;
 
 use super::{Control, Detail, Next, Now, Rule, Why};
@@ -31,7 +31,7 @@ impl Control {
     pub(super) fn why_unwanted(
         &self,
         now: Now,
-        key: &WorkKey,
+        key: &InstanceKey,
         detail: Detail,
         reach: impl Fn(Lock) -> Reach,
     ) -> Option<Why> {

@@ -20,8 +20,8 @@ impl Control {
             TaskState::Completed { .. } => false,
         };
         let tasks = self.tasks.iter().filter(|(_, (task, _))| is_there(task.state()));
-        let tasks = tasks.map(|(key, _)| key.clone());
-        let instances = self.instances.iter().map(|(key, _)| key);
+        let tasks = tasks.map(|(key, _)| key.to_work());
+        let instances = self.instances.iter().map(|(key, _)| WorkKey::Instance(key));
         self.touched = Some(tasks.chain(instances).collect());
     }
 
@@ -57,8 +57,8 @@ impl Control {
         key: &WorkKey,
         reach: impl Fn(Lock) -> Reach,
     ) -> Option<Rule> {
-        let task = self.tasks.get(key).map(|(task, _)| task.phase());
-        if task == Some(TaskPhase::Completed) {
+        let task = key.task().and_then(|key| self.tasks.get(key));
+        if task.is_some_and(|(task, _)| task.phase() == TaskPhase::Completed) {
             return None;
         }
         self.why_of(now, key, Detail::Rule, reach).map(|why| why.rule)

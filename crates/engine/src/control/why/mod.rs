@@ -15,7 +15,7 @@ mod words;
 use std::fmt;
 
 use sterna_model::{
-    Contract, Incarnation, Lock, Name, Span, WallTime, WorkKey,
+    Contract, Incarnation, InstanceKey, Lock, Name, ServiceKey, Span, TaskKey, WallTime, WorkKey,
     record::{Instance, InstanceState, Placed, StopReason, TaskState, Twin, TwinReason},
 };
 use sterna_protocol::scheduler::Reach;
@@ -29,7 +29,7 @@ pub use self::{
     unplaced::Unplaced,
     unready::{Late, Unready},
 };
-use super::{Control, Now, ServiceKey, payload, services, standing::Service};
+use super::{Control, Now, payload, services, standing::Service};
 use crate::auction::Prospect;
 
 /// How much is to be told.
@@ -293,24 +293,25 @@ impl Control {
         detail: Detail,
         reach: impl Fn(Lock) -> Reach,
     ) -> Option<Why> {
-        if services::is_instance(key) {
-            self.why_instance(now, key, detail, reach)
-        } else {
-            self.why_task(now, key, detail, reach)
+        match key {
+            WorkKey::Instance(key) => self.why_instance(now, key, detail, reach),
+            WorkKey::Task(key) => self.why_task(now, key, detail, reach),
+            // Batches are driven beside this core.
+            WorkKey::Node(_) => None,
         }
     }
 
     fn why_task(
         &self,
         now: Now,
-        key: &WorkKey,
+        key: &TaskKey,
         detail: Detail,
         reach: impl Fn(Lock) -> Reach,
     ) -> Option<Why> {
         let (task, spec) = self.tasks.get(key)?;
         match task.state() {
             TaskState::Pending => {
-                let mut why = self.why_unplaced(now, key, task.made(), detail);
+                let mut why = self.why_unplaced(now, &key.to_work(), task.made(), detail);
                 if let Some(at) = spec.latest_start {
                     why.next = why.next.unless_over(at);
                 }
@@ -420,7 +421,7 @@ impl Control {
         };
         if self.may_have_room_soon(now) {
             let rule = Rule::Returning { workers: self.coming.len(), is_spread: false };
-            let is_to_fail = self.undecided.contains(key);
+            let is_to_fail = key.task().is_some_and(|key| self.undecided.contains(key));
             let decided = self.decides_at().filter(|_| is_to_fail);
             let next = decided.map_or(Next::WhenThereIsRoom, |at| {
                 Next::EndsAt(now.wall.plus(at.since(now.boot)))
@@ -482,13 +483,13 @@ impl Control {
     fn why_instance(
         &self,
         now: Now,
-        key: &WorkKey,
+        key: &InstanceKey,
         detail: Detail,
         reach: impl Fn(Lock) -> Reach,
     ) -> Option<Why> {
         let instance = self.instances.get(key)?;
-        let (service, index) = services::index_of(key)?;
-        let known = self.services.get(&service);
+        let InstanceKey { service, index } = key;
+        let known = self.services.get(service);
         let told = |rule, since| Some(Why { rule, since, next: Next::WhenTold });
         let name = |on: Incarnation| self.machine(on.lock);
         if let Some(why) = self.why_copy_is_out_of_reach(now, instance, detail, &reach) {
@@ -508,7 +509,7 @@ impl Control {
                     let next = self.until_twin_is_gone(now, twin, detail, &reach);
                     return Some(Why { rule, since: Some(*since), next });
                 }
-                Some(self.why_unplaced(now, key, *since, detail))
+                Some(self.why_unplaced(now, &key.to_work(), *since, detail))
             }
             InstanceState::Claimed { copy, .. } | InstanceState::Running { copy, .. }
                 if copy.stopping.is_some() =>
@@ -525,10 +526,10 @@ impl Control {
                 told(starting(name(copy.placed.on), its, instance, detail), Some(*since))
             }
             InstanceState::Running { since, .. } => match instance.twin() {
-                None => self.why_alone((&service, index), known, instance, detail),
+                None => self.why_alone((service, *index), known, instance, detail),
                 Some(twin) => {
                     let is_moved = twin.reason == TwinReason::Evacuating;
-                    let unready = self.why_unready(known, (&service, index), instance);
+                    let unready = self.why_unready(known, (service, *index), instance);
                     if let Some(why) = unready.filter(|_| is_moved) {
                         return Some(why);
                     }

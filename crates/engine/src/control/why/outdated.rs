@@ -1,7 +1,9 @@
 //! Why an instance is still of another version.
 
 use super::{Awaited, Detail, Next, Rule, Why};
-use crate::control::{Control, ServiceKey, standing::Service};
+use sterna_model::ServiceKey;
+
+use crate::control::{Control, standing::Service};
 
 impl Control {
     /// An instance that its service's update has not come to yet.

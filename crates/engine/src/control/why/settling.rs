@@ -3,12 +3,12 @@
 use std::fmt;
 
 use sterna_model::{
-    Span, WallTime,
+    ServiceKey, Span, WallTime,
     record::{Instance, InstanceState},
 };
 
 use super::{Detail, Next, Rule, Why};
-use crate::control::{Control, ServiceKey, payload, standing::Service};
+use crate::control::{Control, payload, standing::Service};
 
 /// An instance that an update waits for.
 #[derive(Clone, Debug, PartialEq, Eq)]

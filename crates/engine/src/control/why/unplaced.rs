@@ -9,8 +9,7 @@ use sterna_protocol::health::Health;
 
 use crate::{
     auction::{Ask, Prospect, Reason},
-    by_service::ServiceRef,
-    control::{Control, Machine, Now, WorkerSeen, payload, services},
+    control::{Control, Machine, Now, WorkerSeen, payload},
 };
 
 /// Why no worker got it, with what only the whole cluster tells.
@@ -123,7 +122,7 @@ impl Control {
         {
             let ask = self.ask_of(&key);
             let is_alike = |(other, _): &&(Ask, Option<Arc<Reason>>)| {
-                ServiceRef::of(&other.key).map(|it| it.0) == ServiceRef::of(&key).map(|it| it.0)
+                other.key.instance().map(|it| &it.service) == key.instance().map(|it| &it.service)
                     && (Arc::ptr_eq(&other.wants, &ask.wants) || other.wants == ask.wants)
                     && ask.wants.constraints.zones == Zones::Spread
             };
@@ -223,20 +222,20 @@ impl Control {
     /// Which services on a worker it must be apart from, and whose spec says so.
     fn apart(&self, ask: &Ask, nearest: &Name) -> Vec<Apart> {
         let Ask { key, wants } = ask;
-        let own = services::service_of(key);
+        let own = key.instance().map(|key| &key.service);
         let here = self.workers.iter().find(|(_, worker)| worker.name == *nearest);
         let runs = here.map(|(lock, _)| self.runs_on(*lock)).unwrap_or_default();
-        let there = runs.iter().filter_map(|run| services::service_of(&self.seats.get(*run)?.key));
+        let there = runs.iter().filter_map(|run| self.seats.key_of(*run)?.instance());
+        let there = there.map(|key| &key.service);
         let there: BTreeSet<_> =
-            there.filter(|service| service.namespace == key.namespace).collect();
+            there.filter(|service| service.namespace == *key.namespace()).collect();
         let apart = there.into_iter().filter_map(|service| {
             let own_says = wants.constraints.apart_from.contains(&service.name);
-            let theirs = self.services.get(&service).map(|known| &known.record.spec.wants);
+            let theirs = self.services.get(service).map(|known| &known.record.spec.wants);
             let they_say = own
-                .as_ref()
                 .zip(theirs)
                 .is_some_and(|(own, theirs)| theirs.constraints.apart_from.contains(&own.name));
-            let whose = if own.as_ref() == Some(&service) && own_says {
+            let whose = if own == Some(service) && own_says {
                 Whose::Itself
             } else if own_says {
                 Whose::Own
@@ -245,14 +244,14 @@ impl Control {
             } else {
                 return None;
             };
-            Some(Apart { service: service.name, whose })
+            Some(Apart { service: service.name.clone(), whose })
         });
         apart.collect()
     }
 
     /// Where a copy of it runs that is to be moved.
     fn moving_copy(&self, key: &WorkKey) -> Option<(Name, Option<WallTime>)> {
-        let twin = self.instances.get(key)?.twin()?;
+        let twin = self.instances.get(key.instance()?)?.twin()?;
         let placed = &twin.copy.placed;
         let deadline = self.drains.get(&placed.on.lock).map(|drain| drain.deadline);
         let is_moving = twin.reason == TwinReason::Evacuating;

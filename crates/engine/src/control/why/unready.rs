@@ -2,11 +2,11 @@
 
 use std::fmt;
 
-use sterna_model::{Name, Span, record::Instance};
+use sterna_model::{Name, ServiceKey, Span, record::Instance};
 
 use super::{Next, Rule, Why, settling::crashes_left};
 use crate::control::{
-    Control, ServiceKey,
+    Control,
     payload::{has_probe, is_ready},
     standing::Service,
 };
@@ -75,7 +75,7 @@ impl Control {
             let (within, crashes_left) = (known.ready_within()?, crashes_left(known)?);
             Some(Late { within, crashes_left })
         });
-        let work = self.work_of_run(&service.instance(index), copy.placed.run);
+        let work = self.work_of_copy(&service.instance(index), copy.placed.run);
         let has_probe = work.is_none_or(|work| has_probe(&work));
         let next = match at {
             Some(at) => Next::CountsAt(at),

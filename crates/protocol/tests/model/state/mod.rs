@@ -212,13 +212,13 @@ fn work(key: Key, is_kept: bool) -> WorkKey {
         Key::Task => Work::Task(name("t")),
         Key::Node => Work::Node { batch: name("b"), node: NodeName::new("n").unwrap() },
     };
-    WorkKey { namespace: Namespace::new("default").unwrap(), work }
+    work.within(&Namespace::default())
 }
 
 fn key(work: &WorkKey) -> Key {
-    match work.work {
-        Work::Task(_) | Work::Instance { .. } => Key::Task,
-        Work::Node { .. } => Key::Node,
+    match work {
+        WorkKey::Task(_) | WorkKey::Instance(_) => Key::Task,
+        WorkKey::Node(_) => Key::Node,
     }
 }
 

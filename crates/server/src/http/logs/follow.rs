@@ -258,7 +258,8 @@ mod tests {
         let (shared, reign, inbox) = leading();
         let seat = Seat::take(&shared).unwrap();
         let key = task_key("default", "t").unwrap();
-        let mut following = Following::new(Arc::clone(&shared), key, Which::default(), reign, seat);
+        let mut following =
+            Following::new(Arc::clone(&shared), key.to_work(), Which::default(), reign, seat);
         let directory = DirectoryId::from_parts(WallTime::EPOCH, [1; 10]);
         let machine = MachineId::from_bytes(*directory.as_bytes()).unwrap();
         let lock = Lock { directory, machine };

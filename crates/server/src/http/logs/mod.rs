@@ -140,7 +140,7 @@ pub(super) async fn of_task(
     if which.previous == Some(true) {
         return Err(bad("previous: a task has one run; leave it out"));
     }
-    answer(shared, key, which, &format!("task {name}")).await
+    answer(shared, key.into(), which, &format!("task {name}")).await
 }
 
 /// What an instance wrote, and those before it on the same worker. If it has no run, or one that has
@@ -154,7 +154,7 @@ pub(super) async fn of_instance(
     Query(which): Query<Which>,
 ) -> Answer<Response> {
     let key = instance_key(&space, &service, &index)?;
-    answer(shared, key, which, &format!("instance {service}/{index}")).await
+    answer(shared, key.into(), which, &format!("instance {service}/{index}")).await
 }
 
 async fn answer(shared: Api, key: WorkKey, which: Which, what: &str) -> Answer<Response> {

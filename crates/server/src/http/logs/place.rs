@@ -5,7 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use serde_json::{Value, json};
 use sterna_api::rest::{Code, LogPage, Refused};
-use sterna_model::{Lock, Name, RunId, WorkKey, record::TwinReason};
+use sterna_model::{InstanceKey, Lock, Name, RunId, TaskKey, WorkKey, record::TwinReason};
 use tokio::time::timeout;
 
 use super::OF_PAST;
@@ -88,12 +88,24 @@ impl Look {
 }
 
 pub(super) fn look(shared: &Shared, key: &WorkKey) -> Option<Look> {
-    let mirror = shared.mirror();
-    if let Some((task, _)) = mirror.tasks.get(key) {
-        let place = task.last().map(|(run, on)| Place { lock: on.lock, of: of_run(run) });
-        let (run, is_over) = (task.last().map(|(run, _)| run), task.end().is_some());
-        return Some(Look { place, run, is_over, over: None, leaving: None });
+    match key {
+        WorkKey::Task(key) => look_at_task(shared, key),
+        WorkKey::Instance(key) => look_at_instance(shared, key),
+        // Batches are not built yet.
+        WorkKey::Node(_) => None,
     }
+}
+
+fn look_at_task(shared: &Shared, key: &TaskKey) -> Option<Look> {
+    let mirror = shared.mirror();
+    let (task, _) = mirror.tasks.get(key)?;
+    let place = task.last().map(|(run, on)| Place { lock: on.lock, of: of_run(run) });
+    let (run, is_over) = (task.last().map(|(run, _)| run), task.end().is_some());
+    Some(Look { place, run, is_over, over: None, leaving: None })
+}
+
+fn look_at_instance(shared: &Shared, key: &InstanceKey) -> Option<Look> {
+    let mirror = shared.mirror();
     let instance = mirror.instances.get(key)?;
     let copy = instance.copies().next();
     let place =

@@ -10,10 +10,10 @@ use std::{
 use sterna_api::rest::{Code, EventKind, Refused};
 use sterna_engine::{
     Effect, Input, Leader,
-    control::{self, Answer, CallId, Called, ParcelId},
+    control::{self, Answer, CallId, Called, ParcelId, Row},
 };
 use sterna_model::{
-    BootTime, Epoch, Incarnation, Lock, Position, Revision, TaskIncarnation, Term, WorkKey,
+    BootTime, Epoch, Incarnation, Lock, Position, Revision, TaskIncarnation, TaskKey, Term,
 };
 use sterna_protocol::{
     message::{FromLeader, Mandate, StreamId},
@@ -46,7 +46,6 @@ use crate::{
     counts::Workers,
     desk::{Inbox, News, Post},
     events::{self, Block, Told},
-    mirror::Write,
     server::Say,
     shared::{Counters, Lead, Shared, Standing},
     weight,
@@ -83,7 +82,9 @@ type Committing = Pin<Box<dyn Future<Output = Result<Stands, Over>> + Send>>;
 struct UnderWay {
     answer: Committing,
     parcel: Option<ParcelId>,
-    writes: Vec<Write>,
+    writes: Vec<Row>,
+    /// The cluster's record once it stands.
+    cluster: Cluster,
     block: Block,
     replies: Vec<oneshot::Sender<Result<bool, Refused>>>,
     sent: std::time::Instant,
@@ -442,7 +443,7 @@ impl Reigning<'_> {
     }
 
     /// Somebody was told that a task is over, or could not be.
-    fn called(&mut self, (key, incarnation, called): (WorkKey, TaskIncarnation, Called)) {
+    fn called(&mut self, (key, incarnation, called): (TaskKey, TaskIncarnation, Called)) {
         self.step(Input::Control(control::Input::Called(key, incarnation, called)));
     }
 
@@ -461,7 +462,7 @@ impl Reigning<'_> {
         };
         let (tasks, telling, specs_bytes) = {
             let mirror = self.shared.mirror();
-            (mirror.under_way, mirror.telling, mirror.specs_bytes)
+            (mirror.totals.under_way, mirror.totals.telling, mirror.totals.specs_bytes)
         };
         There {
             tasks,
@@ -522,9 +523,7 @@ impl Reigning<'_> {
         let when = (self.cluster.epoch, self.reign.term, now().wall);
         let block = self.shared.log.block(when, told, OTHERS_MAX.saturating_sub(writes.len()));
         let mut all = Writes::default();
-        for (key, record) in &writes {
-            put(&mut all, key, record.as_ref(), &self.cluster);
-        }
+        let cluster = put(&mut all, &writes, &self.cluster);
         if let Some(first) = block.first() {
             all.puts.push((events::block_key(first).into(), block.bytes()));
         }
@@ -533,11 +532,13 @@ impl Reigning<'_> {
         let refusals = Refusals::default();
         let answer = Box::pin(commit(store, self.reign, self.revision, all, refusals.clone()));
         let sent = crate::clock::instant();
-        self.under_way = Some(UnderWay { answer, parcel, writes, block, replies, sent, refusals });
+        self.under_way =
+            Some(UnderWay { answer, parcel, writes, cluster, block, replies, sent, refusals });
     }
 
     async fn committed(&mut self, answer: Result<Stands, Over>) {
-        let Some(UnderWay { parcel, writes, block, replies, sent, .. }) = self.under_way.take()
+        let Some(UnderWay { parcel, writes, cluster, block, replies, sent, .. }) =
+            self.under_way.take()
         else {
             return;
         };
@@ -557,7 +558,7 @@ impl Reigning<'_> {
             self.reign = reign;
             self.candidate.raised(reign).await;
         }
-        self.revision = revision;
+        (self.revision, self.cluster) = (revision, cluster);
         let position = Position { epoch: self.cluster.epoch, revision };
         let followed = Some((reign.term, reign.nonce));
         let (cluster, marks) = (self.cluster.id, self.leader.fleet().marks());

@@ -4,9 +4,7 @@
 use std::{hint::black_box, sync::Arc};
 
 use anyhow::Context;
-use sterna_model::{
-    BootTime, Contract, Incarnation, Name, Namespace, RunId, Span, WallTime, Work, WorkKey,
-};
+use sterna_model::{BootTime, Contract, Incarnation, Name, Namespace, RunId, Span, WallTime, Work};
 use sterna_protocol::{
     consensus::SetId,
     health::Health,
@@ -69,10 +67,7 @@ impl Played {
             self.step(Input::Enrolled(worker));
             let held = Held {
                 run: RunId::from_parts(WallTime::EPOCH, unique(index)),
-                key: WorkKey {
-                    namespace: Namespace::new("default").context("a namespace is refused")?,
-                    work: Work::Task(self.workers[index].1.clone()),
-                },
+                key: Work::Task(self.workers[index].1.clone()).within(&Namespace::default()),
                 task: None,
                 contract: Contract::Stop { after: Span::from_secs(600) },
                 status: None,
