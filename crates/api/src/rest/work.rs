@@ -264,6 +264,19 @@ pub struct LogLine {
     pub missing: Option<u64>,
 }
 
+/// A log that a worker keeps.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct KeptLog {
+    /// `NAMESPACE/task/NAME` or `NAMESPACE/service/NAME/INDEX`.
+    pub key: String,
+    /// Its newest run there.
+    pub run: String,
+    /// Who keeps it.
+    pub worker: String,
+    /// When the last line of that was written.
+    pub at: String,
+}
+
 /// One page of a log.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct LogPage {
