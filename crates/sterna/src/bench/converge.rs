@@ -90,9 +90,10 @@ fn measure(workers: u32) -> anyhow::Result<Report> {
     let progress = out::Progress::new();
     progress.say("the fleet");
     let mut fleet = Fleet::new(workers)?;
-    let instances = workers * EACH;
+    let services = workers * EACH / INSTANCES;
+    let instances = services * INSTANCES;
     let before = resident_bytes()?;
-    fleet.fill(instances / INSTANCES)?;
+    fleet.fill(services)?;
     let placed = fleet.control.claims().count();
     anyhow::ensure!(placed == instances as usize, "only {placed} instances were placed");
     let bytes = (resident_bytes()? - before) / f64::from(instances);
