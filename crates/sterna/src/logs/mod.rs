@@ -31,8 +31,8 @@ use crate::{
 /// Of an instance that has crashed and waits, or that has begun anew elsewhere and has written nothing yet,
 /// the lines are those of its last run, and a note says so; --previous asks for that run alone.
 ///
-/// Of what was deleted, or scaled away, it shows what workers still keep; so it does of a run by its id, as
-/// `sterna events` shows it.
+/// After a deletion or a scale-down it shows the logs that workers still keep. It also reads the log of one
+/// run by its id, as `sterna events` shows it.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// [KIND/]NAME[/INDEX], a run id, or last
