@@ -235,6 +235,15 @@ fn in_two_thousand_seeds_everything_occurs() {
     assert!(continued > 4 * recovered, "{continued} reigns went on, {recovered} were recovered");
 }
 
+/// An update stood still for ever by a copy on a machine that vanished, beside one that was to be moved; and
+/// nobody told the end of a run that ended in its preparations while its worker was away.
+#[test]
+fn seeds_that_broke_a_promise_break_none_any_more() {
+    for seed in [2_291, 5_366, 5_001_029] {
+        all_hold(seed, 1, &USUAL);
+    }
+}
+
 #[test]
 fn small_clusters_keep_every_promise_too() {
     for workers in [1, 2, 3] {

@@ -47,7 +47,8 @@ pub(crate) struct Args {
     /// Agree to what --prune deletes, without being asked
     #[arg(long, requires = "prune")]
     yes: bool,
-    /// Wait until services are as their specs want them, tasks have begun, and what is deleted is gone
+    /// Wait until services are as their specs want them, tasks have begun, and what is deleted is gone; fail
+    /// if a task fails
     #[arg(long)]
     wait: bool,
     /// How long to wait at most; 5m if nothing is said

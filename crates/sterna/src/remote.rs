@@ -434,6 +434,11 @@ fn name_in(selector: &str) -> Option<&str> {
     Some(parts.next().filter(|_| is_kind).unwrap_or(first))
 }
 
+/// The name that a selector has, if it has one.
+pub(crate) fn named(selector: &str) -> Option<Name> {
+    name_in(selector).and_then(|name| Name::new(name).ok())
+}
+
 /// What commands are about.
 const KINDS: [Kind; 2] = [Kind::Task, Kind::Service];
 

@@ -1,10 +1,13 @@
 //! `sterna apply --wait`: until what was applied is where its spec wants it.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::BTreeMap,
+    time::{Duration, Instant},
+};
 
 use sterna_api::{
     client::{Client, ClientError},
-    rest::{Applied, Code, ServiceExplained, ServiceView, TaskView},
+    rest::{Applied, Code, Explained, ServiceExplained, ServiceView, TaskView},
 };
 use sterna_model::{Name, Span};
 
@@ -18,6 +21,8 @@ use crate::{
 
 /// How often it is asked how far it is.
 const ASK_EVERY: Duration = Duration::from_millis(200);
+/// A task has begun when it has run for this long, so that one that fails at once is not taken for begun.
+const RUNS_FOR: Duration = Duration::from_secs(1);
 /// So many are explained when the time is over; the others are counted.
 const EXPLAINED: usize = 3;
 
@@ -60,7 +65,8 @@ enum Part {
     Service(String),
     /// It was deleted, and its instances end.
     Gone(String),
-    Task(String),
+    /// By its name, and when it was first seen to run.
+    Task(String, Option<Instant>),
 }
 
 impl Part {
@@ -70,14 +76,14 @@ impl Part {
             if is_gone { Self::Gone(it.name.clone()) } else { Self::Service(it.name.clone()) }
         });
         let tasks = applied.tasks.iter().filter(|it| !it.is_only_defined);
-        services.chain(tasks.map(|it| Self::Task(it.task.clone()))).collect()
+        services.chain(tasks.map(|it| Self::Task(it.task.clone(), None))).collect()
     }
 
     /// The path of why it is not there.
     fn why(&self, remote: &Remote) -> String {
         match self {
             Self::Service(name) | Self::Gone(name) => remote.path(&format!("services/{name}/why")),
-            Self::Task(name) => remote.path(&format!("tasks/{name}/why")),
+            Self::Task(name, _) => remote.path(&format!("tasks/{name}/why")),
         }
     }
 }
@@ -109,8 +115,8 @@ pub(crate) async fn wait(
     let all = rest.len();
     loop {
         let mut left = Vec::new();
-        for part in std::mem::take(&mut rest) {
-            let far = match look(client, remote, &part, before).await {
+        for mut part in std::mem::take(&mut rest) {
+            let far = match look(client, remote, &mut part, before).await {
                 Ok(far) => {
                     patience.heard();
                     far
@@ -142,9 +148,10 @@ pub(crate) async fn wait(
 async fn look(
     client: &mut Client,
     remote: &Remote,
-    part: &Part,
+    part: &mut Part,
     before: &Before,
 ) -> Result<Far, ClientError> {
+    let why = part.why(remote);
     match part {
         Part::Service(name) => {
             let Some(view) = service(client, remote, name).await? else {
@@ -155,32 +162,42 @@ async fn look(
                 return Ok(far);
             }
             // Only now: all instances are looked at one by one.
-            let why: ServiceExplained = client.get(&(part.why(remote) + "?limit=1")).await?;
+            let why: ServiceExplained = client.get(&(why + "?limit=1")).await?;
             Ok(match why.instances.first() {
                 _ if why.is_well => Far::There,
                 Some(one) => Far::NotYet(format!("{}: {}", one.key, out::one_line(&one.text))),
                 None => Far::NotYet(format!("service {name} changes")),
             })
         }
-        Part::Gone(name) => match client.get::<ServiceExplained>(&part.why(remote)).await {
+        Part::Gone(name) => match client.get::<ServiceExplained>(&why).await {
             Ok(why) => {
                 Ok(Far::NotYet(format!("service {name}: {} still end", why.instances.len())))
             }
             Err(ClientError::Refused(refused)) if refused.code == Code::NotFound => Ok(Far::There),
             Err(error) => Err(error),
         },
-        Part::Task(name) => {
-            let path = remote.path(&format!("tasks/{name}"));
-            match client.get(&path).await {
-                Ok(view) => Ok(of_task(&view)),
-                // It was over, and somebody has forgotten it.
-                Err(ClientError::Refused(refused)) if refused.code == Code::NotFound => {
-                    Ok(Far::There)
-                }
-                Err(error) => Err(error),
-            }
-        }
+        Part::Task(name, runs_since) => match look_at_task(client, remote, name, &why).await {
+            Ok((view, why)) => Ok(of_task(&view, why.as_ref(), runs_since, clock::instant())),
+            // It was over, and somebody has forgotten it.
+            Err(ClientError::Refused(refused)) if refused.code == Code::NotFound => Ok(Far::There),
+            Err(error) => Err(error),
+        },
     }
+}
+
+/// A task, and, while a worker has it, whether it runs.
+async fn look_at_task(
+    client: &mut Client,
+    remote: &Remote,
+    name: &str,
+    why: &str,
+) -> Result<(TaskView, Option<Explained>), ClientError> {
+    let view: TaskView = client.get(&remote.path(&format!("tasks/{name}"))).await?;
+    if view.started.is_none() || view.end.is_some() {
+        return Ok((view, None));
+    }
+    let why = client.get(why).await?;
+    Ok((view, Some(why)))
 }
 
 /// By its counts alone.
@@ -203,17 +220,36 @@ fn of_service(view: &ServiceView, taken_before: Option<u64>) -> Far {
     }
 }
 
-/// One that has begun is where its spec wants it, however it ends.
-fn of_task(view: &TaskView) -> Far {
+/// A task is where its spec wants it when it has succeeded, or has run for a second. One that failed is not,
+/// whether it began or not.
+fn of_task(
+    view: &TaskView,
+    why: Option<&Explained>,
+    runs_since: &mut Option<Instant>,
+    now: Instant,
+) -> Far {
     let name = &view.name;
-    match (&view.started, &view.end) {
-        (Some(_), Some(_) | None) => Far::There,
-        (None, None) => Far::NotYet(format!("task {name} is {}", view.phase)),
-        // Of one that an older server ended nobody knows when it began.
-        (None, Some(end)) if end.why == "ran" => Far::There,
-        (None, Some(end)) => {
-            Far::Failed(format!("task {name} has not begun: {}", out::one_line(&end.text)))
-        }
+    if let Some(end) = &view.end {
+        let text = out::one_line(&end.text);
+        // tidy: not a table
+        return match (end.is_success, end.why.as_str(), &view.started) {
+            (true, _, _) => Far::There,
+            (false, "ran", _) => Far::Failed(format!(
+                "task {name} has failed: {text}; see `sterna logs task/{name}`"
+            )),
+            (false, _, None) => Far::Failed(format!("task {name} has not begun: {text}")),
+            (false, _, Some(_)) => Far::Failed(format!("task {name} has failed: {text}")),
+        };
+    }
+    let Some(why) = why else { return Far::NotYet(format!("task {name} is {}", view.phase)) };
+    // On a worker that is drained it runs, too.
+    if !why.is_well && why.rule != "draining" {
+        *runs_since = None;
+        return Far::NotYet(format!("task {name}: {}", out::one_line(&why.text)));
+    }
+    match now.duration_since(*runs_since.get_or_insert(now)) >= RUNS_FOR {
+        true => Far::There,
+        false => Far::NotYet(format!("task {name} has just begun")),
     }
 }
 
@@ -225,7 +261,7 @@ async fn late(client: &mut Client, remote: &Remote, rest: &[Part], within: Span)
         let path = part.why(remote);
         let said = match part {
             Part::Service(_) | Part::Gone(_) => why::of_service(client, &path).await,
-            Part::Task(_) => why::of_one(client, &path).await,
+            Part::Task(..) => why::of_one(client, &path).await,
         };
         text += "\n";
         text += &said.unwrap_or_else(|error| error.to_string());
@@ -283,16 +319,54 @@ mod tests {
         serde_json::from_value(view).unwrap()
     }
 
+    fn explained(rule: &str) -> Explained {
+        let is_well = rule == "none";
+        let said = json!({
+            "key": "default/task/t", "is_well": is_well, "rule": rule, "text": "it is so", "next": "",
+        });
+        serde_json::from_value(said).unwrap()
+    }
+
     #[test]
-    fn a_task_is_there_when_it_has_begun_and_has_failed_if_it_never_will() {
-        let end = |why: &str| json!({ "is_success": false, "why": why, "text": "no room: x" });
+    fn a_task_is_there_when_it_has_run_for_a_second_or_has_succeeded() {
+        let (mut since, now) = (None, clock::instant());
+        let waits = of_task(&task(json!({})), None, &mut since, now);
+        assert_eq!(waits, Far::NotYet("task t is pending".to_owned()));
         let at = "2026-01-01T00:00:01Z";
-        assert_eq!(of_task(&task(json!({}))), Far::NotYet("task t is pending".to_owned()));
-        assert_eq!(of_task(&task(json!({ "started": at }))), Far::There);
-        let failed = json!({ "started": at, "ended": at, "end": end("ran") });
-        assert_eq!(of_task(&task(failed)), Far::There);
-        assert_eq!(of_task(&task(json!({ "end": end("ran") }))), Far::There, "of an older server");
-        let never = of_task(&task(json!({ "end": end("no-room") })));
-        assert_eq!(never, Far::Failed("task t has not begun: no room: x".to_owned()));
+        let running = task(json!({ "started": at, "phase": "running" }));
+        let mut look = |rule, ms| {
+            of_task(&running, Some(&explained(rule)), &mut since, now + Duration::from_millis(ms))
+        };
+        let loads = look("starting", 0);
+        assert_eq!(loads, Far::NotYet("task t: it is so".to_owned()), "its worker has it");
+        assert!(matches!(look("none", 5_000), Far::NotYet(_)), "it runs since now");
+        assert!(matches!(look("draining", 5_900), Far::NotYet(_)));
+        assert_eq!(look("none", 6_000), Far::There);
+        let done =
+            json!({ "started": at, "end": { "is_success": true, "why": "ran", "text": "" } });
+        assert_eq!(of_task(&task(done), None, &mut None, now), Far::There);
+    }
+
+    #[test]
+    fn a_task_that_has_failed_is_not_there_whether_it_began_or_not() {
+        let at = "2026-01-01T00:00:01Z";
+        let failed = |why: &str, text: &str, started: Option<&str>| {
+            let end = json!({ "is_success": false, "why": why, "text": text });
+            let view = task(json!({ "started": started, "end": end }));
+            match of_task(&view, None, &mut None, clock::instant()) {
+                Far::Failed(text) => text,
+                far @ (Far::There | Far::NotYet(_)) => panic!("{far:?}"),
+            }
+        };
+        assert_eq!(failed("no-room", "no room: x", None), "task t has not begun: no room: x");
+        let said = failed("ran", "failed to start: no such file", Some(at));
+        assert!(
+            said.starts_with("task t has failed: failed to start: no such file; see"),
+            "{said}"
+        );
+        assert_eq!(
+            failed("lost", "its worker is lost", Some(at)),
+            "task t has failed: its worker is lost"
+        );
     }
 }

@@ -32,8 +32,8 @@ pub use self::{
         SetDomain, Status, WorkerView,
     },
     work::{
-        CrashView, CreateTask, EndView, EndpointView, InstanceView, LogLine, LogPage, PutService,
-        ResultView, ServiceView, TakenBackView, TaskView, TwinView,
+        CrashView, CreateTask, EndView, EndpointView, InstanceView, KeptLog, LogLine, LogPage,
+        PutService, ResultView, ServiceView, TakenBackView, TaskView, TwinView,
     },
 };
 

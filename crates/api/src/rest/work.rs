@@ -16,8 +16,11 @@ pub struct CreateTask {
     /// What it is, as under `[task.NAME]` of a spec.
     #[schema(value_type = Object)]
     pub spec: Value,
-    /// Drawn by the client: with it, the same call may be made again if its answer was lost.
+    /// Drawn by the client: with it, the same call may be made again if its answer was lost. Any UUID.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(
+        pattern = "^(ti-)?([0-9a-fA-F]{32}|[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12})$"
+    )]
     pub incarnation: Option<String>,
 }
 
@@ -259,6 +262,19 @@ pub struct LogLine {
     /// How many lines before this one are no longer there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub missing: Option<u64>,
+}
+
+/// A log that a worker keeps.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct KeptLog {
+    /// `NAMESPACE/task/NAME` or `NAMESPACE/service/NAME/INDEX`.
+    pub key: String,
+    /// Its newest run there.
+    pub run: String,
+    /// Who keeps it.
+    pub worker: String,
+    /// When the last line of that was written.
+    pub at: String,
 }
 
 /// One page of a log.

@@ -61,7 +61,9 @@ impl Control {
                 twin.copy.placed.run == run && twin.reason == TwinReason::Evacuating
             });
             let phase = instance.phase();
-            if is_evacuating && phase == InstancePhase::Running {
+            if is_evacuating && self.yield_silent(now, &key) {
+                self.converge_index(now, &key);
+            } else if is_evacuating && phase == InstancePhase::Running {
                 self.end_evacuated(&key);
             } else if is_evacuating && (phase == InstancePhase::Claimed || self.has_stayed(&key)) {
                 self.settle_twin(now, &key);

@@ -2,7 +2,7 @@
 
 use sterna_model::{
     InstanceKey, RunId, WorkKey,
-    record::{InstancePhase, StopReason, TwinReason},
+    record::{InstancePhase, Placed, StopReason, TwinReason},
 };
 use sterna_protocol::message::Kill;
 
@@ -37,7 +37,28 @@ impl Control {
             self.write_instance(key);
         } else if is_silent && instance.displace(TwinReason::Silent, now.wall).is_ok() {
             self.write_instance(key);
+        } else if is_silent {
+            self.yield_silent(now, key);
         }
+    }
+
+    /// The worker of a copy is silent, and its twin was to be moved from a machine that is drained no longer:
+    /// the twin has the place again. The silent copy may never free its slot, and an update would wait for
+    /// that with a twin that nobody replaces. Gives whether it was so.
+    pub(super) fn yield_silent(&mut self, now: Now, key: &InstanceKey) -> bool {
+        let Some(instance) = self.instances.get_mut(key) else { return false };
+        let is_silent = instance.copy().is_some_and(|it| self.silent.contains(&it.placed.run));
+        let goes_on = instance.twin().is_some_and(|twin| {
+            let Placed { run, on, .. } = twin.copy.placed;
+            let is_running = twin.running_since.is_some() && twin.copy.stopping.is_none();
+            let is_heard = !self.silent.contains(&run) && !self.drains.contains_key(&on.lock);
+            twin.reason == TwinReason::Evacuating && is_running && is_heard
+        });
+        let yields = is_silent && goes_on && instance.yield_place(now.wall).is_ok();
+        if yields {
+            self.write_instance(key);
+        }
+        yields
     }
 
     /// The worker of a silent twin is heard again: the table says which copy goes.

@@ -107,6 +107,8 @@ pub struct Ward {
     is_empty: bool,
     started: BTreeSet<Part>,
     over: BTreeSet<Part>,
+    /// So many of those are taken to be over since it was adopted in a later step.
+    granted: usize,
     next_probe: Part,
     probes: BTreeMap<Part, (Question, ProbeId)>,
 }
@@ -132,6 +134,7 @@ impl Ward {
         let before = (0..before).map(Part::new);
         ward.started.extend(before.clone());
         ward.over.extend(before);
+        ward.granted = ward.over.len();
         ward
     }
 
@@ -149,6 +152,7 @@ impl Ward {
             is_empty: false,
             started: BTreeSet::new(),
             over: BTreeSet::new(),
+            granted: 0,
             next_probe: Part::new(setup_steps.saturating_add(1)),
             probes: BTreeMap::new(),
         }
@@ -308,7 +312,9 @@ impl Ward {
         }
         // A guardian that was killed could not tell how it ended.
         let begun = self.begun();
-        let is_silent = self.over.is_empty() && begun.is_empty();
+        // What was taken for granted says nothing: a guardian that found all of it over knows no step, and
+        // the work is taken for running.
+        let is_silent = self.over.len() == self.granted && begun.is_empty();
         for part in begun {
             self.exited(now, part, Exit::Unknown, effects);
         }

@@ -93,6 +93,18 @@ fn what_is_told_again_of_a_setup_step_does_not_end_the_run_that_followed_it() {
     assert_eq!(ward.state(), State::Running);
 }
 
+/// It was taken for running for ever: nobody would tell the end of a command that was never asked for.
+#[test]
+fn a_run_that_ended_in_its_setup_while_its_worker_was_away_is_over() {
+    let spec = Spec { setup_steps: 1, ..Spec::default() };
+    // A guardian that found all of it over names no step.
+    let mut ward = Ward::adopt(at(1), spec, at(0), None);
+    told(&mut ward, Fate::Exited(Part::new(0), Exit::Code(0)));
+    assert!(told(&mut ward, Fate::Empty).contains(&Effect::Drain));
+    let over = step(&mut ward, Input::Drained);
+    assert_eq!(end(&over), Some(&End { cause: Cause::Exited, exit: Some(Exit::Unknown) }));
+}
+
 #[test]
 fn what_the_guardian_was_never_asked_for_is_over_without_it() {
     let mut effects = Vec::new();

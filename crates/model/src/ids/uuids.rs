@@ -73,8 +73,8 @@ macro_rules! uuid_ids {
 
 /// Declares ids that their maker draws: version 7 UUIDs, which sort by the time of their making.
 macro_rules! drawn_ids {
-    ($($(#[$doc:meta])* $name:ident => $prefix:literal, $what:literal;)+) => {
-        uuid_ids! { $($(#[$doc])* $name => $prefix, $what, is_version_7;)+ }
+    ($($(#[$doc:meta])* $name:ident => $prefix:literal, $what:literal, $is_made:path;)+) => {
+        uuid_ids! { $($(#[$doc])* $name => $prefix, $what, $is_made;)+ }
         $(impl $name {
             /// Makes the id from a given time and given randomness.
             ///
@@ -88,16 +88,34 @@ macro_rules! drawn_ids {
 
 drawn_ids! {
     /// One start of a key on one worker. It is sent once; a second start has another id.
-    RunId => "run-", "a run id";
+    RunId => "run-", "a run id", is_version_7;
     /// One cluster, for ever: it stands in the store, on every server and with every worker, so
     /// that none of them joins a foreign one.
-    ClusterId => "cluster-", "a cluster id";
-    /// Given when a task's name is created; tells a re-created name from the old one.
-    TaskIncarnation => "ti-", "a task incarnation";
+    ClusterId => "cluster-", "a cluster id", is_version_7;
+    /// Given when a task's name is created; tells a re-created name from the old one. Clients draw it, too,
+    /// and may take any 16 bytes.
+    TaskIncarnation => "ti-", "a task incarnation", is_anything;
     /// Left in the store by a commit, so that a commit whose answer was lost can be recognised.
-    WriteId => "write-", "a write id";
+    WriteId => "write-", "a write id", is_version_7;
     /// One data directory of a worker, drawn when the directory is made.
-    DirectoryId => "dir-", "a directory id";
+    DirectoryId => "dir-", "a directory id", is_version_7;
+}
+
+impl TaskIncarnation {
+    /// Reads what a client has drawn: a UUID of any version, in either case, with or without its dashes and
+    /// the prefix. [`FromStr`] reads only the one text that this library writes.
+    ///
+    /// # Errors
+    /// [`IdError::Mistyped`] when the text is no UUID.
+    pub fn of_client(text: &str) -> Result<Self, IdError> {
+        let digits = text.strip_prefix("ti-").unwrap_or(text);
+        // With braces, or as a URN, it is longer.
+        let uuid = Uuid::try_parse(digits).ok().filter(|_| matches!(digits.len(), 32 | 36));
+        uuid.map(Self).ok_or_else(|| IdError::Mistyped {
+            text: text.to_owned(),
+            expected: "a task incarnation: write a UUID, such as ti- and 32 digits of 0-9 and a-f",
+        })
+    }
 }
 
 uuid_ids! {
@@ -114,6 +132,10 @@ const fn version_7(at: WallTime, random: [u8; 10]) -> Uuid {
 
 fn is_version_7(uuid: &Uuid) -> bool {
     uuid.get_version() == Some(Version::SortRand) && uuid.get_variant() == Variant::RFC4122
+}
+
+const fn is_anything(_: &Uuid) -> bool {
+    true
 }
 
 const fn is_named(uuid: &Uuid) -> bool {
@@ -199,6 +221,40 @@ mod tests {
             let error = text.parse::<RunId>().unwrap_err().to_string();
             let remedy = "is not a run id: write run- and 32 digits of 0-9 and a-f";
             assert_eq!(error, format!("'{text}' {remedy}"));
+        }
+    }
+
+    #[test]
+    fn a_client_may_draw_any_uuid_and_write_it_with_or_without_dashes() {
+        let wanted = "ti-0192f5e4a6c04bcd89abcdef01234567";
+        let texts = [
+            wanted,
+            "0192f5e4a6c04bcd89abcdef01234567",
+            "0192F5E4A6C04BCD89ABCDEF01234567",
+            "0192f5e4-a6c0-4bcd-89ab-cdef01234567",
+            "ti-0192f5e4-a6c0-4bcd-89ab-cdef01234567",
+        ];
+        for text in texts {
+            let read = TaskIncarnation::of_client(text).unwrap();
+            assert_eq!(read.to_string(), wanted, "{text}");
+            assert_eq!(TaskIncarnation::from_bytes(*read.as_bytes()), Ok(read));
+            assert_eq!(wanted.parse(), Ok(read));
+        }
+        for digit in ["0", "f"] {
+            assert!(TaskIncarnation::of_client(&digit.repeat(32)).is_ok());
+        }
+        let others = [
+            "",
+            "ti-",
+            "run-0192f5e4a6c04bcd89abcdef01234567",
+            "0192f5e4a6c04bcd89abcdef0123456",
+            "0192f5e4a6c04bcd89abcdef0123456g",
+            "{0192f5e4a6c04bcd89abcdef01234567}",
+            "urn:uuid:0192f5e4-a6c0-4bcd-89ab-cdef01234567",
+        ];
+        for text in others {
+            let error = TaskIncarnation::of_client(text).unwrap_err().to_string();
+            assert!(error.contains("is not a task incarnation: write a UUID"), "{error}");
         }
     }
 

@@ -116,6 +116,8 @@ fn calls() -> OpenApiRouter<Api> {
         .routes(routes!(why::why_service))
         .routes(routes!(why::why_instance))
         .routes(routes!(logs::of_instance))
+        .routes(routes!(logs::kept::of_run_id))
+        .routes(routes!(logs::kept::list))
         .routes(routes!(change::plan))
         .routes(routes!(change::apply))
         .routes(routes!(fleet::list))

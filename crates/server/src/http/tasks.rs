@@ -81,7 +81,7 @@ pub(super) async fn create(
 ) -> Answer<Response> {
     let key = task_key(&space, &name)?;
     let incarnation = match incarnation {
-        Some(text) => text.parse().map_err(|error| {
+        Some(text) => TaskIncarnation::of_client(&text).map_err(|error| {
             bad(format!("incarnation: {}", crate::because(&error as &dyn std::error::Error)))
         })?,
         None => TaskIncarnation::from_parts(wall_time(), random()),

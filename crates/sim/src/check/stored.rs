@@ -158,9 +158,9 @@ impl Stored {
     }
 
     pub(crate) fn services(&self) -> impl Iterator<Item = (&ServiceKey, &ServiceRecord)> {
-        self.records.values().filter_map(|row| match row {
-            Row::Service(key, Some(record)) => Some((key, record.as_ref())),
-            _ => None,
+        self.records.values().filter_map(|row| {
+            let Row::Service(key, Some(record)) = row else { return None };
+            Some((key, record.as_ref()))
         })
     }
 

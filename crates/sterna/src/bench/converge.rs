@@ -90,9 +90,10 @@ fn measure(workers: u32) -> anyhow::Result<Report> {
     let progress = out::Progress::new();
     progress.say("the fleet");
     let mut fleet = Fleet::new(workers)?;
-    let instances = workers * EACH;
+    let services = workers * EACH / INSTANCES;
+    let instances = services * INSTANCES;
     let before = resident_bytes()?;
-    fleet.fill(instances / INSTANCES)?;
+    fleet.fill(services)?;
     let placed = fleet.control.claims().count();
     anyhow::ensure!(placed == instances as usize, "only {placed} instances were placed");
     let bytes = (resident_bytes()? - before) / f64::from(instances);
@@ -150,11 +151,7 @@ impl Fleet {
         let mut fleet = Self { control, now, lives, numbers: 0, effects };
         fleet.hear(scheduler::Effect::Opened(Doors::OPEN));
         for number in 0..workers {
-            let mut random = [0; 10];
-            for (place, byte) in random.iter_mut().zip(number.to_be_bytes()) {
-                *place = byte;
-            }
-            let directory = DirectoryId::from_parts(WallTime::EPOCH, random);
+            let directory = directory(number);
             let machine = MachineId::from_bytes(*directory.as_bytes())?;
             let life = Incarnation { lock: Lock { directory, machine }, life: 1 };
             let name = Name::new(&format!("w{number}"))?;
@@ -391,6 +388,16 @@ impl Fleet {
     }
 }
 
+/// The data directory of a worker. The version and the variant of an id are written over the first bytes
+/// that are given, so the number stands behind them.
+fn directory(number: u32) -> DirectoryId {
+    let mut random = [0; 10];
+    for (place, byte) in random.iter_mut().rev().zip(number.to_le_bytes()) {
+        *place = byte;
+    }
+    DirectoryId::from_parts(WallTime::EPOCH, random)
+}
+
 /// What this process has in memory.
 fn resident_bytes() -> anyhow::Result<f64> {
     let statm = std::fs::read_to_string("/proc/self/statm").context("reading /proc/self/statm")?;
@@ -430,4 +437,17 @@ fn table(report: &Report) -> String {
         figure("lost_s"),
         figure("bytes_per_instance"),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::directory;
+
+    #[test]
+    fn no_two_workers_of_a_fleet_are_one_machine() {
+        let all: BTreeSet<_> = (0..100_000).map(directory).collect();
+        assert_eq!(all.len(), 100_000);
+    }
 }

@@ -30,13 +30,13 @@ pub(super) struct Following<'a, 'b> {
 impl<'a, 'b> Following<'a, 'b> {
     pub(super) fn new(
         args: &'a Args,
-        target: &Target,
+        target: Option<&Target>,
         sheet: &'a mut Sheet<'b>,
     ) -> anyhow::Result<Self> {
         let (sender, told) = mpsc::channel(1_024);
         let service = match target {
-            Target::Whole { kind: Kind::Service, name } => Some(name.clone()),
-            Target::Whole { .. } | Target::Part(_) => None,
+            Some(Target::Whole { kind: Kind::Service, name }) => Some(name.clone()),
+            Some(Target::Whole { .. } | Target::Part(_)) | None => None,
         };
         if let Some(name) = &service {
             let key = format!("{}/service/{name}", args.remote.namespace()?);
@@ -130,10 +130,10 @@ impl<'a, 'b> Following<'a, 'b> {
     }
 
     async fn is_over(&self, client: &mut Client) -> anyhow::Result<bool> {
-        let Some(name) = &self.service else { return Ok(true) };
         if !self.now.is_empty() {
             return Ok(false);
         }
+        let Some(name) = &self.service else { return Ok(true) };
         let path = self.args.remote.path(&format!("services/{name}"));
         let service = client.get::<ServiceView>(&path).await;
         Ok(service.is_err_and(|error| error.code() == Some(Code::NotFound)))

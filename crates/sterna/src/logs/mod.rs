@@ -10,14 +10,14 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use sterna_api::{
     client::{Client, ClientError},
-    rest::{Code, InstanceView, LogLine, LogPage},
+    rest::{Code, InstanceView, KeptLog, LogLine, LogPage, Page},
 };
-use sterna_model::{Kind, Name, Span, Target, WallTime};
+use sterna_model::{Kind, Name, RunId, Selector, Span, Target, WallTime, Work, WorkKey};
 
 use self::{follow::Following, sheet::Sheet};
 use crate::{
     clock, exit, out,
-    remote::{Remote, all, failed, resolve, wait},
+    remote::{Remote, all, failed, named, resolve, wait},
     run::after,
     show::{escaped, path_of},
 };
@@ -30,9 +30,12 @@ use crate::{
 ///
 /// Of an instance that has crashed and waits, or that has begun anew elsewhere and has written nothing yet,
 /// the lines are those of its last run, and a note says so; --previous asks for that run alone.
+///
+/// After a deletion or a scale-down it shows the logs that workers still keep. It also reads the log of one
+/// run by its id, as `sterna events` shows it.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// [KIND/]NAME[/INDEX], or last
+    /// [KIND/]NAME[/INDEX], a run id, or last
     selector: String,
     /// Go on as more comes, until the run is over
     #[arg(long, short)]
@@ -122,19 +125,9 @@ impl Args {
 pub(crate) fn run(args: Args) -> anyhow::Result<()> {
     wait(async {
         let mut client = args.remote.client()?;
-        let target = resolve(&mut client, &args.remote, &args.selector).await?;
-        if let (Some(_), Target::Whole { kind: Kind::Service, name }) = (args.line, &target) {
-            return Err(exit::coded(exit::USAGE)(anyhow::anyhow!(
-                "--line: the lines of each instance are counted by themselves; name one, as {name}/0"
-            )));
-        }
-        if let (true, Target::Whole { kind: Kind::Task, name }) = (args.previous, &target) {
-            return Err(exit::coded(exit::USAGE)(anyhow::anyhow!(
-                "--previous: a task has one run, and this is for instances, as web/0; leave it out, as in \
-                 sterna logs {name}"
-            )));
-        }
-        let mut sources = sources(&mut client, &args, &target).await?;
+        let meant = Meant::find(&mut client, &args).await?;
+        meant.check(&args)?;
+        let Meant { target, mut sources } = meant;
         let (mut missing, mut sheet) = (Missing::default(), Sheet::new(&args));
         if let Some(count) = args.last {
             for (index, line) in last(&mut client, &args, &mut sources, count, &mut missing).await?
@@ -143,7 +136,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
             }
         }
         if args.follow {
-            let following = Following::new(&args, &target, &mut sheet)?;
+            let following = Following::new(&args, target.as_ref(), &mut sheet)?;
             following.go_on(&mut client, sources, &mut missing).await?;
         } else if args.last.is_none() {
             show(&mut client, &mut sources, &mut sheet, &mut missing).await?;
@@ -151,6 +144,99 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
         sheet.close()?;
         missing.tell()
     })
+}
+
+/// What is meant, and the logs of it.
+struct Meant {
+    /// `None` where one run is meant, or what is there no more.
+    target: Option<Target>,
+    sources: Vec<Source>,
+}
+
+impl Meant {
+    async fn find(client: &mut Client, args: &Args) -> anyhow::Result<Self> {
+        if let Ok(run) = args.selector.parse::<RunId>() {
+            let path = format!("/v1/runs/{run}/logs");
+            return Ok(Self { target: None, sources: vec![Source { path, ..Source::default() }] });
+        }
+        match resolve(client, &args.remote, &args.selector).await {
+            Ok(target) => {
+                let sources = sources(client, args, &target).await?;
+                Ok(Self { target: Some(target), sources })
+            }
+            // It may have been there, and then a worker keeps what it wrote.
+            Err(error) => match kept(client, args).await? {
+                Some(sources) => Ok(Self { target: None, sources }),
+                None => Err(error),
+            },
+        }
+    }
+
+    /// Whether what is asked for makes sense of it.
+    fn check(&self, args: &Args) -> anyhow::Result<()> {
+        let usage = |text: String| Err(exit::coded(exit::USAGE)(anyhow::anyhow!(text)));
+        if let (Some(_), Some(Target::Whole { kind: Kind::Service, name })) =
+            (args.line, &self.target)
+        {
+            return usage(format!(
+                "--line: the lines of each instance are counted by themselves; name one, as {name}/0"
+            ));
+        }
+        if let (true, Some(Target::Whole { kind: Kind::Task, name })) =
+            (args.previous, &self.target)
+        {
+            return usage(format!(
+                "--previous: a task has one run, and this is for instances, as web/0; leave it out, as in \
+                 sterna logs {name}"
+            ));
+        }
+        Ok(())
+    }
+}
+
+/// The logs that workers keep of something of which there is no record any more; `None` if they keep none.
+async fn kept(client: &mut Client, args: &Args) -> anyhow::Result<Option<Vec<Source>>> {
+    let Some(name) = named(&args.selector) else { return Ok(None) };
+    let path = args.remote.path(&format!("logs?name={name}"));
+    let logs: Page<KeptLog> = match client.get(&path).await {
+        Ok(logs) => logs,
+        // A server of before does not know that call.
+        Err(ClientError::Refused(_)) => return Ok(None),
+        Err(error) => return Err(failed(error)),
+    };
+    let keys: Vec<WorkKey> = logs.items.iter().filter_map(|log| log.key.parse().ok()).collect();
+    let kinds: BTreeSet<Kind> = keys.iter().filter_map(|key| kind_of(&key.work)).collect();
+    let Ok(selector) = args.selector.parse::<Selector>() else { return Ok(None) };
+    let names = kinds.iter().map(|kind| (*kind, &name));
+    let Ok(target) = selector.resolve(&args.remote.namespace()?, None, names) else {
+        return Ok(None);
+    };
+    let Target::Whole { kind: Kind::Service, .. } = target else {
+        let path = path_of(&args.remote, &target, "/logs")?;
+        return Ok(Some(vec![Source { path, ..Source::default() }]));
+    };
+    let indices: Vec<u32> = keys.iter().filter_map(|key| index_of(&key.work)).collect();
+    let is_one = indices.len() == 1;
+    let of = |index: u32| Source {
+        index: (!is_one).then_some(index),
+        ..Source::instance(&args.remote, &name, index)
+    };
+    Ok(Some(indices.into_iter().map(of).collect()))
+}
+
+const fn kind_of(work: &Work) -> Option<Kind> {
+    match work {
+        Work::Task(_) => Some(Kind::Task),
+        Work::Instance { .. } => Some(Kind::Service),
+        Work::Node { .. } => None,
+    }
+}
+
+const fn index_of(work: &Work) -> Option<u32> {
+    match work {
+        Work::Instance { index, .. } => Some(*index),
+        Work::Task(_) | Work::Node { .. } => None,
+    }
 }
 
 /// One log, as far as it was read.

@@ -395,16 +395,28 @@ fn only_what_was_told_here_is_gone_on_from() {
 #[test]
 fn a_task_is_made_once_for_its_name_and_incarnation() {
     let api = Api::start("once");
-    let made = |name: &str, run: &str, latest: &str| {
+    let asked_as = |incarnation: &str, name: &str, run: &str, latest: &str| {
         let spec = json!({ "run": [run], "latest_start_after": latest });
-        let incarnation = "ti-0123456789ab7def8123456789abcdef";
         let asked = json!({ "name": name, "spec": spec, "incarnation": incarnation });
         let said = api.ask("POST", TASKS, &[], Some(&asked));
         (said.status, said.body["code"].as_str().unwrap_or_default().to_owned())
     };
+    let id = "ti-0123456789ab7def8123456789abcdef";
+    let made = |name: &str, run: &str, latest: &str| asked_as(id, name, run, latest);
     assert_eq!(made("t", "true", "1h"), (201, String::new()));
     assert_eq!(made("t", "true", "1h"), (200, String::new()), "it is the same");
     assert_eq!(made("t", "false", "1h"), (409, "name-taken".to_owned()), "it is another");
+    // A client may draw a UUID of any version; how it is written makes no difference.
+    let texts = [
+        "9b2d7c1e-5f0a-4c3d-b1e2-0123456789ab",
+        "9b2d7c1e5f0a4c3db1e20123456789ab",
+        "ti-9B2D7C1E5F0A4C3DB1E20123456789AB",
+    ];
+    for (text, status) in texts.into_iter().zip([201, 200, 200]) {
+        assert_eq!(asked_as(text, "u", "true", "1h"), (status, String::new()), "{text}");
+    }
+    let refused = asked_as("9b2d7c1e", "v", "true", "1h");
+    assert_eq!(refused, (400, "bad-request".to_owned()));
 }
 
 /// What schemathesis looks at: that nothing is an error of the server, and everything as described.

@@ -101,6 +101,33 @@ fn an_apply_that_waits_fails_when_the_version_is_taken_back_or_a_task_cannot_beg
 }
 
 #[test]
+fn an_apply_that_waits_fails_when_a_task_cannot_start_or_fails_at_once() {
+    let cluster = Cluster::start("settled-tasks", &[]);
+    let task = |more: &str| format!("version = 1\n[task.t]\nstart = true\n{more}\n");
+    let fails = [
+        ("nope", "run = [\"./nope\"]", "has failed: failed to start"),
+        ("image", "run = [\"true\"]\nimage = { rootfs = \"/no/such/image\" }", "is missing"),
+        ("exit", "run = [\"sh\", \"-c\", \"exit 3\"]", "has failed: exited with 3"),
+    ];
+    for (name, more, why) in fails {
+        let file = format!("{name}.toml");
+        cluster.write(&file, &task(more));
+        let (code, told, said) = typed(&cluster, &["apply", "--wait", &file]);
+        assert_eq!(code, Some(1), "{name}: {told} {said}");
+        assert!(told.contains("task t: started as t."), "{name}: {told}");
+        assert!(said.contains(why) && !told.contains("where its spec wants it"), "{name}: {said}");
+        // It is not started again, and has failed all the same.
+        let (code, told, said) = typed(&cluster, &["apply", "--wait", &file]);
+        assert_eq!(code, Some(1), "{name}: {told} {said}");
+        assert!(told.contains("was started before") && said.contains(why), "{name}: {told} {said}");
+    }
+    cluster.write("long.toml", &task("run = [\"sleep\", \"1000\"]"));
+    let (code, told, said) = typed(&cluster, &["apply", "--wait", "long.toml"]);
+    assert_eq!(code, Some(0), "{told} {said}");
+    assert!(cluster.answer(&["ls", "tasks"]).contains("running"), "it goes on");
+}
+
+#[test]
 fn what_the_files_no_longer_name_is_deleted_only_if_somebody_agrees() {
     let cluster = Cluster::start("pruned", &[]);
     cluster.write("all.toml", &spec(&["one", "three", "two"]));

@@ -15,6 +15,7 @@ mod heavy;
 mod history;
 mod images;
 mod kept_events;
+mod kept_logs;
 mod large;
 mod lines;
 mod named;

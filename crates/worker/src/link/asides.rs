@@ -30,6 +30,8 @@ use crate::{
 const WAITING_MAX: usize = 4_096;
 /// How often those that wait for something new are looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
+/// A service has no more instances than this.
+const INSTANCES_MAX: u32 = 100_000;
 /// So many bytes of lines are in a page at most.
 const PAGE_BYTES: usize = 128 * 1024;
 
@@ -139,6 +141,9 @@ enum Begun {
 
 fn begin(reader: &Reader, question: &[u8]) -> Begun {
     let question: Value = serde_json::from_slice(question).unwrap_or_default();
+    if let Some(asked) = question.get("kept") {
+        return Begun::Answered(kept(reader, asked));
+    }
     let request = match request(&question) {
         Ok(request) => request,
         Err(why) => return Begun::Answered(refused(&why, false)),
@@ -155,6 +160,18 @@ fn begin(reader: &Reader, question: &[u8]) -> Begun {
         return Begun::Waits(request, cursor, boot_time().plus(Span::from_millis(wait)));
     }
     Begun::Answered(answer(read))
+}
+
+/// Of which work of a name something is kept: of the task, and of which instances of the service.
+fn kept(reader: &Reader, asked: &Value) -> Bytes {
+    let task = asked["task"].as_str().map(str::to_owned);
+    let instances = asked["service"]
+        .as_str()
+        .into_iter()
+        .flat_map(|service| (0..=INSTANCES_MAX).map(move |index| format!("{service}/{index}")));
+    let kept = reader.kept(task.into_iter().chain(instances));
+    let told = |(key, Line { run, at, .. }): &(String, Line)| json!({ "key": key, "run": run, "at": at.to_string() });
+    json!({ "kept": kept.iter().map(told).collect::<Vec<_>>() }).to_string().into()
 }
 
 fn request(question: &Value) -> Result<Request, String> {
@@ -294,6 +311,10 @@ fn read_cursor(text: &str) -> Option<Cursor> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{
+        logs::{Limits, Logs},
+        sink::{Flow, Origin, Sinks as _},
+    };
 
     #[test]
     fn a_place_comes_back_as_it_was_written() {
@@ -334,6 +355,29 @@ mod tests {
             let why = from(question).unwrap_err();
             assert!(why.starts_with(field), "{why}");
         }
+    }
+
+    #[test]
+    fn what_is_kept_of_a_name_is_told_by_its_keys() {
+        let place = std::env::temp_dir().join(format!("sterna-asides-{}", std::process::id()));
+        let mut logs = Logs::open(&place, Limits::default(), WallTime::EPOCH).unwrap();
+        let run = |number| RunId::from_parts(WallTime::EPOCH, [number; 10]);
+        let keys = ["default/task/a", "default/service/a/0", "default/service/a/70", "b/task/a"];
+        for (number, key) in (1..).zip(keys) {
+            let origin = Origin { key: key.to_owned(), ..Origin::default() };
+            let mut log = logs.open(run(number), &origin);
+            let _: Flow = log.write(WallTime::EPOCH, Stream::Stdout, b"said\n");
+            log.end(WallTime::EPOCH);
+        }
+        let asked = json!({ "kept": { "task": "default/task/a", "service": "default/service/a" } });
+        let Begun::Answered(said) = begin(&logs.reader(), asked.to_string().as_bytes()) else {
+            panic!("it is answered at once");
+        };
+        let said: Value = serde_json::from_slice(&said).unwrap();
+        let told: Vec<_> = said["kept"].as_array().unwrap().iter().map(|it| &it["key"]).collect();
+        assert_eq!(told, keys[..3].iter().collect::<Vec<_>>());
+        assert_eq!(said["kept"][2]["run"], run(3).to_string());
+        std::fs::remove_dir_all(&place).unwrap();
     }
 
     #[test]

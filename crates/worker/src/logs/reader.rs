@@ -11,7 +11,7 @@ use regex::bytes::{Regex, RegexBuilder};
 use sterna_model::{RunId, Span};
 
 use super::{
-    Cursor, Direction, Gap, Limits, More, Of, Page, Position, Request,
+    Cursor, Direction, Entry, Gap, Limits, Line, More, Of, Page, Position, Request,
     frame::{Frame, Frames},
     kept::Shared,
     names::{KeyHash, LOGS},
@@ -20,6 +20,9 @@ use super::{
     seek::{At, Begin, begin, end_of, line_of_time, part_of_line, part_of_time},
     shelf::{Place, Segment, Source, View},
 };
+
+/// So many keys are told of at most in one answer.
+const KEPT_MAX: usize = 1_000;
 
 /// Reads the logs of a worker, from any thread.
 #[derive(Clone, Debug)]
@@ -103,6 +106,23 @@ impl Reader {
             Direction::Backward => self.backward(request, begin, &mut filling)?,
         };
         Ok(Page { entries: filling.entries, next, more })
+    }
+
+    /// Those of some keys of which something is kept, and the last line of each.
+    pub fn kept(&self, keys: impl Iterator<Item = String>) -> Vec<(String, Line)> {
+        let hashes = self.shared.shelf().hashes();
+        let last = |key: String| {
+            let of = Of::Key(key.clone());
+            let request = Request { from: super::From::End, entries_max: 1, ..Request::all(of) };
+            // What cannot be read is not told of: whoever asks for it is told why.
+            let page = self.read(&Request { direction: Direction::Backward, ..request }).ok()?;
+            page.entries.into_iter().find_map(|entry| match entry {
+                Entry::Line(line) => Some((key.clone(), line)),
+                Entry::Gap(_) => None,
+            })
+        };
+        let may_be = |key: &String| hashes.contains(&KeyHash::of(key));
+        keys.filter(may_be).filter_map(last).take(KEPT_MAX).collect()
     }
 
     /// Waits until reading on from `cursor` may bring something, for `span` at most; gives whether it

@@ -357,6 +357,11 @@ impl Shelf {
         (*known == key).then_some(*next)
     }
 
+    /// Every key of which something is kept.
+    pub(super) fn hashes(&self) -> BTreeSet<KeyHash> {
+        self.keys.iter().map(|(key, _)| *key).collect()
+    }
+
     /// The last run of a key, or the last before `run`.
     pub(super) fn before(&self, key: KeyHash, run: Option<RunId>) -> Option<RunId> {
         let to = run.map_or((key.next(), least()), |run| (key, run));

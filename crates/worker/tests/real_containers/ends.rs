@@ -261,22 +261,18 @@ fn an_end_that_could_not_be_kept_at_first_is_kept_when_there_is_room() {
 fn monitors_decide_when_it_is_up_and_when_it_has_failed(runtime: Runtime) {
     let place = Place::with(runtime);
     let mut worker = Worker::start(&place);
-    let monitor = |probe: serde_json::Value| {
-        json!({
-            "probe": probe, "starting_every": "50ms", "healthy_every": "50ms", "timeout": "2s",
-            "failures_max": 2, "start_timeout": "5s",
-        })
-    };
-    let program = "sleep 0.3; touch ready; sleep 0.3; rm ready; sleep 1000";
-    worker.start_run(
-        &place,
-        1,
-        &["sh", "-c", program],
-        json!({
-            "monitor": monitor(json!({ "command": ["test", "-e", "ready"] })),
-        }),
-    );
+    // What this test does decides, and no time: on a busy machine one look takes seconds.
+    let (asked, ready) = (place.path.join("asked"), place.path.join("ready"));
+    let look = format!("echo x >> {}; test -e {}", asked.display(), ready.display());
+    let monitor = json!({
+        "probe": { "command": ["sh", "-c", look] }, "starting_every": "50ms",
+        "healthy_every": "50ms", "timeout": "30s", "failures_max": 2, "start_timeout": null,
+    });
+    worker.start_run(&place, 1, &["sleep", "1000"], json!({ "monitor": monitor }));
+    wait_until("it is asked", LONG, || asked.exists());
+    std::fs::write(&ready, "").unwrap();
     worker.wait_for_state(1, "Running");
+    std::fs::remove_file(&ready).unwrap();
     assert_eq!(worker.end(1)["completed"], "Monitor(Unhealthy)");
     let never = json!({
         "probe": { "tcp": "web" }, "starting_every": "50ms", "healthy_every": "50ms",

@@ -4,12 +4,14 @@ use std::sync::Arc;
 
 use sterna_model::{
     Contract, Span,
-    record::{InstancePhase as P, TwinReason},
+    record::{InstancePhase as P, StopReason, TwinReason},
     spec::{ServiceSpec, TaskSpec, UpdatePolicy},
 };
+use sterna_protocol::message::News;
 
 use super::play::{
-    FAILURE, Mood, Play, incarnation, lock, other_work, service_spec, task, task_spec, wants, web,
+    FAILURE, Mood, Play, RUNNING, incarnation, lock, other_work, service_spec, task, task_spec,
+    wants, web,
 };
 use crate::control::{Alarm, Answer, Call, Fate, RowKey};
 
@@ -107,6 +109,43 @@ fn a_silence_in_the_middle_of_a_drain_ends_no_copy_that_the_drain_would_not_end(
     assert_eq!((play.runs_on(1).len(), play.runs_on(2).len()), (3, 4));
     play.pass(5);
     assert_eq!((play.runs_on(1).len(), play.runs_on(2).len()), (0, 4));
+}
+
+/// The silent machine never came back: its copy stood in the index's place for ever, told to end, and the copy
+/// that was to be moved went on as the old version.
+#[test]
+fn an_update_goes_on_when_a_copy_that_is_to_end_is_on_a_machine_that_vanished() {
+    for is_silent_first in [false, true] {
+        let mut play = Play::with(1);
+        put(&mut play, usual(1));
+        play.pass(10);
+        play.join(2);
+        play.moods.insert(2, Mood::Dawdles);
+        drain(&mut play, 1);
+        let (old, lost) = (play.instance(0).twin().unwrap().copy.placed.run, play.run_of(0));
+        play.moods.insert(2, Mood::Silent);
+        put(&mut play, other_work(&usual(1), "v2"));
+        play.report(lost, News::Progress(Arc::from(RUNNING)));
+        let copy = play.instance(0).copy().unwrap();
+        assert_eq!((copy.placed.run, copy.stopping), (lost, Some(StopReason::Update)));
+        if is_silent_first {
+            play.fall_silent(2);
+            assert_eq!(play.run_of(0), lost, "what is drained goes soon");
+        }
+        assert_eq!(play.ask(Call::Undrain(lock(1))), Answer::Done);
+        if !is_silent_first {
+            assert_eq!(play.run_of(0), lost, "it may yet end by itself");
+            play.fall_silent(2);
+        }
+        let twin = play.instance(0).twin().expect("it may run");
+        assert_eq!((twin.copy.placed.run, twin.reason), (lost, TwinReason::Silent));
+        assert!(!play.running.contains_key(&old), "the update replaces it");
+        let copy = play.instance(0).copy().unwrap();
+        assert_eq!((copy.version, play.worker_of(copy.placed.run)), (1, 1));
+        // Whoever comes back is told to end what nobody needs any more.
+        play.come_back(2);
+        assert!(play.runs_on(2).is_empty() && play.instance(0).twin().is_none());
+    }
 }
 
 #[test]

@@ -47,6 +47,20 @@ fn what_is_as_it_should_be_has_no_why() {
 }
 
 #[test]
+fn a_task_that_its_worker_has_not_started_yet_says_so() {
+    let mut play = Play::with(1);
+    play.moods.insert(1, Mood::Dawdles);
+    play.ask(Call::CreateTask(task("build"), incarnation(1), Arc::new(task_spec())));
+    let told = play.why(&task("build")).expect("it has not begun");
+    assert_eq!((told.rule.name(), told.rule.to_string()), ("starting", "w1 starts it".to_owned()));
+    let run = *play.running.keys().next().expect("its worker has it");
+    play.report(run, News::Progress(Arc::from(&br#"{"state":"starting"}"#[..])));
+    assert!(play.why(&task("build")).is_some(), "its image is loaded");
+    play.report(run, News::Progress(Arc::from(RUNNING)));
+    assert_eq!(play.why(&task("build")), None);
+}
+
+#[test]
 fn work_without_room_names_the_nearest_miss() {
     let mut play = Play::with(1);
     put(&mut play, ServiceSpec { wants: wants(60), ..service_spec(2) });

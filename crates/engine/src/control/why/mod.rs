@@ -30,7 +30,7 @@ pub use self::{
     unready::{Late, Unready},
 };
 use super::{Control, Now, payload, services, standing::Service};
-use crate::auction::Prospect;
+use crate::auction::{Prospect, Stage};
 
 /// How much is to be told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -328,7 +328,7 @@ impl Control {
                     },
                     Detail::Rule => why,
                 });
-                far.or_else(|| {
+                far.or_else(|| self.why_task_starts(placed, detail)).or_else(|| {
                     let drain = self.drains.get(&lock)?;
                     let (rule, since) = (Rule::Draining { worker: self.machine(lock) }, None);
                     let next = match detail {
@@ -357,6 +357,19 @@ impl Control {
                 Some(Why { rule, since: Some(*since), next })
             }
         }
+    }
+
+    /// A task that its worker has not reported as running: it may load an image, or fail to start. The log
+    /// does not mention it, for nearly every task is in this state for a moment.
+    fn why_task_starts(&self, placed: &Placed, detail: Detail) -> Option<Why> {
+        let seat = self.seats.get(placed.run)?;
+        if detail == Detail::Rule || seat.stage == Stage::Started {
+            return None;
+        }
+        let worker = self.machine(placed.on.lock);
+        let (is_monitored, is_awaited) = (false, false);
+        let rule = Rule::Starting { worker, is_monitored, before: None, is_awaited };
+        Some(Why { rule, since: None, next: Next::WhenTold })
     }
 
     /// Work whose worker is silent, or not well: what its contract does, and when at the latest.

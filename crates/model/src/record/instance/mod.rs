@@ -41,6 +41,8 @@ pub enum InstanceEvent {
     Restart,
     /// Its twin takes its place.
     Promote,
+    /// Its worker is silent, and it changes places with its twin.
+    Yield,
     /// A worker was found to have it, and nobody else has.
     Adopt,
     /// Its record is to go.
@@ -70,7 +72,7 @@ impl fmt::Display for InstancePhase {
 
 impl InstanceEvent {
     /// All of them, in their order.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Claim,
         Self::Start,
         Self::Crash,
@@ -78,6 +80,7 @@ impl InstanceEvent {
         Self::Displace,
         Self::Restart,
         Self::Promote,
+        Self::Yield,
         Self::Adopt,
         Self::Retire,
     ];
@@ -92,6 +95,7 @@ impl InstanceEvent {
             Self::Displace => "displace",
             Self::Restart => "restart",
             Self::Promote => "promote",
+            Self::Yield => "yield",
             Self::Adopt => "adopt",
             Self::Retire => "retire",
         }
@@ -127,6 +131,7 @@ pub const fn instance_after(phase: InstancePhase, event: InstanceEvent) -> Insta
         (P::Unclaimed, E::Displace) => Refused,
         (P::Unclaimed, E::Restart)  => Refused,
         (P::Unclaimed, E::Promote)  => AsTheTwin,
+        (P::Unclaimed, E::Yield)    => Refused,
         (P::Unclaimed, E::Adopt)    => In(P::Running),
         (P::Unclaimed, E::Retire)   => Gone,
         (P::Claimed,   E::Claim)    => Refused,
@@ -137,6 +142,7 @@ pub const fn instance_after(phase: InstancePhase, event: InstanceEvent) -> Insta
         (P::Claimed,   E::Restart)  => Refused,
         // What runs wins over what is only starting; that one becomes the twin, and is ended.
         (P::Claimed,   E::Promote)  => AsTheTwin,
+        (P::Claimed,   E::Yield)    => AsTheTwin,
         (P::Claimed,   E::Adopt)    => Refused,
         (P::Claimed,   E::Retire)   => Refused,
         (P::Running,   E::Claim)    => Refused,
@@ -146,6 +152,8 @@ pub const fn instance_after(phase: InstancePhase, event: InstanceEvent) -> Insta
         (P::Running,   E::Displace) => In(P::Unclaimed),
         (P::Running,   E::Restart)  => Refused,
         (P::Running,   E::Promote)  => Refused,
+        // Its worker is silent, and the twin's is heard: the index goes on where somebody answers.
+        (P::Running,   E::Yield)    => AsTheTwin,
         (P::Running,   E::Adopt)    => Refused,
         (P::Running,   E::Retire)   => Refused,
         (P::Crashed,   E::Claim)    => Refused,
@@ -155,6 +163,7 @@ pub const fn instance_after(phase: InstancePhase, event: InstanceEvent) -> Insta
         (P::Crashed,   E::Displace) => Refused,
         (P::Crashed,   E::Restart)  => In(P::Unclaimed),
         (P::Crashed,   E::Promote)  => AsTheTwin,
+        (P::Crashed,   E::Yield)    => Refused,
         (P::Crashed,   E::Adopt)    => In(P::Running),
         (P::Crashed,   E::Retire)   => Gone,
     }
@@ -474,6 +483,28 @@ impl Instance {
             copy.stopping = Some(StopReason::Elsewhere);
             Box::new(Twin { copy, reason: TwinReason::Surplus, running_since })
         });
+        Ok(())
+    }
+
+    /// Its worker is silent and its twin's is heard, so they change places: the index goes on with the copy
+    /// of which something is known.
+    ///
+    /// # Errors
+    /// When it has no run, or no twin.
+    pub fn yield_place(&mut self, now: WallTime) -> Result<(), Illegal> {
+        self.check(InstanceEvent::Yield)?;
+        let Some(twin) = self.twin.take() else {
+            return Err(self.refuse(InstanceEvent::Yield));
+        };
+        let Twin { copy, running_since, .. } = *twin;
+        let next = match running_since {
+            Some(since) => InstanceState::Running { copy, since },
+            None => InstanceState::Claimed { copy, since: now },
+        };
+        let reason = TwinReason::Silent;
+        let taken = self.take(next);
+        self.twin =
+            taken.map(|(copy, running_since)| Box::new(Twin { copy, reason, running_since }));
         Ok(())
     }
 

@@ -70,6 +70,7 @@ fn apply(instance: &mut Instance, event: InstanceEvent) -> Result<(), Illegal> {
         InstanceEvent::Displace => instance.displace(TwinReason::Evacuating, NOW),
         InstanceEvent::Restart => instance.restart(NOW),
         InstanceEvent::Promote => instance.promote(NOW),
+        InstanceEvent::Yield => instance.yield_place(NOW),
         InstanceEvent::Adopt => instance.adopt(placed(3), 1, wants(), NOW),
         InstanceEvent::Retire => instance.check_retire(),
     }
@@ -87,7 +88,7 @@ fn check(name: &str, phase: InstancePhase, event: InstanceEvent, after: Instance
     };
     assert_eq!(name, format!("{phase}_on_{}_gives_{word}", event.as_str()));
     assert_eq!(instance_after(phase, event), after);
-    let needs_twin = event == InstanceEvent::Promote;
+    let needs_twin = matches!(event, InstanceEvent::Promote | InstanceEvent::Yield);
     let mut instance = if needs_twin { with_twin(phase) } else { in_phase(phase) };
     let before = instance.clone();
     let done = apply(&mut instance, event);
@@ -135,6 +136,7 @@ rows! {
     unclaimed_on_displace_gives_refused: Unclaimed, Displace => Refused;
     unclaimed_on_restart_gives_refused: Unclaimed, Restart => Refused;
     unclaimed_on_promote_gives_as_the_twin: Unclaimed, Promote => AsTheTwin;
+    unclaimed_on_yield_gives_refused: Unclaimed, Yield => Refused;
     unclaimed_on_adopt_gives_running: Unclaimed, Adopt => In(InstancePhase::Running);
     unclaimed_on_retire_gives_gone: Unclaimed, Retire => Gone;
     claimed_on_claim_gives_refused: Claimed, Claim => Refused;
@@ -144,6 +146,7 @@ rows! {
     claimed_on_displace_gives_unclaimed: Claimed, Displace => In(InstancePhase::Unclaimed);
     claimed_on_restart_gives_refused: Claimed, Restart => Refused;
     claimed_on_promote_gives_as_the_twin: Claimed, Promote => AsTheTwin;
+    claimed_on_yield_gives_as_the_twin: Claimed, Yield => AsTheTwin;
     claimed_on_adopt_gives_refused: Claimed, Adopt => Refused;
     claimed_on_retire_gives_refused: Claimed, Retire => Refused;
     running_on_claim_gives_refused: Running, Claim => Refused;
@@ -153,6 +156,7 @@ rows! {
     running_on_displace_gives_unclaimed: Running, Displace => In(InstancePhase::Unclaimed);
     running_on_restart_gives_refused: Running, Restart => Refused;
     running_on_promote_gives_refused: Running, Promote => Refused;
+    running_on_yield_gives_as_the_twin: Running, Yield => AsTheTwin;
     running_on_adopt_gives_refused: Running, Adopt => Refused;
     running_on_retire_gives_refused: Running, Retire => Refused;
     crashed_on_claim_gives_refused: Crashed, Claim => Refused;
@@ -162,6 +166,7 @@ rows! {
     crashed_on_displace_gives_refused: Crashed, Displace => Refused;
     crashed_on_restart_gives_unclaimed: Crashed, Restart => In(InstancePhase::Unclaimed);
     crashed_on_promote_gives_as_the_twin: Crashed, Promote => AsTheTwin;
+    crashed_on_yield_gives_refused: Crashed, Yield => Refused;
     crashed_on_adopt_gives_running: Crashed, Adopt => In(InstancePhase::Running);
     crashed_on_retire_gives_gone: Crashed, Retire => Gone;
 }
@@ -203,6 +208,21 @@ fn a_twin_that_runs_takes_the_place_of_a_copy_that_is_starting() {
     let twin = instance.twin().unwrap();
     assert_eq!((twin.reason, twin.copy.placed.run), (TwinReason::Surplus, run(1)));
     assert_eq!(twin.copy.stopping, Some(StopReason::Elsewhere));
+}
+
+#[test]
+fn a_copy_whose_worker_is_silent_yields_its_place_and_stays_as_the_twin() {
+    for phase in [InstancePhase::Claimed, InstancePhase::Running] {
+        let mut instance = with_twin(phase);
+        instance.stop(run(1), StopReason::Update);
+        instance.yield_place(NOW).unwrap();
+        assert!(instance.is_its(run(7)) && instance.phase() == InstancePhase::Running);
+        let twin = instance.twin().unwrap();
+        assert_eq!((twin.reason, twin.copy.placed.run), (TwinReason::Silent, run(1)));
+        assert_eq!(twin.copy.stopping, Some(StopReason::Update), "it is ended if it comes back");
+        assert_eq!(twin.running_since.is_some(), phase == InstancePhase::Running);
+    }
+    assert!(in_phase(InstancePhase::Running).yield_place(NOW).is_err(), "it has no twin");
 }
 
 #[test]

@@ -5,8 +5,7 @@ use std::{sync::Arc, time::Duration};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use http::header;
-use serde_json::json;
-use sterna_api::rest::{Code, LogLine, LogPage, Refused};
+use sterna_api::rest::{Code, LogPage, Refused};
 use sterna_model::WorkKey;
 use tokio::{
     sync::oneshot,
@@ -14,8 +13,9 @@ use tokio::{
 };
 
 use super::{
-    Which,
+    AGAIN, TRIES, WAIT, Which, gone,
     place::{Look, Place, ask, look},
+    written,
 };
 use crate::{
     http::{
@@ -26,16 +26,8 @@ use crate::{
     shared::{Lead, Shared},
 };
 
-/// How long a worker waits for something new before it says that there is nothing.
-const WAIT: Duration = Duration::from_secs(20);
-
 /// When to look again for a log that is not there yet.
 const SOON: Duration = Duration::from_millis(20);
-
-/// When to ask again a worker that has no link, or a server that has just begun to lead.
-const AGAIN: Duration = Duration::from_millis(100);
-/// How often, before whoever follows is told.
-const TRIES: u32 = 100;
 
 /// A log that is followed.
 pub(super) struct Following {
@@ -188,8 +180,7 @@ impl Following {
 
     fn give_up(&mut self, refused: &Refused) -> Bytes {
         self.is_over = true;
-        let text = json!({ "error": refused });
-        Bytes::from(format!("{text}\n"))
+        gone(refused)
     }
 
     /// The next page; `None` if the key became something else first, or the reign was over.
@@ -225,12 +216,6 @@ fn elsewhere(after: &str) -> String {
     let places: Vec<_> = runs.map(|(run, _)| format!("{run}:{}", u64::MAX)).collect();
     let time = if time.is_empty() { String::new() } else { format!("@{time}") };
     places.join(",") + &time
-}
-
-/// One line of JSON for each.
-fn written(lines: &[LogLine]) -> Bytes {
-    let lines = lines.iter().filter_map(|line| serde_json::to_string(line).ok());
-    lines.map(|line| line + "\n").collect::<String>().into()
 }
 
 #[cfg(test)]

@@ -4,10 +4,12 @@
 //! | --- | --- |
 //! | `place` | where a log is kept, and how its worker is asked |
 //! | `follow` | reads on as it is written |
+//! | `kept` | of what has no record: all workers are asked |
 //!
 //! It does not know what a log looks like on a disk: a worker answers with pages.
 
 mod follow;
+pub(super) mod kept;
 mod place;
 
 use std::time::Duration;
@@ -24,6 +26,7 @@ use sterna_model::{RunId, WallTime, WorkKey};
 
 use self::{
     follow::{Following, follow},
+    kept::Wanted,
     place::{Look, Over, Place, ask, look, of_run},
 };
 use super::{
@@ -37,6 +40,14 @@ use super::{
     task_key,
 };
 use crate::shared::Shared;
+
+/// How long a worker waits for something new before it says that there is nothing.
+const WAIT: Duration = Duration::from_secs(20);
+
+/// When to ask again a worker that has no link, or a server that has just begun to lead.
+const AGAIN: Duration = Duration::from_millis(100);
+/// How often, before whoever follows is told.
+const TRIES: u32 = 100;
 
 /// Stands before a place that is not with the worker that has the work now.
 const OF_PAST: char = '~';
@@ -127,7 +138,7 @@ impl Which {
     }
 }
 
-/// What a task wrote.
+/// What a task wrote; of one that was deleted, what its worker keeps.
 #[utoipa::path(get, operation_id = "getTaskLogs", path = "/v1/namespaces/{namespace}/tasks/{name}/logs", tag = "tasks",
     params(("namespace" = String, Path), ("name" = String, Path), Which),
     responses((status = 200, description = "A page of lines, or each as it comes.", content((LogPage = "application/json"), (LogLine = "application/x-ndjson"))), Refusals))]
@@ -144,7 +155,8 @@ pub(super) async fn of_task(
 }
 
 /// What an instance wrote, and those before it on the same worker. If it has no run, or one that has
-/// nothing to show, then what its last run wrote that is over; `note` says so.
+/// nothing to show, then what its last run wrote that is over; `note` says so. Of one that is no more, what
+/// the worker keeps that had it last.
 #[utoipa::path(get, operation_id = "getInstanceLogs", path = "/v1/namespaces/{namespace}/services/{name}/instances/{index}/logs", tag = "services",
     params(("namespace" = String, Path), ("name" = String, Path), ("index" = u32, Path), Which),
     responses((status = 200, description = "A page of lines, or each as it comes.", content((LogPage = "application/json"), (LogLine = "application/x-ndjson"))), Refusals))]
@@ -160,7 +172,9 @@ pub(super) async fn of_instance(
 async fn answer(shared: Api, key: WorkKey, which: Which, what: &str) -> Answer<Response> {
     which.check()?;
     let reign = shared.lead()?;
-    let Some(look) = look(&shared, &key) else { return Err(not_found(what)) };
+    let Some(look) = look(&shared, &key) else {
+        return kept::answer(shared, (reign, which), Wanted::Key(key), what).await;
+    };
     if which.previous == Some(true) {
         let over = look.over.ok_or_else(|| not_found(&format!("run of {what} that is over")))?;
         let question = which.question(&over.alone(), which.after.as_deref(), Duration::ZERO);
@@ -221,6 +235,18 @@ async fn page(
         }
         Err(refused) => Err(over.kept_by(refused)),
     }
+}
+
+/// Lines of JSON.
+fn written(lines: &[LogLine]) -> Bytes {
+    let lines = lines.iter().filter_map(|line| serde_json::to_string(line).ok());
+    lines.map(|line| line + "\n").collect::<String>().into()
+}
+
+/// Why no more lines come.
+fn gone(refused: &Refused) -> Bytes {
+    let text = json!({ "error": refused });
+    Bytes::from(format!("{text}\n"))
 }
 
 fn over_note(over: &Over, is_running: bool) -> String {

@@ -131,15 +131,25 @@ pub(super) fn of_run(run: RunId) -> Value {
 pub(super) async fn ask(
     shared: &Shared,
     lock: Lock,
-    question: Bytes,
+    asked: Bytes,
     wait: Duration,
 ) -> Result<LogPage, Refused> {
+    question(shared, lock, asked, wait).await
+}
+
+/// Asks a worker something of its logs.
+pub(super) async fn question<A: serde::de::DeserializeOwned>(
+    shared: &Shared,
+    lock: Lock,
+    asked: Bytes,
+    wait: Duration,
+) -> Result<A, Refused> {
     let silent =
         || Refused::new(Code::WorkerSilent, "the worker that keeps the log does not answer");
-    let answer = timeout(WITHIN + wait, shared.desk.aside(lock, question)).await;
+    let answer = timeout(WITHIN + wait, shared.desk.aside(lock, asked)).await;
     let answer = answer.map_err(|_| silent())??;
-    match serde_json::from_slice::<LogPage>(&answer) {
-        Ok(page) => Ok(page),
+    match serde_json::from_slice::<A>(&answer) {
+        Ok(answer) => Ok(answer),
         Err(_) => {
             let said: Value = serde_json::from_slice(&answer).unwrap_or_default();
             let why = said["error"].as_str().unwrap_or("the worker's answer cannot be read");
