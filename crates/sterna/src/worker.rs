@@ -1,7 +1,6 @@
 //! `sterna worker`: runs what a leader sends to this machine.
 
 use std::{
-    collections::BTreeSet,
     env, fs,
     io::{self, Write},
     os::unix::fs::MetadataExt,
@@ -111,11 +110,10 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
     let given =
         Given { containers: args.containers, countables: args.countables.into_iter().collect() };
     let machine = Machine::discover(&path, &given, &env::var_os("PATH").unwrap_or_default());
-    let text = |name: Name| name.as_str().to_owned();
     let description = Description {
-        zone: args.zone.map(text),
-        tags: args.tags.into_iter().map(text).collect::<BTreeSet<_>>(),
-        stack: args.stack.map(text),
+        zone: args.zone,
+        tags: args.tags.into_iter().collect(),
+        stack: args.stack,
         amounts: machine.amounts,
         gpus: machine.gpus,
         runtime: machine.runtime.as_ref().map(|runtime| runtime.name.to_owned()),

@@ -3,14 +3,15 @@
 use std::{collections::BTreeSet, fmt, sync::Arc};
 
 use sterna_model::{
-    IMAGES_TAG, Lack, Lock, Name, Resource, WallTime, Wants, WorkKey, Zones, record::TwinReason,
+    IMAGES_TAG, Lack, Lock, Name, Resource, WallTime, Wants, WorkKey, Zones, payload::Facts,
+    record::TwinReason,
 };
 use sterna_protocol::health::Health;
 
 use crate::{
     auction::{Ask, Prospect, Reason},
     by_service::ServiceRef,
-    control::{Control, Machine, Now, WorkerSeen, payload, services},
+    control::{Control, Machine, Now, WorkerSeen, services},
 };
 
 /// Why no worker got it, with what only the whole cluster tells.
@@ -265,7 +266,7 @@ impl Because {
         match (seen.is_declared_dead, &seen.drain, seen.health) {
             (true, Some(_) | None, Some(_) | None) => Self::DeclaredDead,
             (false, Some(_) | None, Some(Health::Unhealthy | Health::MustDie) | None) => {
-                Self::Unwell { check: payload::failed_check(&seen.facts) }
+                Self::Unwell { check: Facts::read(&seen.facts).failed_check }
             }
             (false, Some(drain), Some(Health::New | Health::Healthy)) => {
                 Self::Drained { deadline: drain.deadline }
