@@ -46,6 +46,10 @@ pub(crate) struct Args {
     /// Something that work may ask for; may be given more than once
     #[arg(long = "tag", value_name = "TAG", value_parser = name, value_delimiter = ',')]
     tags: Vec<Name>,
+    /// A tag that work must ask for to run here; work without it goes to other workers. May be given
+    /// more than once
+    #[arg(long = "require-tag", value_name = "TAG", value_parser = name, value_delimiter = ',')]
+    required_tags: Vec<Name>,
     /// The kind of root file system that work finds here
     #[arg(long, value_parser = name)]
     stack: Option<Name>,
@@ -113,6 +117,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
     let description = Description {
         zone: args.zone,
         tags: args.tags.into_iter().collect(),
+        required_tags: args.required_tags.into_iter().collect(),
         stack: args.stack,
         amounts: machine.amounts,
         gpus: machine.gpus,

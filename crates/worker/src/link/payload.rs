@@ -21,6 +21,8 @@ pub struct Description {
     pub zone: Option<Name>,
     /// What work may ask for by name.
     pub tags: BTreeSet<Name>,
+    /// What work must ask for by name to come here.
+    pub required_tags: BTreeSet<Name>,
     /// What kind of root file system work finds here.
     pub stack: Option<Name>,
     /// What there is to be given to work.
@@ -35,7 +37,8 @@ pub struct Description {
 
 /// The facts that go with every heartbeat.
 pub(super) fn facts(description: &Description, isolation: Isolation, missing: &[String]) -> Facts {
-    let Description { zone, tags, stack, amounts, gpus, runtime, missing: unknown } = description;
+    let Description { zone, tags, required_tags, stack, amounts, gpus, runtime, missing: unknown } =
+        description;
     let gpu = |gpu: &Gpu| {
         let Gpu { name, bus, memory } = gpu.clone();
         sterna_model::payload::Gpu { name, bus, memory_bytes: memory.get() }
@@ -45,6 +48,7 @@ pub(super) fn facts(description: &Description, isolation: Isolation, missing: &[
         zone: zone.clone(),
         stack: stack.clone(),
         tags: tags.clone(),
+        required_tags: required_tags.clone(),
         cpu_millicores: amounts.cpu.get(),
         memory_bytes: amounts.memory.get(),
         disk_bytes: amounts.disk.get(),
@@ -56,7 +60,7 @@ pub(super) fn facts(description: &Description, isolation: Isolation, missing: &[
         runtimes: Facts::runtimes_with(runtime.as_deref()),
         missing: lacks(missing, unknown).into_iter().cloned().collect(),
         unheld: missing.to_vec(),
-        ..Facts::default()
+        failed_check: None,
     }
 }
 
@@ -238,6 +242,14 @@ mod tests {
         };
         assert_eq!(said(None), ["process"]);
         assert_eq!(said(Some("runc")), ["process", "runc"]);
+    }
+
+    #[test]
+    fn facts_say_which_tags_work_must_ask_for() {
+        let required_tags = BTreeSet::from([Name::new("gpu").unwrap()]);
+        let description = Description { required_tags, ..Description::default() };
+        let said = facts(&description, Isolation::Tree, &[]);
+        assert_eq!(Facts::read(&said.to_bytes()).required_tags, description.required_tags);
     }
 
     #[test]

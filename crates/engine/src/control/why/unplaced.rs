@@ -468,8 +468,12 @@ fn write_tags(
         write!(f, "no worker that may have it can run images; {nearest} comes nearest")?;
         return f.write_str(NO_IMAGES);
     }
-    let images = if runs_no_images { " and can run images" } else { "" };
-    write!(f, "no worker has the right tags{images}; {nearest} comes nearest")?;
+    if !runs_no_images && missing.is_empty() {
+        write!(f, "no worker takes it; {nearest} comes nearest")?;
+    } else {
+        let images = if runs_no_images { " and can run images" } else { "" };
+        write!(f, "no worker has the right tags{images}; {nearest} comes nearest")?;
+    }
     if !missing.is_empty() {
         write!(f, ", it lacks {}", names(&missing))?;
     }
@@ -477,14 +481,24 @@ fn write_tags(
         f.write_str(", it can run no images")?;
     }
     if !unasked.is_empty() {
-        write!(f, ", it takes only work that asks for {}", names(unasked))?;
+        let tags = if unasked.len() == 1 { "tag" } else { "tags" };
+        write!(f, ", it takes only work with the {tags} {}", names(unasked))?;
     }
     if !missing.is_empty() {
-        let tags: Vec<_> = missing.iter().map(|tag| format!("--tag {tag}")).collect();
-        write!(f, "; start a worker with {}, or ask for no such tag", tags.join(" "))?;
+        let tags = flags("--tag", &missing);
+        write!(f, "; start a worker with {tags}, or ask for no such tag")?;
+    }
+    if !unasked.is_empty() {
+        let (tags, flags) = (names(unasked), flags("--require-tag", unasked));
+        write!(f, "; ask for {tags}, or start a worker without {flags}")?;
     }
     // Who mends only one of both would wait on.
     if runs_no_images { f.write_str(NO_IMAGES) } else { Ok(()) }
+}
+
+/// The options that say these tags.
+fn flags(option: &str, tags: &BTreeSet<Name>) -> String {
+    tags.iter().map(|tag| format!("{option} {tag}")).collect::<Vec<_>>().join(" ")
 }
 
 fn names(names: &BTreeSet<Name>) -> String {
