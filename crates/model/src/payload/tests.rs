@@ -19,8 +19,13 @@ macro_rules! sample {
 
 #[test]
 fn work_reads_and_writes_as_it_always_did() {
-    let all =
-        [sample!("work"), sample!("work-whole"), sample!("work-rootfs"), sample!("work-bundle")];
+    let all = [
+        sample!("work"),
+        sample!("work-whole"),
+        sample!("work-service"),
+        sample!("work-rootfs"),
+        sample!("work-bundle"),
+    ];
     for sample in all {
         let work: Work = serde_json::from_str(sample).unwrap();
         assert_eq!(text(&work.to_bytes()), sample);
