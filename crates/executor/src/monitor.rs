@@ -8,7 +8,8 @@
 //! A probe that is not answered within its timeout was a bad one; its answer, if it comes, is
 //! dropped. One that nobody can answer is neither good nor bad.
 
-use sterna_model::{BootTime, Span};
+pub use sterna_model::payload::Failure;
+use sterna_model::{BootTime, Span, payload};
 
 /// How a container is probed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,6 +38,18 @@ impl Default for Limits {
     }
 }
 
+impl From<&payload::Monitor> for Limits {
+    fn from(monitor: &payload::Monitor) -> Self {
+        Self {
+            starting_every: monitor.starting_every,
+            healthy_every: monitor.healthy_every,
+            timeout: monitor.timeout,
+            failures_max: monitor.failures_max,
+            start_timeout: monitor.start_timeout,
+        }
+    }
+}
+
 /// What probes have said so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Health {
@@ -46,15 +59,6 @@ pub enum Health {
     Healthy,
     /// To be ended.
     Failed(Failure),
-}
-
-/// Why probes mean the end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Failure {
-    /// No good probe came in time.
-    NeverHealthy,
-    /// Too many bad ones in a row.
-    Unhealthy,
 }
 
 /// Names one probe, so that a late answer is not taken for another's.

@@ -10,6 +10,7 @@
 //! | `contract` | what happens to a run when its worker falls silent |
 //! | `marks` | how long anything that was ever started may last without a word |
 //! | [`record`] | what the store keeps of tasks and instances, and the tables by which it changes |
+//! | [`payload`] | what servers and workers tell each other: work, progress, reports, facts |
 //! | [`spec`] | what people want, as far as decisions depend on it |
 //! | `selector` | how people say which of it they mean |
 //! | [`planted`] | mistakes on purpose, under the feature of that name |
@@ -30,6 +31,7 @@ mod ids;
 mod marks;
 mod name;
 mod number;
+pub mod payload;
 mod placement;
 pub mod planted;
 pub mod record;

@@ -8,6 +8,7 @@ use sterna_api::rest::{
 use sterna_engine::control::{Change, Crashed, Next, Rule, TakenBack, Why};
 use sterna_model::{
     InstanceKey, ServiceKey, TaskKey, WallTime, WorkKey,
+    payload::{Cause, Endpoint, Exit, Failure, Progress, ReportWords, WorkOutline},
     record::{
         Instance, InstanceCopy, InstanceState, StopReason, Task, TaskEnd, TaskState, TwinReason,
     },
@@ -20,46 +21,39 @@ fn time(at: WallTime) -> String {
     at.to_string()
 }
 
-/// The command of work, in its worker's words.
+/// The command of work.
 fn command(work: &[u8]) -> Vec<String> {
-    let work: Value = serde_json::from_slice(work).unwrap_or_default();
-    let words = work["run"].as_array().into_iter().flatten();
-    words.filter_map(|word| word.as_str().map(str::to_owned)).collect()
+    WorkOutline::read(work).run
 }
 
 /// How a task ended, in words.
 pub(crate) fn end_text(end: &TaskEnd) -> String {
     let TaskEnd::Ran { report, .. } = end else { return end.to_string() };
-    let report: Value = serde_json::from_str(report).unwrap_or_default();
-    let exit = || {
-        if let Some(code) = report["exit"]["code"].as_i64() {
-            format!("exited with {code}")
-        } else if let Some(signal) = report["exit"]["signal"].as_i64() {
-            format!("ended by signal {signal}")
-        } else if report["exit"].as_str() == Some("out_of_memory") {
-            "killed, it used more memory than its limit".to_owned()
-        } else {
-            "ended, nobody knows how".to_owned()
-        }
+    let words = ReportWords::read(report.as_bytes()).unwrap_or_default();
+    let Some(cause) = words.cause() else {
+        // A newer worker's word says more than none.
+        return words.cause_word().map_or_else(|| end.to_string(), str::to_owned);
     };
-    let cause = &report["cause"];
-    if let Some(why) = cause["failed_to_start"].as_str() {
-        return format!("failed to start: {why}");
-    }
-    if let Some(step) = cause["setup_failed"].as_u64() {
-        return format!("setup step {step} failed");
-    }
-    let Some(cause) = cause.as_str() else { return end.to_string() };
     match cause {
-        "exited" => exit(),
-        "timeout" => "ended, its timeout was over".to_owned(),
-        "never_healthy" => "ended, its monitor never found it up".to_owned(),
-        "unhealthy" => "ended, its monitor found it down".to_owned(),
-        "disk_limit" => "ended, its directory held more than its limit".to_owned(),
-        "request" => "ended on request".to_owned(),
-        "deadline" => "ended, its worker was out of contact for too long".to_owned(),
-        "worker_exit" => "ended with its worker".to_owned(),
-        other => other.to_owned(),
+        Cause::Exited => exit_text(words.exit()),
+        Cause::FailedToStart(why) => format!("failed to start: {why}"),
+        Cause::SetupFailed(step) => format!("setup step {step} failed"),
+        Cause::Timeout => "ended, its timeout was over".to_owned(),
+        Cause::Monitor(Failure::NeverHealthy) => "ended, its monitor never found it up".to_owned(),
+        Cause::Monitor(Failure::Unhealthy) => "ended, its monitor found it down".to_owned(),
+        Cause::DiskLimit => "ended, its directory held more than its limit".to_owned(),
+        Cause::Request => "ended on request".to_owned(),
+        Cause::Deadline => "ended, its worker was out of contact for too long".to_owned(),
+        Cause::WorkerExit => "ended with its worker".to_owned(),
+    }
+}
+
+fn exit_text(exit: Option<Exit>) -> String {
+    match exit {
+        Some(Exit::Code(code)) => format!("exited with {code}"),
+        Some(Exit::Signal(signal)) => format!("ended by signal {signal}"),
+        Some(Exit::OutOfMemory) => "killed, it used more memory than its limit".to_owned(),
+        Some(Exit::Unknown) | None => "ended, nobody knows how".to_owned(),
     }
 }
 
@@ -74,12 +68,22 @@ pub(crate) fn end_view(end: &TaskEnd) -> EndView {
         TaskEnd::TooLate => ("too-late", Value::Null),
         TaskEnd::UnknownAfterRestore => ("unknown-after-restore", Value::Null),
     };
+    let exit = if let TaskEnd::Ran { report, .. } = end {
+        ReportWords::read(report.as_bytes()).and_then(|words| words.exit())
+    } else {
+        None
+    };
+    let (exit_code, signal) = match exit {
+        Some(Exit::Code(code)) => (Some(code), None),
+        Some(Exit::Signal(signal)) => (None, Some(signal)),
+        Some(Exit::OutOfMemory | Exit::Unknown) | None => (None, None),
+    };
     EndView {
         is_success: end.is_success(),
         why: why.to_owned(),
         text: end_text(end),
-        exit_code: report["exit"]["code"].as_i64(),
-        signal: report["exit"]["signal"].as_i64(),
+        exit_code: exit_code.map(i64::from),
+        signal: signal.map(i64::from),
         // Said once, and not again in the report.
         result: report
             .as_object_mut()
@@ -200,7 +204,7 @@ pub(crate) fn instance(mirror: &Mirror, key: &InstanceKey, instance: &Instance) 
         run_id: copy.map(|copy| copy.placed.run.to_string()),
         version: copy.map(|copy| copy.version),
         is_ready: match instance.state() {
-            InstanceState::Running { copy, .. } => Some(is_ready(copy)),
+            InstanceState::Running { copy, .. } => Some(copy.is_ready()),
             InstanceState::Unclaimed { .. }
             | InstanceState::Claimed { .. }
             | InstanceState::Crashed { .. } => None,
@@ -304,13 +308,7 @@ fn over_text(end: &str) -> String {
 }
 
 fn is_report(end: &str) -> bool {
-    serde_json::from_str::<Value>(end).is_ok_and(|end| end.is_object())
-}
-
-/// Whether a copy that runs takes requests, by its worker's last word; what is not said is so.
-fn is_ready(copy: &InstanceCopy) -> bool {
-    let told = copy.told.as_deref().and_then(|told| serde_json::from_slice::<Value>(told).ok());
-    told.is_none_or(|told| told["is_ready"] != false)
+    ReportWords::read(end.as_bytes()).is_some()
 }
 
 /// Where an instance takes requests, by its own copy and by one that is being moved.
@@ -326,25 +324,21 @@ pub(crate) fn endpoints(
         | InstanceState::Crashed { .. } => None,
     };
     // What is being moved takes requests until another copy does.
-    let is_replaced = runs.is_some_and(is_ready);
+    let is_replaced = runs.is_some_and(InstanceCopy::is_ready);
     let twin = instance.twin().filter(|twin| {
         twin.reason == TwinReason::Evacuating && twin.running_since.is_some() && !is_replaced
     });
     let copies = runs.into_iter().chain(twin.map(|twin| &twin.copy));
     let endpoint = |copy: &InstanceCopy| {
-        if !is_ready(copy) || copy.stopping.is_some() {
+        if !copy.is_ready() || copy.stopping.is_some() {
             return None;
         }
-        let told: Value = serde_json::from_slice(copy.told.as_deref()?).ok()?;
-        let ports = told["ports"]
-            .as_object()?
-            .iter()
-            .filter_map(|(name, port)| Some((name.clone(), u16::try_from(port.as_u64()?).ok()?)));
+        let Endpoint { address, ports } = Progress::read(copy.told.as_deref()?).endpoint?;
         Some(EndpointView {
             index: key.index,
             worker: mirror.worker(copy.placed.on.lock)?.to_string(),
-            address: told["address"].as_str()?.to_owned(),
-            ports: ports.collect(),
+            address,
+            ports,
             run_id: copy.placed.run.to_string(),
         })
     };

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use sterna_executor::monitor;
-use sterna_model::Span;
+use sterna_model::{Span, payload::WorkOutline};
 
 use crate::rng::Rng;
 
@@ -89,8 +89,7 @@ pub(crate) fn of(work: &[u8]) -> Manner {
 
 /// How work is asked whether it is ready; `None` if nobody asks.
 pub(crate) fn readiness(work: &[u8]) -> Option<monitor::Limits> {
-    let work: serde_json::Value = serde_json::from_slice(work).unwrap_or_default();
-    work["readiness"].is_object().then_some(READINESS)
+    WorkOutline::read(work).readiness.map(|_| READINESS)
 }
 
 /// So long of not being ready counts as one crash of a version that comes about; `None` for never.
@@ -115,9 +114,7 @@ mod tests {
 
     #[test]
     fn the_engine_reads_of_it_within_what_it_is_to_be_ready() {
-        let work: serde_json::Value =
-            serde_json::from_slice(&work(3, Manner::NeverReady, false)).unwrap();
-        let within = work["readiness"]["start_timeout"].as_str().unwrap().parse::<Span>();
-        assert_eq!(within.ok(), Some(READY_WITHIN));
+        let work = WorkOutline::read(&work(3, Manner::NeverReady, false));
+        assert_eq!(work.readiness.unwrap().start_timeout, Some(READY_WITHIN));
     }
 }

@@ -9,7 +9,7 @@ use sterna_api::{
         Counts, DomainView, InstanceView, NamespaceView, ServiceView, Status, TaskView, WorkerView,
     },
 };
-use sterna_model::{Kind, Name, Target, Work, nearest_word};
+use sterna_model::{Kind, Name, Target, Work, nearest_word, payload::Facts};
 
 use crate::{
     exit, out,
@@ -227,17 +227,21 @@ fn worker_table(workers: &[WorkerView]) -> Table {
     headings.extend(has_trouble.then_some("TROUBLE"));
     let mut table = Table::new(&headings).least(&["CORES", "MEMORY", "ZONE", "RUNS"]);
     for it in workers {
+        let facts: Facts = serde_json::from_value(it.facts.clone()).unwrap_or_default();
         // tidy: not a table
         let work = match (&it.draining_until, it.is_declared_dead, it.takes_work) {
             (_, true, _) => "declared dead".to_owned(),
             (Some(until), ..) => format!("drained by {until}"),
-            (None, false, true) => "takes".to_owned(),
+            (None, false, true) if facts.required_tags.is_empty() => "takes".to_owned(),
+            (None, false, true) => {
+                let tags: Vec<_> = facts.required_tags.iter().map(Name::as_str).collect();
+                format!("takes only {}", tags.join(", "))
+            }
             (None, false, false) => "takes none".to_owned(),
         };
-        let number = |field: &str| it.facts[field].as_u64().unwrap_or(0);
-        let cores = format!("{:.1}", number("cpu_millicores") as f64 / 1_000.0);
-        let memory = format!("{:.1} GiB", number("memory_bytes") as f64 / f64::from(1 << 30));
-        let zone = it.facts["zone"].as_str().unwrap_or_default().to_owned();
+        let cores = format!("{:.1}", facts.cpu_millicores as f64 / 1_000.0);
+        let memory = format!("{:.1} GiB", facts.memory_bytes as f64 / f64::from(1 << 30));
+        let zone = facts.zone.map(|zone| zone.to_string()).unwrap_or_default();
         let runs = it.runs.to_string();
         let row = [it.name.clone(), it.health.clone(), work, runs, cores, memory, zone];
         let lock = (!is_told_apart).then(|| it.lock.clone());

@@ -1,7 +1,6 @@
 //! `sterna worker`: runs what a leader sends to this machine.
 
 use std::{
-    collections::BTreeSet,
     env, fs,
     io::{self, Write},
     os::unix::fs::MetadataExt,
@@ -47,6 +46,10 @@ pub(crate) struct Args {
     /// Something that work may ask for; may be given more than once
     #[arg(long = "tag", value_name = "TAG", value_parser = name, value_delimiter = ',')]
     tags: Vec<Name>,
+    /// A tag that work must ask for to run here; work without it goes to other workers. May be given
+    /// more than once
+    #[arg(long = "require-tag", value_name = "TAG", value_parser = name, value_delimiter = ',')]
+    required_tags: Vec<Name>,
     /// The kind of root file system that work finds here
     #[arg(long, value_parser = name)]
     stack: Option<Name>,
@@ -111,11 +114,11 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
     let given =
         Given { containers: args.containers, countables: args.countables.into_iter().collect() };
     let machine = Machine::discover(&path, &given, &env::var_os("PATH").unwrap_or_default());
-    let text = |name: Name| name.as_str().to_owned();
     let description = Description {
-        zone: args.zone.map(text),
-        tags: args.tags.into_iter().map(text).collect::<BTreeSet<_>>(),
-        stack: args.stack.map(text),
+        zone: args.zone,
+        tags: args.tags.into_iter().collect(),
+        required_tags: args.required_tags.into_iter().collect(),
+        stack: args.stack,
         amounts: machine.amounts,
         gpus: machine.gpus,
         runtime: machine.runtime.as_ref().map(|runtime| runtime.name.to_owned()),

@@ -2,7 +2,7 @@
 
 use sterna_api::spec::{Source, Specs, read};
 use sterna_model::IMAGES_TAG;
-use sterna_worker::work::Work;
+use sterna_model::payload::Work;
 
 fn specs(text: &str) -> Specs {
     let text = format!("version = 1\n{text}");
@@ -32,7 +32,7 @@ fn an_image_arrives_and_its_work_asks_for_a_worker_that_can_run_it() {
         "read_only": true,
         "mounts": [
             { "source": "/srv", "target": "/www", "read_only": true },
-            { "source": "/a", "target": "/b", "read_only": false },
+            { "source": "/a", "target": "/b" },
         ],
         "network": "none",
     });

@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 
 use sterna_api::spec::{Source, Specs, read};
-use sterna_model::{Bytes, Millicores, Name, Span};
-use sterna_worker::work::{
+use sterna_model::payload::{
     Limits, Logging, Monitor, Probe, ProcessGroup, Signal, Signals, To, WhenOver, WhenWorkerExits,
     Work,
 };
+use sterna_model::{Bytes, Millicores, Name, Span};
 
 fn specs(text: &str) -> Specs {
     let text = format!("version = 1\n{text}");

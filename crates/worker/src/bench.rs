@@ -15,7 +15,10 @@ use std::{
 
 use rustix::event::{PollFd, PollFlags, poll};
 use sterna_executor::container::Exit;
-use sterna_model::{Bytes, Millicores, RunId, WallTime};
+use sterna_model::{
+    Bytes, Millicores, RunId, WallTime,
+    payload::{self, To, Work},
+};
 
 use crate::{
     Containers, Directory,
@@ -25,8 +28,8 @@ use crate::{
     directory::Layout,
     guardian::{self, Ask, Channel, ContractWord, FateWord, Line, Plan, RoleWord, Say},
     logs::{Limits, Logs},
+    stop::StopSignal,
     sys,
-    work::{self, StopSignal, To, Work},
 };
 
 /// How many are under way at a time.
@@ -211,7 +214,7 @@ impl Asked {
         let mut hold = Hold::Freezer(self.layout.path.join("none"));
         if self.step == Step::Cgroup {
             let group =
-                self.cgroups.create(&run.to_string(), &work::Limits::default(), Kind::Process);
+                self.cgroups.create(&run.to_string(), &payload::Limits::default(), Kind::Process);
             hold = group.map_err(io::Error::other)?.hold().clone();
         }
         let plan = Box::new(Plan {
@@ -243,7 +246,7 @@ impl Asked {
         self.channel.push(&Ask::Forget { run }, Vec::new());
         self.channel.flush()?;
         if self.step == Step::Cgroup {
-            let limits = work::Limits::default();
+            let limits = payload::Limits::default();
             self.cgroups.group(&run.to_string(), &limits, Kind::Process).remove()?;
         }
         // As with containers, its directory is used again.
@@ -262,7 +265,7 @@ impl Asked {
                 Some((Say::Fate { run, fate }, _)) => match fate {
                     FateWord::Empty => return Ok(Some(run)),
                     FateWord::NotStarted { why, .. } => return Err(io::Error::other(why)),
-                    FateWord::Exited { exit, .. } if exit.exit() != Exit::Code(0) => {
+                    FateWord::Exited { exit, .. } if exit != Exit::Code(0) => {
                         return Err(io::Error::other(format!("it ended with {exit:?}")));
                     }
                     FateWord::Started { .. }
@@ -317,13 +320,15 @@ impl Whole {
         let logs = Logs::open(&directory.layout().path, Limits::default(), wall_time())?;
         let containers = Containers::open(directory, options, Box::new(logs), Box::new(listener))?;
         let limits = match step {
-            Step::Limited => work::Limits {
+            Step::Limited => payload::Limits {
                 cpu: Some(Millicores::new(2_000)),
                 memory: Some(Bytes::new(64 << 20)),
                 pids: Some(64),
                 disk: None,
             },
-            Step::Guardian | Step::Group | Step::Cgroup | Step::Isolated => work::Limits::default(),
+            Step::Guardian | Step::Group | Step::Cgroup | Step::Isolated => {
+                payload::Limits::default()
+            }
         };
         let work = Work { run: vec![PROGRAM.to_owned()], limits, ..Work::default() };
         Ok(Self { containers, ends, work })

@@ -11,8 +11,8 @@
 //! | [`logs`] | what runs wrote and what was said of them, kept and read |
 //! | [`machine`] | what this machine has to give, and what it lacks |
 //! | [`sink`] | where the output of runs goes |
-//! | [`work`] | what is to be run, and how |
 //! | [`oci`] | work in an image, and the runtime that puts it there |
+//! | `stop` | what asks a run to end, as the system calls it |
 //! | `sys` | the system calls that nobody offers safely |
 //!
 //! It does not know what else the cluster does: what is said on its link is all that it hears.
@@ -29,8 +29,8 @@ pub mod logs;
 pub mod machine;
 pub mod oci;
 pub mod sink;
+mod stop;
 mod sys;
-pub mod work;
 
 pub use self::{
     cgroup::{Isolation, Usage},

@@ -13,9 +13,7 @@
 //! Invariant: no sink is asked by two threads at a time, and none holds back the control of
 //! containers: a slow one delays only other output.
 
-use sterna_model::{RunId, Span, WallTime};
-
-use crate::work::Logging;
+use sterna_model::{RunId, Span, WallTime, payload::Logging};
 
 /// What must be known of a run to keep its output.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

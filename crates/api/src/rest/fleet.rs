@@ -30,7 +30,8 @@ pub struct WorkerView {
     pub trouble: Option<String>,
     /// Runs that it has, or may have.
     pub runs: usize,
-    /// What it says of itself: what it has, its zone, its tags.
+    /// What it says of itself: what it has, its zone, its `tags`, and the `required_tags` that work must
+    /// name to run there.
     #[serde(default, skip_serializing_if = "Value::is_null")]
     #[schema(value_type = Object)]
     pub facts: Value,

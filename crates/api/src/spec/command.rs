@@ -1,33 +1,38 @@
-//! The command and what it finds around it, as its worker reads it: JSON, in which only that stands
-//! which differs from what the worker takes for granted.
+//! The command and what it finds around it, as its worker reads it.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
 
-use serde_json::{Map, Value as Json, json};
-use sterna_model::{Bytes, Span, quoted};
+use serde_json::json;
+use sterna_model::{
+    Bytes, Span,
+    payload::{
+        Limits, Logging, ProcessGroup, Signal, Signals, To, WORK_BYTES_MAX, WhenOver,
+        WhenWorkerExits, Work,
+    },
+    quoted,
+};
 
 use super::{
     fields::{Fields, Said},
-    image,
+    image::{self, Image},
     placement::Asked,
     problem::Found,
     schema::{LIMITS, LOGS, SIGNALS},
     tree::Value,
 };
 
-/// The store takes a record of a megabyte; this and the notes leave it room.
-const WORK_BYTES_MAX: usize = 256 * 1024;
 const PORTS_MAX: usize = 64;
 /// Limits of each process, as the kernel and the worker call them.
 const RLIMITS: [&str; 9] =
     ["as", "core", "cpu", "data", "fsize", "memlock", "nofile", "nproc", "stack"];
-const SIGNAL_WORDS: &[&str] = &["TERM", "INT", "QUIT", "HUP", "USR1", "USR2", "KILL"];
-/// What can be said about signals: the words for it, and the one that is taken for granted.
-const SIGNAL_CHOICES: [(&str, &[&str], &str); 4] = [
-    ("stop", SIGNAL_WORDS, "TERM"),
-    ("death", SIGNAL_WORDS, ""),
-    ("to", &["group", "process", "all"], "group"),
-    ("group", &["own", "shared"], "own"),
+const SIGNALS_SENT: [(&str, Signal); 7] = [
+    ("TERM", Signal::Term),
+    ("INT", Signal::Int),
+    ("QUIT", Signal::Quit),
+    ("HUP", Signal::Hup),
+    ("USR1", Signal::Usr1),
+    ("USR2", Signal::Usr2),
+    ("KILL", Signal::Kill),
 ];
 
 /// What words of a command may speak of.
@@ -47,7 +52,7 @@ impl Variables {
 
 /// The work, as far as it is read.
 pub(super) struct Command {
-    work: Map<String, Json>,
+    pub(super) work: Work,
     pub(super) known: Variables,
 }
 
@@ -56,88 +61,62 @@ impl Command {
         let ports = ports(fields, found);
         let env = env(fields, &ports, found);
         let own = env.keys().cloned().collect();
-        let mut command = Self { work: Map::new(), known: Variables { ports, own } };
+        let mut command = Self { work: Work::default(), known: Variables { ports, own } };
         let image = image::read(fields, found);
-        let brings_its_own = image.as_ref().is_some_and(|image| image.has_command);
+        let brings_its_own = image.as_ref().is_some_and(Image::has_command);
         let run = if brings_its_own { fields.get("run") } else { fields.need("run", found) };
+        let work = &mut command.work;
         if let Some(said) = run {
-            let run = words(&said, &command.known, found);
-            command.set("run", json!(run));
+            work.run = words(&said, &command.known, found);
         }
         let steps = fields.get("setup").map(|said| said.items(found)).unwrap_or_default();
-        let steps: Vec<_> = steps.iter().map(|step| words(step, &command.known, found)).collect();
-        command.set_if(!steps.is_empty(), "setup", json!(steps));
-        command.set_if(!env.is_empty(), "env", Json::Object(env));
-        let ports = json!(command.known.ports);
-        command.set_if(!command.known.ports.is_empty(), "ports", ports);
-        if let Some(directory) = fields.get("directory").and_then(|said| directory(&said, found)) {
-            command.set("directory", json!(directory));
-        }
-        for name in ["user", "group"] {
-            if let Some(who) = fields.get(name).and_then(|said| who(&said, found)) {
-                command.set(name, json!(who));
-            }
-        }
-        command.read_limits(fields, asked, found);
-        let signals = signals(fields, found);
+        work.setup = steps.iter().map(|step| words(step, &command.known, found)).collect();
+        work.env = env;
+        work.ports = command.known.ports.clone();
+        work.directory = fields.get("directory").and_then(|said| directory(&said, found));
+        work.user = fields.get("user").and_then(|said| who(&said, found));
+        work.group = fields.get("group").and_then(|said| who(&said, found));
+        read_limits(work, fields, asked, found);
+        work.signals = signals(fields, found);
         if let Some(image) = image {
-            image.check(fields, &signals, found);
-            command.set("image", image.work);
+            image.check(fields, &work.signals, found);
+            work.image = image.work;
         }
-        command.set_if(!signals.is_empty(), "signals", Json::Object(signals));
-        let logs = logs(fields, found);
-        command.set_if(!logs.is_empty(), "logs", Json::Object(logs));
-        let exits = fields.get("when_worker_exits");
-        let exits = exits.and_then(|said| said.choice(&[("stop", false), ("keep", true)], found));
-        command.set_if(exits == Some(true), "when_worker_exits", json!("keep"));
+        work.logs = logs(fields, found);
+        let exits = [("stop", WhenWorkerExits::Stop), ("keep", WhenWorkerExits::Keep)];
+        let said = fields.get("when_worker_exits").and_then(|said| said.choice(&exits, found));
+        work.when_worker_exits = said.unwrap_or_default();
         command
     }
 
-    fn read_limits(&mut self, fields: &Fields<'_>, asked: &Asked, found: &mut Found<'_>) {
-        let (mut limits, mut rlimits) = (Map::new(), Map::new());
-        let Asked { cpu, memory, disk, wants: _ } = asked;
-        let amounts = [("cpu", json!(cpu)), ("memory", json!(memory)), ("disk", json!(disk))];
-        for (name, amount) in amounts.into_iter().filter(|(_, amount)| !amount.is_null()) {
-            limits.insert(name.to_owned(), amount);
-        }
-        if let Some(fields) = fields.get("limits").and_then(|said| said.form(&LIMITS, found)) {
-            if let Some(pids) = fields.get("pids").and_then(|said| said.count(found)) {
-                limits.insert("pids".to_owned(), json!(pids));
-            }
-            let named = fields.get("rlimits").map(|said| said.pairs(found)).unwrap_or_default();
-            for (entry, said) in named {
-                if !RLIMITS.contains(&entry.key.as_str()) {
-                    let reason = "the kernel has no such limit for processes";
-                    let remedy = super::fields::meant(&entry.key, RLIMITS.into_iter());
-                    found.add(&entry.spot, &said.place, reason, remedy);
-                } else if let Some(limit) = said.whole(&(0..=i64::MAX.unsigned_abs()), found) {
-                    rlimits.insert(entry.key.clone(), json!(limit));
-                }
-            }
-        }
-        self.set_if(!limits.is_empty(), "limits", Json::Object(limits));
-        self.set_if(!rlimits.is_empty(), "rlimits", Json::Object(rlimits));
-    }
-
-    pub(super) fn set(&mut self, name: &str, value: Json) {
-        self.work.insert(name.to_owned(), value);
-    }
-
-    fn set_if(&mut self, is_said: bool, name: &str, value: Json) {
-        if is_said {
-            self.set(name, value);
-        }
-    }
-
-    /// As the worker reads it. Keys are in their order, so that the same work has the same bytes.
+    /// As the worker reads it.
     pub(super) fn into_work(self, fields: &Fields<'_>, found: &mut Found<'_>) -> Arc<[u8]> {
-        let work = Json::Object(self.work).to_string();
+        let work = self.work.to_bytes();
         if work.len() > WORK_BYTES_MAX {
             let reason = format!("what its workers must know of it takes {} bytes", work.len());
             let remedy = format!("keep it below {WORK_BYTES_MAX}: put what is long into files");
             found.add(&fields.spot, &fields.place, reason, remedy);
         }
-        work.into_bytes().into()
+        work.into()
+    }
+}
+
+fn read_limits(work: &mut Work, fields: &Fields<'_>, asked: &Asked, found: &mut Found<'_>) {
+    let Asked { cpu, memory, disk, wants: _ } = *asked;
+    work.limits = Limits { cpu, memory, disk, pids: None };
+    let Some(fields) = fields.get("limits").and_then(|said| said.form(&LIMITS, found)) else {
+        return;
+    };
+    work.limits.pids = fields.get("pids").and_then(|said| said.count(found)).map(u64::from);
+    let named = fields.get("rlimits").map(|said| said.pairs(found)).unwrap_or_default();
+    for (entry, said) in named {
+        if !RLIMITS.contains(&entry.key.as_str()) {
+            let reason = "the kernel has no such limit for processes";
+            let remedy = super::fields::meant(&entry.key, RLIMITS.into_iter());
+            found.add(&entry.spot, &said.place, reason, remedy);
+        } else if let Some(limit) = said.whole(&(0..=i64::MAX.unsigned_abs()), found) {
+            work.rlimits.insert(entry.key.clone(), limit);
+        }
     }
 }
 
@@ -220,8 +199,8 @@ fn ports(fields: &Fields<'_>, found: &mut Found<'_>) -> Vec<String> {
     ports
 }
 
-fn env(fields: &Fields<'_>, ports: &[String], found: &mut Found<'_>) -> Map<String, Json> {
-    let mut env = Map::new();
+fn env(fields: &Fields<'_>, ports: &[String], found: &mut Found<'_>) -> BTreeMap<String, String> {
+    let mut env = BTreeMap::new();
     for (entry, said) in fields.get("env").map(|said| said.pairs(found)).unwrap_or_default() {
         let name = entry.key.as_str();
         let wrong = if name.is_empty() || name.contains(['=', '\0']) {
@@ -246,19 +225,19 @@ fn env(fields: &Fields<'_>, ports: &[String], found: &mut Found<'_>) -> Map<Stri
         if value.contains('\0') {
             said.refuse("the value of a variable holds a NUL", "leave it out", found);
         }
-        env.insert(name.to_owned(), json!(value));
+        env.insert(name.to_owned(), value.to_owned());
     }
     env
 }
 
-fn directory(said: &Said<'_>, found: &mut Found<'_>) -> Option<String> {
+fn directory(said: &Said<'_>, found: &mut Found<'_>) -> Option<PathBuf> {
     let text = said.text(found)?;
     if !text.starts_with('/') || text.contains('\0') {
         let reason = format!("{} is not an absolute path", quoted(text));
         said.refuse(reason, "begin it with '/': it is looked for on the worker's machine", found);
         return None;
     }
-    Some(text.to_owned())
+    Some(text.into())
 }
 
 /// A user or a group: a name or a number.
@@ -275,30 +254,27 @@ fn who(said: &Said<'_>, found: &mut Found<'_>) -> Option<String> {
     Some(text.to_owned())
 }
 
-fn signals(fields: &Fields<'_>, found: &mut Found<'_>) -> Map<String, Json> {
-    let mut signals = Map::new();
+fn signals(fields: &Fields<'_>, found: &mut Found<'_>) -> Signals {
+    let mut signals = Signals::default();
     let Some(fields) = fields.get("signals").and_then(|said| said.form(&SIGNALS, found)) else {
         return signals;
     };
-    for (name, words, usual) in SIGNAL_CHOICES {
-        let words: Vec<_> = words.iter().map(|word| (*word, *word)).collect();
-        let chosen = fields.get(name).and_then(|said| said.choice(&words, found));
-        if let Some(word) = chosen.filter(|word| *word != usual) {
-            signals.insert(name.to_owned(), json!(word));
-        }
-    }
+    let sent = |said: Said<'_>, found: &mut Found<'_>| said.choice(&SIGNALS_SENT, found);
+    signals.stop = fields.get("stop").and_then(|said| sent(said, found)).unwrap_or_default();
+    signals.death = fields.get("death").and_then(|said| sent(said, found));
+    let to = [("group", To::Group), ("process", To::Process), ("all", To::All)];
+    signals.to = fields.get("to").and_then(|said| said.choice(&to, found)).unwrap_or_default();
+    let group = [("own", ProcessGroup::Own), ("shared", ProcessGroup::Shared)];
+    let group = fields.get("group").and_then(|said| said.choice(&group, found));
+    signals.group = group.unwrap_or_default();
     if let Some(said) = fields.get("grace") {
         let grace =
             if said.is_never() { Some(None) } else { said.span(Span::ZERO, found).map(Some) };
-        if let Some(grace) = grace.filter(|grace| *grace != Some(Span::from_secs(10))) {
-            signals.insert("grace".to_owned(), json!(grace));
-        }
+        signals.grace = grace.unwrap_or(signals.grace);
     }
-    if let Some(linger) = fields.get("linger").and_then(|said| said.span(Span::ZERO, found)) {
-        signals.insert("linger".to_owned(), json!(linger));
-    }
-    let is_shared = signals.get("group").is_some_and(|group| group == "shared");
-    let to = fields.get("to").filter(|_| is_shared && !signals.contains_key("to"));
+    signals.linger = fields.get("linger").and_then(|said| said.span(Span::ZERO, found));
+    let is_shared = signals.group == ProcessGroup::Shared;
+    let to = fields.get("to").filter(|_| is_shared && signals.to == To::Group);
     if let Some(said) = to {
         let reason = "a shared group is the guardian's, which must not be asked to end";
         said.refuse(reason, "write \"process\" or \"all\"", found);
@@ -306,22 +282,19 @@ fn signals(fields: &Fields<'_>, found: &mut Found<'_>) -> Map<String, Json> {
     signals
 }
 
-fn logs(fields: &Fields<'_>, found: &mut Found<'_>) -> Map<String, Json> {
-    let mut logs = Map::new();
+fn logs(fields: &Fields<'_>, found: &mut Found<'_>) -> Logging {
+    let mut logs = Logging::default();
     let Some(fields) = fields.get("logs").and_then(|said| said.form(&LOGS, found)) else {
         return logs;
     };
     if let Some(said) = fields.get("rate") {
-        let rate = said.amount::<Bytes>(found);
-        if rate == Some(Bytes::new(0)) {
+        logs.rate = said.amount::<Bytes>(found);
+        if logs.rate == Some(Bytes::new(0)) {
             said.refuse("nothing could ever be written", "write 1kB or more", found);
         }
-        logs.insert("rate".to_owned(), json!(rate));
     }
-    let over = fields.get("when_over");
-    let over = over.and_then(|said| said.choice(&[("wait", false), ("drop", true)], found));
-    if over == Some(true) {
-        logs.insert("when_over".to_owned(), json!("drop"));
-    }
+    let over = [("wait", WhenOver::Wait), ("drop", WhenOver::Drop)];
+    let over = fields.get("when_over").and_then(|said| said.choice(&over, found));
+    logs.when_over = over.unwrap_or_default();
     logs
 }

@@ -1,7 +1,9 @@
 //! The image of work, as its worker reads it.
 
-use serde_json::{Map, Value as Json, json};
-use sterna_model::quoted;
+use sterna_model::{
+    payload::{self, Mount, Network, ProcessGroup, Root, Signals},
+    quoted,
+};
 
 use super::{
     fields::{Fields, Said},
@@ -16,9 +18,10 @@ const KERNELS: [&str; 3] = ["/dev", "/proc", "/sys"];
 
 /// What is said of an image.
 pub(super) struct Image {
-    pub(super) work: Json,
+    /// As its worker reads it; `None` if nobody can tell where it comes from.
+    pub(super) work: Option<payload::Image>,
     /// Whether it may bring its own command.
-    pub(super) has_command: bool,
+    has_command: bool,
     /// Whether nothing reaches it over the network.
     is_alone: bool,
 }
@@ -26,7 +29,6 @@ pub(super) struct Image {
 pub(super) fn read(fields: &Fields<'_>, found: &mut Found<'_>) -> Option<Image> {
     let said = fields.get("image")?;
     let table = said.form(&IMAGE, found)?;
-    let mut image = Map::new();
     // tidy: not a table
     match (table.get("rootfs"), table.get("bundle")) {
         (Some(_), None) | (None, Some(_)) => {}
@@ -35,41 +37,32 @@ pub(super) fn read(fields: &Fields<'_>, found: &mut Found<'_>) -> Option<Image> 
             said.refuse(reason, said.example(found), found);
         }
     }
-    for name in ["rootfs", "bundle"] {
-        if let Some(path) = table.get(name).and_then(|said| path(&said, ON_THE_MACHINE, found)) {
-            image.insert(name.to_owned(), json!(path));
-        }
-    }
-    if table.get("read_only").and_then(|said| said.flag(found)) == Some(true) {
-        image.insert("read_only".to_owned(), json!(true));
-    }
+    let mut root = |name: &str| table.get(name).and_then(|said| path(&said, ON_THE_MACHINE, found));
+    let (rootfs, bundle) = (root("rootfs"), root("bundle"));
+    let root = rootfs.map(|path| Root::Rootfs(path.into()));
+    let root = root.or(bundle.map(|path| Root::Bundle(path.into())));
+    let read_only = table.get("read_only").and_then(|said| said.flag(found)) == Some(true);
     let mounts = mounts(&table, found);
-    if !mounts.is_empty() {
-        image.insert("mounts".to_owned(), json!(mounts));
-    }
-    let words = [("host", "host"), ("none", "none")];
+    let words = [("host", Network::Host), ("none", Network::None)];
     let network = table.get("network").and_then(|said| said.choice(&words, found));
-    if let Some(network) = network {
-        image.insert("network".to_owned(), json!(network));
-    }
-    let (has_command, is_alone) = (table.get("bundle").is_some(), network == Some("none"));
-    Some(Image { work: Json::Object(image), has_command, is_alone })
+    let work = root.map(|root| payload::Image { root, read_only, mounts, network });
+    let has_command = table.get("bundle").is_some();
+    Some(Image { work, has_command, is_alone: network == Some(Network::None) })
 }
 
 impl Image {
+    pub(super) const fn has_command(&self) -> bool {
+        self.has_command
+    }
+
     /// Notes what work with an image cannot have.
-    pub(super) fn check(
-        &self,
-        fields: &Fields<'_>,
-        signals: &Map<String, Json>,
-        found: &mut Found<'_>,
-    ) {
+    pub(super) fn check(&self, fields: &Fields<'_>, signals: &Signals, found: &mut Found<'_>) {
         let at = fields.get("signals");
-        if let Some(said) = at.as_ref().filter(|_| signals.contains_key("death")) {
+        if let Some(said) = at.as_ref().filter(|_| signals.death.is_some()) {
             let reason = "a command in an image is not told of its parent's death";
             said.refuse(reason, "leave out 'death', or the image", found);
         }
-        if let Some(said) = at.filter(|_| signals.contains_key("group")) {
+        if let Some(said) = at.filter(|_| signals.group == ProcessGroup::Shared) {
             let reason = "a command in an image leads a process group of its own";
             said.refuse(reason, "leave out 'group', or the image", found);
         }
@@ -83,7 +76,7 @@ impl Image {
 
 const ON_THE_MACHINE: &str = "it is looked for on the worker's machine";
 
-fn mounts(table: &Fields<'_>, found: &mut Found<'_>) -> Vec<Json> {
+fn mounts(table: &Fields<'_>, found: &mut Found<'_>) -> Vec<Mount> {
     let items = table.get("mounts").map(|said| said.items(found)).unwrap_or_default();
     let mut mounts = Vec::new();
     let mut targets: Vec<String> = Vec::new();
@@ -95,15 +88,10 @@ fn mounts(table: &Fields<'_>, found: &mut Found<'_>) -> Vec<Json> {
         let target = said.as_ref().and_then(|said| target(said, &targets, found));
         let read_only = mount.get("read_only").and_then(|said| said.flag(found));
         let (Some(source), Some(target)) = (source, target) else { continue };
-        let mut told = Map::from_iter([
-            ("source".to_owned(), json!(source)),
-            ("target".to_owned(), json!(target)),
-        ]);
-        if read_only == Some(true) {
-            told.insert("read_only".to_owned(), json!(true));
-        }
+        let read_only = read_only == Some(true);
+        let (source, found_at) = (source.into(), target.as_str().into());
+        mounts.push(Mount { source, target: found_at, read_only });
         targets.push(target);
-        mounts.push(Json::Object(told));
     }
     mounts
 }

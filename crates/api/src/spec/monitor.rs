@@ -1,8 +1,12 @@
 //! What is asked to see whether work is well, as its worker reads it.
 
-use serde_json::{Value as Json, json};
+use serde_json::json;
 use sterna_executor::monitor::Limits;
-use sterna_model::{Span, nearest_word, quoted};
+use sterna_model::{
+    Span, nearest_word,
+    payload::{Monitor, Probe},
+    quoted,
+};
 
 use super::{
     command::{self, Variables},
@@ -13,10 +17,10 @@ use super::{
 
 const INTERVAL_MIN: Span = Span::from_millis(100);
 const TIMEOUT_MIN: Span = Span::from_millis(10);
-const FAILURES_MAX: u64 = 1_000;
+const FAILURES_MAX: u32 = 1_000;
 
 /// Reads a monitor of work that has these variables.
-pub(super) fn read(said: &Said<'_>, known: &Variables, found: &mut Found<'_>) -> Option<Json> {
+pub(super) fn read(said: &Said<'_>, known: &Variables, found: &mut Found<'_>) -> Option<Monitor> {
     let fields = said.form(&MONITOR, found)?;
     let mut limits = Limits::default();
     if let Some(interval) = fields.get("interval").and_then(|said| said.span(INTERVAL_MIN, found)) {
@@ -29,16 +33,14 @@ pub(super) fn read(said: &Said<'_>, known: &Variables, found: &mut Found<'_>) ->
     if let Some(said) = fields.get("start_timeout") {
         limits.start_timeout = if said.is_never() { None } else { said.span(TIMEOUT_MIN, found) };
     }
-    let failures = fields.get("failures").and_then(|said| said.whole(&(1..=FAILURES_MAX), found));
-    let failures = failures.map_or(u64::from(limits.failures_max), |count| count);
-    Some(json!({
-        "probe": probe(said, &fields, known, found)?,
-        "starting_every": limits.starting_every,
-        "healthy_every": limits.healthy_every,
-        "timeout": limits.timeout,
-        "failures_max": failures,
-        "start_timeout": limits.start_timeout,
-    }))
+    if let Some(failures) =
+        fields.get("failures").and_then(|said| said.whole(&(1..=u64::from(FAILURES_MAX)), found))
+    {
+        limits.failures_max = u32::try_from(failures).unwrap_or(FAILURES_MAX);
+    }
+    let probe = probe(said, &fields, known, found)?;
+    let Limits { starting_every, healthy_every, timeout, failures_max, start_timeout } = limits;
+    Some(Monitor { probe, starting_every, healthy_every, timeout, failures_max, start_timeout })
 }
 
 fn probe(
@@ -46,7 +48,7 @@ fn probe(
     fields: &Fields<'_>,
     known: &Variables,
     found: &mut Found<'_>,
-) -> Option<Json> {
+) -> Option<Probe> {
     let ports = known.ports.as_slice();
     let port = fields.get("port");
     // tidy: not a table
@@ -57,15 +59,15 @@ fn probe(
                 None => only(&path, ports, found),
             };
             let path = checked_path(&path, found);
-            Some(json!({ "http": [port?, path?] }))
+            Some(Probe::Http(port?, path?))
         }
         (None, Some(tcp), None) => {
             refuse_port(port.as_ref(), found);
-            asked(&tcp, ports, found).map(|port| json!({ "tcp": port }))
+            asked(&tcp, ports, found).map(Probe::Tcp)
         }
         (None, None, Some(run)) => {
             refuse_port(port.as_ref(), found);
-            Some(json!({ "command": command::words(&run, known, found) }))
+            Some(Probe::Command(command::words(&run, known, found)))
         }
         _ => {
             let reason = "this must have exactly one of http, tcp and run";

@@ -149,7 +149,12 @@ const COMMON: &[Field] = &[
     field("uses", "{ gpu = 1 }", "none", "Countable resources to reserve, by name."),
     field("limits", "{ pids = 100, rlimits = { nofile = 4096 } }", "none", "Further limits."),
     field("stack", "\"debian\"", "any", "Stack that the worker must have."),
-    field("tags", "[\"ssd\"]", "none", "Tags that the worker must have."),
+    field(
+        "tags",
+        "[\"ssd\"]",
+        "none",
+        "Tags that the worker must have. A worker that requires a tag takes only work that names it.",
+    ),
     field(
         "apart_from",
         "[\"db\"]",

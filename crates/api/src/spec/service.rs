@@ -23,13 +23,9 @@ pub(super) fn read(fields: &Fields<'_>, found: &mut Found<'_>) -> Option<Service
         fields.get("instances").and_then(|said| said.whole(&(0..=INSTANCES_MAX), found));
     let asked = placement::read(fields, Kind::Service, found);
     let mut command = Command::read(fields, &asked, found);
-    for name in ["monitor", "readiness"] {
-        if let Some(said) = fields.get(name)
-            && let Some(monitor) = monitor::read(&said, &command.known, found)
-        {
-            command.set(name, monitor);
-        }
-    }
+    let mut monitor =
+        |name: &str| fields.get(name).and_then(|said| monitor::read(&said, &command.known, found));
+    (command.work.monitor, command.work.readiness) = (monitor("monitor"), monitor("readiness"));
     let domain = fields.get("domain").and_then(|said| said.word(found));
     Some(ServiceSpec {
         instances: instances.map_or(1, |count| u32::try_from(count).unwrap_or(u32::MAX)),

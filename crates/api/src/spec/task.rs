@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use serde_json::json;
 use sterna_model::{
     Span,
     spec::{TaskSpec, WhenFull},
@@ -17,9 +16,7 @@ pub(super) fn read(fields: &Fields<'_>, found: &mut Found<'_>) -> TaskDefinition
     let least = Span::from_millis(1);
     let asked = placement::read(fields, Kind::Task, found);
     let mut command = Command::read(fields, &asked, found);
-    if let Some(timeout) = fields.get("timeout").and_then(|said| said.span(least, found)) {
-        command.set("timeout", json!(timeout));
-    }
+    command.work.timeout = fields.get("timeout").and_then(|said| said.span(least, found));
     let words = [("wait", WhenFull::Wait), ("fail", WhenFull::Fail)];
     let when_full = fields.get("when_full").and_then(|said| said.choice(&words, found));
     let start = fields.get("start").and_then(|said| said.flag(found)).unwrap_or(false);

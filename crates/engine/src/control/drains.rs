@@ -2,12 +2,13 @@
 
 use sterna_model::{
     Contract, InstanceKey, Lock, RunId, Span, WallTime, WorkKey,
+    payload::{GRACE, WorkOutline},
     planted::{Mistake, is_planted},
     record::{InstanceCopy, InstancePhase, InstanceState, StopReason, TaskEnd, TwinReason},
 };
 use sterna_protocol::{message::Kill, scheduler};
 
-use super::{Control, Drain, Now, Row, Timer, domains::SHOWN, payload, services};
+use super::{Control, Drain, Now, Row, Timer, domains::SHOWN, services};
 
 /// An instance is asked to end no earlier than this before the deadline of a drain, however long its grace
 /// is, and not in the first half of the drain: another may come for it until then. Nothing comes for a task.
@@ -228,9 +229,9 @@ impl Control {
         let whole = drain.deadline.since(drain.since);
         // As of one that runs, which it may by then.
         let work = self.work_of_run(key, run);
-        let within = work.and_then(|it| payload::ends_within(&it, true));
+        let within = work.and_then(|it| WorkOutline::read(&it).ends_within(true));
         // Who may take as long as it likes has the usual time, and who is of a version that nobody knows.
-        let within = within.unwrap_or(payload::GRACE);
+        let within = within.unwrap_or(GRACE);
         match key {
             WorkKey::Task(_) | WorkKey::Node(_) => within.min(whole),
             WorkKey::Instance(_) if is_planted(Mistake::EndsTheDrained) => whole,
@@ -301,5 +302,5 @@ pub(super) fn may_overlap(copy: &InstanceCopy, next: Option<Contract>) -> bool {
 
 /// Whether a copy that runs has the place of one that is being moved.
 fn is_replaced(copy: &InstanceCopy, moved: &InstanceCopy) -> bool {
-    payload::is_ready(copy) || !payload::is_ready(moved) || is_planted(Mistake::EndsTheMoved)
+    copy.is_ready() || !moved.is_ready() || is_planted(Mistake::EndsTheMoved)
 }

@@ -116,3 +116,55 @@ fn object(text: &[u8]) -> Option<Map<String, Value>> {
         Ok(_) | Err(_) => None,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use sterna_model::payload::Work;
+
+    use super::*;
+
+    /// A field that is added to work has a name here, or an update says nothing of use.
+    #[test]
+    fn every_field_of_the_work_of_services_has_a_name() {
+        let sample = include_str!("../../../model/tests/golden/payload/work-whole.json");
+        let whole: Work = serde_json::from_str(sample).unwrap();
+        let image = include_str!("../../../model/tests/golden/payload/work-rootfs.json");
+        let Work { image, .. } = serde_json::from_str(image).unwrap();
+        let Work { run, setup, env, directory, user, group, limits, rlimits, ports, .. } =
+            whole.clone();
+        let Work { signals, when_worker_exits, monitor, readiness, logs, .. } = whole;
+        // Only a task has a timeout, only a batch a node; the worker itself says the rest.
+        let work = Work {
+            run,
+            setup,
+            image,
+            env,
+            directory,
+            user,
+            group,
+            limits,
+            rlimits,
+            ports,
+            signals,
+            when_worker_exits,
+            monitor,
+            readiness,
+            logs,
+            about: Work::default().about,
+            stop_after: None,
+            timeout: None,
+            node: None,
+        };
+        let written = object(&work.to_bytes()).unwrap();
+        let known: Vec<_> = OF_WORK.iter().map(|(name, _)| *name).collect();
+        assert_eq!(written.len(), known.len());
+        for name in written.keys() {
+            assert!(known.contains(&name.as_str()), "{name}");
+            let mut other = written.clone();
+            other.insert(name.clone(), Value::from("another"));
+            let other = Value::Object(other).to_string();
+            let told = of_work(&work.to_bytes(), other.as_bytes());
+            assert!(!told.is_empty() && !told.contains(&SOMEHOW), "{name}: {told:?}");
+        }
+    }
+}

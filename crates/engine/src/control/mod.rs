@@ -99,7 +99,7 @@ pub use self::{
     made::Made,
     outbox::ParcelId,
     past::NAMES_AT_LEAST,
-    payload::{Ended, ended, failed_check, offer, progress},
+    payload::{Ended, ended, offer, progress},
     plan::{Change, Planned},
     rows::{Row, RowKey, TaskRow},
     why::{Awaited, Crashed, Late, Machine, Next, Rule, Settling, Then, Unplaced, Unready, Why},

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use sterna_model::{
     Contract, Incarnation, InstanceKey, RunId, ServiceKey, Span, WallTime,
+    payload::PROGRESS_BYTES_MAX,
     planted::{Mistake, is_planted},
     record::{
         Crash, CrashPolicy, Instance, InstancePhase, InstanceState, Placed, StopReason, TwinReason,
@@ -442,7 +443,7 @@ impl Control {
         match news {
             News::Progress(said) => {
                 if payload::progress(said) == Container::Running {
-                    let fits = said.len() <= payload::TOLD_BYTES_MAX;
+                    let fits = said.len() <= PROGRESS_BYTES_MAX;
                     let instance = self.instances.get_mut(key).filter(|_| fits);
                     let is_new = instance.is_some_and(|it| it.tell(run, said));
                     if is_new {

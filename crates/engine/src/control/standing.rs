@@ -10,10 +10,11 @@ use std::{
 
 use sterna_model::{
     Span, WallTime, WorkKey,
+    payload::WorkOutline,
     planted::{Mistake, is_planted},
 };
 
-use super::{Control, Now, ServiceRecord, payload};
+use super::{Control, Now, ServiceRecord};
 use crate::auction::Reason;
 
 /// A service, and which of its indices are not as its spec wants them.
@@ -106,7 +107,7 @@ impl Service {
         let record = &self.record;
         record.before.as_ref()?;
         record.spec.update.revert_after?;
-        payload::ready_within(&record.spec.work)
+        WorkOutline::read(&record.spec.work).readiness?.start_timeout
     }
 
     /// Notes whether an index that should be ready is not; gives when that counts as a crash.

@@ -6,7 +6,7 @@ use sterna_model::{
 };
 use sterna_protocol::message::Kill;
 
-use super::{Control, Now, payload};
+use super::{Control, Now};
 use crate::tables::{self, Container, instance as table};
 
 impl Control {
@@ -119,7 +119,7 @@ impl Control {
         let serves = instance.twin().is_some_and(|twin| {
             let is_running = twin.running_since.is_some() && twin.copy.stopping.is_none();
             let is_drained = self.drains.contains_key(&twin.copy.placed.on.lock);
-            is_running && is_drained && payload::is_ready(&twin.copy)
+            is_running && is_drained && twin.copy.is_ready()
         });
         let goes_on = is_wanted && serves && instance.phase() == InstancePhase::Running;
         if goes_on {

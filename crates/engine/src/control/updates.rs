@@ -11,7 +11,7 @@ use sterna_model::{
 
 use crate::auction::Ask;
 
-use super::{Alarm, Control, Effect, Now, Row, TakenBack, Timer, payload, standing::Service};
+use super::{Alarm, Control, Effect, Now, Row, TakenBack, Timer, standing::Service};
 
 /// How many of those that serve are looked at for room, when there is none: one of the first does, or
 /// there is little hope.
@@ -58,7 +58,7 @@ impl Control {
                 // One that runs since later than now does so by a clock that was wrong.
                 let is_settled = settled <= now.wall || *since > now.wall;
                 // What runs of another version takes requests, or did: it is not ended for nothing.
-                is_unready = is_update && is_current && !payload::is_ready(copy);
+                is_unready = is_update && is_current && !copy.is_ready();
                 is_unready &= !is_planted(Mistake::TrustsTheUnready);
                 serves = copy.stopping.is_none() && (!is_current || is_settled && !is_unready);
                 is_unready &= copy.stopping.is_none();

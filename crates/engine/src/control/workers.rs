@@ -4,6 +4,7 @@ use std::{collections::BTreeSet, slice, sync::Arc};
 
 use sterna_model::{
     Contract, Incarnation, InstanceKey, Lock, Name, RunId, Span, WallTime, Wants, WorkKey,
+    payload::WorkOutline,
     planted::{Mistake, is_planted},
     record::{Instance, InstanceState, TaskPhase, TwinReason},
 };
@@ -465,7 +466,7 @@ impl Control {
         match self.ending.get(&run)? {
             Ending::Again | Ending::Killed => None,
             Ending::Asked { asked, is_running, work } => {
-                let within = payload::ends_within(work.as_ref()?, *is_running)?;
+                let within = WorkOutline::read(work.as_ref()?).ends_within(*is_running)?;
                 Some(asked.plus(within))
             }
         }

@@ -114,7 +114,8 @@ fn a_tag_that_is_required_and_not_asked_for_is_named() {
     fleet.add(Offer { required, ..offer(0, "z") });
     fleet.auction(&[instance("web", 0, &constrained(1, of_tags(&["arm", "gpu"])))]);
     let says = "no worker has the right tags; w0 comes nearest, it lacks arm, it takes only work \
-                that asks for ssd; start a worker with --tag arm, or ask for no such tag";
+                with the tag ssd; start a worker with --tag arm, or ask for no such tag; ask for \
+                ssd, or start a worker without --require-tag ssd";
     assert_left(&fleet, Prospect::Never, says);
 }
 

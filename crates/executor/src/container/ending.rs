@@ -1,69 +1,7 @@
 //! How a container ends, and what is told of it.
 
 use sterna_model::BootTime;
-
-use crate::monitor::Failure;
-
-/// Why a container ended: the first cause there was.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Cause {
-    /// Its run step ended by itself; the exit says how.
-    Exited,
-    /// A setup step did not succeed.
-    SetupFailed(u32),
-    /// It could not be made, or a command could not be started, for this reason.
-    FailedToStart(String),
-    /// Its own timeout passed.
-    Timeout,
-    /// Its monitor gave it up.
-    Monitor(Failure),
-    /// Its work directory held more than it may.
-    DiskLimit,
-    /// Somebody asked for it.
-    Request,
-    /// Its worker was out of contact for too long (safety rule 7).
-    Deadline,
-    /// Its worker ends.
-    WorkerExit,
-}
-
-/// How a process ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Exit {
-    /// By itself, with this code.
-    Code(i32),
-    /// By this signal.
-    Signal(i32),
-    /// The kernel killed it because its memory limit was reached.
-    OutOfMemory,
-    /// Nobody could ask how: its guardian was killed, and the machine does not tell others.
-    Unknown,
-}
-
-impl Exit {
-    /// Whether it did what it was to do.
-    pub const fn is_success(self) -> bool {
-        match self {
-            Self::Code(code) => code == 0,
-            Self::Signal(_) | Self::OutOfMemory | Self::Unknown => false,
-        }
-    }
-}
-
-/// How a container ended.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct End {
-    /// Why.
-    pub cause: Cause,
-    /// How the process of its last step ended, if there was one.
-    pub exit: Option<Exit>,
-}
-
-impl End {
-    pub(super) const fn new(cause: Cause) -> Self {
-        Self { cause, exit: None }
-    }
-}
+pub use sterna_model::payload::{Cause, End, Exit};
 
 /// An end that has begun.
 #[derive(Clone, Debug, PartialEq, Eq)]

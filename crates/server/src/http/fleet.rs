@@ -12,7 +12,9 @@ use sterna_engine::{
     Leader,
     control::{self, Call, Fate, Forecast, WorkerSeen},
 };
-use sterna_model::{Lock, Name, Span, WallTime, nearest_word, spec::DEFAULT_DOMAIN};
+use sterna_model::{
+    Lock, Name, Span, WallTime, nearest_word, payload::Facts, spec::DEFAULT_DOMAIN,
+};
 use sterna_protocol::{health::Health, scheduler::Reach};
 use sterna_store::machine::wall_time;
 
@@ -46,7 +48,7 @@ impl Looked {
 }
 
 fn trouble(seen: &WorkerSeen, reach: Reach, now: control::Now) -> Option<String> {
-    let check = control::failed_check(&seen.facts);
+    let check = Facts::read(&seen.facts).failed_check;
     let failed = check.map(|check| format!("its health check failed: {check}"));
     match reach {
         Reach::Silent { heard: Some(heard), .. } => {
@@ -63,6 +65,7 @@ fn trouble(seen: &WorkerSeen, reach: Reach, now: control::Now) -> Option<String>
 }
 
 fn view(Looked { seen, trouble }: Looked) -> WorkerView {
+    // As they came: a newer worker says what this server does not know.
     let mut facts: Value = serde_json::from_slice(&seen.facts).unwrap_or_default();
     // Said once, and not again in the facts.
     facts.as_object_mut().and_then(|facts| facts.remove("failed_check"));

@@ -4,10 +4,9 @@ use std::collections::BTreeMap;
 
 use axum::{Json, extract::State, response::IntoResponse};
 use http::StatusCode;
-use serde_json::Value;
 use sterna_api::rest::{Awaiting, Counts, Status};
 use sterna_engine::control::WorkerSeen;
-use sterna_model::{BootTime, Namespace};
+use sterna_model::{BootTime, Namespace, payload::Facts};
 use sterna_store::machine::boot_time;
 
 use super::{Answer, Api, described::Refusals, fleet, given::Query, namespace};
@@ -95,9 +94,7 @@ fn warnings(shared: &Api) -> impl Iterator<Item = String> {
 fn unheld(workers: &[WorkerSeen]) -> Vec<String> {
     let mut said: BTreeMap<String, Vec<&str>> = BTreeMap::new();
     for worker in workers.iter().filter(|worker| worker.health.is_some()) {
-        let facts: Value = serde_json::from_slice(&worker.facts).unwrap_or_default();
-        let lacks = facts["unheld"].as_array().into_iter().flatten().filter_map(Value::as_str);
-        let lacks: Vec<_> = lacks.collect();
+        let lacks = Facts::read(&worker.facts).unheld;
         if !lacks.is_empty() {
             said.entry(lacks.join("; ")).or_default().push(worker.name.as_str());
         }

@@ -13,10 +13,7 @@ use sterna_model::{
     record::{Instance, InstanceCopy, InstancePhase, InstanceState, StopReason, Twin, TwinReason},
 };
 
-use super::{
-    Changed, Sight,
-    ready::{Said, is_ready},
-};
+use super::{Changed, Sight, ready::Said};
 
 /// A copy that was being moved and was ended by a commit, though nobody took its place.
 pub(super) fn ended_too_early(
@@ -34,7 +31,7 @@ pub(super) fn ended_too_early(
     let is = after.twin().filter(|twin| twin.copy.placed.run == run).filter(is_ended)?;
     let is_same = own_run(before) == own_run(after);
     let is_replaced = is_replaced(said, before) || is_replaced(said, after);
-    let took_none = [was, is].into_iter().any(|twin| !is_ready(&twin.copy));
+    let took_none = [was, is].into_iter().any(|twin| !twin.copy.is_ready());
     let took_none = took_none || said.was_unready(sight.now, run);
     (is_same && !is_replaced && !took_none)
         .then(|| format!("{run:?} of {key} was moved, and the next one was never ready"))
@@ -87,7 +84,7 @@ fn is_replaced(said: &Said, instance: &Instance) -> bool {
     match instance.state() {
         InstanceState::Unclaimed { .. } => false,
         InstanceState::Claimed { copy, .. } => said.was_ready(copy.placed.run),
-        InstanceState::Running { copy, .. } => is_ready(copy) || said.was_ready(copy.placed.run),
+        InstanceState::Running { copy, .. } => copy.is_ready() || said.was_ready(copy.placed.run),
         InstanceState::Crashed { .. } => true,
     }
 }

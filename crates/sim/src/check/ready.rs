@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use sterna_model::{RunId, record::InstanceCopy};
+use sterna_model::RunId;
 
 use super::Fact;
 use crate::clock::Moment;
@@ -52,12 +52,4 @@ impl Said {
             None => false,
         }
     }
-}
-
-/// Whether a copy that runs is ready, by its worker's last word that was recorded; what is not said is
-/// so.
-pub(super) fn is_ready(copy: &InstanceCopy) -> bool {
-    let said: Option<serde_json::Value> =
-        copy.told.as_deref().and_then(|said| serde_json::from_slice(said).ok());
-    said.and_then(|said| said["is_ready"].as_bool()).unwrap_or(true)
 }

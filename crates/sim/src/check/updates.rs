@@ -21,11 +21,7 @@ use sterna_model::{
     spec::UpdatePolicy,
 };
 
-use super::{
-    Changed, Sight,
-    ready::{Said, is_ready},
-    strikes::Strikes,
-};
+use super::{Changed, Sight, ready::Said, strikes::Strikes};
 use crate::{manners, store::Applied};
 
 /// After so many more commits of the same reign a version that crashed too often is taken back: what
@@ -264,7 +260,7 @@ impl Updates {
                 let settles = since.plus(healthy_for);
                 let is_young =
                     self.latest.is_some_and(|latest| settles > latest) && *since <= sight.wall;
-                let is_unready = !is_ready(copy) && !meanwhile.was_ready;
+                let is_unready = !copy.is_ready() && !meanwhile.was_ready;
                 let is_awaited = is_update && copy.version == service.version;
                 meanwhile.was_ending || is_awaited && (is_young || is_unready)
             }

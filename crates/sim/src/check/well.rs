@@ -11,7 +11,7 @@ use sterna_model::{
     spec::TaskSpec,
 };
 
-use super::{Stored, ready::is_ready};
+use super::Stored;
 use crate::{
     table::{Container, Readiness, Table},
     words::{CAPACITY, Size, Wanted},
@@ -198,7 +198,8 @@ impl Scene<'_> {
                 let Some(container) = run.and_then(|run| self.table.get(run)) else {
                     return Some(Unwell::late(format!("{key} is not what its record says")));
                 };
-                let (is_ready, told) = (is_ever_ready(container), instance.copy().map(is_ready));
+                let (is_ready, told) =
+                    (is_ever_ready(container), instance.copy().map(InstanceCopy::is_ready));
                 (told != Some(is_ready)).then(|| {
                     let said = if is_ready { "not ready, and is" } else { "ready, and is not" };
                     Unwell::late(format!("{key} is taken for {said}"))

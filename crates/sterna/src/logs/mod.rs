@@ -12,7 +12,7 @@ use sterna_api::{
     client::{Client, ClientError},
     rest::{Code, InstanceView, KeptLog, LogLine, LogPage, Page},
 };
-use sterna_model::{Kind, Name, RunId, Selector, Span, Target, WallTime, Work, WorkKey};
+use sterna_model::{Kind, Name, RunId, Selector, Span, Target, WallTime, WorkKey};
 
 use self::{follow::Following, sheet::Sheet};
 use crate::{
@@ -205,7 +205,7 @@ async fn kept(client: &mut Client, args: &Args) -> anyhow::Result<Option<Vec<Sou
         Err(error) => return Err(failed(error)),
     };
     let keys: Vec<WorkKey> = logs.items.iter().filter_map(|log| log.key.parse().ok()).collect();
-    let kinds: BTreeSet<Kind> = keys.iter().filter_map(|key| kind_of(&key.work)).collect();
+    let kinds: BTreeSet<Kind> = keys.iter().filter_map(kind_of).collect();
     let Ok(selector) = args.selector.parse::<Selector>() else { return Ok(None) };
     let names = kinds.iter().map(|kind| (*kind, &name));
     let Ok(target) = selector.resolve(&args.remote.namespace()?, None, names) else {
@@ -215,7 +215,8 @@ async fn kept(client: &mut Client, args: &Args) -> anyhow::Result<Option<Vec<Sou
         let path = path_of(&args.remote, &target, "/logs")?;
         return Ok(Some(vec![Source { path, ..Source::default() }]));
     };
-    let indices: Vec<u32> = keys.iter().filter_map(|key| index_of(&key.work)).collect();
+    let indices: Vec<u32> =
+        keys.iter().filter_map(WorkKey::instance).map(|key| key.index).collect();
     let is_one = indices.len() == 1;
     let of = |index: u32| Source {
         index: (!is_one).then_some(index),
@@ -224,18 +225,12 @@ async fn kept(client: &mut Client, args: &Args) -> anyhow::Result<Option<Vec<Sou
     Ok(Some(indices.into_iter().map(of).collect()))
 }
 
-const fn kind_of(work: &Work) -> Option<Kind> {
-    match work {
-        Work::Task(_) => Some(Kind::Task),
-        Work::Instance { .. } => Some(Kind::Service),
-        Work::Node { .. } => None,
-    }
-}
-
-const fn index_of(work: &Work) -> Option<u32> {
-    match work {
-        Work::Instance { index, .. } => Some(*index),
-        Work::Task(_) | Work::Node { .. } => None,
+const fn kind_of(key: &WorkKey) -> Option<Kind> {
+    match key {
+        WorkKey::Task(_) => Some(Kind::Task),
+        WorkKey::Instance(_) => Some(Kind::Service),
+        // Batches are not built yet.
+        WorkKey::Node(_) => None,
     }
 }
 

@@ -24,6 +24,7 @@ mod once;
 mod passed_on;
 mod place;
 mod printed;
+mod required;
 mod restored;
 mod rotated;
 mod said;

@@ -11,17 +11,25 @@ use crate::{
 
 /// A worker of this name in a directory of its own: a machine by itself.
 fn worker(api: &Api, name: &str, data: &str) -> Child {
+    worker_with(api, name, data, &[])
+}
+
+/// The same, with these options.
+pub(crate) fn worker_with(api: &Api, name: &str, data: &str, options: &[&str]) -> Child {
     let mut command = program();
     command.args(["worker", "--name", name, "--data", data, "--join", &api.place.address]);
+    command.args(options);
     // By this it is found and ended, however the test ends.
     command.current_dir(&api.place.path).env("PWD", &api.place.path);
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     command.spawn().expect("it starts")
 }
 
-fn sterna(api: &Api, args: &[&str]) -> (bool, String) {
+pub(crate) fn sterna(api: &Api, args: &[&str]) -> (bool, String) {
     let mut command = program();
-    command.args(args).args(["--server", &api.place.address]).current_dir(&api.place.path);
+    // Behind `--` it would be a word of what is run.
+    command.arg(args[0]).args(["--server", &api.place.address]).args(&args[1..]);
+    command.current_dir(&api.place.path);
     let said = command.env("STERNA_TOKEN", api.place.token()).output().expect("it runs");
     let text = [said.stdout, said.stderr].map(|all| String::from_utf8_lossy(&all).into_owned());
     (said.status.success(), text.concat())

@@ -12,7 +12,10 @@ use std::{
 use serde::Deserialize;
 use serde_json::{Value, json};
 use sterna_executor::container::{Cause, How};
-use sterna_model::{BootTime, RunId, Span, WallTime};
+use sterna_model::{
+    BootTime, RunId, Span, WallTime,
+    payload::{Signal, To, Work},
+};
 use sterna_worker::{
     Containers, Directory, Isolation,
     containers::{Event, Options},
@@ -20,7 +23,6 @@ use sterna_worker::{
     interrupts::{Interrupt, Interrupts},
     logs::{Direction, Entry, From, Limits, Logs, Of, Reader, Request},
     machine::{Files, Given, Machine},
-    work::{Signal, To, Work},
 };
 
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>>;

@@ -6,19 +6,9 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::{Controller, Group};
+pub use sterna_model::payload::Isolation;
 
-/// How runs are told apart.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Isolation {
-    /// By a cgroup of version 2: everything can be done to it at once.
-    Cgroup2,
-    /// By a group of the version 1 freezer.
-    Freezer,
-    /// By the process tree below a process of ours.
-    Tree,
-}
+use super::{Controller, Group};
 
 /// Our own groups on this machine.
 #[derive(Debug)]

@@ -6,7 +6,7 @@ use std::{
 };
 
 use super::{Cgroups, Controller, Isolation};
-use crate::work::Limits;
+use sterna_model::payload::Limits;
 
 /// Why a limit cannot be set.
 #[derive(Debug, thiserror::Error)]

@@ -5,31 +5,9 @@ use std::{
     path::{Path, PathBuf},
 };
 
+pub use sterna_model::payload::Usage;
+
 use super::{Controller, Group, Hold};
-
-/// What a run has used so far.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
-pub struct Usage {
-    /// Processor time, in microseconds.
-    pub cpu_us: u64,
-    /// Memory at this moment, in bytes.
-    pub memory_bytes: u64,
-    /// The most memory at any moment that was seen, in bytes.
-    pub memory_peak_bytes: u64,
-}
-
-impl Usage {
-    /// Takes in a later sample: counts only grow, and a peak stays.
-    #[must_use]
-    pub fn later(self, sample: Self) -> Self {
-        let peak = self.memory_peak_bytes.max(sample.memory_peak_bytes).max(sample.memory_bytes);
-        Self {
-            cpu_us: self.cpu_us.max(sample.cpu_us),
-            memory_bytes: sample.memory_bytes,
-            memory_peak_bytes: peak,
-        }
-    }
-}
 
 impl Group {
     /// What the run uses now; nothing where nothing counts it.

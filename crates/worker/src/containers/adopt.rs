@@ -8,7 +8,7 @@ use sterna_executor::{
     guardian::{Part, Phase},
     ward::{Input, Ward},
 };
-use sterna_model::{BootTime, RunId};
+use sterna_model::{BootTime, RunId, payload::RunReport};
 
 use super::{
     Event,
@@ -167,7 +167,7 @@ impl Driver {
     }
 
     /// An end that nobody has acknowledged.
-    fn reported(&mut self, run: RunId, report: super::Report) {
+    fn reported(&mut self, run: RunId, report: RunReport) {
         let work = Begun::read(&self.at.layout.run(run), run).map(|begun| begun.work);
         let mut live = Live::new(Ward::over(report.end.clone()), work.unwrap_or_default());
         live.report = Some(report.clone());

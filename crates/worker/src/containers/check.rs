@@ -2,13 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use sterna_model::Span;
+use sterna_model::{
+    Span,
+    payload::{Monitor, Network, Probe, Work},
+};
 
 use super::ports;
-use crate::{
-    oci::Network,
-    work::{Monitor, Probe, Work},
-};
 
 /// Whether a piece of work can be, whatever the machine is.
 ///

@@ -16,10 +16,13 @@ use sterna_executor::{
     monitor::ProbeId,
     ward::{Effect, Input, Question, Ward},
 };
-use sterna_model::{BootTime, Incarnation, RunId, Span};
+use sterna_model::{
+    BootTime, Incarnation, RunId, Span,
+    payload::{Probe, RunReport, Work},
+};
 
 use super::{
-    Command, Event, Listener, Options, Orders, Report,
+    Command, Event, Listener, Options, Orders,
     check::check,
     live::{Live, spec},
     output::{Order, Output},
@@ -39,7 +42,7 @@ use crate::{
     directory::{Layout, random},
     guardian::{Ask, Channel, LENGTH_MAX, Launched, RoleWord},
     sink::Sinks,
-    work::{Probe, Work},
+    stop::number,
 };
 
 const WAKE: u64 = 0;
@@ -264,7 +267,7 @@ impl Driver {
             Command::Start(run, work) => self.start(run, *work),
             Command::Stop(run, cause, how) => self.step(run, Input::Stop(cause, how)),
             Command::Signal(run, signal, to) => {
-                self.ask(&Ask::Signal { run, signal: signal.number(), to });
+                self.ask(&Ask::Signal { run, signal: number(signal), to });
             }
             Command::Acknowledge(run) => self.step(run, Input::Acknowledged),
             Command::Confirmed(stamp) => {
@@ -511,7 +514,7 @@ impl Driver {
         let (usage, status) = (live.usage, live.status.take());
         let result =
             if live.prepared.is_some() { result::read(&self.at.layout.run(run)) } else { None };
-        let report = Report { end, usage, status, result };
+        let report = RunReport { end, usage, status, result };
         self.ports.give_back(boot_time(), &std::mem::take(&mut live.ports));
         live.pipes.clear();
         let group = live.prepared.take().map(|prepared| prepared.group);

@@ -7,10 +7,9 @@ use sterna_executor::{
     container::{Cause, How, State},
     ward::Input,
 };
-use sterna_model::RunId;
+use sterna_model::{RunId, payload::WhenWorkerExits};
 
 use super::{Event, driver::Driver, live::Live, replace::Search};
-use crate::work::WhenWorkerExits;
 
 impl Driver {
     pub(super) fn shut_down(&mut self) {

@@ -2,14 +2,17 @@
 
 use std::io;
 
-use sterna_model::RunId;
+use sterna_model::{
+    RunId,
+    payload::{Image, ProcessGroup, Work},
+};
 
 use super::prepare::{Ground, PATH, Prepared};
 use crate::{
     cgroup::Kind,
     guardian::{Plan, RoleWord, RuntimeWord, StreamWord},
-    oci::{self, Bounds, Image, Opened, Start, Told},
-    work::{ProcessGroup, Work},
+    oci::{self, Bounds, Opened, Start, Told},
+    stop::StopSignal,
 };
 
 /// The image of one run.
@@ -105,7 +108,7 @@ impl InImage {
             streams,
             hold: prepared.group.hold().clone(),
             doors: prepared.group.doors(Kind::Image),
-            stop: work.signals.stop_signal(),
+            stop: StopSignal::of(&work.signals),
             leaf: prepared.group.leaf().map(std::path::Path::to_owned),
             runtime,
             owner: prepared.owner(Some(self)),

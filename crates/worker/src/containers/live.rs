@@ -15,14 +15,16 @@ use sterna_executor::{
     guardian::Part,
     ward::Ward,
 };
-use sterna_model::Span;
+use sterna_model::{
+    Span,
+    payload::{RunReport, Signals, WhenWorkerExits, Work},
+};
 
-use super::{Report, pipes::Pipes, prepare::Prepared};
+use super::{pipes::Pipes, prepare::Prepared};
 use crate::{
     cgroup::{Hold, Usage},
     guardian::{ContractWord, Holding, has_ended},
     sink::Origin,
-    work::{WhenWorkerExits, Work},
 };
 
 /// One container.
@@ -39,7 +41,7 @@ pub(super) struct Live {
     /// What is read of each of its commands, from before that begins; a guardian that has lost its
     /// own gets copies.
     pub(super) pipes: BTreeMap<Part, Pipes>,
-    pub(super) report: Option<Report>,
+    pub(super) report: Option<RunReport>,
     /// Whether whoever reads output has heard of it, or is about to.
     pub(super) is_shown: bool,
     /// Whether nothing of it is left but its pipes, and its log ends with them.
@@ -177,10 +179,6 @@ impl Live {
     }
 }
 
-/// For so long what has ports still answers after it was taken off the list of endpoints: who has just
-/// read that list finds it.
-const LINGER: Span = Span::from_secs(1);
-
 /// What the core must know of the work.
 pub(super) fn spec(work: &Work) -> Spec {
     Spec {
@@ -188,12 +186,8 @@ pub(super) fn spec(work: &Work) -> Spec {
         timeout: work.timeout,
         // Without a grace, KILL comes only at a deadline.
         grace: work.signals.grace.unwrap_or(Span::from_millis(u64::MAX / 4)),
-        linger: work.signals.linger.unwrap_or(if work.ports.is_empty() {
-            Span::ZERO
-        } else {
-            LINGER
-        }),
-        monitor: work.monitor.as_ref().map(crate::work::Monitor::limits),
-        readiness: work.readiness.as_ref().map(crate::work::Monitor::limits),
+        linger: work.signals.linger.unwrap_or(Signals::usual_linger(!work.ports.is_empty())),
+        monitor: work.monitor.as_ref().map(Into::into),
+        readiness: work.readiness.as_ref().map(Into::into),
     }
 }

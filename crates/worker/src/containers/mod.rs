@@ -52,26 +52,27 @@ use std::{
 
 use rustix::event::{EventfdFlags, eventfd};
 use sterna_executor::{
-    container::{Cause, End, How, State},
+    container::{Cause, How, State},
     monitor::ProbeId,
     ward::Question,
 };
-use sterna_model::{BootTime, Incarnation, RunId, Span};
+use sterna_model::{
+    BootTime, Incarnation, RunId, Span,
+    payload::{RunReport, Signal, To, Work},
+};
 
-pub use self::result::{RESULT_MAX, RunResult};
+pub(crate) use self::spare::spare_journal;
 use self::{
     driver::{Driver, Ends, Place},
     sweeper::Removal,
 };
-pub(crate) use self::{spare::spare_journal, stored::report_json};
 use crate::{
-    cgroup::{Cgroups, Isolation, Usage},
+    cgroup::{Cgroups, Isolation},
     directory::Directory,
     guardian,
     machine::Files,
     oci::Runtime,
     sink::Sinks,
-    work::{Signal, To, Work},
 };
 
 /// How a worker holds its containers.
@@ -118,7 +119,7 @@ pub enum Event {
     /// It was given these ports, by their names.
     Ports(RunId, Vec<(String, u16)>),
     /// It is over; to be acknowledged.
-    Completed(RunId, Box<Report>),
+    Completed(RunId, Box<RunReport>),
     /// The guardian has answered.
     GuardianAnswered(u64),
     /// The guardian is gone, for this reason, and another one has taken over.
@@ -127,19 +128,6 @@ pub enum Event {
     NotRemoved(PathBuf, String),
     /// What must end with this worker has ended.
     ShutDown,
-}
-
-/// What is known of a run that is over.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Report {
-    /// Why, and how.
-    pub end: End,
-    /// What it used.
-    pub usage: Usage,
-    /// The last line that it wrote to its status pipe.
-    pub status: Option<String>,
-    /// What it has left in the file that `STERNA_RESULT` names.
-    pub result: Option<RunResult>,
 }
 
 /// What is asked of the driver.

@@ -6,7 +6,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use sterna_model::RunId;
+use sterna_model::{
+    RunId,
+    payload::{ProcessGroup, Work},
+};
 
 use super::{
     Options,
@@ -23,7 +26,7 @@ use crate::{
     guardian::{Plan, RoleWord, StreamWord},
     machine::Files,
     oci::WORK,
-    work::{ProcessGroup, Work},
+    stop::{StopSignal, number},
 };
 
 pub(super) const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
@@ -190,12 +193,12 @@ impl Prepared {
             ids: self.ids.clone(),
             rlimits: self.rlimits.clone(),
             own_group: work.signals.group == ProcessGroup::Own,
-            death_signal: work.signals.death.map(crate::work::Signal::number),
+            death_signal: work.signals.death.map(number),
             no_new_privileges: true,
             streams,
             hold: self.group.hold().clone(),
             doors: self.group.doors(Kind::Process),
-            stop: work.signals.stop_signal(),
+            stop: StopSignal::of(&work.signals),
             leaf: None,
             runtime: None,
             owner: None,

@@ -7,23 +7,12 @@
 use std::{fs::File, io::Read, path::Path};
 
 use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags, fstat, openat2};
-use serde::{Deserialize, Serialize};
+use sterna_model::payload::{RESULT_BYTES_MAX, RunResult};
 
 use super::spare::WORK;
 
 /// What the file is called, in the run's own directory.
 pub(super) const FILE: &str = "result";
-/// So many bytes of it are kept.
-pub const RESULT_MAX: usize = 50 * 1024;
-
-/// What a run has left.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct RunResult {
-    /// The file, or its beginning; what is no text in it is replaced.
-    pub text: String,
-    /// Whether there was more.
-    pub is_cut: bool,
-}
 
 /// Reads what the run with this directory has left; nothing if it left no plain file.
 pub(super) fn read(of_run: &Path) -> Option<RunResult> {
@@ -37,14 +26,14 @@ pub(super) fn read(of_run: &Path) -> Option<RunResult> {
         return None;
     }
     let mut bytes = Vec::new();
-    File::from(file).take(RESULT_MAX as u64 + 1).read_to_end(&mut bytes).ok()?;
+    File::from(file).take(RESULT_BYTES_MAX as u64 + 1).read_to_end(&mut bytes).ok()?;
     Some(text(&bytes))
 }
 
 /// As much of it as is kept, without half a character at its end.
 fn text(bytes: &[u8]) -> RunResult {
-    let is_cut = bytes.len() > RESULT_MAX;
-    let kept = bytes.get(..RESULT_MAX).unwrap_or(bytes);
+    let is_cut = bytes.len() > RESULT_BYTES_MAX;
+    let kept = bytes.get(..RESULT_BYTES_MAX).unwrap_or(bytes);
     let whole = match std::str::from_utf8(kept) {
         Err(error) if is_cut && error.error_len().is_none() => error.valid_up_to(),
         Ok(_) | Err(_) => kept.len(),
@@ -67,10 +56,13 @@ mod tests {
     #[test]
     fn what_is_too_long_is_cut_and_that_is_said() {
         assert_eq!(of(b""), (0, false));
-        assert_eq!(of(&[b'x'; RESULT_MAX]), (RESULT_MAX, false));
-        assert_eq!(of(&[b'x'; RESULT_MAX + 1]), (RESULT_MAX, true));
-        let euros = "€".repeat(RESULT_MAX);
-        assert_eq!(of(&euros.as_bytes()[..=RESULT_MAX]), (RESULT_MAX - RESULT_MAX % 3, true));
+        assert_eq!(of(&[b'x'; RESULT_BYTES_MAX]), (RESULT_BYTES_MAX, false));
+        assert_eq!(of(&[b'x'; RESULT_BYTES_MAX + 1]), (RESULT_BYTES_MAX, true));
+        let euros = "€".repeat(RESULT_BYTES_MAX);
+        assert_eq!(
+            of(&euros.as_bytes()[..=RESULT_BYTES_MAX]),
+            (RESULT_BYTES_MAX - RESULT_BYTES_MAX % 3, true)
+        );
         assert_eq!(text(b"a\xffb").text, "a\u{fffd}b");
     }
 

@@ -3,14 +3,12 @@
 use std::{fs, io, os::unix::fs::OpenOptionsExt, path::Path};
 
 use serde::{Deserialize, Serialize};
-use sterna_executor::{
-    container::{Cause, End},
-    monitor::Failure,
+use sterna_model::{
+    RunId,
+    payload::{Cause, RunReport, Work},
 };
-use sterna_model::RunId;
 
-use super::{Report, RunResult, users::Who};
-use crate::{cgroup::Usage, guardian::ExitWord, work::Work};
+use super::users::Who;
 
 pub(super) const WORK: &str = "work.json";
 pub(super) const END: &str = "end.json";
@@ -37,73 +35,21 @@ pub(super) struct Begun {
 
 /// A run that is over and not acknowledged.
 #[derive(Debug, Serialize, Deserialize)]
-struct Ended {
+struct Ended<R> {
     /// Which, where it is kept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     run: Option<RunId>,
-    cause: CauseWord,
-    exit: Option<ExitWord>,
-    usage: Usage,
-    status: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    result: Option<RunResult>,
-}
-
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-enum CauseWord {
-    Exited,
-    SetupFailed(u32),
-    FailedToStart(String),
-    Timeout,
-    NeverHealthy,
-    Unhealthy,
-    DiskLimit,
-    Request,
-    Deadline,
-    WorkerExit,
-}
-
-impl CauseWord {
-    fn of(cause: &Cause) -> Self {
-        match cause {
-            Cause::Exited => Self::Exited,
-            Cause::SetupFailed(step) => Self::SetupFailed(*step),
-            Cause::FailedToStart(why) => Self::FailedToStart(why.clone()),
-            Cause::Timeout => Self::Timeout,
-            Cause::Monitor(Failure::NeverHealthy) => Self::NeverHealthy,
-            Cause::Monitor(Failure::Unhealthy) => Self::Unhealthy,
-            Cause::DiskLimit => Self::DiskLimit,
-            Cause::Request => Self::Request,
-            Cause::Deadline => Self::Deadline,
-            Cause::WorkerExit => Self::WorkerExit,
-        }
-    }
-
-    fn cause(self) -> Cause {
-        match self {
-            Self::Exited => Cause::Exited,
-            Self::SetupFailed(step) => Cause::SetupFailed(step),
-            Self::FailedToStart(why) => Cause::FailedToStart(why),
-            Self::Timeout => Cause::Timeout,
-            Self::NeverHealthy => Cause::Monitor(Failure::NeverHealthy),
-            Self::Unhealthy => Cause::Monitor(Failure::Unhealthy),
-            Self::DiskLimit => Cause::DiskLimit,
-            Self::Request => Cause::Request,
-            Self::Deadline => Cause::Deadline,
-            Self::WorkerExit => Cause::WorkerExit,
-        }
-    }
+    #[serde(flatten)]
+    report: R,
 }
 
 /// Keeps why the end of a run was asked for, before the guardian is asked: the next worker tells it.
 pub(super) fn write_asked(directory: &Path, cause: &Cause) -> io::Result<()> {
-    write(&directory.join(ASKED), &CauseWord::of(cause))
+    write(&directory.join(ASKED), cause)
 }
 
 pub(super) fn read_asked(directory: &Path) -> Option<Cause> {
-    let word: CauseWord = serde_json::from_slice(&fs::read(directory.join(ASKED)).ok()?).ok()?;
-    Some(word.cause())
+    serde_json::from_slice(&fs::read(directory.join(ASKED)).ok()?).ok()
 }
 
 /// Keeps what was read of a run's status pipe: nobody can read it again.
@@ -130,14 +76,9 @@ impl Begun {
     }
 }
 
-/// What is told of an end, as it is kept.
-pub(crate) fn report_json(report: &Report) -> serde_json::Value {
-    serde_json::to_value(Ended::of(None, report)).unwrap_or_default()
-}
-
 /// Keeps an end until it is acknowledged. The directory is made if the run never had one.
-pub(super) fn write_end(directory: &Path, run: RunId, report: &Report) -> io::Result<()> {
-    let (path, ended) = (directory.join(END), Ended::of(Some(run), report));
+pub(super) fn write_end(directory: &Path, run: RunId, report: &RunReport) -> io::Result<()> {
+    let (path, ended) = (directory.join(END), Ended { run: Some(run), report });
     match write(&path, &ended) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             fs::create_dir_all(directory)?;
@@ -147,24 +88,10 @@ pub(super) fn write_end(directory: &Path, run: RunId, report: &Report) -> io::Re
     }
 }
 
-impl Ended {
-    fn of(run: Option<RunId>, report: &Report) -> Self {
-        let Report { end, usage, status, result } = report;
-        let cause = CauseWord::of(&end.cause);
-        let exit = end.exit.map(ExitWord::of);
-        let (status, result) = (status.clone(), result.clone());
-        Self { run, cause, exit, usage: *usage, status, result }
-    }
-}
-
-pub(super) fn read_end(directory: &Path, run: RunId) -> Option<Report> {
-    let ended: Ended = serde_json::from_slice(&fs::read(directory.join(END)).ok()?).ok()?;
-    if ended.run.is_some_and(|known| known != run) {
-        return None;
-    }
-    let Ended { cause, exit, usage, status, result, .. } = ended;
-    let end = End { cause: cause.cause(), exit: exit.map(ExitWord::exit) };
-    Some(Report { end, usage, status, result })
+pub(super) fn read_end(directory: &Path, run: RunId) -> Option<RunReport> {
+    let file = fs::read(directory.join(END)).ok()?;
+    let ended: Ended<RunReport> = serde_json::from_slice(&file).ok()?;
+    ended.run.is_none_or(|known| known == run).then_some(ended.report)
 }
 
 fn write<T: Serialize>(path: &Path, value: &T) -> io::Result<()> {
@@ -180,6 +107,8 @@ fn write<T: Serialize>(path: &Path, value: &T) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use sterna_model::payload::{End, Usage};
+
     use super::*;
 
     #[test]
@@ -191,7 +120,7 @@ mod tests {
         let cause = |why: &str| Cause::FailedToStart(why.to_owned());
         let report = |why| {
             let end = End { cause: cause(why), exit: None };
-            Report { end, usage: Usage::default(), status: None, result: None }
+            RunReport { end, usage: Usage::default(), status: None, result: None }
         };
         write_end(&path, run("1"), &report("something long")).unwrap();
         assert_eq!(read_end(&path, run("2")), None);

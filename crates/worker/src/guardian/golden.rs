@@ -7,19 +7,19 @@
 use std::{collections::BTreeSet, env, fmt::Debug, fs, path::PathBuf};
 
 use serde::{Serialize, de::DeserializeOwned};
-use sterna_model::{Incarnation, Lock, RunId};
+use sterna_model::{
+    Incarnation, Lock, RunId,
+    payload::{Exit, To},
+};
 
 use super::{
     kept::{Entry, StateLine},
     words::{
-        Ask, ContractWord, ExitWord, FateWord, HeldWord, PhaseWord, Plan, RoleWord, RuntimeWord,
-        Say, StreamWord, WhyWord,
+        Ask, ContractWord, FateWord, HeldWord, PhaseWord, Plan, RoleWord, RuntimeWord, Say,
+        StreamWord, WhyWord,
     },
 };
-use crate::{
-    cgroup::Hold,
-    work::{StopSignal, To},
-};
+use crate::{cgroup::Hold, stop::StopSignal};
 
 /// A word of any kind, with the name of its sample.
 enum Sample {
@@ -123,10 +123,10 @@ fn says() -> Vec<Sample> {
         ("say-not-started", FateWord::NotStarted { part: 1, why: "no such file".to_owned() }),
         ("say-stopping-deadline", FateWord::Stopping { why: WhyWord::Deadline }),
         ("say-stopping-worker-gone", FateWord::Stopping { why: WhyWord::WorkerGone }),
-        ("say-exited-code", exited(ExitWord::Code(3))),
-        ("say-exited-signal", exited(ExitWord::Signal(9))),
-        ("say-exited-out-of-memory", exited(ExitWord::OutOfMemory)),
-        ("say-exited-unknown", exited(ExitWord::Unknown)),
+        ("say-exited-code", exited(Exit::Code(3))),
+        ("say-exited-signal", exited(Exit::Signal(9))),
+        ("say-exited-out-of-memory", exited(Exit::OutOfMemory)),
+        ("say-exited-unknown", exited(Exit::Unknown)),
         ("say-empty", FateWord::Empty),
     ];
     let fates = fates.into_iter().map(|(name, fate)| Sample::Say(name, Say::Fate { run, fate }));

@@ -17,7 +17,7 @@ use sterna_executor::guardian::{self, Fate, Found, Kept, Part, Stopping};
 use sterna_model::{BootTime, RunId, Span};
 
 use super::words::{ContractWord, FateWord, RoleWord};
-use crate::{cgroup::Hold, work::StopSignal};
+use crate::{cgroup::Hold, stop::StopSignal};
 
 const STATE: &str = "guardian.state";
 /// The folder of all runs, and in each of theirs the journal.
@@ -334,9 +334,11 @@ fn read(run: RunId, text: &str, boot: &str, journal: Journal) -> Option<Left> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::guardian::words::{ExitWord, WhyWord};
+    use sterna_model::payload::{Exit, To};
 
-    const STOP: StopSignal = StopSignal { signal: 15, to: crate::work::To::Group };
+    use crate::guardian::words::WhyWord;
+
+    const STOP: StopSignal = StopSignal { signal: 15, to: To::Group };
 
     struct Scratch(PathBuf, RunId);
 
@@ -376,7 +378,7 @@ mod tests {
         file.write_all(b"{\"fate\":{\"sto").unwrap();
         let mut left = scratch.left();
         assert_eq!(left.processes.len(), 1);
-        let exit = ExitWord::Code(0);
+        let exit = Exit::Code(0);
         for fate in [
             FateWord::Stopping { why: WhyWord::Deadline },
             FateWord::Exited { part: 0, exit, cpu_us: 0, peak_bytes: 0 },
@@ -393,7 +395,7 @@ mod tests {
     fn what_became_of_a_run_that_is_not_over_is_read() {
         let (scratch, mut journal) = Scratch::new("fates");
         journal.add(&part(0, RoleWord::Main)).unwrap();
-        let exit = ExitWord::Code(3);
+        let exit = Exit::Code(3);
         let words = [
             FateWord::Stopping { why: WhyWord::Deadline },
             FateWord::Exited { part: 0, exit, cpu_us: 0, peak_bytes: 0 },

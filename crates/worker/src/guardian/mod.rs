@@ -65,7 +65,7 @@ pub(crate) use self::{
     kept::{JOURNAL, RUNS, SPARE_JOURNAL, confirmed},
     launch::{IsNew, Launched, Replaced, connect, kill, replace},
     words::{
-        Ask, ContractWord, ExitWord, FateWord, HeldWord, Plan, REMEDY, RoleWord, RuntimeWord, Say,
+        Ask, ContractWord, FateWord, HeldWord, Plan, REMEDY, RoleWord, RuntimeWord, Say,
         StreamWord, UNDERSTOOD,
     },
 };

@@ -10,7 +10,7 @@ use super::{
     kept::Entry,
     runs::{Driven, Given},
     serve::{Serving, Source, TOGETHER, Wanted, signal},
-    words::{Ask, ContractWord, ExitWord, FateWord, HeldWord, PhaseWord, REMEDY, Say, UNDERSTOOD},
+    words::{Ask, ContractWord, FateWord, HeldWord, PhaseWord, REMEDY, Say, UNDERSTOOD},
 };
 use crate::clock::boot_time;
 
@@ -167,7 +167,7 @@ impl Serving {
             Fate::Exited(part, exit) => {
                 let ended = proc(part).and_then(|proc| proc.ended);
                 let (cpu_us, peak_bytes) = ended.map_or((0, 0), |(_, cpu, peak)| (cpu, peak));
-                let exit = ExitWord::of(*exit);
+                let exit = *exit;
                 FateWord::Exited { part: part.get(), exit, cpu_us, peak_bytes }
             }
             Fate::NotStarted(..) | Fate::Stopping(_) | Fate::Empty => FateWord::of(fate),

@@ -18,7 +18,7 @@ use sterna_executor::{
     container::Exit,
     guardian::{Part, SocketId},
 };
-use sterna_model::{BootTime, RunId};
+use sterna_model::{BootTime, RunId, payload::To};
 
 use super::{
     hold::{Holding, has_ended},
@@ -28,8 +28,8 @@ use super::{
 };
 use crate::{
     cgroup::Hold,
+    stop::StopSignal,
     sys::{self, Image, Shape, Streams},
-    work::{StopSignal, To},
 };
 
 /// One run.

@@ -12,13 +12,10 @@ use sterna_executor::{
     container::Exit,
     guardian::{Fate, OnWorkerExit, Part, Phase, Role, Spawn, Why},
 };
-use sterna_model::{Incarnation, RunId, Span};
+use sterna_model::{Incarnation, RunId, Span, payload::To};
 
 use super::frames::Word;
-use crate::{
-    cgroup::Hold,
-    work::{StopSignal, To},
-};
+use crate::{cgroup::Hold, stop::StopSignal};
 
 /// How much of these words this version understands: one more whenever somebody may say that it is
 /// needed.
@@ -302,7 +299,7 @@ pub(crate) enum FateWord {
     Started { part: u32, pid: i32, streams: Vec<StreamWord> },
     NotStarted { part: u32, why: String },
     Stopping { why: WhyWord },
-    Exited { part: u32, exit: ExitWord, cpu_us: u64, peak_bytes: u64 },
+    Exited { part: u32, exit: Exit, cpu_us: u64, peak_bytes: u64 },
     Empty,
 }
 
@@ -319,12 +316,9 @@ impl FateWord {
         match fate {
             Fate::Started(part) => Self::Started { part: part.get(), pid: 0, streams: Vec::new() },
             Fate::NotStarted(part, why) => Self::NotStarted { part: part.get(), why: why.clone() },
-            Fate::Exited(part, exit) => Self::Exited {
-                part: part.get(),
-                exit: ExitWord::of(*exit),
-                cpu_us: 0,
-                peak_bytes: 0,
-            },
+            Fate::Exited(part, exit) => {
+                Self::Exited { part: part.get(), exit: *exit, cpu_us: 0, peak_bytes: 0 }
+            }
             Fate::Stopping(Why::Deadline) => Self::Stopping { why: WhyWord::Deadline },
             Fate::Stopping(Why::WorkerGone) => Self::Stopping { why: WhyWord::WorkerGone },
             Fate::Empty => Self::Empty,
@@ -335,39 +329,10 @@ impl FateWord {
         match self {
             Self::Started { part, .. } => Fate::Started(Part::new(*part)),
             Self::NotStarted { part, why } => Fate::NotStarted(Part::new(*part), why.clone()),
-            Self::Exited { part, exit, .. } => Fate::Exited(Part::new(*part), exit.exit()),
+            Self::Exited { part, exit, .. } => Fate::Exited(Part::new(*part), *exit),
             Self::Stopping { why: WhyWord::Deadline } => Fate::Stopping(Why::Deadline),
             Self::Stopping { why: WhyWord::WorkerGone } => Fate::Stopping(Why::WorkerGone),
             Self::Empty => Fate::Empty,
-        }
-    }
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum ExitWord {
-    Code(i32),
-    Signal(i32),
-    OutOfMemory,
-    Unknown,
-}
-
-impl ExitWord {
-    pub(crate) const fn of(exit: Exit) -> Self {
-        match exit {
-            Exit::Code(code) => Self::Code(code),
-            Exit::Signal(signal) => Self::Signal(signal),
-            Exit::OutOfMemory => Self::OutOfMemory,
-            Exit::Unknown => Self::Unknown,
-        }
-    }
-
-    pub(crate) const fn exit(self) -> Exit {
-        match self {
-            Self::Code(code) => Exit::Code(code),
-            Self::Signal(signal) => Exit::Signal(signal),
-            Self::OutOfMemory => Exit::OutOfMemory,
-            Self::Unknown => Exit::Unknown,
         }
     }
 }

@@ -8,10 +8,10 @@ use std::{
 };
 
 use sterna_executor::container::State;
-use sterna_model::RunId;
+use sterna_model::{RunId, payload::RunReport};
 use tokio::sync::Notify;
 
-use crate::containers::{Event, Report};
+use crate::containers::Event;
 
 /// What is new of one run.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,7 +23,7 @@ pub struct RunNews {
     /// The ports that it was given, if that is new.
     pub ports: Option<Vec<(String, u16)>>,
     /// Its end.
-    pub report: Option<Box<Report>>,
+    pub report: Option<Box<RunReport>>,
 }
 
 /// Everything that is new.

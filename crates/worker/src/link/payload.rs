@@ -1,32 +1,30 @@
-//! What a worker and a leader say to each other in payloads: work, ends, progress, facts. JSON, so
-//! that either side may be newer: fields are added, never changed.
+//! What this worker says of itself and its runs, and how it takes the work of a run.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
-use serde_json::{Value, json};
 use sterna_executor::container::{Cause, End, State};
-use sterna_model::{Amounts, Name, WorkKey};
+use sterna_model::{
+    Amounts, Name, WorkKey,
+    payload::{Endpoint, Facts, Isolation, Progress, RunReport, RunState, Usage, Work},
+};
 use sterna_protocol::{
     limits::Limits,
     message::{Mandate, Payload, Run},
 };
 
-use crate::{
-    cgroup::{Isolation, Usage},
-    containers::{Report, report_json},
-    machine::Gpu,
-    work::Work,
-};
+use crate::machine::Gpu;
 
 /// What this worker is and has, as people and the discovery of its machine say.
 #[derive(Clone, Debug, Default)]
 pub struct Description {
     /// Its failure domain.
-    pub zone: Option<String>,
+    pub zone: Option<Name>,
     /// What work may ask for by name.
-    pub tags: BTreeSet<String>,
+    pub tags: BTreeSet<Name>,
+    /// What work must ask for by name to come here.
+    pub required_tags: BTreeSet<Name>,
     /// What kind of root file system work finds here.
-    pub stack: Option<String>,
+    pub stack: Option<Name>,
     /// What there is to be given to work.
     pub amounts: Amounts,
     /// Its graphics cards.
@@ -38,48 +36,32 @@ pub struct Description {
 }
 
 /// The facts that go with every heartbeat.
-pub(super) fn facts(
-    description: &Description,
-    isolation: Isolation,
-    missing: &[String],
-) -> Payload {
-    let Description { zone, tags, stack, amounts, gpus, runtime, missing: unknown } = description;
-    let runtimes: Vec<&str> = ["process"].into_iter().chain(runtime.as_deref()).collect();
-    let countables: BTreeMap<&str, u64> =
-        amounts.countables.iter().map(|(name, count)| (name.as_str(), count)).collect();
+pub(super) fn facts(description: &Description, isolation: Isolation, missing: &[String]) -> Facts {
+    let Description { zone, tags, required_tags, stack, amounts, gpus, runtime, missing: unknown } =
+        description;
     let gpu = |gpu: &Gpu| {
-        let Gpu { name, bus, memory } = gpu;
-        json!({ "name": name, "bus": bus, "memory_bytes": memory.get() })
+        let Gpu { name, bus, memory } = gpu.clone();
+        sterna_model::payload::Gpu { name, bus, memory_bytes: memory.get() }
     };
-    let facts = json!({
-        "zone": zone,
-        "tags": tags,
-        "stack": stack,
-        "cpu_millicores": amounts.cpu.get(),
-        "memory_bytes": amounts.memory.get(),
-        "disk_bytes": amounts.disk.get(),
-        "containers": amounts.containers,
-        "countables": countables,
-        "version": env!("CARGO_PKG_VERSION"),
-        "isolation": isolation,
-        "runtimes": runtimes,
-        "gpus": gpus.iter().map(gpu).collect::<Vec<_>>(),
-        "missing": lacks(missing, unknown),
-        "unheld": missing,
-    });
-    bytes(&facts)
-}
-
-/// So much is said of a check that failed.
-const CHECK_MAX: usize = 256;
-
-/// Facts that say which check has failed last, and how; `facts` as they are if none has.
-pub(super) fn with_check(facts: &Payload, failed: Option<&str>) -> Payload {
-    let Some(failed) = failed else { return facts.clone() };
-    let Ok(Value::Object(mut all)) = serde_json::from_slice(facts) else { return facts.clone() };
-    let cut = failed.get(..failed.floor_char_boundary(CHECK_MAX)).unwrap_or_default();
-    all.insert("failed_check".to_owned(), cut.into());
-    bytes(&Value::Object(all))
+    let countables = amounts.countables.iter().map(|(name, count)| (name.clone(), count));
+    Facts {
+        zone: zone.clone(),
+        stack: stack.clone(),
+        tags: tags.clone(),
+        required_tags: required_tags.clone(),
+        cpu_millicores: amounts.cpu.get(),
+        memory_bytes: amounts.memory.get(),
+        disk_bytes: amounts.disk.get(),
+        containers: amounts.containers,
+        countables: countables.collect(),
+        gpus: gpus.iter().map(gpu).collect(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        isolation: Some(isolation),
+        runtimes: Facts::runtimes_with(runtime.as_deref()),
+        missing: lacks(missing, unknown).into_iter().cloned().collect(),
+        unheld: missing.to_vec(),
+        failed_check: None,
+    }
 }
 
 /// What the machine cannot do, or could not be found out of it: each once.
@@ -115,27 +97,28 @@ pub(super) fn work(
 
 /// How far a run has come.
 pub(super) fn progress(state: State, is_ready: bool, ports: &[(String, u16)]) -> Payload {
-    let state = state.as_str();
-    let ports: BTreeMap<&str, u16> =
-        ports.iter().map(|(name, port)| (name.as_str(), *port)).collect();
+    let state = match state {
+        State::Reserved => RunState::Reserved,
+        State::Initializing => RunState::Initializing,
+        State::Created => RunState::Created,
+        State::Running => RunState::Running,
+        State::Completed => RunState::Completed,
+        State::Gone => RunState::Gone,
+    };
     // As long as links stay on loopback, so does what is reached over it.
-    let address = "127.0.0.1";
-    bytes(&json!({ "state": state, "is_ready": is_ready, "address": address, "ports": ports }))
-}
-
-/// How a run ended.
-pub(super) fn ended(report: &Report) -> Payload {
-    bytes(&report_json(report))
+    let address = "127.0.0.1".to_owned();
+    let endpoint = Some(Endpoint { address, ports: ports.iter().cloned().collect() });
+    Progress { state, is_ready, endpoint }.to_bytes().into()
 }
 
 /// The end of a run that never began.
-pub(super) fn never_began(why: String) -> Report {
+pub(super) fn never_began(why: String) -> RunReport {
     let end = End { cause: Cause::FailedToStart(why), exit: None };
-    Report { end, usage: Usage::default(), status: None, result: None }
+    RunReport { end, usage: Usage::default(), status: None, result: None }
 }
 
 /// For people.
-pub(super) fn told(report: &Report) -> String {
+pub(super) fn told(report: &RunReport) -> String {
     let cause = match &report.end.cause {
         Cause::Exited => "exited".to_owned(),
         Cause::SetupFailed(step) => format!("setup step {step} failed"),
@@ -156,20 +139,17 @@ pub(super) fn boot_number(name: &str) -> u128 {
     u128::from_str_radix(&digits, 16).unwrap_or(0)
 }
 
-fn bytes(value: &Value) -> Payload {
-    value.to_string().into_bytes().into()
-}
-
 #[cfg(test)]
 mod tests {
-    use sterna_executor::{container::Exit, monitor::Failure};
+    use sterna_executor::container::Exit;
     use sterna_model::{
-        ClusterId, Contract, Epoch, Nonce, NotifySequence, RunId, RunSequence, Span, Term, WallTime,
+        ClusterId, Contract, Epoch, Nonce, NotifySequence, RunId, RunSequence, Span, Term,
+        WallTime,
+        payload::{About, RunResult},
     };
     use sterna_protocol::message::Ordinal;
 
     use super::*;
-    use crate::{containers::RunResult, work::About};
 
     fn run(work: &str, contract: Contract) -> Run {
         Run {
@@ -230,45 +210,11 @@ mod tests {
     }
 
     #[test]
-    fn an_end_says_its_cause_and_its_exit() {
+    fn people_are_told_the_cause_and_the_exit_of_an_end() {
         let end = End { cause: Cause::Exited, exit: Some(Exit::Code(3)) };
         let (usage, status) = (Usage::default(), Some("done".to_owned()));
-        let report = Report { end, usage, status, result: None };
-        let json: Value = serde_json::from_slice(&ended(&report)).unwrap();
-        assert_eq!(json["cause"], "exited");
-        assert_eq!(json["exit"]["code"], 3);
-        assert_eq!(json["status"], "done");
+        let report = RunReport { end, usage, status, result: None };
         assert_eq!(told(&report), "exited, Code(3)");
-    }
-
-    #[test]
-    fn no_two_ends_are_said_alike() {
-        let exits =
-            [Exit::Code(0), Exit::Code(9), Exit::Signal(9), Exit::OutOfMemory, Exit::Unknown];
-        let by_itself = exits.map(|exit| End { cause: Cause::Exited, exit: Some(exit) });
-        let by_others = [
-            Cause::SetupFailed(0),
-            Cause::SetupFailed(1),
-            Cause::FailedToStart("no such file".to_owned()),
-            Cause::FailedToStart("no port is free".to_owned()),
-            Cause::Timeout,
-            Cause::Monitor(Failure::NeverHealthy),
-            Cause::Monitor(Failure::Unhealthy),
-            Cause::DiskLimit,
-            Cause::Request,
-            Cause::Deadline,
-            Cause::WorkerExit,
-        ];
-        let by_others = by_others.map(|cause| End { cause, exit: Some(Exit::Signal(15)) });
-        let ends = by_itself.into_iter().chain(by_others);
-        let mut said = BTreeMap::new();
-        for end in ends {
-            let usage = Usage::default();
-            let report = Report { end: end.clone(), usage, status: None, result: None };
-            let before = said.insert(ended(&report).to_vec(), end.clone());
-            assert_eq!(before, None, "{end:?} is said in the same words");
-        }
-        assert_eq!(said.len(), 16);
     }
 
     /// What an end was once said in, it is said in for good: it stands in the store as it came.
@@ -277,25 +223,33 @@ mod tests {
         let end = End { cause: Cause::Exited, exit: Some(Exit::Code(0)) };
         let usage = Usage { cpu_us: 1, memory_bytes: 2, memory_peak_bytes: 3 };
         let result = Some(RunResult { text: "42\n\u{1}".to_owned(), is_cut: true });
-        let report = Report { end, usage, status: None, result };
+        let report = RunReport { end, usage, status: None, result };
         let golden = concat!(
             r#"{"cause":"exited","exit":{"code":0},"result":{"is_cut":true,"text":"42\n\u0001"},"#,
             r#""status":null,"usage":{"cpu_us":1,"memory_bytes":2,"memory_peak_bytes":3}}"#,
         );
-        assert_eq!(String::from_utf8_lossy(&ended(&report)), golden);
-        let without = Report { result: None, ..report };
-        assert!(!String::from_utf8_lossy(&ended(&without)).contains("result"));
+        assert_eq!(String::from_utf8_lossy(&report.to_bytes()), golden);
+        let without = RunReport { result: None, ..report };
+        assert!(!String::from_utf8_lossy(&without.to_bytes()).contains("result"));
     }
 
     #[test]
     fn facts_say_what_runs_are_made_by() {
-        let said = |runtime: Option<&str>| -> Value {
+        let said = |runtime: Option<&str>| {
             let runtime = runtime.map(str::to_owned);
             let description = Description { runtime, ..Description::default() };
-            serde_json::from_slice(&facts(&description, Isolation::Tree, &[])).unwrap()
+            facts(&description, Isolation::Tree, &[]).runtimes
         };
-        assert_eq!(said(None)["runtimes"], json!(["process"]));
-        assert_eq!(said(Some("runc"))["runtimes"], json!(["process", "runc"]));
+        assert_eq!(said(None), ["process"]);
+        assert_eq!(said(Some("runc")), ["process", "runc"]);
+    }
+
+    #[test]
+    fn facts_say_which_tags_work_must_ask_for() {
+        let required_tags = BTreeSet::from([Name::new("gpu").unwrap()]);
+        let description = Description { required_tags, ..Description::default() };
+        let said = facts(&description, Isolation::Tree, &[]);
+        assert_eq!(Facts::read(&said.to_bytes()).required_tags, description.required_tags);
     }
 
     #[test]
@@ -305,9 +259,8 @@ mod tests {
         let description = Description { missing, ..Description::default() };
         let lacks = text(&["no memory controller", "no pids controller"]);
         let said = facts(&description, Isolation::Tree, &lacks);
-        let said: Value = serde_json::from_slice(&said).unwrap();
-        let once = json!(["no memory controller", "no pids controller", "no runtime"]);
-        assert_eq!(said["missing"], once);
+        assert_eq!(said.missing, ["no memory controller", "no pids controller", "no runtime"]);
+        assert_eq!(said.unheld, lacks);
     }
 
     #[test]

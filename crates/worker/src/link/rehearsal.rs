@@ -4,7 +4,7 @@
 use std::{collections::VecDeque, future::pending, time::Duration};
 
 use sterna_executor::container::{Cause, End, Exit, State};
-use sterna_model::{BootTime, Incarnation, Name, RunId, WorkKey};
+use sterna_model::{BootTime, Incarnation, Name, RunId, WorkKey, payload::RunReport};
 use sterna_protocol::message::{FromLeader, FromWorker, StreamId};
 use sterna_wire::{Address, Receiver, Sender, dial};
 use tokio::time::sleep;
@@ -13,7 +13,6 @@ use super::{Begin, Broken, Description, Effect, Input, Keeper, Memory, RunNews, 
 use crate::{
     Isolation, Usage,
     clock::{boot_id, boot_time},
-    containers::Report,
     directory::random,
 };
 
@@ -172,7 +171,7 @@ impl Runs {
         let runs = RunNews { state: Some(State::Running), ..nothing.clone() };
         self.begun.runs.insert(run, runs);
         let end = End { cause: Cause::Exited, exit: Some(Exit::Code(0)) };
-        let report = Report { end, usage: Usage::default(), status: None, result: None };
+        let report = RunReport { end, usage: Usage::default(), status: None, result: None };
         self.ended.runs.insert(run, RunNews { report: Some(Box::new(report)), ..nothing });
     }
 

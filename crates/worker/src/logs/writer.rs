@@ -7,7 +7,7 @@ use std::{
     sync::{Arc, PoisonError},
 };
 
-use sterna_model::{RunId, Span, WallTime};
+use sterna_model::{RunId, Span, WallTime, payload::WhenOver};
 
 use super::{
     frame::{Batch, Frames, put_begin},
@@ -19,10 +19,7 @@ use super::{
     shelf::{Place, Segment, must_rotate},
     splitter::Splitter,
 };
-use crate::{
-    sink::{Flow, Origin, Sink, Stream},
-    work::WhenOver,
-};
+use crate::sink::{Flow, Origin, Sink, Stream};
 
 /// What was said of a run that wrote nothing is kept in memory up to this; then it gets a file.
 const PENDING_MAX: usize = 8 * 1024;

@@ -4,8 +4,8 @@ use std::path::Path;
 
 use serde_json::{Map, Value, json};
 
-use super::{Image, Network, WORK};
-use crate::work::Limits;
+use super::WORK;
+use sterna_model::payload::{Image, Limits, Network};
 
 /// What a root account in an image may do: enough to set up and serve, nothing to the machine.
 const CAPABILITIES: [&str; 14] = [
@@ -233,7 +233,7 @@ mod tests {
     use sterna_model::{Bytes, Millicores};
 
     use super::*;
-    use crate::oci::{Mount, Root};
+    use sterna_model::payload::{Mount, Root};
 
     fn image(network: Option<Network>, read_only: bool) -> Image {
         let mount = Mount { source: "/srv".into(), target: "/data".into(), read_only: true };

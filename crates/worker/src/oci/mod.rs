@@ -16,15 +16,11 @@
 
 mod config;
 mod discover;
-mod image;
 mod opened;
 
+pub use self::discover::Runtime;
 pub(crate) use self::{
     config::{Bounds, Told},
     discover::{MISSING, discover},
     opened::{Opened, Start, WORK},
-};
-pub use self::{
-    discover::Runtime,
-    image::{Image, Mount, Network, Root},
 };

@@ -9,9 +9,10 @@ use std::{
 
 use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat, openat2};
 use serde_json::{Value, json};
+use sterna_model::payload::{Image, Root};
 
 use super::{
-    Image, Root, Runtime,
+    Runtime,
     config::{self, Bounds, Told},
 };
 

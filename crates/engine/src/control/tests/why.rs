@@ -109,6 +109,31 @@ fn work_that_lacks_a_tag_and_images_says_what_helps_against_both() {
     );
 }
 
+/// The engine read which tags a worker requires, and no worker said it.
+#[test]
+fn a_worker_that_requires_a_tag_is_kept_for_work_that_asks_for_it() {
+    let mut play = Play::with(1);
+    let facts = br#"{"memory_bytes":100,"containers":100,"required_tags":["gpu"]}"#;
+    play.news(scheduler::Effect::Facts(life(1), name("w1"), Arc::from(&facts[..])));
+    play.ask(Call::CreateTask(task("plain"), incarnation(1), Arc::new(task_spec())));
+    let told = play.why(&task("plain")).unwrap();
+    assert_eq!(
+        told.rule.to_string(),
+        "no worker takes it; w1 comes nearest, it takes only work with the tag gpu; ask for gpu, or \
+         start a worker without --require-tag gpu"
+    );
+    assert_eq!(told.next, Next::WhenChanged);
+    let mut wants = (*wants(10)).clone();
+    wants.constraints.tags.insert(name("gpu"));
+    let asks = TaskSpec { wants: Arc::new(wants), ..task_spec() };
+    play.ask(Call::CreateTask(task("asks"), incarnation(2), Arc::new(asks)));
+    assert_eq!(play.starts, [task("asks")]);
+    // The worker was started without it: what waited goes there.
+    let facts = br#"{"memory_bytes":100,"containers":100}"#;
+    play.news(scheduler::Effect::Facts(life(1), name("w1"), Arc::from(&facts[..])));
+    assert_eq!(play.starts, [task("asks"), task("plain")]);
+}
+
 /// A spec that must be apart from a service.
 fn apart_from(service: &str, instances: u32) -> ServiceSpec {
     let mut wants = (*wants(10)).clone();

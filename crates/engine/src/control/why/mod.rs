@@ -16,6 +16,7 @@ use std::fmt;
 
 use sterna_model::{
     Contract, Incarnation, InstanceKey, Lock, Name, ServiceKey, Span, TaskKey, WallTime, WorkKey,
+    payload::{Facts, WorkOutline},
     record::{Instance, InstanceState, Placed, StopReason, TaskState, Twin, TwinReason},
 };
 use sterna_protocol::scheduler::Reach;
@@ -29,7 +30,7 @@ pub use self::{
     unplaced::Unplaced,
     unready::{Late, Unready},
 };
-use super::{Control, Now, payload, services, standing::Service};
+use super::{Control, Now, services, standing::Service};
 use crate::auction::{Prospect, Stage};
 
 /// How much is to be told.
@@ -267,7 +268,8 @@ fn starting(
     detail: Detail,
 ) -> Rule {
     let record = service.map(|known| &known.record).filter(|_| detail == Detail::Whole);
-    let is_monitored = record.is_some_and(|record| payload::is_monitored(&record.spec.work));
+    let is_monitored =
+        record.is_some_and(|record| WorkOutline::read(&record.spec.work).is_monitored);
     let before = (instance.crashes().count > 0).then(|| crashed(instance));
     let is_awaited = service.is_some_and(|known| known.is_updating());
     Rule::Starting { worker, is_monitored, before, is_awaited }
@@ -385,7 +387,7 @@ impl Control {
             Reach::Near => return None,
             Reach::Sick { since } => {
                 let facts = self.workers.get(&placed.on.lock).map(|worker| &worker.facts);
-                let check = facts.and_then(|facts| payload::failed_check(facts));
+                let check = facts.and_then(|facts| Facts::read(facts).failed_check);
                 (Rule::Sick { worker, is_task, check }, since, Next::WhenChanged)
             }
             Reach::Silent { heard, .. } => {

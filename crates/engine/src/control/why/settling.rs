@@ -8,7 +8,7 @@ use sterna_model::{
 };
 
 use super::{Detail, Next, Rule, Why};
-use crate::control::{Control, payload, standing::Service};
+use crate::control::{Control, standing::Service};
 
 /// An instance that an update waits for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -154,7 +154,7 @@ fn settles(known: &Service, instance: &Instance) -> Option<(WallTime, WallTime)>
         InstanceState::Running { copy, since } => {
             let is_its = copy.stopping.is_none() && copy.version == known.record.version;
             // One that is not ready settles when it is, and nobody knows when that will be.
-            let is_its = is_its && payload::is_ready(copy);
+            let is_its = is_its && copy.is_ready();
             is_its.then(|| (since.plus(known.record.spec.update.healthy_for), *since))
         }
         InstanceState::Unclaimed { .. }

@@ -3,13 +3,14 @@
 use std::{collections::BTreeSet, fmt, sync::Arc};
 
 use sterna_model::{
-    IMAGES_TAG, Lack, Lock, Name, Resource, WallTime, Wants, WorkKey, Zones, record::TwinReason,
+    IMAGES_TAG, Lack, Lock, Name, Resource, WallTime, Wants, WorkKey, Zones, payload::Facts,
+    record::TwinReason,
 };
 use sterna_protocol::health::Health;
 
 use crate::{
     auction::{Ask, Prospect, Reason},
-    control::{Control, Machine, Now, WorkerSeen, payload},
+    control::{Control, Machine, Now, WorkerSeen},
 };
 
 /// Why no worker got it, with what only the whole cluster tells.
@@ -264,7 +265,7 @@ impl Because {
         match (seen.is_declared_dead, &seen.drain, seen.health) {
             (true, Some(_) | None, Some(_) | None) => Self::DeclaredDead,
             (false, Some(_) | None, Some(Health::Unhealthy | Health::MustDie) | None) => {
-                Self::Unwell { check: payload::failed_check(&seen.facts) }
+                Self::Unwell { check: Facts::read(&seen.facts).failed_check }
             }
             (false, Some(drain), Some(Health::New | Health::Healthy)) => {
                 Self::Drained { deadline: drain.deadline }
@@ -466,8 +467,12 @@ fn write_tags(
         write!(f, "no worker that may have it can run images; {nearest} comes nearest")?;
         return f.write_str(NO_IMAGES);
     }
-    let images = if runs_no_images { " and can run images" } else { "" };
-    write!(f, "no worker has the right tags{images}; {nearest} comes nearest")?;
+    if !runs_no_images && missing.is_empty() {
+        write!(f, "no worker takes it; {nearest} comes nearest")?;
+    } else {
+        let images = if runs_no_images { " and can run images" } else { "" };
+        write!(f, "no worker has the right tags{images}; {nearest} comes nearest")?;
+    }
     if !missing.is_empty() {
         write!(f, ", it lacks {}", names(&missing))?;
     }
@@ -475,14 +480,24 @@ fn write_tags(
         f.write_str(", it can run no images")?;
     }
     if !unasked.is_empty() {
-        write!(f, ", it takes only work that asks for {}", names(unasked))?;
+        let tags = if unasked.len() == 1 { "tag" } else { "tags" };
+        write!(f, ", it takes only work with the {tags} {}", names(unasked))?;
     }
     if !missing.is_empty() {
-        let tags: Vec<_> = missing.iter().map(|tag| format!("--tag {tag}")).collect();
-        write!(f, "; start a worker with {}, or ask for no such tag", tags.join(" "))?;
+        let tags = flags("--tag", &missing);
+        write!(f, "; start a worker with {tags}, or ask for no such tag")?;
+    }
+    if !unasked.is_empty() {
+        let (tags, flags) = (names(unasked), flags("--require-tag", unasked));
+        write!(f, "; ask for {tags}, or start a worker without {flags}")?;
     }
     // Who mends only one of both would wait on.
     if runs_no_images { f.write_str(NO_IMAGES) } else { Ok(()) }
+}
+
+/// The options that say these tags.
+fn flags(option: &str, tags: &BTreeSet<Name>) -> String {
+    tags.iter().map(|tag| format!("{option} {tag}")).collect::<Vec<_>>().join(" ")
 }
 
 fn names(names: &BTreeSet<Name>) -> String {

@@ -2,14 +2,10 @@
 
 use std::fmt;
 
-use sterna_model::{Name, ServiceKey, Span, record::Instance};
+use sterna_model::{Name, ServiceKey, Span, payload::WorkOutline, record::Instance};
 
 use super::{Next, Rule, Why, settling::crashes_left};
-use crate::control::{
-    Control,
-    payload::{has_probe, is_ready},
-    standing::Service,
-};
+use crate::control::{Control, standing::Service};
 
 /// An instance that runs, and is not ready.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -66,7 +62,7 @@ impl Control {
         (service, index): (&ServiceKey, u32),
         instance: &Instance,
     ) -> Option<Why> {
-        let copy = instance.copy().filter(|copy| !is_ready(copy))?;
+        let copy = instance.copy().filter(|copy| !copy.is_ready())?;
         let instead = instance.twin().and_then(|twin| self.name_of(twin.copy.placed.on.lock));
         let its = known.filter(|known| known.record.version == copy.version);
         let is_awaited = its.is_some_and(Service::is_updating);
@@ -76,7 +72,7 @@ impl Control {
             Some(Late { within, crashes_left })
         });
         let work = self.work_of_copy(&service.instance(index), copy.placed.run);
-        let has_probe = work.is_none_or(|work| has_probe(&work));
+        let has_probe = work.is_none_or(|work| WorkOutline::read(&work).readiness.is_some());
         let next = match at {
             Some(at) => Next::CountsAt(at),
             None if has_probe => Next::WhenReady,

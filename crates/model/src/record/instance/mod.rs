@@ -8,6 +8,7 @@ use std::{fmt, sync::Arc};
 use super::{Crash, CrashPolicy, Crashes, Illegal, Past, PastCrash, Placed, TaskEnd};
 use crate::{
     RunId, WallTime, Wants,
+    payload::Progress,
     planted::{Mistake, is_planted},
 };
 
@@ -182,6 +183,13 @@ pub struct InstanceCopy {
     pub stopping: Option<StopReason>,
     /// What its worker said of it last, in the worker's words: where it takes requests, and whether.
     pub told: Option<Arc<[u8]>>,
+}
+
+impl InstanceCopy {
+    /// Whether a copy that runs takes requests by its worker's last word.
+    pub fn is_ready(&self) -> bool {
+        self.told.as_deref().is_none_or(Progress::is_ready_in)
+    }
 }
 
 /// Why a copy is being ended.

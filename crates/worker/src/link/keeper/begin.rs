@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use sterna_executor::container::{Cause, How, State};
-use sterna_model::{BootTime, Incarnation, Name, RunId};
+use sterna_model::{BootTime, Incarnation, Name, RunId, payload::Facts};
 use sterna_protocol::{
     message::{Held, News, Payload, Status},
     worker::{self, Start, Worker},
@@ -17,7 +17,7 @@ use super::{
 use crate::link::{
     dial::Dialer,
     mailbox::{RunNews, Tidings},
-    payload::{ended, never_began},
+    payload::never_began,
     remark::{Muffle, Remark},
     table::{Kept, Memory},
 };
@@ -38,7 +38,7 @@ pub struct Begin {
     /// Drawn for this start.
     pub birth: u64,
     /// What goes with every heartbeat.
-    pub facts: Payload,
+    pub facts: Facts,
     /// What earlier lives have seen.
     pub memory: Memory,
     /// The last confirmed stamp of this boot, as the guardian has it.
@@ -61,7 +61,7 @@ enum Found {
 impl Found {
     fn of(news: Option<&RunNews>) -> Self {
         match news.map(|news| &news.report) {
-            Some(Some(report)) => Self::Ended(ended(report)),
+            Some(Some(report)) => Self::Ended(report.to_bytes().into()),
             Some(None) => Self::Alive,
             None => Self::Nothing,
         }
@@ -83,7 +83,8 @@ impl Fate {
             (true | false, Found::Alive) => Self::Alive,
             // The guardian holds nothing of it, and nobody can ask it for it any more.
             (true, Found::Nothing) => {
-                Self::Ended(ended(&never_began("its worker ended before it began".to_owned())))
+                let why = "its worker ended before it began".to_owned();
+                Self::Ended(never_began(why).to_bytes().into())
             }
             (false, Found::Nothing) => Self::Dropped,
         }
@@ -120,7 +121,7 @@ impl Keeper {
             name: begin.name.clone(),
             boot: begin.boot_number,
             birth: begin.birth,
-            facts: begin.facts.clone(),
+            facts: begin.facts.to_bytes().into(),
             seen: memory.seen,
             confirmed: begin.confirmed,
             held,

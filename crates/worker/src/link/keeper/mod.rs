@@ -29,13 +29,14 @@ mod tests;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use sterna_executor::container::{Cause, How, State};
-use sterna_model::{BootTime, Incarnation, Name, RunId, Span};
+use sterna_model::{
+    BootTime, Incarnation, Name, RunId, Span,
+    payload::{Facts, Work},
+};
 use sterna_protocol::{
     health::Health,
     limits::Limits,
-    message::{
-        FromLeader, FromWorker, HeartbeatAnswer, Held, Mandate, Order, Payload, Saying, StreamId,
-    },
+    message::{FromLeader, FromWorker, HeartbeatAnswer, Held, Mandate, Order, Saying, StreamId},
     worker::{self, Alarm, Worker},
 };
 use sterna_wire::{Address, Aside};
@@ -48,11 +49,9 @@ use self::{
 use super::{
     dial::Dialer,
     mailbox::Tidings,
-    payload::with_check,
     remark::{Muffle, Remark},
     table::Memory,
 };
-use crate::work::Work;
 
 /// When the counter of lives could not be raised, it is tried again after this.
 const REBIRTH_AGAIN: Span = Span::from_secs(1);
@@ -164,7 +163,7 @@ pub struct Keeper {
     told: Told,
     muffle: Muffle,
     /// What goes with every heartbeat, but for a check that failed.
-    facts: Payload,
+    facts: Facts,
 }
 
 /// A run that goes on.
@@ -300,7 +299,11 @@ impl Keeper {
 
     /// How the last check ended goes with the facts, so that people see it where they see the worker.
     fn note_check(&mut self, failed: Option<&str>) {
-        self.core.set_facts(with_check(&self.facts, failed));
+        let mut facts = self.facts.clone();
+        if let Some(failed) = failed {
+            facts.set_failed_check(failed);
+        }
+        self.core.set_facts(facts.to_bytes().into());
     }
 
     /// Lets the core hear what there is, and what follows from it.

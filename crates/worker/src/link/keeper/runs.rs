@@ -3,20 +3,17 @@
 use std::collections::BTreeSet;
 
 use sterna_executor::container::{Cause, How, State};
-use sterna_model::{BootTime, RunId};
+use sterna_model::{BootTime, RunId, payload::RunReport};
 use sterna_protocol::{
     message::{Held, Kill, Run},
     worker::{Input, Stop},
 };
 
 use super::{Effect, Keeper, Life};
-use crate::{
-    containers::Report,
-    link::{
-        mailbox::{RunNews, Tidings},
-        payload::{ended, never_began, progress, told, work},
-        remark::Remark,
-    },
+use crate::link::{
+    mailbox::{RunNews, Tidings},
+    payload::{never_began, progress, told, work},
+    remark::Remark,
 };
 
 impl Keeper {
@@ -126,11 +123,11 @@ impl Keeper {
     }
 
     /// Nothing is left of a run.
-    fn over(&mut self, now: BootTime, run: RunId, report: &Report, effects: &mut Vec<Effect>) {
+    fn over(&mut self, now: BootTime, run: RunId, report: &RunReport, effects: &mut Vec<Effect>) {
         self.lives.remove(&run);
         if self.ends.insert(run) {
             self.say(now, Remark::Ended(run, told(report)), effects);
-            self.inputs.push_back(Input::Ended(run, ended(report)));
+            self.inputs.push_back(Input::Ended(run, report.to_bytes().into()));
         }
     }
 }

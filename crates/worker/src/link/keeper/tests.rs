@@ -4,6 +4,7 @@ use sterna_executor::container::{Cause, End, Exit, How, State};
 use sterna_model::{
     BootTime, ClusterId, Contract, Epoch, Incarnation, Nonce, NotifySequence, Revision, RunId,
     RunSequence, Span, Term, WallTime,
+    payload::{Facts, RunReport},
 };
 use sterna_protocol::{
     health::Health,
@@ -15,11 +16,7 @@ use sterna_protocol::{
 };
 
 use super::*;
-use crate::{
-    cgroup::Usage,
-    containers::{Event, Report},
-    link::table::Kept,
-};
+use crate::{cgroup::Usage, containers::Event, link::table::Kept};
 
 const START: BootTime = BootTime::from_millis(100_000);
 
@@ -46,9 +43,9 @@ fn held(number: u8, contract: Contract) -> Held {
     Held { run: run_id(number), key, task: None, contract, status: None }
 }
 
-fn report() -> Box<Report> {
+fn report() -> Box<RunReport> {
     let end = End { cause: Cause::Exited, exit: Some(Exit::Code(3)) };
-    Box::new(Report { end, usage: Usage::default(), status: None, result: None })
+    Box::new(RunReport { end, usage: Usage::default(), status: None, result: None })
 }
 
 /// A keeper, and what it wants.
@@ -70,7 +67,7 @@ impl Play {
             boot: "b1".to_owned(),
             boot_number: 1,
             birth: 1,
-            facts: b"{}"[..].into(),
+            facts: Facts::default(),
             memory: Memory::default(),
             confirmed: Some(START),
             kept,
@@ -584,12 +581,12 @@ fn a_heartbeat_says_which_check_has_failed_last_until_one_ends_well() {
             }
         });
         play.confirm(stream);
-        String::from_utf8(said.expect("a heartbeat").to_vec()).unwrap()
+        Facts::read(&said.expect("a heartbeat")).failed_check
     };
-    assert_eq!(beat(&mut play, Ok(())), "{}");
+    assert_eq!(beat(&mut play, Ok(())), None);
     let failed = beat(&mut play, Err("true ended with 7".to_owned()));
-    assert_eq!(failed, r#"{"failed_check":"true ended with 7"}"#);
+    assert_eq!(failed.as_deref(), Some("true ended with 7"));
     let long = beat(&mut play, Err("ä".repeat(200)));
-    assert_eq!(long, format!(r#"{{"failed_check":"{}"}}"#, "ä".repeat(128)), "so much at most");
-    assert_eq!(beat(&mut play, Ok(())), "{}");
+    assert_eq!(long.as_deref(), Some(&*"ä".repeat(128)), "so much at most");
+    assert_eq!(beat(&mut play, Ok(())), None);
 }

@@ -1,7 +1,7 @@
 //! More output than may be kept.
 
 use super::*;
-use crate::work::WhenOver;
+use sterna_model::payload::WhenOver;
 
 fn rated(when_over: WhenOver) -> Logging {
     Logging { rate: Some(Bytes::new(1_000)), when_over }

@@ -10,13 +10,10 @@ use std::{
     sync::atomic::{AtomicU64, Ordering},
 };
 
-use sterna_model::{Bytes, RunId, Span, WallTime};
+use sterna_model::{Bytes, RunId, Span, WallTime, payload::Logging};
 
 use super::{Cursor, Direction, Entry, From, Limits, Line, Logs, More, Of, Page, Reader, Request};
-use crate::{
-    sink::{Flow, Origin, Sink, Sinks, Stream},
-    work::Logging,
-};
+use crate::sink::{Flow, Origin, Sink, Sinks, Stream};
 
 /// Bounds that a test comes to.
 fn small() -> Limits {

@@ -11,13 +11,13 @@ pub struct Image {
     #[serde(flatten)]
     pub root: Root,
     /// Whether nothing may be written but to its work directory and to what is mounted.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub read_only: bool,
     /// Directories and files of the machine that it finds, too.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub mounts: Vec<Mount>,
     /// Which network it finds; if none, the machine's, or what a bundle says.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub network: Option<Network>,
 }
 
@@ -40,7 +40,7 @@ pub struct Mount {
     /// Where it is found.
     pub target: PathBuf,
     /// Whether nothing may be written there.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub read_only: bool,
 }
 
