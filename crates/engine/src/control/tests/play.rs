@@ -497,9 +497,9 @@ impl Play {
 
     /// The phase of every index that there is.
     pub(super) fn phases(&self) -> Vec<(u32, InstancePhase)> {
-        let instances = self.store.values().filter_map(|row| match row {
-            Row::Instance(key, Some(instance)) => Some((key.index, instance.phase())),
-            _ => None,
+        let instances = self.store.values().filter_map(|row| {
+            let Row::Instance(key, Some(instance)) = row else { return None };
+            Some((key.index, instance.phase()))
         });
         instances.collect()
     }

@@ -51,13 +51,13 @@ fn a_task_that_its_worker_has_not_started_yet_says_so() {
     let mut play = Play::with(1);
     play.moods.insert(1, Mood::Dawdles);
     play.ask(Call::CreateTask(task("build"), incarnation(1), Arc::new(task_spec())));
-    let told = play.why(&task("build")).expect("it has not begun");
+    let told = play.why(task("build")).expect("it has not begun");
     assert_eq!((told.rule.name(), told.rule.to_string()), ("starting", "w1 starts it".to_owned()));
     let run = *play.running.keys().next().expect("its worker has it");
     play.report(run, News::Progress(Arc::from(&br#"{"state":"starting"}"#[..])));
-    assert!(play.why(&task("build")).is_some(), "its image is loaded");
+    assert!(play.why(task("build")).is_some(), "its image is loaded");
     play.report(run, News::Progress(Arc::from(RUNNING)));
-    assert_eq!(play.why(&task("build")), None);
+    assert_eq!(play.why(task("build")), None);
 }
 
 #[test]
@@ -116,7 +116,7 @@ fn a_worker_that_requires_a_tag_is_kept_for_work_that_asks_for_it() {
     let facts = br#"{"memory_bytes":100,"containers":100,"required_tags":["gpu"]}"#;
     play.news(scheduler::Effect::Facts(life(1), name("w1"), Arc::from(&facts[..])));
     play.ask(Call::CreateTask(task("plain"), incarnation(1), Arc::new(task_spec())));
-    let told = play.why(&task("plain")).unwrap();
+    let told = play.why(task("plain")).unwrap();
     assert_eq!(
         told.rule.to_string(),
         "no worker takes it; w1 comes nearest, it takes only work with the tag gpu; ask for gpu, or \
