@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use sterna_executor::{
-    container::{End, Exit},
+    container::{Cause, End, Exit},
     guardian::OnWorkerExit,
 };
 use sterna_model::{
     Bytes, Constraints, Contract, Countables, Demand, DirectoryId, Lock, MachineId, Millicores,
     Name, Namespace, NodeName, ServiceKey, Span, TaskKey, WallTime, Wants, Work, WorkKey,
-    payload::{Facts, Progress, ReportWords, RunState},
+    payload::ReportWords,
 };
 use sterna_protocol::{limits::Limits, message::Payload};
 use sterna_store::leader::Timing;
@@ -214,24 +214,38 @@ pub(crate) const NODES: usize = 3;
 /// What a worker says of itself.
 pub(crate) fn facts() -> Payload {
     let Size { memory, cpu, gpus } = CAPACITY;
-    let facts = Facts {
-        memory_bytes: memory,
-        cpu_millicores: cpu,
-        containers: 100,
-        countables: [(name(GPU), gpus)].into(),
-        ..Facts::default()
-    };
-    facts.to_bytes().into()
+    let facts = format!(
+        r#"{{"memory_bytes":{memory},"cpu_millicores":{cpu},"containers":100,"countables":{{"{GPU}":{gpus}}}}}"#
+    );
+    Arc::from(facts.into_bytes())
 }
 
 /// What a worker says of a run that runs.
 pub(crate) fn running(is_ready: bool) -> Payload {
-    Progress { state: RunState::Running, is_ready, endpoint: None }.to_bytes().into()
+    Arc::from(format!(r#"{{"state":"running","is_ready":{is_ready}}}"#).into_bytes())
 }
 
-/// What a worker says of a run that is over.
+/// What a worker says of a run that is over. It says less than a real worker, and the readers must accept
+/// that. The words stay, so that traces of two versions can be compared.
 pub(crate) fn ended(end: &End) -> Payload {
-    end.to_bytes().into()
+    let cause = match &end.cause {
+        Cause::Exited => "exited",
+        Cause::SetupFailed(_) => "setup_failed",
+        Cause::FailedToStart(_) => "failed_to_start",
+        Cause::Timeout => "timeout",
+        Cause::Monitor(_) => "monitor",
+        Cause::DiskLimit => "disk_limit",
+        Cause::Request => "request",
+        Cause::Deadline => "deadline",
+        Cause::WorkerExit => "worker_exit",
+    };
+    let said = match end.exit {
+        Some(Exit::Code(code)) => format!(r#"{{"cause":"{cause}","exit":{{"code":{code}}}}}"#),
+        Some(Exit::Signal(_) | Exit::OutOfMemory | Exit::Unknown) | None => {
+            format!(r#"{{"cause":"{cause}"}}"#)
+        }
+    };
+    Arc::from(said.into_bytes())
 }
 
 /// The code with which a run ended, by what was said of it.

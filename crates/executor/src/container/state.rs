@@ -1,6 +1,6 @@
 //! The states of a container, and what it is to run.
 
-use sterna_model::Span;
+use sterna_model::{Span, payload::GRACE};
 
 use super::End;
 use crate::monitor;
@@ -79,7 +79,7 @@ impl Default for Spec {
         Self {
             setup_steps: 0,
             timeout: None,
-            grace: Span::from_secs(10),
+            grace: GRACE,
             linger: Span::ZERO,
             monitor: None,
             readiness: None,

@@ -278,7 +278,8 @@ impl ReportWords {
     /// The same words in a report that is short whatever they are.
     pub fn in_brief(self) -> String {
         let brief = Self { cause: brief(self.cause), exit: brief(self.exit) };
-        String::from_utf8(bytes(&brief)).unwrap_or_default()
+        // Every crash is written so. Its two fields are in order without the detour of `bytes`.
+        serde_json::to_string(&brief).unwrap_or_default()
     }
 }
 
