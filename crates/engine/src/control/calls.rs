@@ -78,7 +78,7 @@ impl Control {
     /// Answers a call, once what it says stands.
     pub(super) fn answer(&mut self, id: CallId, answer: Answer) {
         if is_planted(Mistake::AcknowledgesUnwritten) {
-            return self.ready.push(Effect::Answer(id, answer));
+            return self.outbox.say_at_once(Effect::Answer(id, answer));
         }
         self.tell(Effect::Answer(id, answer));
     }
@@ -164,7 +164,7 @@ impl Control {
     pub(super) fn ask_anew(&mut self, key: &ServiceKey) {
         for instance in self.indices_from(key, 0) {
             let work = instance.to_work();
-            if self.waiting.get(&work).is_some() {
+            if self.queue.is_waiting(&work) {
                 self.ask(&work);
             }
         }

@@ -186,7 +186,7 @@ impl Control {
             return Fate::Moves { to: worker.name.clone(), ends_first: false };
         }
         let asked = self.asked_before(drain, key, run);
-        match self.left.get(key) {
+        match self.queue.reason(key) {
             Some(reason) => {
                 let why = Box::new(self.unplaced_without(&self.ask_of(key), reason, lock));
                 Fate::Nowhere { why, ends_first: false, asked }

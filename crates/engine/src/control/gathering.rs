@@ -72,8 +72,7 @@ impl Control {
         }
         let Some(gathering) = &mut self.gathering else { return };
         gathering.first = Some(now.boot);
-        let waiting = self.waiting.iter().map(|ask| &ask.key).chain(self.asks.keys());
-        let waiting: Vec<_> = waiting.filter(|key| is_spread(key)).cloned().collect();
+        let waiting: Vec<_> = self.queue.keys().filter(|key| is_spread(key)).cloned().collect();
         waiting.iter().for_each(|key| self.ask(key));
     }
 

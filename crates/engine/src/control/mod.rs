@@ -11,7 +11,9 @@
 //! | `calls` | what clients ask for |
 //! | `tasks` | the life of a task, from its record to its callback |
 //! | `made` | how much there is of what clients make |
-//! | `past` | how long, and how much, of what is over is kept |
+//! | `task_book` | all tasks: records, taken names, callbacks, lost runs |
+//! | `past` | the order in which what is over goes |
+//! | `forgetting` | which records and names go, and when |
 //! | `services` | which indices are to run; crashes; copies |
 //! | `twins` | second copies, and which of two goes |
 //! | `standing` | how far the instances of a service are |
@@ -24,7 +26,10 @@
 //! | `plan` | what another spec would change |
 //! | `forecast` | what a drain would do |
 //! | `why` | why something is not where it should be |
-//! | `placing` | the auction, and what waits for it |
+//! | `queue` | what wants a worker, and why it waits |
+//! | `placing` | the auctions |
+//! | `seats` | which run is on which machine, and what it takes there |
+//! | `ids` | the names of runs |
 //! | `timers` | what is looked at again, and when |
 //! | `sweep` | whether anything was forgotten |
 //! | `instances` | where the records of instances stand in memory |
@@ -47,7 +52,9 @@ mod domains;
 mod drains;
 mod fields;
 mod forecast;
+mod forgetting;
 mod gathering;
+mod ids;
 mod instances;
 mod interface;
 mod made;
@@ -56,6 +63,7 @@ mod past;
 mod payload;
 mod placing;
 mod plan;
+mod queue;
 mod roster;
 mod rows;
 mod runs;
@@ -63,6 +71,7 @@ mod seats;
 mod services;
 mod standing;
 mod sweep;
+mod task_book;
 mod tasks;
 #[cfg(test)]
 mod tests;
@@ -84,11 +93,7 @@ use sterna_model::{
     planted::{Mistake, is_planted},
     record::{Placed, Task},
 };
-use sterna_protocol::{
-    limits::Limits,
-    roster::{Doors, Enrolled},
-    scheduler,
-};
+use sterna_protocol::{limits::Limits, roster::Enrolled, scheduler};
 
 pub use self::{
     forecast::{Fate, Forecast},
@@ -106,18 +111,17 @@ pub use self::{
 };
 use self::{
     gathering::Gathering,
+    ids::RunIds,
     instances::Instances,
     outbox::Outbox,
-    past::Past,
+    queue::Queue,
     seats::Seats,
     standing::Service,
+    task_book::Tasks,
     timers::{Timer, Timers},
     workers::Worker,
 };
-use crate::{
-    auction::{self, Waiting},
-    by_service::ByService,
-};
+use crate::{auction, by_service::ByService};
 
 /// How long a drain may take that a worker asks for itself.
 const DRAIN: Span = Span::from_secs(10 * 60);
@@ -129,13 +133,8 @@ pub struct Control {
     stage: Stage,
     /// Whether the store was restored, and nobody has said since that the roster is complete.
     is_recovered: bool,
-    /// What may start (safety rule 20).
-    doors: Doors,
-    seed: [u8; 16],
-    runs_made: u64,
+    ids: RunIds,
     outbox: Outbox<Row, Effect>,
-    /// What may be said now.
-    ready: Vec<Effect>,
     workers: BTreeMap<Lock, Worker>,
     bidders: BTreeMap<auction::BidderId, Lock>,
     /// Who is here and is given no work.
@@ -153,33 +152,15 @@ pub struct Control {
     limits: Vec<Limits>,
     /// Those that hold in a store that has none.
     usual: Limits,
-    retention: Retention,
-    /// What is over, in the order in which it goes.
-    past: Past,
     domains: BTreeMap<Name, Option<WallTime>>,
     registry: auction::Registry,
-    waiting: Waiting,
-    /// What asks for a worker in this step.
-    asks: BTreeMap<WorkKey, Arc<Wants>>,
-    /// What asks for one and may be kept by a worker that is missing (safety rule 25).
-    kept_back: BTreeMap<WorkKey, Arc<Wants>>,
+    queue: Queue,
     /// What waits for the workers of a leader that has just begun; `None` when it no longer does.
     gathering: Option<Gathering>,
-    /// Tasks that are to fail without room, of which nobody can tell yet whether there is any.
-    undecided: BTreeSet<TaskKey>,
-    /// Why those that wait were not placed.
-    left: BTreeMap<WorkKey, Arc<auction::Reason>>,
-    /// What happened in this step that may help what waits.
-    helped: Vec<placing::Helped>,
     seats: Seats,
-    /// The same, by machine.
-    seated: BTreeMap<Lock, BTreeSet<RunId>>,
-    tasks: BTreeMap<TaskKey, TaskRow>,
-    tombstones: BTreeMap<TaskKey, Tombstone>,
+    tasks: Tasks,
     services: ByService<Service>,
     instances: Instances,
-    /// Instances that a worker turned down, and until when they wait.
-    resting: BTreeMap<WorkKey, WallTime>,
     /// Runs whose worker is silent.
     silent: BTreeSet<RunId>,
     /// Services whose spec has changed in this step.
@@ -188,8 +169,6 @@ pub struct Control {
     unroomed: BTreeSet<ServiceKey>,
     /// Services whose update waits for room that ending an instance would make.
     held_up: BTreeSet<ServiceKey>,
-    /// Runs that were called lost, and may yet say how they ended.
-    lost: BTreeMap<RunId, TaskKey>,
     timers: Timers,
     /// How far the sweep is.
     swept: sweep::Cursor,
@@ -199,8 +178,6 @@ pub struct Control {
     seen: Now,
     /// When this reign began.
     began: BootTime,
-    /// Callbacks that are being tried.
-    callbacks: BTreeMap<TaskKey, tasks::Telling>,
     /// Runs that are being ended.
     ending: BTreeMap<RunId, workers::Ending>,
     /// Keys of which something else may be told than before, if anybody wants to know.
@@ -217,11 +194,8 @@ impl Control {
             is_recovered: stage == Stage::Recovered,
             declaring: BTreeSet::new(),
             with_batches: BTreeSet::new(),
-            doors: Doors::default(),
-            seed,
-            runs_made: 0,
+            ids: RunIds::new(seed),
             outbox: Outbox::default(),
-            ready: Vec::new(),
             workers: BTreeMap::new(),
             bidders: BTreeMap::new(),
             withheld: BTreeSet::new(),
@@ -231,27 +205,16 @@ impl Control {
             drains: BTreeMap::new(),
             limits: Vec::new(),
             usual: Limits::default(),
-            retention: Retention::default(),
-            past: Past::default(),
             domains: BTreeMap::new(),
             registry: auction::Registry::new(rules),
-            waiting: Waiting::new(),
-            asks: BTreeMap::new(),
-            kept_back: BTreeMap::new(),
+            queue: Queue::default(),
             gathering: None,
-            undecided: BTreeSet::new(),
-            resting: BTreeMap::new(),
             silent: BTreeSet::new(),
             changed: BTreeSet::new(),
             unroomed: BTreeSet::new(),
             held_up: BTreeSet::new(),
-            lost: BTreeMap::new(),
-            left: BTreeMap::new(),
-            helped: Vec::new(),
             seats: Seats::default(),
-            seated: BTreeMap::new(),
-            tasks: BTreeMap::new(),
-            tombstones: BTreeMap::new(),
+            tasks: Tasks::default(),
             services: ByService::default(),
             instances: Instances::default(),
             timers: Timers::default(),
@@ -259,7 +222,6 @@ impl Control {
             anew: None,
             seen: now,
             began: now.boot,
-            callbacks: BTreeMap::new(),
             ending: BTreeMap::new(),
             touched: None,
         };
@@ -277,8 +239,8 @@ impl Control {
                 self.services.insert(key, Service::new(record, None));
             }
             Row::Instance(key, Some(instance)) => self.instances.insert(&key, instance),
-            Row::Task(key, Some(task)) => drop(self.tasks.insert(key, task)),
-            Row::Tombstone(key, Some(stone)) => drop(self.tombstones.insert(key, stone)),
+            Row::Task(key, Some(task)) => self.tasks.insert(key, task),
+            Row::Tombstone(key, Some(stone)) => self.tasks.bury(key, stone),
             Row::Roster(lock, entry @ Some(_)) => self.note_entry(lock, entry),
             Row::Drain(lock, Some(drain)) => {
                 self.drains.insert(lock, drain);
@@ -330,7 +292,7 @@ impl Control {
         for lock in self.draining() {
             self.empty(now, lock);
         }
-        self.take_over_names();
+        self.tasks.take_over_names();
     }
 
     /// Whether the store was restored, and nobody has said since that the roster is complete.
@@ -376,7 +338,7 @@ impl Control {
 
     /// Whether the name of a task belongs to one, which may be deleted.
     pub fn is_taken(&self, key: &TaskKey) -> bool {
-        self.tasks.contains_key(key) || self.tombstones.contains_key(key)
+        self.tasks.contains(key) || self.tasks.tombstone(key).is_some()
     }
 
     /// When to call [`Control::step`] with [`Input::Tick`].
@@ -385,7 +347,7 @@ impl Control {
             return Some(now.boot);
         }
         let timer = self.timers.first();
-        let past = self.past.deadline(&self.retention);
+        let past = self.tasks.deadline();
         let wall = timer.into_iter().chain(past).min();
         let boot = wall.map(|at| now.boot.plus(at.since(now.wall)));
         boot.into_iter().chain(self.decides_at()).chain(self.gathers_until()).min()
@@ -416,7 +378,7 @@ impl Control {
             Input::Committed(parcel) => {
                 for effect in self.outbox.committed(parcel) {
                     if !self.call_off(now, &effect) {
-                        self.ready.push(effect);
+                        self.outbox.say_at_once(effect);
                     }
                 }
             }
@@ -439,7 +401,7 @@ impl Control {
             self.ask_anew(&service);
             self.converge(now, &service);
         }
-        let has_helped = !self.helped.is_empty();
+        let has_helped = self.queue.last_help().is_some();
         self.decide_anew(now);
         self.end_gathering(now);
         self.place(now);
@@ -449,7 +411,7 @@ impl Control {
             }
         }
         self.forget_past(now);
-        effects.append(&mut self.ready);
+        self.outbox.take_ready(effects);
     }
 
     /// A wall clock that is set back makes nobody wait longer who waits for a while, rather than for a
@@ -465,11 +427,10 @@ impl Control {
             let back = i64::try_from(back.as_millis()).unwrap_or(i64::MAX);
             WallTime::from_millis(at.as_millis().saturating_sub(back)).unwrap_or(at)
         };
-        for (key, until) in &mut self.resting {
-            *until = earlier(*until);
+        for (key, until) in self.queue.rest_otherwise(earlier) {
             match key {
-                WorkKey::Instance(key) => self.timers.set(*until, Timer::Restart(key.clone())),
-                WorkKey::Task(key) => self.timers.set(*until, Timer::Rested(key.clone())),
+                WorkKey::Instance(key) => self.timers.set(until, Timer::Restart(key)),
+                WorkKey::Task(key) => self.timers.set(until, Timer::Rested(key)),
                 // No node rests here.
                 WorkKey::Node(_) => false,
             };
@@ -478,7 +439,7 @@ impl Control {
             // One that was over may not be, by what the clock shows now.
             self.timers.set(drain.deadline, Timer::Drain(*lock));
         }
-        for (key, telling) in &mut self.callbacks {
+        for (key, telling) in self.tasks.callbacks_mut() {
             if let Some(next) = &mut telling.next {
                 *next = earlier(*next);
                 self.timers.set(*next, Timer::Callback(key.clone()));
@@ -506,32 +467,12 @@ impl Control {
 
     /// Says something once everything stands that was decided so far.
     fn tell(&mut self, effect: Effect) {
-        if let Some(effect) = self.outbox.after(effect) {
-            self.ready.push(effect);
-        }
+        self.outbox.say(effect);
     }
 
     /// Says something to the fleet, once everything stands that was decided so far.
     fn tell_fleet(&mut self, input: scheduler::Input) {
         self.tell(Effect::Fleet(Box::new(input)));
-    }
-
-    /// A new run, never named before.
-    fn new_run(&mut self, now: Now) -> RunId {
-        // Distinct by the count within a reign and by the seed between reigns; SplitMix64 spreads both.
-        self.runs_made += 1;
-        let (high, low) = self.seed.split_at(8);
-        let word =
-            |half: &[u8]| half.iter().fold(0_u64, |word, byte| (word << 8) | u64::from(*byte));
-        let mixed = mix(word(low) ^ self.runs_made.wrapping_mul(0x9e37_79b9_7f4a_7c15));
-        let other = mix(word(high) ^ self.runs_made);
-        let mut random = [0; 10];
-        for (at, byte) in mixed.to_be_bytes().into_iter().chain(other.to_be_bytes()).enumerate() {
-            if let Some(place) = random.get_mut(at) {
-                *place = byte;
-            }
-        }
-        RunId::from_parts(now.wall, random)
     }
 
     /// What holds for the next run of a key when its link is silent.
@@ -569,12 +510,6 @@ impl Control {
         let demand = Demand::new(cpu, none, none, Countables::default());
         Arc::new(Wants { demand, constraints: Constraints::default() })
     }
-}
-
-const fn mix(word: u64) -> u64 {
-    let word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    word ^ (word >> 31)
 }
 
 fn claim(

@@ -58,6 +58,8 @@ pub(super) struct Outbox<W: Write, A> {
     is_sent: bool,
     /// How many writes there are.
     writes: usize,
+    /// What may be said now.
+    ready: Vec<A>,
 }
 
 #[derive(Clone, Debug)]
@@ -76,7 +78,8 @@ impl<W: Write, A> Default for Parcel<W, A> {
 
 impl<W: Write, A> Default for Outbox<W, A> {
     fn default() -> Self {
-        Self { parcels: VecDeque::new(), done: 0, is_sent: false, writes: 0 }
+        let (parcels, ready) = (VecDeque::new(), Vec::new());
+        Self { parcels, done: 0, is_sent: false, writes: 0, ready }
     }
 }
 
@@ -116,16 +119,22 @@ impl<W: Write, A> Outbox<W, A> {
         self.parcels.push_back(Parcel::default());
     }
 
-    /// Keeps what follows until everything stands that was decided so far. If all does, it is given
-    /// back at once.
-    pub(super) fn after(&mut self, after: A) -> Option<A> {
+    /// Says something once everything stands that was decided so far; at once, if all does.
+    pub(super) fn say(&mut self, what: A) {
         match self.parcels.back_mut() {
-            Some(last) => {
-                last.after.push(after);
-                None
-            }
-            None => Some(after),
+            Some(last) => last.after.push(what),
+            None => self.ready.push(what),
         }
+    }
+
+    /// Says something now: it waited for its parcel, or a mistake is planted that does not wait.
+    pub(super) fn say_at_once(&mut self, what: A) {
+        self.ready.push(what);
+    }
+
+    /// Gives everything that may be said, in order.
+    pub(super) fn take_ready(&mut self, all: &mut Vec<A>) {
+        all.append(&mut self.ready);
     }
 
     /// What is to be committed now, if nothing is on its way.
@@ -180,6 +189,12 @@ mod tests {
         }
     }
 
+    fn ready(outbox: &mut Box) -> Vec<&'static str> {
+        let mut all = Vec::new();
+        outbox.take_ready(&mut all);
+        all
+    }
+
     #[test]
     fn parcels_are_bounded_by_bytes_and_what_is_too_large_by_itself_goes_alone() {
         let text: &'static str = "x".repeat(BYTES_MAX * 2).leak();
@@ -224,26 +239,32 @@ mod tests {
     #[test]
     fn what_follows_waits_for_the_commit() {
         let mut outbox = Box::default();
-        assert_eq!(outbox.after("at once"), Some("at once"));
+        outbox.say("at once");
+        assert_eq!(ready(&mut outbox), ["at once"]);
         outbox.write((1, Some("a")));
-        assert_eq!(outbox.after("sent"), None);
+        outbox.say("sent");
+        assert!(ready(&mut outbox).is_empty());
         let (parcel, writes) = outbox.send().unwrap();
         assert_eq!(writes, [(1, Some("a"))]);
         assert_eq!(outbox.committed(parcel), ["sent"]);
         assert_eq!(outbox.len(), 0);
-        assert_eq!(outbox.after("at once again"), Some("at once again"));
+        outbox.say("at once again");
+        assert_eq!(ready(&mut outbox), ["at once again"]);
     }
 
     #[test]
     fn what_is_decided_while_a_parcel_is_on_its_way_goes_with_the_next() {
         let mut outbox = Box::default();
         outbox.write((1, Some("a")));
-        assert_eq!(outbox.after("one"), None);
+        outbox.say("one");
+        assert!(ready(&mut outbox).is_empty());
         let (first, _) = outbox.send().unwrap();
         // Without writes of its own it still waits for what was decided before.
-        assert_eq!(outbox.after("one too"), None);
+        outbox.say("one too");
+        assert!(ready(&mut outbox).is_empty());
         outbox.write((1, None));
-        assert_eq!(outbox.after("two"), None);
+        outbox.say("two");
+        assert!(ready(&mut outbox).is_empty());
         assert!(outbox.send().is_none(), "one at a time");
         assert_eq!(outbox.committed(first), ["one", "one too"]);
         assert_eq!(outbox.committed(first), [""; 0], "it was told already");

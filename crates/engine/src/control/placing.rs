@@ -10,7 +10,6 @@ use sterna_model::{
 };
 use sterna_protocol::{
     message::{Ordinal, Payload},
-    roster::Doors,
     scheduler,
 };
 
@@ -38,28 +37,13 @@ impl Control {
             return;
         }
         let is_kept = self.contract_of(key) == Some(Contract::Keep);
-        let asks = if is_kept && !self.doors.unclaimed_kept {
-            &mut self.kept_back
-        } else {
-            &mut self.asks
-        };
-        asks.insert(key.clone(), wants);
-    }
-
-    /// More may start than before.
-    pub(super) fn open(&mut self, doors: Doors) {
-        self.doors.open(doors);
-        if self.doors.unclaimed_kept {
-            self.asks.append(&mut self.kept_back);
-        }
+        self.queue.ask(key, wants, is_kept);
     }
 
     /// No longer.
     pub(super) fn withdraw(&mut self, key: &WorkKey) {
-        self.waiting.forget(key);
+        self.queue.withdraw(key);
         self.forget_left(key);
-        self.asks.remove(key);
-        self.kept_back.remove(key);
         self.leave_gathering(key);
     }
 
@@ -74,14 +58,14 @@ impl Control {
         }
         self.registry.set_word(service, constraints);
         for other in before.difference(after) {
-            self.waiting.recall(&service.namespace, other);
+            self.queue.waiting_mut().recall(&service.namespace, other);
         }
-        self.helped.push(Helped::Recalled);
+        self.queue.help(Helped::Recalled);
     }
 
     /// Gives out what is asked for, and looks again at what waits where something has helped.
     pub(super) fn place(&mut self, now: Now) {
-        if !self.doors.unclaimed {
+        if !self.queue.is_open() {
             return;
         }
         self.give_out(now);
@@ -94,23 +78,22 @@ impl Control {
 
     fn give_out(&mut self, now: Now) {
         loop {
-            let asks = std::mem::take(&mut self.asks).into_iter();
-            let asks: Vec<_> = asks.map(|(key, wants)| Ask { key, wants }).collect();
+            let asks = self.queue.take_asks();
             if !asks.is_empty() {
                 self.hold_auction(now, asks);
                 continue;
             }
-            let Some(helped) = self.helped.last().copied() else { return };
+            let Some(helped) = self.queue.last_help() else { return };
             let mut woken = Vec::new();
             let change = match helped {
                 Helped::Worker(bidder) => Change::Worker(bidder),
                 Helped::Started => Change::Started,
                 Helped::Recalled => Change::Recalled,
             };
-            if self.waiting.wake(&self.registry, change, &mut woken) == 0 {
-                self.helped.pop();
+            if self.queue.waiting_mut().wake(&self.registry, change, &mut woken) == 0 {
+                self.queue.use_up_help();
             }
-            self.asks = woken.into_iter().map(|ask| (ask.key, ask.wants)).collect();
+            self.queue.ask_again(woken);
         }
     }
 
@@ -140,11 +123,11 @@ impl Control {
             // It cannot be: who bids is a worker. If it is, that one bids no more, and nothing is lost.
             self.registry.remove(bidder);
             self.bidders.remove(&bidder);
-            self.asks.insert(ask.key.clone(), Arc::clone(&ask.wants));
+            self.queue.ask_again([ask.clone()]);
             return;
         };
-        let run = self.new_run(now);
-        let number = self.runs_made;
+        let run = self.ids.draw(now.wall);
+        let number = self.ids.made();
         let key = &ask.key;
         self.forget_left(key);
         let sending = match key {
@@ -166,7 +149,7 @@ impl Control {
         let dispatch = scheduler::Dispatch { to, run, key, task, contract, ordinal, work };
         let dispatch = scheduler::Input::Dispatch(vec![dispatch]);
         if is_planted(Mistake::ClaimsAfterSend) {
-            return self.ready.push(Effect::Fleet(Box::new(dispatch)));
+            return self.outbox.say_at_once(Effect::Fleet(Box::new(dispatch)));
         }
         self.tell_fleet(dispatch);
     }
@@ -209,11 +192,11 @@ impl Control {
                 let why = self.unplaced(&ask.key, &reason).to_string();
                 return self.finish_task(now, task, TaskEnd::NoRoom { why: why.into() });
             }
-            self.undecided.insert(task.clone());
+            self.queue.leave_undecided(task);
         }
         let key = ask.key.clone();
         self.touch(&key);
-        self.waiting.park(&self.registry, ask, &reason);
+        self.queue.waiting_mut().park(&self.registry, ask, &reason);
         self.note_left(&key, reason);
     }
 
@@ -244,21 +227,18 @@ impl Control {
 
     /// What is to fail without room is asked for again when it can be told whether there is any.
     pub(super) fn decide_anew(&mut self, now: Now) {
-        if self.undecided.is_empty() || self.may_have_room_soon(now) {
+        if !self.queue.has_undecided() || self.may_have_room_soon(now) {
             return;
         }
-        for key in std::mem::take(&mut self.undecided) {
-            let work = key.to_work();
-            if self.left.contains_key(&work) {
-                self.ask(&work);
-            }
+        for key in self.queue.take_undecided() {
+            self.ask(&key.to_work());
         }
     }
 
     /// Until when that is at the latest.
     pub(super) fn decides_at(&self) -> Option<BootTime> {
         let lose_after = self.limits.last().unwrap_or(&self.usual).lose_after;
-        (!self.undecided.is_empty()).then(|| self.began.plus(lose_after))
+        self.queue.has_undecided().then(|| self.began.plus(lose_after))
     }
 
     /// Writes down what is known of a task or an instance.

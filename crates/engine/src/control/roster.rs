@@ -55,9 +55,9 @@ impl Control {
             Zone::Nameless => self.registry.release_zone(None),
             Zone::Named(name) => self.registry.release_zone(Some(name)),
         }
-        if before != zone && !matches!(self.helped.last(), Some(Helped::Recalled)) {
+        if before != zone && !matches!(self.queue.last_help(), Some(Helped::Recalled)) {
             // What is pinned may have another zone now.
-            self.helped.push(Helped::Recalled);
+            self.queue.help(Helped::Recalled);
         }
     }
 
@@ -119,7 +119,7 @@ impl Control {
             self.withheld.remove(&lock);
             self.mind_coming(lock);
             // Something may have been starting there.
-            self.helped.push(Helped::Started);
+            self.queue.help(Helped::Started);
         }
     }
 

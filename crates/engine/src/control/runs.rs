@@ -32,7 +32,7 @@ impl Control {
                 self.set_drain(now, lock, Some(now.wall.plus(super::DRAIN)));
             }
             News::WantsDrain(lock, false) => self.set_drain(now, lock, None),
-            News::Opened(doors) => self.open(doors),
+            News::Opened(doors) => self.queue.open(doors),
             News::Retired(oldest) => {
                 let is_over = |limits: &Limits| match is_planted(Mistake::LosesLimits) {
                     true => limits.version >= oldest,
@@ -97,7 +97,7 @@ impl Control {
     fn reported(&mut self, now: Now, report: Report) {
         let Report { from, run, number, news, .. } = report;
         let key = self.seats.key_of(run).cloned();
-        let key = key.or_else(|| self.lost.get(&run).map(TaskKey::to_work));
+        let key = key.or_else(|| self.tasks.of_lost(run).map(TaskKey::to_work));
         let answer = match key {
             Some(WorkKey::Instance(key)) => {
                 self.instance_reported(now, &key, run, &news);
@@ -118,7 +118,7 @@ impl Control {
         };
         let recorded = scheduler::Input::Recorded(from, run, number, answer);
         if is_planted(Mistake::AcknowledgesTooEarly) {
-            return self.ready.push(Effect::Fleet(Box::new(recorded)));
+            return self.outbox.say_at_once(Effect::Fleet(Box::new(recorded)));
         }
         self.tell_fleet(recorded);
     }
@@ -194,7 +194,7 @@ impl Control {
         };
         let is_unknown = match self.task_seen_from(key, incarnation, placed.run) {
             tables::task::Record::Missing => {
-                let is_buried = self.tombstones.get(key).map(|stone| stone.incarnation);
+                let is_buried = self.tasks.tombstone(key).map(|stone| stone.incarnation);
                 self.is_recovered && (is_buried.is_none() || is_buried != incarnation)
             }
             tables::task::Record::Completed | tables::task::Record::Resolving => {

@@ -216,13 +216,13 @@ impl Control {
     /// Asks for a worker, unless one has just turned it down.
     fn ask_when_rested(&mut self, now: Now, key: &InstanceKey) {
         let work = key.to_work();
-        match self.resting.get(&work) {
-            Some(until) if *until > now.wall => {
-                self.timers.set(*until, Timer::Restart(key.clone()));
+        match self.queue.resting_until(&work) {
+            Some(until) if until > now.wall => {
+                self.timers.set(until, Timer::Restart(key.clone()));
             }
             Some(_) | None => {
-                self.resting.remove(&work);
-                if self.waiting.get(&work).is_none() {
+                self.queue.has_rested(&work);
+                if !self.queue.is_waiting(&work) {
                     self.ask(&work);
                 }
             }
@@ -232,7 +232,7 @@ impl Control {
     /// Lets an instance that a worker refused wait a little, or both would do nothing else.
     fn rest(&mut self, now: Now, key: &InstanceKey) {
         let until = now.wall.plus(TURNED_DOWN);
-        self.resting.insert(key.to_work(), until);
+        self.queue.rest(key.to_work(), until);
         self.timers.set(until, Timer::Restart(key.clone()));
     }
 
@@ -244,7 +244,7 @@ impl Control {
         let Some(instance) = self.instances.get(key) else { return };
         if instance.check_retire().is_ok() {
             self.instances.remove(key);
-            self.resting.remove(&work);
+            self.queue.has_rested(&work);
             self.timers.cancel_instance(key);
             self.write_instance(key);
             return;

@@ -143,7 +143,7 @@ impl Control {
     /// Nobody has room for this.
     pub(super) fn note_left(&mut self, key: &WorkKey, reason: Arc<Reason>) {
         let is_room = reason.is_room();
-        self.left.insert(key.clone(), reason);
+        self.queue.note_reason(key, reason);
         if let Some(key) = key.instance()
             && let Some(known) = self.services.get_mut(&key.service)
         {
@@ -153,7 +153,7 @@ impl Control {
 
     /// It has a worker, or asks for none.
     pub(super) fn forget_left(&mut self, key: &WorkKey) {
-        if self.left.remove(key).is_some()
+        if self.queue.forget_reason(key)
             && let Some(key) = key.instance()
             && let Some(known) = self.services.get_mut(&key.service)
         {
@@ -171,7 +171,7 @@ impl Control {
             wrong.push(format!("{coming:?} are coming: {:?}", self.coming));
         }
         for (key, known) in self.services.iter() {
-            let left = self.left.iter().filter(|(_, reason)| reason.is_room());
+            let left = self.queue.reasons().filter(|(_, reason)| reason.is_room());
             let left = left.filter_map(|(key, _)| key.instance());
             let left = left.filter(|left| left.service == *key);
             let unplaced: BTreeSet<u32> = left.map(|left| left.index).collect();

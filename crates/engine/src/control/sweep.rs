@@ -104,8 +104,8 @@ impl Control {
             Cursor::Drains(last) => Some(self.sweep_drains(now, last.as_ref(), count, found)),
             Cursor::Domains(last) => self.sweep_domains(last.as_ref(), count, found),
         };
-        if next.is_none() && self.waiting.waits_in_vain(&self.registry) {
-            self.helped.push(Helped::Started);
+        if next.is_none() && self.queue.waiting().waits_in_vain(&self.registry) {
+            self.queue.help(Helped::Started);
             found.push("what waits for others to have started".to_owned());
         }
         for what in found.iter().skip(known).cloned().collect::<Vec<_>>() {
@@ -123,7 +123,7 @@ impl Control {
 
     /// What is decided and waits to be done: if it grows, something was to be done.
     fn undone(&self) -> Undone {
-        Undone { asks: self.asks.len(), writes: self.outbox.len(), timers: self.timers.changes() }
+        Undone { asks: self.queue.asks(), writes: self.outbox.len(), timers: self.timers.changes() }
     }
 
     /// Those that a spec wants.
@@ -193,8 +193,8 @@ impl Control {
         let (keys, last) = slice(rest, count);
         for key in &keys {
             let before = self.undone();
-            if !self.is_past_minded(key) {
-                self.mind_past(key);
+            if !self.tasks.is_minded(key) {
+                self.tasks.mind(key);
                 found.push(format!("{key}: that its record goes"));
             } else if self.sweep_task(now, key) {
                 self.note_undone(&before, || key.to_string(), found);
@@ -223,7 +223,7 @@ impl Control {
                     self.call_back(now, key);
                 }
             }
-            TaskState::Resolving { .. } => match self.callbacks.get(key) {
+            TaskState::Resolving { .. } => match self.tasks.callback(key) {
                 Some(tasks::Telling { next: Some(next), .. }) => {
                     self.timers.set(*next, Timer::Callback(key.clone()));
                 }
@@ -244,11 +244,10 @@ impl Control {
     /// A task that waits asks for a worker, or will.
     fn sweep_pending(&mut self, key: &TaskKey) {
         let work = key.to_work();
-        if let Some(until) = self.resting.get(&work) {
-            self.timers.set(*until, Timer::Rested(key.clone()));
-        } else if self.waiting.get(&work).is_none()
-            && !self.asks.contains_key(&work)
-            && !self.kept_back.contains_key(&work)
+        if let Some(until) = self.queue.resting_until(&work) {
+            self.timers.set(until, Timer::Rested(key.clone()));
+        } else if !self.queue.is_waiting(&work)
+            && !self.queue.is_asking(&work)
             && !self.is_gathered(&work)
         {
             self.ask(&work);
@@ -261,11 +260,11 @@ impl Control {
         count: usize,
         found: &mut Vec<String>,
     ) -> Cursor {
-        let rest = self.tombstones.range(after(last)).map(|(key, _)| key.clone());
+        let rest = self.tasks.tombstones_in(after(last)).map(|(key, _)| key.clone());
         let (keys, last) = slice(rest, count);
         for key in keys {
-            if !self.is_name_minded(&key) {
-                self.mind_name(&key);
+            if !self.tasks.is_name_minded(&key) {
+                self.tasks.mind_name(&key);
                 found.push(format!("the name {key}: that it is free some time"));
             }
         }
@@ -287,7 +286,7 @@ impl Control {
             if deadline > now.wall {
                 self.timers.set(deadline, Timer::Drain(lock));
             }
-            if self.seated.contains_key(&lock) || self.is_gone(lock) {
+            if self.seats.count_on(lock) > 0 || self.is_gone(lock) {
                 self.end_drain(now, lock);
             }
             self.evacuate(now, lock);

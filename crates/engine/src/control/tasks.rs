@@ -33,7 +33,7 @@ pub(super) struct Telling {
 impl Control {
     pub(super) fn write_task(&mut self, key: &TaskKey) {
         self.touch(&key.to_work());
-        self.mind_past(key);
+        self.tasks.mind(key);
         self.outbox.write(Row::Task(key.clone(), self.tasks.get(key).cloned()));
     }
 
@@ -48,7 +48,7 @@ impl Control {
         let is_free = |task: &Task| is_planted(Mistake::FreesNames) && task.end().is_some();
         let known = self.tasks.get(key).filter(|(task, _)| !is_free(task));
         let known = known.map(|(task, _)| task.incarnation());
-        let known = known.or_else(|| self.tombstones.get(key).map(|stone| stone.incarnation));
+        let known = known.or_else(|| self.tasks.tombstone(key).map(|stone| stone.incarnation));
         if let Some(known) = known {
             // The same call again is answered as the first was.
             let answer = if known == incarnation { Answer::Already } else { Answer::Taken(known) };
@@ -81,10 +81,10 @@ impl Control {
 
     /// Goes on with a task of an earlier leader.
     pub(super) fn take_over_task(&mut self, now: Now, key: &TaskKey) {
-        let Some((task, spec)) = self.tasks.get(key) else { return };
-        if let Some(run) = task.lost() {
-            self.lost.insert(run, key.clone());
+        if let Some(run) = self.tasks.get(key).and_then(|(task, _)| task.lost()) {
+            self.tasks.note_lost(run, key);
         }
+        let Some((task, spec)) = self.tasks.get(key) else { return };
         if let Some(at) = spec.latest_start
             && task.phase() == TaskPhase::Pending
         {
@@ -111,7 +111,7 @@ impl Control {
                 self.task_is_over(now, key);
             }
         }
-        self.mind_past(key);
+        self.tasks.mind(key);
     }
 
     /// What the record says of a task, from the worker that has this run.
@@ -160,11 +160,11 @@ impl Control {
         if let Some((task, _)) = self.tasks.get_mut(key) {
             let is_its = Some(task.incarnation()) == incarnation;
             if is_its && task.find(run, on).is_ok() {
-                self.lost.insert(run, key.clone());
+                self.tasks.note_lost(run, key);
                 self.write_task(key);
             }
         } else if let Some(incarnation) = incarnation
-            && !self.tombstones.contains_key(key)
+            && self.tasks.tombstone(key).is_none()
         {
             let spec = TaskSpec {
                 wants: self.wants_of(&key.to_work()),
@@ -248,14 +248,14 @@ impl Control {
     /// Lets a task that a worker refused wait a little, or both would do nothing else.
     fn rest_task(&mut self, now: Now, key: &TaskKey) {
         let until = now.wall.plus(TURNED_DOWN);
-        self.resting.insert(key.to_work(), until);
+        self.queue.rest(key.to_work(), until);
         self.timers.set(until, Timer::Rested(key.clone()));
     }
 
     /// It has rested after a worker refused it.
     pub(super) fn task_has_rested(&mut self, key: &TaskKey) {
         let work = key.to_work();
-        self.resting.remove(&work);
+        self.queue.has_rested(&work);
         if self.tasks.get(key).is_some_and(|(task, _)| task.phase() == TaskPhase::Pending) {
             self.ask(&work);
         }
@@ -306,7 +306,7 @@ impl Control {
                     | TaskState::Resolving { .. } => {
                         let told = Some(end).filter(|_| !is_known);
                         if task.knows(run) && task.amend(run, told).is_ok() {
-                            self.lost.remove(&run);
+                            self.tasks.forget_lost(run);
                             self.write_task(key);
                         }
                     }
@@ -322,7 +322,7 @@ impl Control {
             return;
         }
         if let Some(run) = task.lost() {
-            self.lost.insert(run, key.clone());
+            self.tasks.note_lost(run, key);
         }
         self.withdraw(&key.to_work());
         self.write_task(key);
@@ -337,7 +337,7 @@ impl Control {
         }
         let run = task.placed().map(|placed| placed.run);
         if let Some(lost) = task.lost() {
-            self.lost.insert(lost, key.clone());
+            self.tasks.note_lost(lost, key);
         }
         self.withdraw(&key.to_work());
         self.write_task(key);
@@ -368,14 +368,14 @@ impl Control {
             return;
         }
         let (Some(end), incarnation) = (task.end().cloned(), task.incarnation()) else { return };
-        self.callbacks.entry(key.clone()).or_default().next = None;
+        self.tasks.callback_mut(key).next = None;
         self.write_task(key);
         self.tell(Effect::Callback(Callback { key: key.clone(), incarnation, url, end }));
     }
 
     /// Its time has come; one that was moved by a clock may come twice.
     pub(super) fn call_back_again(&mut self, now: Now, key: &TaskKey) {
-        let next = self.callbacks.get(key).and_then(|telling| telling.next);
+        let next = self.tasks.callback(key).and_then(|telling| telling.next);
         if next.is_some_and(|next| next <= now.wall) {
             self.call_back(now, key);
         }
@@ -389,11 +389,14 @@ impl Control {
         called: Called,
     ) {
         self.touch(&key.to_work());
-        let Some((task, _)) = self.tasks.get_mut(key) else { return };
-        if task.incarnation() != incarnation || task.phase() != TaskPhase::Resolving {
+        let known = self.tasks.get(key).map(|(task, _)| task);
+        let is_asked = |task: &&Task| {
+            task.incarnation() == incarnation && task.phase() == TaskPhase::Resolving
+        };
+        if known.filter(is_asked).is_none() {
             return;
         }
-        let telling = self.callbacks.entry(key.clone()).or_default();
+        let telling = self.tasks.callback_mut(key);
         telling.tries += 1;
         let tries = telling.tries;
         let is_given_up = called == Called::NotTaken && tries >= CALLBACKS_MAX;
@@ -404,11 +407,9 @@ impl Control {
             self.timers.set(next, Timer::Callback(key.clone()));
             return;
         }
-        self.callbacks.remove(key);
-        if is_given_up {
-            task.give_up();
-        } else {
-            task.tell();
+        self.tasks.end_callback(key);
+        if let Some((task, _)) = self.tasks.get_mut(key) {
+            if is_given_up { task.give_up() } else { task.tell() }
         }
         self.hand_over(key);
         if is_planted(Mistake::BuriesTheTold) {

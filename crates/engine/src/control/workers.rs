@@ -153,7 +153,7 @@ impl Control {
         let starting = self.registry.starting();
         self.registry.set(bidder, offer);
         if self.registry.starting() < starting {
-            self.helped.push(Helped::Started);
+            self.queue.help(Helped::Started);
         }
         if is_taking {
             self.withheld.remove(&lock);
@@ -268,7 +268,6 @@ impl Control {
     }
 
     fn keep_seat(&mut self, run: RunId, seat: Seat) {
-        self.seated.entry(seat.lock).or_default().insert(run);
         self.seats.insert(run, seat);
     }
 
@@ -283,7 +282,7 @@ impl Control {
             && let Some(worker) = self.workers.get(&seat.lock)
             && self.registry.started(worker.bidder, &seat.key).is_ok()
         {
-            self.helped.push(Helped::Started);
+            self.queue.help(Helped::Started);
         }
     }
 
@@ -291,19 +290,13 @@ impl Control {
     pub(super) fn leave_seat(&mut self, run: RunId) {
         self.ending.remove(&run);
         let Some(seat) = self.seats.remove(run) else { return };
-        if let Some(runs) = self.seated.get_mut(&seat.lock) {
-            runs.remove(&run);
-            if runs.is_empty() {
-                self.seated.remove(&seat.lock);
-            }
-        }
         let Some(worker) = self.workers.get(&seat.lock) else { return };
         let bidder = worker.bidder;
         let occupant = Occupant { key: &seat.key, wants: &seat.wants, stage: seat.stage };
         if seat.is_counted && self.registry.vacate(bidder, occupant).is_ok() {
             self.help(bidder);
             if seat.stage == Stage::Starting {
-                self.helped.push(Helped::Started);
+                self.queue.help(Helped::Started);
             }
         }
     }
@@ -311,7 +304,7 @@ impl Control {
     /// A worker may have room for what waits.
     fn help(&mut self, bidder: BidderId) {
         if !is_planted(Mistake::ForgetsWaiting) {
-            self.helped.push(Helped::Worker(bidder));
+            self.queue.help(Helped::Worker(bidder));
         }
     }
 
@@ -364,7 +357,7 @@ impl Control {
             takes_work: worker.is_some_and(|worker| self.is_taking(lock, worker)),
             drain,
             is_declared_dead,
-            runs: self.seated.get(&lock).map_or(0, BTreeSet::len),
+            runs: self.seats.count_on(lock),
             facts,
         })
     }
@@ -379,7 +372,7 @@ impl Control {
     }
 
     pub(super) fn runs_on(&self, lock: Lock) -> Vec<RunId> {
-        self.seated.get(&lock).into_iter().flatten().copied().collect()
+        self.seats.on(lock)
     }
 
     /// Who could be out of reach is heard, well or not: what is to end there is told so again, and what

@@ -22,7 +22,7 @@ struct Dice(u64);
 impl Dice {
     fn roll(&mut self, below: u64) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        super::super::mix(self.0) % below
+        super::super::ids::mix(self.0) % below
     }
 
     fn index(&mut self) -> u32 {

@@ -11,7 +11,7 @@ use sterna_model::{
 use super::play::{
     FAILURE, Mood, Play, SUCCESS, incarnation, lock, name, service_spec, task, task_spec, web,
 };
-use crate::control::{Alarm, Call, Called, Input, Now, Timer, past::Past};
+use crate::control::{Alarm, Call, Called, Input, Now, Timer};
 
 fn create(play: &mut Play, spec: TaskSpec) {
     play.ask(Call::CreateTask(task("build"), incarnation(1), Arc::new(spec)));
@@ -70,10 +70,10 @@ fn timers_of_tasks_that_were_forgotten_are_found() {
     play.control.timers.retain(|_| false);
     assert_eq!(swept(&mut play), ["default/task/build"], "its latest start");
     play.pass(60);
-    play.control.past = Past::default();
+    play.control.tasks.forget_order();
     assert_eq!(swept(&mut play), ["default/task/build"], "the end of what is kept of it");
     play.ask(Call::DeleteTask(task("build")));
-    play.control.past = Past::default();
+    play.control.tasks.forget_order();
     assert_eq!(swept(&mut play), ["the name default/task/build"]);
 }
 
@@ -85,7 +85,7 @@ fn callbacks_that_were_forgotten_are_found() {
     play.step(Input::Called(task("build"), incarnation(1), Called::NotTaken));
     play.control.timers.retain(|timer| !matches!(timer, Timer::Callback(_)));
     assert_eq!(swept(&mut play), ["default/task/build"], "the next try");
-    play.control.callbacks.clear();
+    play.control.tasks.forget_callbacks();
     assert_eq!(swept(&mut play), ["default/task/build"], "nobody tells it");
 }
 
@@ -170,7 +170,7 @@ fn a_sweep_in_slices_comes_by_every_kind_of_thing() {
         play.ask(Call::SetDomain(name(&format!("apps-{worker}")), Some(later)));
     }
     play.control.timers.retain(|_| false);
-    play.control.past = Past::default();
+    play.control.tasks.forget_order();
     let mut found = Vec::new();
     while !play.control.sweep_slice(play.now, 1, &mut found) {}
     let found = names(found);

@@ -353,7 +353,7 @@ impl Control {
                 Some(Why { rule, since, next: Next::Nothing })
             }
             TaskState::Resolving { end, since, .. } => {
-                let telling = self.callbacks.get(key).copied().unwrap_or_default();
+                let telling = self.tasks.callback(key).copied().unwrap_or_default();
                 let next = telling.next.map_or(Next::WhenAnswered, Next::At);
                 let rule = Rule::Telling { end: end.to_string(), tries: telling.tries };
                 Some(Why { rule, since: Some(*since), next })
@@ -408,10 +408,10 @@ impl Control {
     fn why_unplaced(&self, now: Now, key: &WorkKey, since: WallTime, detail: Detail) -> Why {
         let since = Some(since);
         // It is shut only after a restore.
-        if !self.doors.unclaimed && !self.has_kept_claims() {
+        if !self.queue.is_open() && !self.has_kept_claims() {
             return Why { rule: Rule::Waiting, since, next: Next::WhenCertain };
         }
-        if !self.doors.unclaimed || self.kept_back.contains_key(key) {
+        if !self.queue.is_open() || self.queue.is_kept_back(key) {
             let missing = match detail {
                 Detail::Whole => self.missing(),
                 Detail::Rule => Vec::new(),
@@ -419,8 +419,8 @@ impl Control {
             let rule = Rule::MayBeKept { missing, is_roster_complete: !self.is_recovered };
             return Why { rule, since, next: Next::WhenBack };
         }
-        if let Some(until) = self.resting.get(key).filter(|until| **until > now.wall) {
-            return Why { rule: Rule::TurnedDown, since, next: Next::At(*until) };
+        if let Some(until) = self.queue.resting_until(key).filter(|until| *until > now.wall) {
+            return Why { rule: Rule::TurnedDown, since, next: Next::At(until) };
         }
         if self.is_gathered(key) {
             let rule = Rule::Returning { workers: self.coming.len(), is_spread: true };
@@ -429,14 +429,14 @@ impl Control {
             });
             return Why { rule, since, next };
         }
-        let Some(reason) = self.left.get(key) else {
+        let Some(reason) = self.queue.reason(key) else {
             let (is_monitored, is_awaited) = (false, false);
             let rule = Rule::Starting { worker: None, is_monitored, before: None, is_awaited };
             return Why { rule, since, next: Next::WhenTold };
         };
         if self.may_have_room_soon(now) {
             let rule = Rule::Returning { workers: self.coming.len(), is_spread: false };
-            let is_to_fail = key.task().is_some_and(|key| self.undecided.contains(key));
+            let is_to_fail = key.task().is_some_and(|key| self.queue.is_undecided(key));
             let decided = self.decides_at().filter(|_| is_to_fail);
             let next = decided.map_or(Next::WhenThereIsRoom, |at| {
                 Next::EndsAt(now.wall.plus(at.since(now.boot)))

@@ -107,7 +107,7 @@ impl Control {
     /// Looks again why nobody has it: what was found when it was last tried may be over. Nothing else is
     /// changed.
     pub(super) fn look_again(&mut self, key: &WorkKey) {
-        if self.left.contains_key(key) {
+        if self.queue.reason(key).is_some() {
             let outcome = self.registry.rehearse(&[self.ask_of(key)]);
             let left = outcome.left.into_iter().next();
             left.into_iter().for_each(|left| self.note_seen(key, left.reason));
@@ -119,7 +119,7 @@ impl Control {
     pub(crate) fn look_again_at(&mut self, keys: &[WorkKey]) {
         let mut found: Vec<(Ask, Option<Arc<Reason>>)> = Vec::new();
         for key in
-            keys.iter().filter(|key| self.left.contains_key(key)).cloned().collect::<Vec<_>>()
+            keys.iter().filter(|key| self.queue.reason(key).is_some()).cloned().collect::<Vec<_>>()
         {
             let ask = self.ask_of(&key);
             let is_alike = |(other, _): &&(Ask, Option<Arc<Reason>>)| {
@@ -145,7 +145,7 @@ impl Control {
     /// What was found by looking again. Updates go by which of them lack room: a question changes nothing
     /// of that.
     fn note_seen(&mut self, key: &WorkKey, reason: Arc<Reason>) {
-        if let Some(left) = self.left.get_mut(key)
+        if let Some(left) = self.queue.reason_mut(key)
             && left.is_room() == reason.is_room()
         {
             *left = reason;
@@ -167,7 +167,7 @@ impl Control {
     }
 
     pub(in crate::control) fn ask_of(&self, key: &WorkKey) -> Ask {
-        let wants = self.waiting.get(key).cloned().unwrap_or_else(|| self.wants_of(key));
+        let wants = self.queue.waiting().get(key).cloned().unwrap_or_else(|| self.wants_of(key));
         Ask { key: key.clone(), wants }
     }
 
