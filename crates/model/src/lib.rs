@@ -52,7 +52,9 @@ pub use name::{
     BatchKey, FiredError, InstanceKey, KeyError, Kind, Name, NameError, Namespace, Near, NodeError,
     NodeKey, NodeName, ScheduleKey, ServiceKey, TaskKey, Work, WorkKey, record_path, record_prefix,
 };
-pub use placement::{Constraints, Demand, IMAGES_TAG, Wants, Zones, ZonesError};
+pub use placement::{
+    Constraints, Demand, FEATURE_TAGS, IMAGES_TAG, Wants, Zones, ZonesError, feature_tag,
+};
 pub use resources::{
     AmountError, Amounts, Bytes, Countables, Lack, Millicores, Pool, Resource, Shortage, Surplus,
 };

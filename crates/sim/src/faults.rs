@@ -213,8 +213,11 @@ impl World {
         let changes = self.stored.apply(applied, &self.shelf);
         for changed in &changes {
             if self.is_traced() {
-                let record = format!("{:?}", self.stored.get(&changed.key));
-                self.say(|| format!("    the store: {:?} is {record}", changed.key));
+                let says = match self.stored.get(&changed.key) {
+                    Some(row) => format!("{row:?}"),
+                    None => format!("{:?} is gone", changed.key),
+                };
+                self.say(|| format!("    the store: {says}"));
             }
             for turn in turns::of(changed, self.stored.get(&changed.key)) {
                 self.coverage.turn(turn);

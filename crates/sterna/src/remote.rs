@@ -374,8 +374,8 @@ pub(crate) async fn resolve(
             last = remote.newest_task(client).await?;
         }
         Some(name) => {
-            for kind in KINDS {
-                if is_there(client, &remote.path(&known_by(kind, &name))).await? {
+            for Listed { kind, list, known_by } in listed() {
+                if is_there(client, &remote.path(&format!("{list}/{name}{known_by}"))).await? {
                     names.push((kind, name.clone()));
                 }
             }
@@ -386,8 +386,8 @@ pub(crate) async fn resolve(
             }
             // Nothing is called so: what comes near is looked for among the first of each kind.
             if names.is_empty() {
-                for kind in KINDS {
-                    let path = remote.path(&format!("{}?limit={LOOKED_AT}", list_of(kind)));
+                for Listed { kind, list, .. } in listed() {
+                    let path = remote.path(&format!("{list}?limit={LOOKED_AT}"));
                     let page: Page<Named> = client.get(&path).await.map_err(failed)?;
                     names.extend(page.items.into_iter().map(|item| (kind, item.name)));
                 }
@@ -439,8 +439,30 @@ pub(crate) fn named(selector: &str) -> Option<Name> {
     name_in(selector).and_then(|name| Name::new(name).ok())
 }
 
-/// What commands are about.
-const KINDS: [Kind; 2] = [Kind::Task, Kind::Service];
+/// Where things of one kind are listed.
+struct Listed {
+    kind: Kind,
+    /// The list, in the paths of the API.
+    list: &'static str,
+    /// What answers if there is something of a name, after the name. A service that was deleted is there
+    /// as long as an instance of it still ends.
+    known_by: &'static str,
+}
+
+/// Where commands look for a name, in this order.
+fn listed() -> impl Iterator<Item = Listed> {
+    [Kind::Task, Kind::Service, Kind::Schedule, Kind::Batch, Kind::Forest].into_iter().filter_map(
+        |kind| {
+            let (list, known_by) = match kind {
+                Kind::Task => ("tasks", ""),
+                Kind::Service => ("services", "/instances?limit=1"),
+                // This version has none.
+                Kind::Schedule | Kind::Batch | Kind::Forest => return None,
+            };
+            Some(Listed { kind, list, known_by })
+        },
+    )
+}
 
 /// Among so many names of each kind one is looked for that comes near.
 const LOOKED_AT: u32 = 1_000;
@@ -449,24 +471,6 @@ const LOOKED_AT: u32 = 1_000;
 #[derive(serde::Deserialize)]
 struct Named {
     name: Name,
-}
-
-const fn list_of(kind: Kind) -> &'static str {
-    match kind {
-        Kind::Task => "tasks",
-        Kind::Service | Kind::Schedule | Kind::Batch | Kind::Forest => "services",
-    }
-}
-
-/// What answers if there is something of this name: of a service that was deleted, as long as anything of
-/// it still ends.
-fn known_by(kind: Kind, name: &Name) -> String {
-    match kind {
-        Kind::Task => format!("tasks/{name}"),
-        Kind::Service | Kind::Schedule | Kind::Batch | Kind::Forest => {
-            format!("services/{name}/instances?limit=1")
-        }
-    }
 }
 
 async fn is_there(client: &mut Client, path: &str) -> anyhow::Result<bool> {

@@ -10,7 +10,7 @@ use std::{
 
 use anyhow::Context;
 use serde_json::json;
-use sterna_model::{Name, WallTime};
+use sterna_model::{FEATURE_TAGS, Name, WallTime};
 use sterna_wire::Address;
 use sterna_worker::{
     Directory, DirectoryError, containers,
@@ -44,11 +44,11 @@ pub(crate) struct Args {
     #[arg(long, value_parser = name)]
     zone: Option<Name>,
     /// Something that work may ask for; may be given more than once
-    #[arg(long = "tag", value_name = "TAG", value_parser = name, value_delimiter = ',')]
+    #[arg(long = "tag", value_name = "TAG", value_parser = tag, value_delimiter = ',')]
     tags: Vec<Name>,
     /// A tag that work must ask for to run here; work without it goes to other workers. May be given
     /// more than once
-    #[arg(long = "require-tag", value_name = "TAG", value_parser = name, value_delimiter = ',')]
+    #[arg(long = "require-tag", value_name = "TAG", value_parser = tag, value_delimiter = ',')]
     required_tags: Vec<Name>,
     /// The kind of root file system that work finds here
     #[arg(long, value_parser = name)]
@@ -78,6 +78,17 @@ pub(crate) struct Args {
 
 fn name(text: &str) -> Result<Name, String> {
     Name::new(text).map_err(|error| error.to_string())
+}
+
+/// A tag that people may give: those of features are the worker's own word.
+fn tag(text: &str) -> Result<Name, String> {
+    let tag = name(text)?;
+    if text.starts_with(FEATURE_TAGS) {
+        return Err(format!(
+            "{text} says that a worker has a feature, and workers say that themselves: leave it out"
+        ));
+    }
+    Ok(tag)
 }
 
 fn countable(text: &str) -> Result<(Name, u64), String> {

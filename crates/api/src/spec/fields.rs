@@ -35,11 +35,11 @@ pub(super) struct Said<'a> {
 
 impl<'a> Fields<'a> {
     /// Takes the entries of a table, and refuses those that the form does not have or has twice.
-    /// `other` is the form in which people may have meant to write.
+    /// `others` are the forms in which people may have meant to write.
     pub(super) fn open(
         (place, spot): (String, Spot),
         entries: &'a [Entry],
-        (form, other): (&'static Form, Option<&'static Form>),
+        (form, others): (&'static Form, &[&'static Form]),
         found: &mut Found<'_>,
     ) -> Self {
         let fields = Self { form, entries, place, spot };
@@ -49,7 +49,7 @@ impl<'a> Fields<'a> {
                 continue;
             }
             let place = fields.below(key);
-            if let Some(other) = other.filter(|other| other.field(key).is_some()) {
+            if let Some(other) = others.iter().find(|other| other.field(key).is_some()) {
                 let reason = format!("{} has no such field; {} has", form.what, other.what);
                 found.add(spot, &place, reason, "leave it out");
                 continue;
@@ -250,7 +250,7 @@ impl<'a> Said<'a> {
             return None;
         };
         let at = (self.place.clone(), self.node.spot.clone());
-        Some(Fields::open(at, entries, (form, None), found))
+        Some(Fields::open(at, entries, (form, &[]), found))
     }
 }
 

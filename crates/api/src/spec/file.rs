@@ -67,7 +67,7 @@ fn read_file(node: &Node, specs: &mut Specs, names: &mut Names, found: &mut Foun
         found.add(&later.spot, &later.key, reason, "leave it out until a later version does");
     }
     let known: Vec<Entry> = entries.iter().filter(|entry| !is_later(entry)).cloned().collect();
-    let file = Fields::open((String::new(), 0..0), &known, (&FILE, None), found);
+    let file = Fields::open((String::new(), 0..0), &known, (&FILE, &[]), found);
     if let Some(said) = file.need("version", found) {
         read_version(&said, found);
     }
@@ -141,7 +141,7 @@ fn named<'a>(
         let name = read_name((kind, key, spot), &place, names, found);
         tables.push((
             name,
-            Fields::open((place, spot.clone()), inner, (kind.form(), Some(kind.other())), found),
+            Fields::open((place, spot.clone()), inner, (kind.form(), &kind.others()), found),
         ));
     }
     tables

@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 
 use sterna_model::{
-    Bytes, Constraints, Countables, Demand, IMAGES_TAG, Millicores, Name, Wants, Zones, quoted,
+    Bytes, Constraints, Countables, Demand, FEATURE_TAGS, IMAGES_TAG, Millicores, Name, Wants,
+    Zones, quoted,
 };
 
 use super::{
@@ -74,10 +75,10 @@ pub(super) fn read(fields: &Fields<'_>, kind: Kind, found: &mut Found<'_>) -> As
 fn tags(fields: &Fields<'_>, found: &mut Found<'_>) -> BTreeSet<Name> {
     let mut tags = names(fields, "tags", found);
     if let Some(said) = fields.get("tags")
-        && tags.iter().any(|tag| tag.as_str() == IMAGES_TAG)
+        && let Some(own) = tags.iter().find(|tag| tag.as_str().starts_with(FEATURE_TAGS))
     {
-        let reason = format!("{} is what workers say of themselves", quoted(IMAGES_TAG));
-        said.refuse(reason, "leave it out: work with an image asks for it by itself", found);
+        let reason = format!("{} is what workers say of themselves", quoted(own.as_str()));
+        said.refuse(reason, "leave it out: work asks by itself for what it needs", found);
     }
     let images = fields.get("image").and_then(|_| Name::new(IMAGES_TAG).ok());
     tags.extend(images);

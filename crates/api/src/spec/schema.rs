@@ -60,12 +60,9 @@ impl Kind {
         }
     }
 
-    /// The form of the other kind.
-    pub(super) const fn other(self) -> &'static Form {
-        match self {
-            Self::Service => &TASK,
-            Self::Task => &SERVICE,
-        }
+    /// The forms of the other kinds.
+    pub(super) fn others(self) -> Vec<&'static Form> {
+        Self::ALL.into_iter().filter(|kind| *kind != self).map(Self::form).collect()
     }
 }
 

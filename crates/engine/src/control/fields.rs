@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use serde_json::{Map, Value};
-use sterna_model::{IMAGES_TAG, Name, Wants, spec::ServiceSpec};
+use sterna_model::{FEATURE_TAGS, Name, Wants, spec::ServiceSpec};
 
 /// What a worker reads of a spec, and the field that says it.
 const OF_WORK: [(&str, &str); 15] = [
@@ -93,9 +93,9 @@ fn of_wants(now: &Wants, next: &Wants) -> Vec<&'static str> {
     all.into_iter().filter(|(is_other, _)| *is_other).map(|(_, name)| name).collect()
 }
 
-/// The tags that somebody has written: that a worker runs images is asked for by the image.
+/// The tags that people have written: work asks by itself for the features that it needs.
 fn said(tags: &BTreeSet<Name>) -> Vec<&Name> {
-    tags.iter().filter(|tag| tag.as_str() != IMAGES_TAG).collect()
+    tags.iter().filter(|tag| !tag.as_str().starts_with(FEATURE_TAGS)).collect()
 }
 
 /// The fields that no run notices.
@@ -133,7 +133,8 @@ mod tests {
         let Work { run, setup, env, directory, user, group, limits, rlimits, ports, .. } =
             whole.clone();
         let Work { signals, when_worker_exits, monitor, readiness, logs, .. } = whole;
-        // Only a task has a timeout, only a batch a node; the worker itself says the rest.
+        // Only a task has a timeout, only a batch a node. Needs follow from other fields, and the worker
+        // itself says the rest.
         let work = Work {
             run,
             setup,
@@ -153,6 +154,7 @@ mod tests {
             about: Work::default().about,
             stop_after: None,
             timeout: None,
+            needs: BTreeSet::new(),
             node: None,
         };
         let written = object(&work.to_bytes()).unwrap();

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::{bytes, cut, lenient};
 use crate::{
     name::Name,
-    placement::IMAGES_TAG,
+    placement::{FEATURE_TAGS, IMAGES_TAG, feature_tag},
     resources::{Amounts, Bytes, Millicores},
 };
 
@@ -59,6 +59,9 @@ pub struct Facts {
     /// What makes runs.
     #[serde(deserialize_with = "lenient::each")]
     pub runtimes: Vec<String>,
+    /// What it can do for work beyond running it, each in a word; [`feature_tag`] makes a tag of it.
+    #[serde(deserialize_with = "lenient::each", skip_serializing_if = "BTreeSet::is_empty")]
+    pub features: BTreeSet<String>,
     /// What it cannot do, or could not find out, each in a sentence.
     #[serde(deserialize_with = "lenient::each")]
     pub missing: Vec<String>,
@@ -151,10 +154,13 @@ impl Facts {
         [PROCESS].into_iter().chain(runtime).map(str::to_owned).collect()
     }
 
-    /// The tags that work may ask for. A worker with a runtime for images has one that says so.
+    /// The tags that work may ask for: those that people gave the worker, and one for each of its
+    /// features. A worker with a runtime for images has that feature.
     pub fn optional_tags(&self) -> BTreeSet<Name> {
         let has_images = self.runtimes.iter().any(|runtime| runtime != PROCESS);
         let images = Name::new(IMAGES_TAG).ok().filter(|_| has_images);
-        self.tags.iter().cloned().chain(images).collect()
+        let features = self.features.iter().filter_map(|feature| feature_tag(feature).ok());
+        let tags = self.tags.iter().filter(|tag| !tag.as_str().starts_with(FEATURE_TAGS));
+        tags.cloned().chain(images).chain(features).collect()
     }
 }

@@ -265,3 +265,17 @@ fn a_worker_with_a_runtime_for_images_has_a_tag_that_says_so() {
     assert_eq!(both, ["ssd", crate::placement::IMAGES_TAG]);
     assert!(tags("{}").is_empty());
 }
+
+#[test]
+fn a_worker_has_a_tag_for_each_of_its_features_and_people_give_none() {
+    let tags = |facts: &str| {
+        let tags = Facts::read(facts.as_bytes()).optional_tags();
+        tags.iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    assert_eq!(tags(r#"{"features":["lanes","?","secrets"]}"#), ["sterna.lanes", "sterna.secrets"]);
+    assert_eq!(tags(r#"{"tags":["gpu","sterna.lanes"]}"#), ["gpu"], "its worker does not say so");
+    let plain = Facts { features: ["lanes".to_owned()].into(), ..Facts::default() };
+    assert_eq!(Facts::read(&plain.to_bytes()), plain);
+    let said = String::from_utf8(Facts::default().to_bytes()).unwrap();
+    assert!(!said.contains("features"), "older leaders read what they know: {said}");
+}

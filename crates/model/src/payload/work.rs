@@ -1,6 +1,9 @@
 //! What is to be run, and how: everything that a worker must know of one piece of work.
 
-use std::{collections::BTreeMap, path::PathBuf};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::PathBuf,
+};
 
 use serde::{Deserialize, Serialize};
 
@@ -77,6 +80,10 @@ pub struct Work {
     /// How its output is kept.
     #[serde(skip_serializing_if = "is_usual")]
     pub logs: Logging,
+    /// What its worker must be able to do, by the words of [`super::Facts::features`]. A worker that
+    /// does not know one of them refuses the work: it would run it otherwise than it is meant.
+    #[serde(skip_serializing_if = "is_usual")]
+    pub needs: BTreeSet<String>,
     /// For a batch: the node, and what the command is given as JSON. Then the command is also given
     /// a pipe to write its status to.
     #[serde(skip_serializing_if = "is_usual")]

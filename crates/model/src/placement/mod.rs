@@ -11,7 +11,7 @@
 //!
 //! This room does not know which workers there are, nor who gets what.
 
-use crate::name::Name;
+use crate::name::{Name, NameError};
 use crate::resources::{Amounts, Bytes, Countables, Millicores};
 use crate::text::{quoted, text_face};
 use std::collections::BTreeSet;
@@ -49,8 +49,21 @@ pub struct Constraints {
     pub zones: Zones,
 }
 
+/// What the tags begin with that workers give themselves: one for each feature that they have, such
+/// as [`IMAGES_TAG`]. People may not give these.
+pub const FEATURE_TAGS: &str = "sterna.";
+
 /// The tag that a worker has of itself if it can run work in an image, and that such work asks for.
 pub const IMAGES_TAG: &str = "sterna.images";
+
+/// The tag of a feature: work that needs the feature asks for it, and a worker that has the feature
+/// has it. So the auction finds a worker for both in one way.
+///
+/// # Errors
+/// When the word is no name, or the tag is too long for one.
+pub fn feature_tag(feature: &str) -> Result<Name, NameError> {
+    Name::new(&format!("{FEATURE_TAGS}{feature}"))
+}
 
 /// How the instances of a service lie in zones. Tasks ignore it.
 #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]

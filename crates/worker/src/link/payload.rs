@@ -4,8 +4,9 @@ use std::collections::BTreeSet;
 
 use sterna_executor::container::{Cause, End, State};
 use sterna_model::{
-    Amounts, Name, WorkKey,
+    Amounts, FEATURE_TAGS, Name, WorkKey,
     payload::{Endpoint, Facts, Isolation, Progress, RunReport, RunState, Usage, Work},
+    quoted,
 };
 use sterna_protocol::{
     limits::Limits,
@@ -13,6 +14,10 @@ use sterna_protocol::{
 };
 
 use crate::machine::Gpu;
+
+/// What this worker can do for work beyond running it. Images are not among them: whether a worker runs
+/// those depends on its machine, and its runtimes say so.
+const FEATURES: &[&str] = &[];
 
 /// What this worker is and has, as people and the discovery of its machine say.
 #[derive(Clone, Debug, Default)]
@@ -58,6 +63,7 @@ pub(super) fn facts(description: &Description, isolation: Isolation, missing: &[
         version: env!("CARGO_PKG_VERSION").to_owned(),
         isolation: Some(isolation),
         runtimes: Facts::runtimes_with(runtime.as_deref()),
+        features: FEATURES.iter().map(|feature| (*feature).to_owned()).collect(),
         missing: lacks(missing, unknown).into_iter().cloned().collect(),
         unheld: missing.to_vec(),
         failed_check: None,
@@ -82,6 +88,14 @@ pub(super) fn work(
 ) -> Result<Work, String> {
     let read = serde_json::from_slice::<Work>(&run.work);
     let mut work = read.map_err(|error| format!("its work cannot be read: {error}"))?;
+    if let Some(need) = work.needs.iter().find(|need| !FEATURES.contains(&need.as_str())) {
+        let version = env!("CARGO_PKG_VERSION");
+        return Err(format!(
+            "its work needs {}, which this worker ({version}) cannot do: update the worker, or let the \
+             work ask for the tag {FEATURE_TAGS}{need}",
+            quoted(need)
+        ));
+    }
     work.about.key = run.key.to_string();
     work.about.worker = worker.to_string();
     let fence = mandate.and_then(|mandate| run.ordinal.fence(mandate));
@@ -171,6 +185,16 @@ mod tests {
 
     fn read(run: &Run) -> Work {
         work(run, Some(&mandate()), &Name::new("w1").unwrap(), &Limits::default()).unwrap()
+    }
+
+    /// It would be run otherwise than it is meant.
+    #[test]
+    fn work_that_needs_what_this_worker_does_not_know_is_refused_by_name() {
+        let said = r#"{"run":["true"],"needs":["lanes"]}"#;
+        let name = Name::new("w1").unwrap();
+        let error = work(&run(said, Contract::Keep), None, &name, &Limits::default()).unwrap_err();
+        assert!(error.starts_with("its work needs 'lanes', which this worker ("), "{error}");
+        assert!(error.contains("the tag sterna.lanes"), "{error}");
     }
 
     #[test]
