@@ -95,8 +95,13 @@ struct Leading {
     begun: Begun,
 }
 
-/// Elected, and not driven yet. Its lease is as short as the margin allows.
-async fn elected_here() -> Leading {
+/// The shortest lease that the margin allows.
+const SHORT: Span = Span::from_millis(3_000);
+/// A lease that no busy machine lets run out in a test.
+const LONG: Span = Span::from_secs(60);
+
+/// Elected under such a lease, and not driven yet.
+async fn elected_here(lease: Span) -> Leading {
     let (is_stalled, is_full) = (watch::Sender::new(false), watch::Sender::new(false));
     let stalls = Stalling { memory: Memory::new(), is_stalled, is_full };
     let stalls = Arc::new(stalls);
@@ -108,7 +113,7 @@ async fn elected_here() -> Leading {
     let shared =
         Shared::new(Arc::clone(&store), desk, Bounds::default(), String::new(), name.clone());
     let timing = Timing {
-        lease: Span::from_millis(3_000),
+        lease,
         renew_every: Span::from_millis(100),
         retry_every: Span::from_millis(50),
         is_alone: true,
@@ -147,7 +152,7 @@ impl Leading {
 /// It said that it is ready, and showed what may long be otherwise, until the store answered again.
 #[tokio::test]
 async fn a_leader_cut_off_from_its_store_is_not_ready_after_its_lease() {
-    let leading = elected_here().await;
+    let leading = elected_here(SHORT).await;
     let check = async |shared: &Shared, stalls: &Stalling| {
         let mut standings = shared.standings();
         let leads = |standing: &Standing| matches!(standing, Standing::Leads(_));
@@ -178,7 +183,7 @@ async fn a_leader_cut_off_from_its_store_is_not_ready_after_its_lease() {
 /// and without a word, and the leader said that it is ready.
 #[tokio::test]
 async fn a_leader_whose_store_takes_no_commit_says_so_to_all_who_wait() {
-    let leading = elected_here().await;
+    let leading = elected_here(LONG).await;
     let check = async |shared: &Shared, stalls: &Stalling| {
         let mut standings = shared.standings();
         let leads = |standing: &Standing| matches!(standing, Standing::Leads(_));
@@ -196,9 +201,8 @@ async fn a_leader_whose_store_takes_no_commit_says_so_to_all_who_wait() {
         let (one, other) = tokio::join!(shared.desk.call(large(1)), shared.desk.call(large(2)));
         for refused in [one.unwrap_err(), other.unwrap_err()] {
             assert_eq!(refused.code, Code::NotReady);
-            assert!(
-                refused.message.contains("the disk is full; what was asked for may yet be done")
-            );
+            let said = "the disk is full; what was asked for may yet be done";
+            assert!(refused.message.contains(said), "{}", refused.message);
         }
         let why = shared.stuck().expect("it is said");
         assert!(leads(&shared.standing()), "what it shows stands, and workers find it");
@@ -230,7 +234,7 @@ async fn a_leader_whose_store_takes_no_commit_says_so_to_all_who_wait() {
 /// Its caller has long been told that nobody answered, or asked another server.
 #[tokio::test]
 async fn a_call_that_waits_since_an_earlier_reign_is_not_carried_out() {
-    let leading = elected_here().await;
+    let leading = elected_here(LONG).await;
     let desk = leading.shared.desk.clone();
     let mut waits = Box::pin(desk.ask(|_, _| ()));
     assert!(futures_util::poll!(&mut waits).is_pending(), "nobody leads yet");
@@ -245,7 +249,7 @@ async fn a_call_that_waits_since_an_earlier_reign_is_not_carried_out() {
 /// them.
 #[tokio::test]
 async fn a_stream_that_names_a_second_machine_is_over() {
-    let leading = elected_here().await;
+    let leading = elected_here(LONG).await;
     let links = crate::links::serve(&leading.shared);
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap().to_string().parse().unwrap();
