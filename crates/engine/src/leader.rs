@@ -263,7 +263,7 @@ impl Leader {
                 scheduler::Effect::StoreLags(mandate, revision) => {
                     effects.push(Effect::StoreLags(mandate, revision));
                 }
-                scheduler::Effect::Found(_, ref held) if matches!(held.key, WorkKey::Node(_)) => {
+                scheduler::Effect::Found(_, ref held) if held.key.is_in_batch() => {
                     self.batches.insert(held.run);
                     effects.push(Effect::Batch(news));
                 }
@@ -302,7 +302,7 @@ impl Leader {
     /// Whether a batch may be running on a machine: one is known, or somebody may be missing who runs one.
     fn may_have_batches(&self, lock: Lock) -> bool {
         let doors = self.fleet.doors();
-        let is_node = |claim: scheduler::Claim| matches!(claim.key, WorkKey::Node(_));
+        let is_node = |claim: scheduler::Claim| claim.key.is_in_batch();
         !(doors.stop_batches && doors.keep_batches) || self.fleet.held(lock).any(is_node)
     }
 

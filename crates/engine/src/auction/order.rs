@@ -15,10 +15,11 @@ pub(super) struct Turn {
 
 impl Turn {
     pub(super) const fn new(key: &WorkKey, memory: u64, asked: u64) -> Self {
-        let class = match key {
-            WorkKey::Instance(InstanceKey { index: 0, .. }) => 0,
-            WorkKey::Task(_) | WorkKey::Node(_) => 1,
-            WorkKey::Instance(InstanceKey { index, .. }) => 1 + *index as u64,
+        // First indices come first, then what has no index, then the other indices.
+        let class = match key.instance() {
+            Some(InstanceKey { index: 0, .. }) => 0,
+            None => 1,
+            Some(InstanceKey { index, .. }) => 1 + *index as u64,
         };
         Self { class, memory: Reverse(memory), asked }
     }

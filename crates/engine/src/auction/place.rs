@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use sterna_model::{Amounts, InstanceKey, Name, ServiceKey, Wants, WorkKey, Zones};
+use sterna_model::{Amounts, Name, ServiceKey, Wants, WorkKey, Zones};
 
 use super::{
     bidder::{BidderId, Stage},
@@ -222,12 +222,10 @@ impl Registry {
     /// was in a zone that fails does not flood the others.
     pub(super) fn pinned_zones(&self, ask: &Ask) -> impl Iterator<Item = u32> {
         let zones = &self.zone_order;
-        let (home, index) = match &ask.key {
-            WorkKey::Instance(InstanceKey { service: ServiceKey { namespace, name }, index }) => {
-                (Service::home(namespace, name), *index)
-            }
-            WorkKey::Task(_) | WorkKey::Node(_) => (0, 0),
-        };
+        let (home, index) = ask.key.instance().map_or((0, 0), |key| {
+            let ServiceKey { namespace, name } = &key.service;
+            (Service::home(namespace, name), key.index)
+        });
         let count = zones.len().max(1) as u64;
         let first = (home % count + u64::from(index) % count) % count;
         let first = usize::try_from(first).unwrap_or(0);
@@ -304,14 +302,9 @@ fn is_same_spec(a: &Ask, b: &Ask) -> bool {
 /// `None` if it is not pinned. Indices that are as many zones apart have the same one, but for the first
 /// two, which go on to other zones.
 pub(super) fn ranking(ask: &Ask, zones: u32) -> Option<u32> {
-    match &ask.key {
-        WorkKey::Instance(InstanceKey { index, .. })
-            if ask.wants.constraints.zones == Zones::Pinned =>
-        {
-            Some(if *index <= 1 { *index } else { 2 + index % zones.max(1) })
-        }
-        WorkKey::Instance(_) | WorkKey::Task(_) | WorkKey::Node(_) => None,
-    }
+    let is_pinned = ask.wants.constraints.zones == Zones::Pinned;
+    let index = ask.key.instance().filter(|_| is_pinned)?.index;
+    Some(if index <= 1 { index } else { 2 + index % zones.max(1) })
 }
 
 /// An ask that was left over in this batch.

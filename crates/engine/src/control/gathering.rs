@@ -25,10 +25,7 @@ pub(super) struct Gathering {
 
 /// Whether work is spread over the workers, so that it waits for them.
 const fn is_spread(key: &WorkKey) -> bool {
-    match key {
-        WorkKey::Instance(_) => true,
-        WorkKey::Task(_) | WorkKey::Node(_) => false,
-    }
+    key.instance().is_some()
 }
 
 impl Control {

@@ -1,7 +1,7 @@
 //! Second copies of an index: how silence makes one, and which of two goes.
 
 use sterna_model::{
-    InstanceKey, RunId, WorkKey,
+    InstanceKey, RunId,
     record::{InstancePhase, Placed, StopReason, TwinReason},
 };
 use sterna_protocol::message::Kill;
@@ -14,13 +14,10 @@ impl Control {
     pub(super) fn silent(&mut self, now: Now, run: RunId) {
         let Some(key) = self.seats.key_of(run).cloned() else { return };
         self.silent.insert(run);
-        match key {
-            WorkKey::Instance(key) => {
-                self.displace_silent(now, &key);
-                self.converge_index(now, &key);
-            }
-            // Nothing runs beside a task that is silent; batches are driven beside this core.
-            WorkKey::Task(_) | WorkKey::Node(_) => {}
+        // Only an instance may have a second copy.
+        if let Some(key) = key.instance() {
+            self.displace_silent(now, key);
+            self.converge_index(now, key);
         }
     }
 

@@ -233,20 +233,14 @@ impl World {
             + share(used.containers, need.containers, total.containers);
         let there: Vec<_> = self.there.iter().filter(|(on, ..)| *on == id).collect();
         let starting = there.iter().filter(|(.., stage)| *stage == Stage::Starting).count();
-        let same = there.iter().filter(|(_, other, _)| match (&ask.key, &other.key) {
-            (WorkKey::Instance(one), WorkKey::Instance(other)) => one.service == other.service,
-            (WorkKey::Task(_), WorkKey::Task(_)) => true,
-            _ => false,
-        });
+        let same = there.iter().filter(|(_, other, _)| is_alike(ask, other));
         let is_before = |(other, offer): &(&u32, &Offer)| {
             **other < id
                 && offer.standing == Standing::Taking
                 && offer.zone == self.offers[&id].zone
         };
-        let rank = match ask.key {
-            WorkKey::Instance(_) => self.offers.iter().filter(is_before).count(),
-            WorkKey::Task(_) | WorkKey::Node(_) => 0,
-        };
+        let ranked = ask.key.instance().map(|_| self.offers.iter().filter(is_before).count());
+        let rank = ranked.unwrap_or(0);
         resource
             + starting as f64 * self.rules.starting_weight
             + same.count() as f64 * 1000.0
@@ -259,10 +253,7 @@ impl World {
             let offer = &self.offers[id];
             offer.zone.as_ref() == zone && offer.standing == Standing::Taking
         };
-        let is_same = |other: &Ask| match (&ask.key, &other.key) {
-            (WorkKey::Instance(one), WorkKey::Instance(other)) => one.service == other.service,
-            _ => false,
-        };
+        let is_same = |other: &Ask| ask.key.instance().is_some() && is_alike(ask, other);
         self.there.iter().filter(|(id, other, _)| is_there(id) && is_same(other)).count()
     }
 
@@ -273,6 +264,12 @@ impl World {
             .map(|(key, constraints)| (&key.service.name, constraints))
             .collect()
     }
+}
+
+/// Whether both are of one service, or neither is of any.
+fn is_alike(one: &Ask, other: &Ask) -> bool {
+    let service = |ask: &Ask| ask.key.instance().map(|key| key.service.clone());
+    service(one) == service(other)
 }
 
 proptest! {
@@ -340,16 +337,16 @@ proptest! {
                 let zone = |id: u32| world.in_zone(world.offers[&id].zone.as_ref(), ask);
                 let mut could: Vec<u32> = world.offers.keys().copied().collect();
                 could.retain(|id| world.is_eligible(*id, ask));
-                match (ask.wants.constraints.zones, &ask.key) {
-                    (Zones::Spread, WorkKey::Instance(_)) => {
+                match (ask.wants.constraints.zones, ask.key.instance()) {
+                    (Zones::Spread, Some(_)) => {
                         let fewest = could.iter().map(|id| zone(*id)).min();
                         could.retain(|id| Some(zone(*id)) == fewest);
                     }
-                    (Zones::Pinned, WorkKey::Instance(_)) => {
+                    (Zones::Pinned, Some(_)) => {
                         let home = &world.offers[&winner.bidder.get()].zone;
                         could.retain(|id| &world.offers[id].zone == home);
                     }
-                    (_, WorkKey::Task(_) | WorkKey::Node(_)) => {}
+                    (_, None) => {}
                 }
                 let score = winner.score.workers();
                 let own = world.bid(winner.bidder.get(), ask);

@@ -199,6 +199,42 @@ impl WorkKey {
         )
     }
 
+    /// The kind of what this is a part of.
+    pub const fn kind(&self) -> Kind {
+        match self {
+            Self::Instance(_) => Kind::Service,
+            Self::Task(_) => Kind::Task,
+            Self::Node(_) => Kind::Batch,
+        }
+    }
+
+    /// Whether a second copy may run while the worker of the first is silent or drained, if its contract
+    /// says so.
+    pub const fn may_have_twin(&self) -> bool {
+        match self {
+            Self::Instance(_) => true,
+            Self::Task(_) | Self::Node(_) => false,
+        }
+    }
+
+    /// Whether it belongs to a batch: after a change of leader batches wait behind doors of their own.
+    pub const fn is_in_batch(&self) -> bool {
+        match self {
+            Self::Node(_) => true,
+            Self::Instance(_) | Self::Task(_) => false,
+        }
+    }
+
+    /// How many bytes its names have.
+    pub fn name_bytes(&self) -> usize {
+        let names = match self {
+            Self::Instance(key) => key.service.name.as_str().len(),
+            Self::Task(key) => key.name.as_str().len(),
+            Self::Node(key) => key.batch.name.as_str().len() + key.node.as_str().len(),
+        };
+        self.namespace().as_str().len() + names
+    }
+
     /// The instance, if this is one. For code that concerns services alone; code that decides by
     /// kind matches instead.
     pub const fn instance(&self) -> Option<&InstanceKey> {

@@ -121,10 +121,7 @@ impl Limits {
     /// These, with marks that allow for such a run, if they do not yet (safety rule 11).
     #[must_use]
     pub fn raised_for(&self, key: &WorkKey, contract: Contract) -> Option<Self> {
-        let is_batch = match key {
-            WorkKey::Node(_) => true,
-            WorkKey::Task(_) | WorkKey::Instance(_) => false,
-        };
+        let is_batch = key.is_in_batch();
         let mut raised = *self;
         match contract {
             Contract::Stop { after } => {

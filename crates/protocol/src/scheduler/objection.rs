@@ -43,17 +43,10 @@ impl Fleet {
     /// claim is committed.
     pub fn contract_objection(&self, key: &WorkKey, contract: Contract) -> Option<NotSent> {
         let limits = self.book.newest();
-        let is_batch = match key {
-            WorkKey::Node(_) => true,
-            WorkKey::Task(_) | WorkKey::Instance(_) => false,
-        };
-        let is_wrong = match (key, contract) {
-            (WorkKey::Task(_) | WorkKey::Node(_), Contract::Replace { .. }) => true,
-            (WorkKey::Task(_) | WorkKey::Node(_), Contract::Stop { .. } | Contract::Keep)
-            | (
-                WorkKey::Instance(_),
-                Contract::Replace { .. } | Contract::Stop { .. } | Contract::Keep,
-            ) => false,
+        let is_batch = key.is_in_batch();
+        let is_wrong = match contract {
+            Contract::Replace { .. } => !key.may_have_twin(),
+            Contract::Stop { .. } | Contract::Keep => false,
         };
         let is_open = match (is_batch, contract) {
             (true, Contract::Stop { .. }) => self.doors.stop_batches,
@@ -109,13 +102,9 @@ impl Fleet {
         if is_planted(Mistake::StartsAThird) {
             return false;
         }
-        let may_be_replaced = |contract: Contract| match (key, contract) {
-            (WorkKey::Instance(_), Contract::Replace { .. }) => true,
-            (WorkKey::Instance(_), Contract::Stop { .. } | Contract::Keep)
-            | (
-                WorkKey::Task(_) | WorkKey::Node(_),
-                Contract::Replace { .. } | Contract::Stop { .. } | Contract::Keep,
-            ) => false,
+        let may_be_replaced = |contract: Contract| match contract {
+            Contract::Replace { .. } => key.may_have_twin(),
+            Contract::Stop { .. } | Contract::Keep => false,
         };
         let is_twin = |entry: &Entry| may_be_replaced(entry.contract);
         let room = if may_be_replaced(contract) && self.runs_of(key).all(is_twin) { 2 } else { 1 };

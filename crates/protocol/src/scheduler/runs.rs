@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use sterna_model::{
-    BootTime, Contract, Incarnation, Lock, Name, NodeKey, RunId, Span, TaskIncarnation, WorkKey,
+    BootTime, Contract, Incarnation, Lock, Name, RunId, Span, TaskIncarnation, WorkKey,
 };
 
 use super::{
@@ -90,14 +90,7 @@ impl Entry {
     }
 
     pub(super) fn heap_bytes(&self) -> usize {
-        let work = match &self.key {
-            WorkKey::Task(task) => task.name.as_str().len(),
-            WorkKey::Instance(instance) => instance.service.name.as_str().len(),
-            WorkKey::Node(NodeKey { batch, node }) => {
-                batch.name.as_str().len() + node.as_str().len()
-            }
-        };
-        self.key.namespace().as_str().len() + work
+        self.key.name_bytes()
     }
 }
 

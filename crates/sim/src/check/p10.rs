@@ -76,7 +76,7 @@ impl Missing {
 
     /// How long a batch may last that is sent: the next leader waits for that.
     fn note_batch(&mut self, run: &Run) {
-        if let WorkKey::Node(_) = run.key {
+        if run.key.is_in_batch() {
             let after = run.contract.stop_after();
             self.longest = self.longest.max(after.unwrap_or(Span::ZERO));
             self.was_kept |= run.contract == Contract::Keep;

@@ -36,14 +36,8 @@ const TIMEOUT: Span = Span::from_secs(20);
 /// What the core must know of the work: always the same for a key.
 fn spec(key: &WorkKey) -> Spec {
     let number = words::number(key);
-    let has_monitor = match &key {
-        WorkKey::Instance(_) => number.is_multiple_of(2),
-        WorkKey::Task(_) | WorkKey::Node(_) => false,
-    };
-    let is_task = match &key {
-        WorkKey::Task(_) => true,
-        WorkKey::Instance(_) | WorkKey::Node(_) => false,
-    };
+    let has_monitor = key.instance().is_some() && number.is_multiple_of(2);
+    let is_task = key.task().is_some();
     Spec {
         setup_steps: u32::from(number % 4 == 3),
         timeout: (is_task && number.is_multiple_of(5)).then_some(TIMEOUT),

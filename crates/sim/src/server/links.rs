@@ -4,7 +4,7 @@ use sterna_engine::{
     Effect, Input,
     control::{self, Called},
 };
-use sterna_model::{Incarnation, Position, WorkKey};
+use sterna_model::{Incarnation, Position};
 use sterna_protocol::message::{FromLeader, FromWorker, HeartbeatAnswer, Order, Saying, StreamId};
 
 use crate::{
@@ -126,7 +126,7 @@ impl World {
             (Order::Run(runs), Some(machine)) => {
                 let term = frame.mandate.term;
                 for run in runs {
-                    if let WorkKey::Node(_) = run.key {
+                    if run.key.is_in_batch() {
                         self.sent.insert(run.key.clone(), machine);
                     }
                     self.tell(&Fact::Sent { run, machine, term });

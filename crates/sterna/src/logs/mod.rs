@@ -205,7 +205,7 @@ async fn kept(client: &mut Client, args: &Args) -> anyhow::Result<Option<Vec<Sou
         Err(error) => return Err(failed(error)),
     };
     let keys: Vec<WorkKey> = logs.items.iter().filter_map(|log| log.key.parse().ok()).collect();
-    let kinds: BTreeSet<Kind> = keys.iter().filter_map(kind_of).collect();
+    let kinds: BTreeSet<Kind> = keys.iter().map(WorkKey::kind).collect();
     let Ok(selector) = args.selector.parse::<Selector>() else { return Ok(None) };
     let names = kinds.iter().map(|kind| (*kind, &name));
     let Ok(target) = selector.resolve(&args.remote.namespace()?, None, names) else {
@@ -223,15 +223,6 @@ async fn kept(client: &mut Client, args: &Args) -> anyhow::Result<Option<Vec<Sou
         ..Source::instance(&args.remote, &name, index)
     };
     Ok(Some(indices.into_iter().map(of).collect()))
-}
-
-const fn kind_of(key: &WorkKey) -> Option<Kind> {
-    match key {
-        WorkKey::Task(_) => Some(Kind::Task),
-        WorkKey::Instance(_) => Some(Kind::Service),
-        // Batches are not built yet.
-        WorkKey::Node(_) => None,
-    }
 }
 
 /// One log, as far as it was read.

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use sterna_executor::container::{Cause, End, State};
 use sterna_model::{
-    Amounts, FEATURE_TAGS, Name, WorkKey,
+    Amounts, FEATURE_TAGS, Name,
     payload::{Endpoint, Facts, Isolation, Progress, RunReport, RunState, Usage, Work},
     quoted,
 };
@@ -101,10 +101,7 @@ pub(super) fn work(
     let fence = mandate.and_then(|mandate| run.ordinal.fence(mandate));
     work.about.fence = fence.map(|fence| fence.to_string()).unwrap_or_default();
     work.about.attempt = run.ordinal.attempt;
-    work.about.index = match &run.key {
-        WorkKey::Instance(key) => Some(key.index),
-        WorkKey::Task(_) | WorkKey::Node(_) => None,
-    };
+    work.about.index = run.key.instance().map(|key| key.index);
     work.stop_after = run.contract.stop_after().map(|after| limits.stop_begins_after(after));
     Ok(work)
 }

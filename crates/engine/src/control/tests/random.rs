@@ -114,10 +114,7 @@ fn always(play: &Play) {
         *copies.entry(key).or_default() += 1;
     }
     for (key, count) in copies {
-        let most = match key {
-            WorkKey::Instance(_) => 2,
-            WorkKey::Task(_) | WorkKey::Node(_) => 1,
-        };
+        let most = if key.may_have_twin() { 2 } else { 1 };
         assert!(count <= most, "{key} has {count} copies");
     }
     let mut starts: BTreeMap<&WorkKey, u32> = BTreeMap::new();
