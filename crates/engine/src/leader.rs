@@ -6,7 +6,20 @@
 //!                       └─ runs, kills ──┘  once they stand in the store
 //! ```
 //!
-//! Batches are not the control core's yet: whoever drives them speaks to the fleet through
+//! A driver calls it in this order, again and again:
+//!
+//! 1. [`Leader::step`] with what happened: a frame, an answer of the store, a call, or
+//!    [`Input::Tick`] when [`Leader::deadline`] has come. An early tick changes nothing.
+//! 2. It performs the effects, in their order.
+//! 3. [`Leader::commit`]: if it gives rows, the driver writes them in one fenced commit, and steps
+//!    with [`control::Input::Committed`] when they stand. Only one commit is under way at a time.
+//! 4. [`Leader::deadline`] may have changed after every step and every commit; it never changes
+//!    between two calls.
+//!
+//! [`Leader::sweep`] may be called between any two of these. [`Leader::why`] and
+//! [`Leader::forecast`] change nothing.
+//!
+//! Batches are driven beside the control core: their driver speaks to the fleet through
 //! [`Input::Batch`], and hears of their runs by [`Effect::Batch`].
 //!
 //! Invariant: nothing decides here. What one says is handed to the other until both are silent; what

@@ -96,7 +96,7 @@ impl Control {
         let known = self.services.get(key).map(|known| &known.record);
         let before = known.map(|record| (record.version, Arc::clone(&record.spec.wants)));
         let is_known = self.services.get(key).is_some_and(|known| known.record.spec == spec);
-        if !is_known && let Some(wrong) = self.contract_objection(&key.to_string(), spec.contract) {
+        if !is_known && let Some(wrong) = self.limits_forbid(&key.to_string(), spec.contract) {
             return self.answer(id, Answer::BadSpec(wrong));
         }
         self.allow_for(&key.instance(0).to_work(), spec.contract);

@@ -54,7 +54,7 @@ impl Control {
             let answer = if known == incarnation { Answer::Already } else { Answer::Taken(known) };
             return self.answer(id, answer);
         }
-        if let Some(wrong) = self.contract_objection(&key.to_string(), spec.contract) {
+        if let Some(wrong) = self.limits_forbid(&key.to_string(), spec.contract) {
             return self.answer(id, Answer::BadSpec(wrong));
         }
         if let Some(at) = spec.latest_start.filter(|at| *at <= now.wall) {

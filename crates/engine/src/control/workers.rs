@@ -545,7 +545,7 @@ impl Control {
 
     /// Why work under this contract could not run under the limits that somebody may go by: it would be
     /// stopped before its worker is given up, so that no run of it is ever sent (safety rule 11).
-    pub(super) fn contract_objection(&self, work: &str, contract: Contract) -> Option<String> {
+    pub(super) fn limits_forbid(&self, work: &str, contract: Contract) -> Option<String> {
         let usual = Limits::default();
         let all = if self.limits.is_empty() { slice::from_ref(&usual) } else { &self.limits };
         let least = all.iter().map(Limits::stop_after_min).max()?;
