@@ -19,6 +19,7 @@ mod deny;
 mod examples;
 mod features;
 mod report;
+mod rotation;
 mod steps;
 mod turn;
 

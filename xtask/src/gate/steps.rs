@@ -12,6 +12,7 @@ use crate::{
     gate::{
         counts::{Counts, Runner},
         features::selections,
+        rotation,
         turn::{Outcome, Turn},
     },
     run::Finished,
@@ -69,6 +70,14 @@ pub(super) fn tests(turn: &Turn<'_>) -> Result<Outcome> {
     if has_subcommand(&turn.workspace.root, "nextest") {
         let mut command = turn.cargo(["nextest", "run", "--cargo-quiet", "--status-level", "slow"]);
         command.args(["--profile", profile(turn.rounds)]).args(selection);
+        let left_out = match turn.rounds {
+            Rounds::Short => rotation::left_out(&turn.workspace.root, &turn.workspace.packages),
+            Rounds::Long => None,
+        };
+        if let Some(filter) = left_out {
+            turn.screen.quote(&format!("unchanged, and not their turn: {filter}"));
+            command.args(["-E", &filter]);
+        }
         return Ok(tested(Runner::Nextest, &turn.aloud(command)?));
     }
     // `--tests` leaves out the documentation, which is the next step's.

@@ -83,7 +83,7 @@ fn paragraphs(prose: &[(usize, &str)]) -> Vec<(usize, usize)> {
         }
         match found.last_mut().filter(|_| next == Some(line) && !is_item(text)) {
             Some((_, words)) => *words += count(text),
-            None => found.push((line, count(text))),
+            None => found.push((line, count(without_number(text)))),
         }
         next = Some(line + 1);
     }
@@ -99,6 +99,12 @@ fn is_item(text: &str) -> bool {
     let after_number = text.trim_start_matches(|c: char| c.is_ascii_digit());
     let is_numbered = after_number.len() < text.len() && after_number.starts_with(". ");
     is_numbered || ["- ", "* "].iter().any(|mark| text.starts_with(mark))
+}
+
+/// The text of an item without its number, which is no word.
+fn without_number(text: &str) -> &str {
+    let after_number = text.trim_start_matches(|c: char| c.is_ascii_digit());
+    after_number.strip_prefix(". ").unwrap_or(text)
 }
 
 /// The cells of a row; `\|` is no border.
