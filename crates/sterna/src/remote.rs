@@ -374,7 +374,8 @@ pub(crate) async fn resolve(
             last = remote.newest_task(client).await?;
         }
         Some(name) => {
-            for kind in KINDS {
+            let kinds = kinds_in(text);
+            for kind in kinds.iter().copied() {
                 if is_there(client, &remote.path(&known_by(kind, &name))).await? {
                     names.push((kind, name.clone()));
                 }
@@ -384,9 +385,16 @@ pub(crate) async fn resolve(
                     "{name} is a worker, and no task or service; `sterna ls workers {name}` says how it is"
                 );
             }
+            let definition = remote.path(&known_by(Kind::Definition, &name));
+            if names.is_empty() && kinds == KINDS && client.get::<Named>(&definition).await.is_ok()
+            {
+                anyhow::bail!(
+                    "{name} is a definition, and no task or service; write definition/{name} if you mean it"
+                );
+            }
             // Nothing is called so: what comes near is looked for among the first of each kind.
             if names.is_empty() {
-                for kind in KINDS {
+                for kind in kinds.iter().copied() {
                     let path = remote.path(&format!("{}?limit={LOOKED_AT}", list_of(kind)));
                     let page: Page<Named> = client.get(&path).await.map_err(failed)?;
                     names.extend(page.items.into_iter().map(|item| (kind, item.name)));
@@ -442,6 +450,15 @@ pub(crate) fn named(selector: &str) -> Option<Name> {
 /// What commands are about.
 const KINDS: [Kind; 2] = [Kind::Task, Kind::Service];
 
+/// Among what a selector looks: a definition is meant only where its kind is written, for a task may have the
+/// same name.
+fn kinds_in(selector: &str) -> &'static [Kind] {
+    match selector.split_once('/') {
+        Some((kind, _)) if kind == Kind::Definition.as_str() => &[Kind::Definition],
+        Some(_) | None => &KINDS,
+    }
+}
+
 /// Among so many names of each kind one is looked for that comes near.
 const LOOKED_AT: u32 = 1_000;
 
@@ -454,6 +471,7 @@ struct Named {
 const fn list_of(kind: Kind) -> &'static str {
     match kind {
         Kind::Task => "tasks",
+        Kind::Definition => "definitions",
         Kind::Service | Kind::Schedule | Kind::Batch | Kind::Forest => "services",
     }
 }
@@ -463,6 +481,7 @@ const fn list_of(kind: Kind) -> &'static str {
 fn known_by(kind: Kind, name: &Name) -> String {
     match kind {
         Kind::Task => format!("tasks/{name}"),
+        Kind::Definition => format!("definitions/{name}"),
         Kind::Service | Kind::Schedule | Kind::Batch | Kind::Forest => {
             format!("services/{name}/instances?limit=1")
         }

@@ -18,6 +18,7 @@
 //! | `updates` | how a new version of a service comes about, or is taken back |
 //! | `workers` | who is there, and what is on each |
 //! | `roster` | who may come back, and which zones there are by that |
+//! | `definitions` | what is stored to be started later |
 //! | `domains` | whether what no spec wants may be ended unasked |
 //! | `drains` | what moves from a machine that is drained, and how that ends |
 //! | `runs` | what became of a run; both tables of [`tables`](crate::tables) are applied here |
@@ -43,6 +44,7 @@
 //! It does not know links, nor the store's engine, nor what a command is made of.
 
 mod calls;
+mod definitions;
 mod domains;
 mod drains;
 mod fields;
@@ -91,6 +93,7 @@ use sterna_protocol::{
 };
 
 pub use self::{
+    definitions::Defines,
     forecast::{Fate, Forecast},
     interface::{
         Alarm, Answer, Begin, Call, CallId, Callback, Called, Drain, Effect, Input, Now, Retention,
@@ -105,6 +108,7 @@ pub use self::{
     why::{Awaited, Crashed, Late, Machine, Next, Rule, Settling, Then, Unplaced, Unready, Why},
 };
 use self::{
+    definitions::Definitions,
     gathering::Gathering,
     instances::Instances,
     outbox::Outbox,
@@ -157,6 +161,7 @@ pub struct Control {
     /// What is over, in the order in which it goes.
     past: Past,
     domains: BTreeMap<Name, Option<WallTime>>,
+    definitions: Definitions,
     registry: auction::Registry,
     waiting: Waiting,
     /// What asks for a worker in this step.
@@ -234,6 +239,7 @@ impl Control {
             retention: Retention::default(),
             past: Past::default(),
             domains: BTreeMap::new(),
+            definitions: Definitions::default(),
             registry: auction::Registry::new(rules),
             waiting: Waiting::new(),
             asks: BTreeMap::new(),
@@ -285,6 +291,9 @@ impl Control {
                 self.mind_coming(lock);
             }
             Row::Domain(name, Some(until)) => drop(self.domains.insert(name, until)),
+            Row::Definition(key, version, Some(definition)) => {
+                self.definitions.load(key, version, definition);
+            }
             Row::Limits(limits) => self.limits = limits,
             Row::Stage(stage) => self.stage = stage,
             // Nothing is read where nothing stands.
@@ -294,7 +303,8 @@ impl Control {
             | Row::Tombstone(_, None)
             | Row::Roster(_, None)
             | Row::Drain(_, None)
-            | Row::Domain(_, None) => {}
+            | Row::Domain(_, None)
+            | Row::Definition(_, _, None) => {}
         }
     }
 
