@@ -49,8 +49,9 @@ pub use ids::{
 };
 pub use marks::Marks;
 pub use name::{
-    BatchKey, FiredError, InstanceKey, KeyError, Kind, Name, NameError, Namespace, Near, NodeError,
-    NodeKey, NodeName, ScheduleKey, ServiceKey, TaskKey, Work, WorkKey, record_path, record_prefix,
+    BatchKey, DefinitionKey, FiredError, InstanceKey, KeyError, Kind, Name, NameError, Namespace,
+    Near, NodeError, NodeKey, NodeName, ScheduleKey, ServiceKey, TaskKey, Work, WorkKey,
+    record_path, record_prefix,
 };
 pub use placement::{
     Constraints, Demand, FEATURE_TAGS, IMAGES_TAG, Wants, Zones, ZonesError, feature_tag,

@@ -19,9 +19,11 @@ pub struct Bounds {
     pub instances: usize,
     /// Domains.
     pub domains: usize,
+    /// Definitions.
+    pub definitions: usize,
     /// Machines on the roster.
     pub workers: usize,
-    /// Bytes that specs of services, and of tasks that are not over, take together, about.
+    /// Bytes that specs of services, of definitions, and of tasks that are not over, take together, about.
     pub specs_bytes: u64,
 }
 
@@ -35,6 +37,7 @@ impl Default for Bounds {
             services: 20_000,
             instances: 500_000,
             domains: 10_000,
+            definitions: 10_000,
             workers: 20_000,
             specs_bytes: 1 << 30,
         }

@@ -9,7 +9,7 @@ use sterna_engine::control::{ServiceRecord, TaskRow};
 use sterna_model::{
     Namespace,
     record::{Instance, InstanceCopy, InstanceState, Task, TaskPhase, TwinReason},
-    spec::TaskSpec,
+    spec::{Definition, TaskSpec},
 };
 use sterna_protocol::health::Health;
 
@@ -96,7 +96,7 @@ pub(crate) struct Totals {
     pub(crate) under_way: usize,
     /// How many are over while their callback is still tried.
     pub(crate) telling: usize,
-    /// About how many bytes the specs of those tasks and of services take.
+    /// About how many bytes the specs of those tasks, of services and of definitions take.
     pub(crate) specs_bytes: u64,
 }
 
@@ -118,6 +118,14 @@ impl Totals {
 
     pub(crate) fn subtract_service(&mut self, record: &ServiceRecord) {
         self.specs_bytes -= weight::of_record(record);
+    }
+
+    pub(crate) fn add_definition(&mut self, definition: &Definition) {
+        self.specs_bytes += weight::of_task(&definition.spec);
+    }
+
+    pub(crate) fn subtract_definition(&mut self, definition: &Definition) {
+        self.specs_bytes -= weight::of_task(&definition.spec);
     }
 
     pub(crate) fn add_task(&mut self, space: &Namespace, (task, spec): &TaskRow) {

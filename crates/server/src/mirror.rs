@@ -7,11 +7,15 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use sterna_engine::control::{Drain, Row, ServiceRecord, TaskRow};
 use sterna_model::{
-    InstanceKey, Lock, Name, Revision, ServiceKey, TaskKey, WallTime, record::Instance,
+    DefinitionKey, InstanceKey, Lock, Name, Revision, ServiceKey, TaskKey, WallTime,
+    record::Instance, spec::Definition,
 };
 use sterna_protocol::roster::Enrolled;
 
 use crate::counts::{Count, Totals};
+
+/// The versions of a definition that stand; there is one at least.
+pub(crate) type Versions = BTreeMap<u64, Arc<Definition>>;
 
 /// Everything that stands in the store, as of one revision.
 #[derive(Clone, Debug)]
@@ -27,6 +31,7 @@ pub(crate) struct Mirror {
     pub(crate) roster: BTreeMap<Lock, Enrolled>,
     pub(crate) drains: BTreeMap<Lock, Drain>,
     pub(crate) domains: BTreeMap<Name, Option<WallTime>>,
+    pub(crate) definitions: BTreeMap<DefinitionKey, Versions>,
 }
 
 impl Mirror {
@@ -42,6 +47,7 @@ impl Mirror {
             roster: BTreeMap::new(),
             drains: BTreeMap::new(),
             domains: BTreeMap::new(),
+            definitions: BTreeMap::new(),
         }
     }
 
@@ -66,6 +72,9 @@ impl Mirror {
             Row::Roster(lock, entry) => set(&mut self.roster, lock, entry),
             Row::Drain(lock, drain) => set(&mut self.drains, lock, drain),
             Row::Domain(name, until) => set(&mut self.domains, name, until),
+            Row::Definition(key, version, definition) => {
+                self.write_definition(key, version, definition);
+            }
             // No client is shown these.
             Row::Tombstone(..) | Row::Limits(_) | Row::Stage(_) => {}
         }
@@ -107,6 +116,30 @@ impl Mirror {
             count.add(is.unwrap_or_default());
         }
         set(&mut self.instances, key, instance);
+    }
+
+    fn write_definition(
+        &mut self,
+        key: DefinitionKey,
+        version: u64,
+        definition: Option<Arc<Definition>>,
+    ) {
+        definition.iter().for_each(|it| self.totals.add_definition(it));
+        let versions = self.definitions.entry(key.clone()).or_default();
+        let before = match definition {
+            Some(definition) => versions.insert(version, definition),
+            None => versions.remove(&version),
+        };
+        if versions.is_empty() {
+            self.definitions.remove(&key);
+        }
+        before.iter().for_each(|it| self.totals.subtract_definition(it));
+    }
+
+    /// The newest version of a definition.
+    pub(crate) fn definition(&self, key: &DefinitionKey) -> Option<(u64, &Definition)> {
+        let (version, definition) = self.definitions.get(key)?.last_key_value()?;
+        Some((*version, definition))
     }
 
     /// How far the instances of a service are.

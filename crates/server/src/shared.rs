@@ -333,6 +333,7 @@ fn service_of(row: &Row) -> Option<&ServiceKey> {
         | Row::Roster(..)
         | Row::Drain(..)
         | Row::Domain(..)
+        | Row::Definition(..)
         | Row::Limits(_)
         | Row::Stage(_) => None,
     }

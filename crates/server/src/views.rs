@@ -2,12 +2,12 @@
 
 use serde_json::Value;
 use sterna_api::rest::{
-    ChangeView, CrashView, EndView, EndpointView, Explained, InstanceView, ServiceView,
-    TakenBackView, TaskView, TwinView,
+    ChangeView, CrashView, DefinitionView, EndView, EndpointView, Explained, InstanceView,
+    ServiceView, TakenBackView, TaskView, TwinView,
 };
 use sterna_engine::control::{Change, Crashed, Next, Rule, TakenBack, Why};
 use sterna_model::{
-    InstanceKey, ServiceKey, TaskKey, WallTime, WorkKey,
+    DefinitionKey, InstanceKey, ServiceKey, TaskKey, WallTime, WorkKey,
     payload::{Cause, Endpoint, Exit, Failure, Progress, ReportWords, WorkOutline},
     record::{
         Instance, InstanceCopy, InstanceState, StopReason, Task, TaskEnd, TaskState, TwinReason,
@@ -139,6 +139,19 @@ pub(crate) fn service(mirror: &Mirror, key: &ServiceKey) -> Option<ServiceView> 
         is_updating: record.before.is_some() || count.outdated > 0,
         domain: record.spec.domain.to_string(),
         taken_back: record.taken_back.as_ref().map(|taken| taken_back(key, taken)),
+        spec: None,
+    })
+}
+
+/// The newest version of a definition.
+pub(crate) fn definition(mirror: &Mirror, key: &DefinitionKey) -> Option<DefinitionView> {
+    let (version, definition) = mirror.definition(key)?;
+    Some(DefinitionView {
+        key: key.to_string(),
+        name: key.name.to_string(),
+        namespace: key.namespace.to_string(),
+        version,
+        run: command(&definition.spec.work),
         spec: None,
     })
 }

@@ -3,7 +3,7 @@
 use sterna_engine::control::ServiceRecord;
 use sterna_model::{
     Wants,
-    spec::{ServiceSpec, TaskSpec},
+    spec::{Definition, ServiceSpec, TaskSpec},
 };
 
 /// What any spec takes beside what has no bound of its own.
@@ -31,6 +31,15 @@ pub(crate) fn added(known: Option<&ServiceRecord>, next: &ServiceSpec) -> u64 {
     let next = of_service(next);
     match known {
         Some(known) if of_service(&known.spec) >= next => 0,
+        Some(_) | None => next,
+    }
+}
+
+/// What is added where this definition becomes that one: nothing if it is no larger.
+pub(crate) fn added_to_definition(known: Option<&Definition>, next: &Definition) -> u64 {
+    let next = of_task(&next.spec);
+    match known {
+        Some(known) if of_task(&known.spec) >= next => 0,
         Some(_) | None => next,
     }
 }

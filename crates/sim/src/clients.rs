@@ -358,5 +358,7 @@ const fn word(call: &Call) -> &'static str {
         Call::SetLimits(_) => "asked-set-limits",
         Call::SetDomain(..) => "asked-set-domain",
         Call::RemoveDomain(_) => "asked-remove-domain",
+        Call::PutDefinition(..) => "asked-put-definition",
+        Call::DeleteDefinition(_) => "asked-delete-definition",
     }
 }

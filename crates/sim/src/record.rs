@@ -26,6 +26,7 @@ pub(crate) fn path(key: &RowKey) -> Key {
         RowKey::Roster(lock) => format!("{PREFIX}-/roster/{lock}").into(),
         RowKey::Drain(lock) => format!("{PREFIX}-/drain/{lock}").into(),
         RowKey::Domain(name) => format!("{PREFIX}-/domain/{name}").into(),
+        RowKey::Definition(key, version) => format!("{PREFIX}{key}/{version}").into(),
         RowKey::Limits => format!("{PREFIX}-/limits").into(),
         RowKey::Stage => CLUSTER_KEY.into(),
     }

@@ -8,7 +8,7 @@ use std::{
 
 use sterna_api::{
     client::Client,
-    rest::{self, Applied, Code, File, Plan, PlanAsk, Refused, SpecProblem},
+    rest::{self, Applied, Code, DefinitionChange, File, Plan, PlanAsk, Refused, SpecProblem},
     spec::{FILE_BYTES_MAX, Look, Source, Specs, read},
 };
 use sterna_model::Span;
@@ -196,7 +196,10 @@ pub(crate) fn told(applied: &Applied) -> String {
     for task in &applied.tasks {
         let what = if task.started {
             format!("started as {}", task.task)
+        } else if let Some(change) = task.definition {
+            format!("{}; `start = true` in its spec starts it", defined(change))
         } else if task.is_only_defined {
+            // A server that stores no definitions.
             "only defined; `start = true` in its spec starts it".to_owned()
         } else {
             format!("as it was: {} was started before", task.task)
@@ -204,6 +207,15 @@ pub(crate) fn told(applied: &Applied) -> String {
         lines.push(format!("task {}: {what}", task.name));
     }
     lines.iter().map(|line| out::one_line(line)).collect::<Vec<_>>().join("\n")
+}
+
+/// What became of a definition.
+const fn defined(change: DefinitionChange) -> &'static str {
+    match change {
+        DefinitionChange::Created => "defined",
+        DefinitionChange::Changed => "defined anew",
+        DefinitionChange::Same => "defined as before",
+    }
 }
 
 /// Line by line; in these words if there is nothing to change.
@@ -232,7 +244,11 @@ pub(crate) fn plan(PlanArgs { given }: PlanArgs) -> anyhow::Result<()> {
             let what = if task.starts {
                 format!("starts as {}", task.task)
             } else {
-                "as it is".to_owned()
+                match task.definition {
+                    Some(DefinitionChange::Created) => "is to be defined".to_owned(),
+                    Some(DefinitionChange::Changed) => "is to be defined anew".to_owned(),
+                    Some(DefinitionChange::Same) | None => "as it is".to_owned(),
+                }
             };
             lines.push(format!("task {}: {what}", task.name));
         }

@@ -374,7 +374,8 @@ pub(crate) async fn resolve(
             last = remote.newest_task(client).await?;
         }
         Some(name) => {
-            for Listed { kind, list, known_by } in listed() {
+            let places = listed(text);
+            for Listed { kind, list, known_by } in places.iter().copied() {
                 if is_there(client, &remote.path(&format!("{list}/{name}{known_by}"))).await? {
                     names.push((kind, name.clone()));
                 }
@@ -384,9 +385,16 @@ pub(crate) async fn resolve(
                     "{name} is a worker, and no task or service; `sterna ls workers {name}` says how it is"
                 );
             }
+            let definition = remote.path(&format!("definitions/{name}"));
+            let is_meant = places.iter().any(|place| place.kind == Kind::Definition);
+            if names.is_empty() && !is_meant && client.get::<Named>(&definition).await.is_ok() {
+                anyhow::bail!(
+                    "{name} is a definition, and no task or service; write definition/{name} if you mean it"
+                );
+            }
             // Nothing is called so: what comes near is looked for among the first of each kind.
             if names.is_empty() {
-                for Listed { kind, list, .. } in listed() {
+                for Listed { kind, list, .. } in places.iter().copied() {
                     let path = remote.path(&format!("{list}?limit={LOOKED_AT}"));
                     let page: Page<Named> = client.get(&path).await.map_err(failed)?;
                     names.extend(page.items.into_iter().map(|item| (kind, item.name)));
@@ -440,6 +448,7 @@ pub(crate) fn named(selector: &str) -> Option<Name> {
 }
 
 /// Where things of one kind are listed.
+#[derive(Clone, Copy)]
 struct Listed {
     kind: Kind,
     /// The list, in the paths of the API.
@@ -449,19 +458,26 @@ struct Listed {
     known_by: &'static str,
 }
 
-/// Where commands look for a name, in this order.
-fn listed() -> impl Iterator<Item = Listed> {
-    [Kind::Task, Kind::Service, Kind::Schedule, Kind::Batch, Kind::Forest].into_iter().filter_map(
-        |kind| {
-            let (list, known_by) = match kind {
-                Kind::Task => ("tasks", ""),
-                Kind::Service => ("services", "/instances?limit=1"),
-                // This version has none.
-                Kind::Schedule | Kind::Batch | Kind::Forest => return None,
-            };
-            Some(Listed { kind, list, known_by })
-        },
-    )
+/// Where to look for what a selector names, in this order. A definition is meant only where its kind is
+/// written, because a task may have the same name.
+fn listed(selector: &str) -> Vec<Listed> {
+    let is_definition =
+        selector.split_once('/').is_some_and(|(kind, _)| kind == Kind::Definition.as_str());
+    let place = |kind: Kind| {
+        let (list, known_by) = match kind {
+            Kind::Task if !is_definition => ("tasks", ""),
+            Kind::Service if !is_definition => ("services", "/instances?limit=1"),
+            Kind::Definition if is_definition => ("definitions", ""),
+            Kind::Task | Kind::Service | Kind::Definition => return None,
+            // This version has none.
+            Kind::Schedule | Kind::Batch | Kind::Forest => return None,
+        };
+        Some(Listed { kind, list, known_by })
+    };
+    let mut all: Vec<Listed> = Kind::ALL.into_iter().filter_map(place).collect();
+    // What is typed most comes first.
+    all.sort_by_key(|place| place.kind != Kind::Task);
+    all
 }
 
 /// Among so many names of each kind one is looked for that comes near.

@@ -107,10 +107,13 @@ pub(crate) struct Most {
     /// How many domains there may be
     #[arg(long, value_name = "COUNT", default_value_t = Bounds::default().domains, value_parser = at_least_one)]
     domains_max: usize,
+    /// How many definitions there may be; the next is refused
+    #[arg(long, value_name = "COUNT", default_value_t = Bounds::default().definitions, value_parser = at_least_one)]
+    definitions_max: usize,
     /// How many machines may be on the roster; one more is refused until one is forgotten
     #[arg(long, value_name = "COUNT", default_value_t = Bounds::default().workers, value_parser = at_least_one)]
     workers_max: usize,
-    /// How much the specs of services, and of tasks that are not over, may take together: 1GiB
+    /// How much the specs of services, of definitions, and of tasks that are not over, may take together: 1GiB
     #[arg(long, value_name = "SIZE", default_value_t = Bytes::new(Bounds::default().specs_bytes))]
     specs_max: Bytes,
 }
@@ -157,7 +160,7 @@ impl Most {
 
     /// The same, for the server that this process starts.
     pub(crate) fn args(self) -> Vec<String> {
-        let Self { tasks_max, streams_max, requests_max, .. } = self;
+        let Self { tasks_max, streams_max, requests_max, definitions_max, .. } = self;
         let Self { services_max, instances_max, domains_max, workers_max, specs_max, .. } = self;
         options([
             ("--tasks-max", tasks_max.to_string()),
@@ -166,6 +169,7 @@ impl Most {
             ("--services-max", services_max.to_string()),
             ("--instances-max", instances_max.to_string()),
             ("--domains-max", domains_max.to_string()),
+            ("--definitions-max", definitions_max.to_string()),
             ("--workers-max", workers_max.to_string()),
             ("--specs-max", specs_max.to_string()),
         ])
@@ -186,6 +190,7 @@ fn bounds(keep: Keep, most: Most) -> Bounds {
         services: most.services_max,
         instances: most.instances_max,
         domains: most.domains_max,
+        definitions: most.definitions_max,
         workers: most.workers_max,
         specs_bytes: most.specs_max.get(),
     }

@@ -6,7 +6,8 @@ use serde::de::DeserializeOwned;
 use sterna_api::{
     client::Client,
     rest::{
-        Counts, DomainView, InstanceView, NamespaceView, ServiceView, Status, TaskView, WorkerView,
+        Counts, DefinitionView, DomainView, InstanceView, NamespaceView, ServiceView, Status,
+        TaskView, WorkerView,
     },
 };
 use sterna_model::{Kind, Name, Target, Work, nearest_word, payload::Facts};
@@ -18,14 +19,14 @@ use crate::{
     table::{Table, WORKER, folded},
 };
 
-/// List what there is: services and tasks, or one kind of thing
+/// List what there is: services, tasks and definitions, or one kind of thing
 #[derive(Debug, clap::Args)]
 pub(crate) struct LsArgs {
     /// What to list
     #[arg(value_enum)]
     what: Option<What>,
-    /// Only the one of this name, of instances those of this service, of tasks also the `last`; with --json, a service or a task has
-    /// its whole spec
+    /// Only the one of this name, of instances those of this service, of tasks also the `last`; with --json, a service, a
+    /// task or a definition has its whole spec
     name: Option<String>,
     /// Print everything that is known as JSON
     #[arg(long)]
@@ -42,6 +43,8 @@ enum What {
     Instances,
     #[value(alias = "task")]
     Tasks,
+    #[value(alias = "definition")]
+    Definitions,
     #[value(alias = "worker")]
     Workers,
     #[value(alias = "namespace")]
@@ -78,6 +81,12 @@ pub(crate) fn ls(args: LsArgs) -> anyhow::Result<()> {
             let tasks: Vec<TaskView> = listed(&mut client, &remote.path("tasks"), name).await?;
             json.insert("tasks".to_owned(), serde_json::to_value(&tasks)?);
             tables.push((tasks.is_empty(), task_table(&tasks)));
+        }
+        if wants(What::Definitions) {
+            let definitions: Vec<DefinitionView> =
+                listed(&mut client, &remote.path("definitions"), name.as_ref()).await?;
+            json.insert("definitions".to_owned(), serde_json::to_value(&definitions)?);
+            tables.push((definitions.is_empty(), definition_table(&definitions)));
         }
         if args.what == Some(What::Workers) {
             let workers: Vec<WorkerView> =
@@ -123,6 +132,9 @@ const fn nothing(what: Option<What>) -> &'static str {
         Some(What::Services) => "there is no service; `sterna apply SPEC` makes one",
         Some(What::Instances) => "there is no instance of any service",
         Some(What::Tasks) => "there is no task; try `sterna run -- echo hello`",
+        Some(What::Definitions) => {
+            "there is no definition; `sterna apply SPEC` makes one of each task without `start`"
+        }
         Some(What::Workers) => "there is no worker; `sterna worker --join` is one",
         Some(What::Namespaces) => "there is no namespace",
         Some(What::Domains) => "no domain but `default`, which is always fresh",
@@ -266,6 +278,14 @@ fn only<T>(
         anyhow::bail!("{none} {name}{next}");
     }
     Ok(all)
+}
+
+fn definition_table(definitions: &[DefinitionView]) -> Table {
+    let mut table = Table::new(&["DEFINITION", "VERSION", "COMMAND"]);
+    for it in definitions {
+        table.row([it.name.clone(), it.version.to_string(), it.run.join(" ")]);
+    }
+    table
 }
 
 fn domain_table(domains: &[DomainView]) -> Table {

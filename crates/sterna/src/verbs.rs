@@ -70,6 +70,9 @@ pub(crate) fn run(args: Args, verb: Verb) -> anyhow::Result<()> {
                 args.remote.path(&format!("services/{name}")),
                 "goes, with its instances",
             ),
+            (Verb::Delete, Target::Whole { kind: Kind::Definition, name }) => {
+                (Method::DELETE, args.remote.path(&format!("definitions/{name}")), "is forgotten")
+            }
             (verb, target) => return Err(usage(not_for(verb, target))),
         };
         let done: Done = client.call(method, &path, None::<&()>).await.map_err(failed)?;
@@ -112,7 +115,7 @@ fn not_for(verb: Verb, target: &Target) -> anyhow::Error {
         Verb::Cancel => "cancel is for tasks; `sterna delete` ends a service",
         Verb::Stop => "stop is for one instance, as in web/3; it comes back",
         Verb::Kill => "kill is for a task or one instance, as in web/3",
-        Verb::Delete => "delete is for a task that is over, or a whole service",
+        Verb::Delete => "delete is for a task that is over, a definition, or a whole service",
     };
     anyhow::anyhow!("{target}: {remedy}")
 }

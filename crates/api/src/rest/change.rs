@@ -76,6 +76,21 @@ pub struct PlannedTask {
     pub task: String,
     /// Whether it would be started: it is asked for, and this version was not started yet.
     pub starts: bool,
+    /// What would become of its definition, if it is not to be started.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub definition: Option<DefinitionChange>,
+}
+
+/// What becomes of the definition of a task that is not started.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum DefinitionChange {
+    /// There was none of its name.
+    Created,
+    /// It says something else than before.
+    Changed,
+    /// It is as it was.
+    Same,
 }
 
 /// What was done.
@@ -102,6 +117,9 @@ pub struct AppliedTask {
     /// Whether it is not to be started, by its definition.
     #[serde(default)]
     pub is_only_defined: bool,
+    /// What became of its definition, if it is not to be started.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub definition: Option<DefinitionChange>,
 }
 
 /// Why something is not where its spec wants it.

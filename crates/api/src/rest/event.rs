@@ -21,6 +21,9 @@ pub enum EventKind {
     ServiceChanged,
     ServiceReverted,
     ServiceDeleted,
+    DefinitionCreated,
+    DefinitionChanged,
+    DefinitionDeleted,
     InstanceClaimed,
     InstanceRunning,
     InstanceCrashed,
@@ -45,7 +48,7 @@ pub enum EventKind {
 
 impl EventKind {
     /// All of them.
-    pub const ALL: [Self; 30] = [
+    pub const ALL: [Self; 33] = [
         Self::TaskCreated,
         Self::TaskRunning,
         Self::TaskReturned,
@@ -56,6 +59,9 @@ impl EventKind {
         Self::ServiceChanged,
         Self::ServiceReverted,
         Self::ServiceDeleted,
+        Self::DefinitionCreated,
+        Self::DefinitionChanged,
+        Self::DefinitionDeleted,
         Self::InstanceClaimed,
         Self::InstanceRunning,
         Self::InstanceCrashed,
@@ -91,6 +97,9 @@ impl EventKind {
             Self::ServiceChanged => "service-changed",
             Self::ServiceReverted => "service-reverted",
             Self::ServiceDeleted => "service-deleted",
+            Self::DefinitionCreated => "definition-created",
+            Self::DefinitionChanged => "definition-changed",
+            Self::DefinitionDeleted => "definition-deleted",
             Self::InstanceClaimed => "instance-claimed",
             Self::InstanceRunning => "instance-running",
             Self::InstanceCrashed => "instance-crashed",

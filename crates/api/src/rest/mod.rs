@@ -22,8 +22,8 @@ use utoipa::ToSchema;
 
 pub use self::{
     change::{
-        Applied, AppliedTask, Apply, ChangeView, Explained, File, Plan, PlanAsk, PlannedService,
-        PlannedTask, ServiceExplained,
+        Applied, AppliedTask, Apply, ChangeView, DefinitionChange, Explained, File, Plan, PlanAsk,
+        PlannedService, PlannedTask, ServiceExplained,
     },
     error::{Code, Refused, SpecProblem},
     event::{EventKind, EventView},
@@ -32,8 +32,8 @@ pub use self::{
         SetDomain, Status, WorkerView,
     },
     work::{
-        CrashView, CreateTask, EndView, EndpointView, InstanceView, KeptLog, LogLine, LogPage,
-        PutService, ResultView, ServiceView, TakenBackView, TaskView, TwinView,
+        CrashView, CreateTask, DefinitionView, EndView, EndpointView, InstanceView, KeptLog,
+        LogLine, LogPage, PutService, ResultView, ServiceView, TakenBackView, TaskView, TwinView,
     },
 };
 

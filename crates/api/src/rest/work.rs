@@ -143,6 +143,26 @@ pub struct ServiceView {
     pub spec: Option<Value>,
 }
 
+/// A task that is stored and not started.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct DefinitionView {
+    /// `NAMESPACE/definition/NAME`.
+    pub key: String,
+    /// Its name.
+    pub name: String,
+    /// Where the name holds.
+    pub namespace: String,
+    /// Counted from 1, and one more with each change.
+    pub version: u64,
+    /// Its command.
+    pub run: Vec<String>,
+    /// What was asked for, as under `[task.NAME]` of a spec; what is as it is by default is left out. Only
+    /// where one definition is asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    pub spec: Option<Value>,
+}
+
 /// A version of a service that was taken back.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct TakenBackView {

@@ -46,17 +46,17 @@ mod toml;
 mod tree;
 mod written;
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 use sterna_model::{
     Name, Span, WallTime,
-    spec::{ServiceSpec, TaskSpec},
+    spec::{Definition, ServiceSpec, TaskSpec},
 };
 
 pub use file::FILE_BYTES_MAX;
 pub use problem::{Look, Problem, Problems};
 pub use schema::{fields, reference};
-pub use written::{of_service, of_task};
+pub use written::{of_definition, of_service, of_task};
 
 /// The longest name of a task that is started: a dot and the eight digits of its version must still fit
 /// behind it.
@@ -122,6 +122,12 @@ impl TaskDefinition {
     pub fn made_at(&self, now: WallTime) -> TaskSpec {
         let latest_start = self.latest_start_after.map(|after| now.plus(after));
         TaskSpec { latest_start, ..self.spec.clone() }
+    }
+
+    /// What is stored of it where it is not started.
+    pub fn stored(&self) -> Definition {
+        let latest_start_after = self.latest_start_after;
+        Definition { spec: Arc::new(self.spec.clone()), latest_start_after }
     }
 }
 

@@ -6,7 +6,7 @@ use sterna_executor::monitor::Limits;
 use sterna_model::{
     Contract, IMAGES_TAG, Span, WallTime, Wants, Zones,
     record::CrashPolicy,
-    spec::{DEFAULT_DOMAIN, ServiceSpec, TaskSpec, UpdatePolicy, WhenFull},
+    spec::{DEFAULT_DOMAIN, Definition, ServiceSpec, TaskSpec, UpdatePolicy, WhenFull},
 };
 
 use super::{schema::Kind, silence};
@@ -67,6 +67,15 @@ pub fn of_task(spec: &TaskSpec, made: WallTime) -> Json {
         written.insert("callback".to_owned(), json!(callback));
     }
     Json::Object(written)
+}
+
+/// A definition, as under `[task.NAME]`.
+pub fn of_definition(definition: &Definition) -> Json {
+    let mut written = of_task(&definition.spec, WallTime::EPOCH);
+    if let (Some(written), Some(after)) = (written.as_object_mut(), definition.latest_start_after) {
+        written.insert("latest_start_after".to_owned(), json!(after));
+    }
+    written
 }
 
 fn to_the_second(span: Span) -> Span {

@@ -30,6 +30,14 @@ impl Control {
             }
             Call::PutService(key, spec) => self.put_service(now, id, &key, spec),
             Call::DeleteService(key) => self.delete_service(now, id, &key),
+            Call::PutDefinition(key, definition) => {
+                let answer = self.put_definition(key, definition);
+                self.answer(id, answer);
+            }
+            Call::DeleteDefinition(key) => {
+                let answer = self.delete_definition(&key);
+                self.answer(id, answer);
+            }
             Call::StopInstance(key) => self.stop_instance(now, id, &key),
             Call::Kill(key) => self.kill_work(id, &key),
             Call::Drain(lock, deadline) => {

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use sterna_model::{
-    BootTime, Contract, Epoch, Incarnation, InstanceKey, Lock, Name, RunId, ServiceKey, Span,
-    TaskIncarnation, TaskKey, WallTime, WorkKey,
+    BootTime, Contract, DefinitionKey, Epoch, Incarnation, InstanceKey, Lock, Name, RunId,
+    ServiceKey, Span, TaskIncarnation, TaskKey, WallTime, WorkKey,
     record::TaskEnd,
-    spec::{ServiceSpec, TaskSpec},
+    spec::{Definition, ServiceSpec, TaskSpec},
 };
 use sterna_protocol::{health::Health, limits::Limits, message::Payload, scheduler};
 
@@ -138,6 +138,10 @@ pub enum Call {
     PutService(ServiceKey, ServiceSpec),
     /// No longer.
     DeleteService(ServiceKey),
+    /// A definition, or another one under its name.
+    PutDefinition(DefinitionKey, Arc<Definition>),
+    /// Forget it.
+    DeleteDefinition(DefinitionKey),
     /// End this instance, gracefully; it comes back.
     StopInstance(InstanceKey),
     /// End whatever runs of this task or instance at once, without grace.

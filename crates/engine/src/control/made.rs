@@ -11,13 +11,16 @@ pub struct Made {
     pub instances: usize,
     /// Domains.
     pub domains: usize,
+    /// Definitions.
+    pub definitions: usize,
 }
 
 impl Control {
     /// How much there is, as it is going to stand.
     pub fn made(&self) -> Made {
         let (services, instances) = (self.services.len(), self.instances.len());
-        Made { services, instances, domains: self.domains.len() }
+        let (domains, definitions) = (self.domains.len(), self.definitions.len());
+        Made { services, instances, domains, definitions }
     }
 
     /// How much more there is after a call, if it is carried out.
@@ -29,18 +32,23 @@ impl Control {
                 Made {
                     services: usize::from(known.is_none()),
                     instances: more as usize,
-                    domains: 0,
+                    ..Made::default()
                 }
             }
             Call::SetDomain(name, _) => {
                 let is_new = !self.domains.contains_key(name);
                 Made { domains: usize::from(is_new), ..Made::default() }
             }
+            Call::PutDefinition(key, _) => {
+                let is_new = self.definition(key).is_none();
+                Made { definitions: usize::from(is_new), ..Made::default() }
+            }
             Call::CreateTask(..)
             | Call::CancelTask(_)
             | Call::DeleteTask(_)
             | Call::FreeName(_)
             | Call::DeleteService(_)
+            | Call::DeleteDefinition(_)
             | Call::RemoveDomain(_)
             | Call::StopInstance(_)
             | Call::Kill(_)

@@ -20,6 +20,7 @@
 //! | `updates` | how a new version of a service comes about, or is taken back |
 //! | `workers` | who is there, and what is on each |
 //! | `roster` | who may come back, and which zones there are by that |
+//! | `definitions` | what is stored to be started later |
 //! | `domains` | whether what no spec wants may be ended unasked |
 //! | `drains` | what moves from a machine that is drained, and how that ends |
 //! | `runs` | what became of a run; both tables of [`tables`](crate::tables) are applied here |
@@ -48,6 +49,7 @@
 //! It does not know links, nor the store's engine, nor what a command is made of.
 
 mod calls;
+mod definitions;
 mod domains;
 mod drains;
 mod fields;
@@ -96,6 +98,7 @@ use sterna_model::{
 use sterna_protocol::{limits::Limits, roster::Enrolled, scheduler};
 
 pub use self::{
+    definitions::Defines,
     forecast::{Fate, Forecast},
     interface::{
         Alarm, Answer, Begin, Call, CallId, Callback, Called, Drain, Effect, Input, Now, Retention,
@@ -110,6 +113,7 @@ pub use self::{
     why::{Awaited, Crashed, Late, Machine, Next, Rule, Settling, Then, Unplaced, Unready, Why},
 };
 use self::{
+    definitions::Definitions,
     gathering::Gathering,
     ids::RunIds,
     instances::Instances,
@@ -153,6 +157,7 @@ pub struct Control {
     /// Those that hold in a store that has none.
     usual: Limits,
     domains: BTreeMap<Name, Option<WallTime>>,
+    definitions: Definitions,
     registry: auction::Registry,
     queue: Queue,
     /// What waits for the workers of a leader that has just begun; `None` when it no longer does.
@@ -206,6 +211,7 @@ impl Control {
             limits: Vec::new(),
             usual: Limits::default(),
             domains: BTreeMap::new(),
+            definitions: Definitions::default(),
             registry: auction::Registry::new(rules),
             queue: Queue::default(),
             gathering: None,
@@ -247,6 +253,9 @@ impl Control {
                 self.mind_coming(lock);
             }
             Row::Domain(name, Some(until)) => drop(self.domains.insert(name, until)),
+            Row::Definition(key, version, Some(definition)) => {
+                self.definitions.load(key, version, definition);
+            }
             Row::Limits(limits) => self.limits = limits,
             Row::Stage(stage) => self.stage = stage,
             // Nothing is read where nothing stands.
@@ -256,7 +265,8 @@ impl Control {
             | Row::Tombstone(_, None)
             | Row::Roster(_, None)
             | Row::Drain(_, None)
-            | Row::Domain(_, None) => {}
+            | Row::Domain(_, None)
+            | Row::Definition(_, _, None) => {}
         }
     }
 

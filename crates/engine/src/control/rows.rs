@@ -7,6 +7,7 @@
 //! | a task | its state and its spec | `tasks` |
 //! | the name of a deleted task | its tombstone | `past` |
 //! | a machine | its entry on the roster, its drain | `roster`, `drains` |
+//! | a definition | what is stored to be started later | `definitions` |
 //! | a domain | until when it is fresh | `domains` |
 //! | the limits, the stage | themselves | `fleet` |
 //!
@@ -16,9 +17,9 @@
 use std::sync::Arc;
 
 use sterna_model::{
-    InstanceKey, Lock, Name, ServiceKey, TaskKey, WallTime, WorkKey,
+    DefinitionKey, InstanceKey, Lock, Name, ServiceKey, TaskKey, WallTime, WorkKey,
     record::{Instance, Task},
-    spec::TaskSpec,
+    spec::{Definition, TaskSpec},
 };
 use sterna_protocol::{limits::Limits, roster::Enrolled};
 
@@ -44,6 +45,8 @@ pub enum Row {
     Drain(Lock, Option<Drain>),
     /// A domain, and until when it is fresh; the inner `None` is for always.
     Domain(Name, Option<Option<WallTime>>),
+    /// One version of a definition.
+    Definition(DefinitionKey, u64, Option<Arc<Definition>>),
     /// All limits that some worker may go by, the newest last.
     Limits(Vec<Limits>),
     /// What the store is.
@@ -67,6 +70,8 @@ pub enum RowKey {
     Drain(Lock),
     /// Of [`Row::Domain`].
     Domain(Name),
+    /// Of [`Row::Definition`].
+    Definition(DefinitionKey, u64),
     /// Of [`Row::Limits`].
     Limits,
     /// Of [`Row::Stage`].
@@ -84,6 +89,7 @@ impl Row {
             Self::Roster(lock, _) => RowKey::Roster(*lock),
             Self::Drain(lock, _) => RowKey::Drain(*lock),
             Self::Domain(name, _) => RowKey::Domain(name.clone()),
+            Self::Definition(key, version, _) => RowKey::Definition(key.clone(), *version),
             Self::Limits(_) => RowKey::Limits,
             Self::Stage(_) => RowKey::Stage,
         }
@@ -99,6 +105,7 @@ impl Row {
             Self::Roster(_, record) => record.is_none(),
             Self::Drain(_, record) => record.is_none(),
             Self::Domain(_, record) => record.is_none(),
+            Self::Definition(_, _, record) => record.is_none(),
             Self::Limits(_) | Self::Stage(_) => false,
         }
     }
@@ -115,6 +122,7 @@ impl RowKey {
             | Self::Roster(_)
             | Self::Drain(_)
             | Self::Domain(_)
+            | Self::Definition(..)
             | Self::Limits
             | Self::Stage => None,
         }

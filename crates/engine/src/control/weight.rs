@@ -24,6 +24,9 @@ impl Write for Row {
             Self::Service(_, service) => service.as_deref().map(of_service),
             Self::Instance(_, instance) => instance.as_ref().map(of_instance),
             Self::Task(_, task) => task.as_ref().map(|(task, spec)| of_task(task, spec)),
+            Self::Definition(_, _, definition) => {
+                definition.as_ref().map(|it| of_task_spec(&it.spec))
+            }
             // Each has a few numbers.
             Self::Limits(all) => Some(all.len() * PLAIN),
             Self::Tombstone(..)
@@ -53,9 +56,12 @@ fn of_instance(instance: &Instance) -> usize {
 
 /// What is long of a task: what it is to do, and what its worker said of its end.
 pub(super) fn of_task(task: &Task, spec: &TaskSpec) -> usize {
+    of_task_spec(spec) + task.end().map_or(0, of_end)
+}
+
+fn of_task_spec(spec: &TaskSpec) -> usize {
     let callback = spec.callback.as_ref().map_or(0, |url| url.len());
-    let end = task.end().map_or(0, of_end);
-    spec.work.len() + callback + of_wants(&spec.wants) + end
+    spec.work.len() + callback + of_wants(&spec.wants)
 }
 
 fn of_end(end: &TaskEnd) -> usize {

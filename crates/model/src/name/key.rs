@@ -19,12 +19,14 @@ pub enum Kind {
     Batch,
     /// Nodes and their limits, shared by batches; no work itself.
     Forest,
+    /// A task that is stored and not started; no work itself.
+    Definition,
 }
 
 impl Kind {
     /// All kinds, in their order.
-    pub const ALL: [Self; 5] =
-        [Self::Service, Self::Task, Self::Schedule, Self::Batch, Self::Forest];
+    pub const ALL: [Self; 6] =
+        [Self::Service, Self::Task, Self::Schedule, Self::Batch, Self::Forest, Self::Definition];
 
     /// The word for it in keys, specs and selectors.
     pub const fn as_str(self) -> &'static str {
@@ -34,6 +36,7 @@ impl Kind {
             Self::Schedule => "schedule",
             Self::Batch => "batch",
             Self::Forest => "forest",
+            Self::Definition => "definition",
         }
     }
 }
@@ -79,7 +82,7 @@ pub(crate) fn read_index(text: &str) -> Option<u32> {
 pub enum KeyError {
     /// The word is no kind.
     #[error(
-        "unknown kind {}: kinds are service, task, schedule, batch and forest",
+        "unknown kind {}: kinds are service, task, schedule, batch, forest and definition",
         quoted(.text)
     )]
     UnknownKind {

@@ -23,7 +23,9 @@ mod work;
 pub(crate) use key::read_index;
 pub use key::{KeyError, Kind, record_path, record_prefix};
 pub use node::{NodeError, NodeName};
-pub use work::{BatchKey, InstanceKey, NodeKey, ScheduleKey, ServiceKey, TaskKey, Work, WorkKey};
+pub use work::{
+    BatchKey, DefinitionKey, InstanceKey, NodeKey, ScheduleKey, ServiceKey, TaskKey, Work, WorkKey,
+};
 
 use crate::text::{quoted, text_face};
 use std::fmt;

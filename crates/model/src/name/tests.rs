@@ -222,7 +222,8 @@ fn a_kind_has_one_word() {
         assert_eq!(kind.as_str().parse(), Ok(kind));
     }
     let words = Kind::ALL.map(Kind::as_str);
-    let list = format!("{} and {}", words[..4].join(", "), words[4]);
+    let (last, first) = words.split_last().unwrap();
+    let list = format!("{} and {last}", first.join(", "));
     assert_eq!(
         "pod".parse::<Kind>().unwrap_err().to_string(),
         format!("unknown kind 'pod': kinds are {list}")

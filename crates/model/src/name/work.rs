@@ -93,6 +93,8 @@ named_keys! {
     ScheduleKey => Kind::Schedule;
     /// The key of a batch: `default/batch/reindex`.
     BatchKey => Kind::Batch;
+    /// The key of a definition: `default/definition/build`.
+    DefinitionKey => Kind::Definition;
 }
 
 impl ServiceKey {

@@ -163,7 +163,7 @@ impl Selector {
                 Ok(node) => Ok(Target::Part(Work::Node { batch: name, node })),
                 Err(source) => Err(SelectError::BadNode { selector, source }),
             },
-            Kind::Task | Kind::Schedule | Kind::Forest => {
+            Kind::Task | Kind::Schedule | Kind::Forest | Kind::Definition => {
                 Err(SelectError::NoParts { selector, kind, name })
             }
         }
@@ -185,8 +185,8 @@ pub enum SelectError {
     },
     /// The first of three parts is no kind.
     #[error(
-        "{} starts with {}, which is no kind: write service, task, schedule, batch or forest \
-         there, and leave the namespace out",
+        "{} starts with {}, which is no kind: write service, task, schedule, batch, forest or \
+         definition there, and leave the namespace out",
         quoted(.selector), quoted(.word)
     )]
     NotAKind {

@@ -145,7 +145,7 @@ fn a_malformed_selector_names_place_reason_and_remedy() {
         (
             "default/task/build-42",
             "'default/task/build-42' starts with 'default', which is no kind: write service, \
-             task, schedule, batch or forest there, and leave the namespace out",
+             task, schedule, batch, forest or definition there, and leave the namespace out",
         ),
         (
             "batch/reindex/a/b",

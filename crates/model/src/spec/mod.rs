@@ -4,6 +4,7 @@
 //! | word | what it wants |
 //! | --- | --- |
 //! | [`TaskSpec`] | one command, once |
+//! | [`Definition`] | a command that may be started later |
 //! | [`ServiceSpec`] | so many instances kept running |
 //!
 //! Invariant: what may change without a restart is told apart from what may not by one function,
@@ -34,6 +35,15 @@ pub struct TaskSpec {
     /// Whether its name stays taken until somebody deletes that, too: it stands for a version of a
     /// definition, which is started once, however late it is applied again.
     pub keeps_name: bool,
+}
+
+/// A command that may be started later, as often as somebody asks for it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Definition {
+    /// The task that is made of it, but for when it must have begun.
+    pub spec: Arc<TaskSpec>,
+    /// A task of it ends when it was not started so long after it was made.
+    pub latest_start_after: Option<Span>,
 }
 
 /// What becomes of a task when no worker has room.

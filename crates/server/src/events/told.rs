@@ -1,11 +1,13 @@
 //! What a commit tells people: an event for each record that became something else, and one more for
 //! what it was in between. Pure.
 
+use std::{collections::BTreeMap, sync::Arc};
+
 use serde_json::{Map, Value, json};
 use sterna_api::rest::EventKind as Kind;
 use sterna_engine::control::Row;
 use sterna_model::{
-    RunId,
+    DefinitionKey, RunId,
     record::{
         Instance, InstanceCopy, InstancePhase, InstanceState, PastCrash, StopReason, Task,
         TaskState, TwinReason,
@@ -13,7 +15,7 @@ use sterna_model::{
 };
 use sterna_protocol::roster::Enrolled;
 
-use crate::mirror::Mirror;
+use crate::mirror::{Mirror, Versions};
 
 /// So much of a reason is told.
 const REASON_BYTES_MAX: usize = 1_024;
@@ -54,13 +56,38 @@ impl Told {
 
 /// What these writes tell, to those who know what stood before.
 pub(crate) fn told(before: &Mirror, writes: &[Row]) -> Vec<Told> {
-    writes
-        .iter()
-        .flat_map(|write| {
-            let ended = ended(before, write).into_iter();
-            ended.chain(between(before, write)).chain(one(before, write))
-        })
-        .collect()
+    let each = writes.iter().flat_map(|write| {
+        let ended = ended(before, write).into_iter();
+        ended.chain(between(before, write)).chain(one(before, write))
+    });
+    each.chain(definitions(before, writes)).collect()
+}
+
+/// What became of definitions. A version goes in the commit in which the next one comes: that is one event.
+fn definitions(before: &Mirror, writes: &[Row]) -> Vec<Told> {
+    let mut all: BTreeMap<&DefinitionKey, Versions> = BTreeMap::new();
+    for write in writes {
+        let Row::Definition(key, version, definition) = write else { continue };
+        let known = || before.definitions.get(key).cloned().unwrap_or_default();
+        let versions = all.entry(key).or_insert_with(known);
+        match definition {
+            Some(definition) => drop(versions.insert(*version, Arc::clone(definition))),
+            None => drop(versions.remove(version)),
+        }
+    }
+    let told = |(key, after): (&DefinitionKey, Versions)| {
+        let (was, is) = (before.definition(key), after.last_key_value());
+        let kind = match (was, is) {
+            (None, None) => return None,
+            (None, Some(_)) => Kind::DefinitionCreated,
+            (Some((_, was)), Some((_, is))) if *was == **is => return None,
+            (Some(_), Some(_)) => Kind::DefinitionChanged,
+            (Some(_), None) => Kind::DefinitionDeleted,
+        };
+        let told = Told::new(kind, key.to_string());
+        Some(is.map_or(told.clone(), |(version, _)| told.with("version", json!(version))))
+    };
+    all.into_iter().filter_map(told).collect()
 }
 
 /// The runs of an instance that its record has no longer: each is told of, but for one that crashed, of
@@ -133,6 +160,7 @@ fn between(before: &Mirror, row: &Row) -> Option<Told> {
         | Row::Roster(..)
         | Row::Drain(..)
         | Row::Domain(..)
+        | Row::Definition(..)
         | Row::Limits(_)
         | Row::Stage(_) => None,
     }
@@ -189,7 +217,8 @@ fn one(before: &Mirror, row: &Row) -> Option<Told> {
             Some(Told::new(Kind::DomainSet, format!("domain/{name}")).with("until", json!(until)))
         }
         Row::Limits(_) => Some(Told::new(Kind::LimitsChanged, "limits")),
-        Row::Tombstone(..) | Row::Stage(_) => None,
+        // Told of all its versions together.
+        Row::Definition(..) | Row::Tombstone(..) | Row::Stage(_) => None,
     }
 }
 
@@ -411,6 +440,39 @@ mod tests {
         assert_eq!(kinds, [Kind::InstanceCrashed, Kind::InstanceRunning]);
         assert_eq!(told[0].reason.as_deref(), Some("exited with 4"));
         assert_eq!((told[0].run, &told[0].data["crashes"]), (was.copy().map(run_of), &json!(1)));
+    }
+
+    #[test]
+    fn a_definition_tells_once_what_became_of_it_however_many_versions_a_commit_touches() {
+        let text = "version = 1\n[task.a]\nrun = [\"a\"]\n";
+        let stored = |more: &str| {
+            let text = format!("{text}{more}");
+            let source = sterna_api::spec::Source { name: "a.toml", text: &text };
+            let specs = sterna_api::spec::read(&[source]).unwrap();
+            Arc::new(specs.tasks.into_values().next().unwrap().stored())
+        };
+        let (one, other) = (stored(""), stored("when_full = \"fail\""));
+        let namespace = sterna_model::Namespace::default();
+        let key = DefinitionKey { namespace, name: sterna_model::Name::new("a").unwrap() };
+        let row = |version, definition| Row::Definition(key.clone(), version, definition);
+        let mut mirror = Mirror::new(Revision::new(1));
+        let mut tells = |rows: Vec<Row>| {
+            let told = told(&mirror, &rows);
+            mirror.apply(mirror.revision, rows);
+            assert_eq!(mirror.totals.specs_bytes > 0, mirror.definition(&key).is_some());
+            let versions = |told: Told| (told.kind, told.data.get("version").cloned());
+            told.into_iter().map(versions).collect::<Vec<_>>()
+        };
+        let version = |number: u64| Some(json!(number));
+        assert_eq!(tells(vec![row(1, Some(one.clone()))]), [(Kind::DefinitionCreated, version(1))]);
+        let next = vec![row(1, None), row(2, Some(other.clone()))];
+        assert_eq!(tells(next), [(Kind::DefinitionChanged, version(2))]);
+        // It was deleted and made again as something else: its count begins anew.
+        let anew = vec![row(1, Some(one)), row(2, None)];
+        assert_eq!(tells(anew), [(Kind::DefinitionChanged, version(1))]);
+        assert_eq!(tells(vec![row(1, None)]), [(Kind::DefinitionDeleted, None)]);
+        assert_eq!(tells(vec![row(1, None)]), []);
+        assert_eq!(tells(vec![row(1, Some(other)), row(1, None)]), []);
     }
 
     fn run_of(copy: &InstanceCopy) -> RunId {

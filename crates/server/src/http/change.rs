@@ -5,14 +5,15 @@ use std::{collections::BTreeMap, hash::Hasher, sync::Arc};
 use axum::{Json, extract::State};
 use sterna_api::{
     rest::{
-        Applied, AppliedTask, Apply, Code, File, Plan, PlanAsk, PlannedService, PlannedTask,
-        Refused,
+        Applied, AppliedTask, Apply, Code, DefinitionChange, File, Plan, PlanAsk, PlannedService,
+        PlannedTask, Refused,
     },
     spec::{Source, Specs, TaskDefinition, of_task, read},
 };
-use sterna_engine::control::{self, Call};
+use sterna_engine::control::{self, Call, Defines};
 use sterna_model::{
-    Name, Namespace, ServiceKey, TaskIncarnation, TaskKey, WallTime, Wants, Work, spec::ServiceSpec,
+    DefinitionKey, Name, Namespace, ServiceKey, TaskIncarnation, TaskKey, WallTime, Wants, Work,
+    spec::{Definition, ServiceSpec},
 };
 use sterna_store::machine::{random, wall_time};
 
@@ -162,6 +163,9 @@ async fn beyond(
     starts: usize,
 ) -> Answer<Vec<String>> {
     let (space, wanted) = (space.clone(), specs.services.clone());
+    let defined = specs.tasks.iter().filter(|(_, task)| !task.start);
+    let defined: Vec<_> =
+        defined.map(|(name, task)| (name.clone(), Arc::new(task.stored()))).collect();
     let counted = shared.desk.ask(move |leader, _| {
         let control = leader.control();
         let mut adds = control::Made::default();
@@ -171,13 +175,19 @@ async fn beyond(
             adds.services += more.services;
             adds.instances += more.instances;
         }
+        for (name, definition) in defined {
+            let key = DefinitionKey { namespace: space.clone(), name };
+            adds.definitions += control.adds(&Call::PutDefinition(key, definition)).definitions;
+        }
         (control.made(), adds)
     });
     let (made, adds) = counted.await?;
     let (bounds, under_way) = (shared.bounds, shared.mirror().totals.under_way);
+    let definitions = (made.definitions, adds.definitions);
     let all = [
         fits((made.services, adds.services), bounds.services, ("services", "--services-max")),
         fits((made.instances, adds.instances), bounds.instances, ("instances", "--instances-max")),
+        fits(definitions, bounds.definitions, ("definitions", "--definitions-max")),
         fits((under_way, starts), bounds.tasks, ("tasks that are not over", "--tasks-max")),
     ];
     let refused = all.into_iter().filter_map(Result::err);
@@ -216,6 +226,71 @@ async fn make(shared: &Api, key: ServiceKey, spec: Option<ServiceSpec>) -> Answe
     Ok(told.await.map_or(unplanned, |planned| view(&planned)))
 }
 
+fn defined(defines: Defines) -> DefinitionChange {
+    match defines {
+        Defines::New => DefinitionChange::Created,
+        Defines::Other => DefinitionChange::Changed,
+        Defines::Same => DefinitionChange::Same,
+    }
+}
+
+/// Stores a definition, and gives what that changes, as [`make`] does.
+async fn define(
+    shared: &Api,
+    key: DefinitionKey,
+    task: &TaskDefinition,
+) -> Answer<DefinitionChange> {
+    let definition = Arc::new(task.stored());
+    let (tell, told) = tokio::sync::oneshot::channel();
+    let (known, wanted) = (key.clone(), Arc::clone(&definition));
+    let plan: OnlyIf = Box::new(move |leader| {
+        // Who no longer waits needs no answer.
+        let _ = tell.send(leader.control().defines(&known, &wanted));
+        true
+    });
+    let what = format!("definition {}", key.name);
+    let answer = shared.desk.call_if(Some(plan), Call::PutDefinition(key, definition)).await?;
+    let is_changed = changed(answer, &what)?;
+    let unplanned = if is_changed { Defines::Other } else { Defines::Same };
+    Ok(defined(told.await.unwrap_or(unplanned)))
+}
+
+/// Starts this version of a task, unless it was started before; gives whether it was started now.
+async fn start(shared: &Api, key: TaskKey, task: &TaskDefinition) -> Answer<bool> {
+    let what = format!("task {}", key.name);
+    let incarnation = TaskIncarnation::from_parts(wall_time(), random());
+    let spec = Arc::new(task.made_at(wall_time()));
+    let answer = shared.desk.call(Call::CreateTask(key, incarnation, spec)).await?;
+    // A version that was started and deleted since was started.
+    Ok(!matches!(answer, control::Answer::Taken(_)) && changed(answer, &what)?)
+}
+
+/// What would become of each task: whether its version would be started, or its definition stored.
+async fn planned_tasks(shared: &Api, space: &Namespace, specs: &Specs) -> Answer<Vec<PlannedTask>> {
+    let asked = specs.tasks.iter().map(|(name, task)| {
+        let definition = (!task.start).then(|| {
+            (DefinitionKey { namespace: space.clone(), name: name.clone() }, task.stored())
+        });
+        (name.to_string(), versioned(name, task), definition)
+    });
+    let asked: Vec<_> = asked.collect();
+    let space = space.clone();
+    let planned = shared.desk.ask(move |leader, _| {
+        let control = leader.control();
+        let plan =
+            |(name, task, definition): (String, String, Option<(DefinitionKey, Definition)>)| {
+                // A version that was started and deleted since was started.
+                let is_taken = key_of(&space, &task).is_some_and(|key| control.is_taken(&key));
+                let starts = definition.is_none() && !is_taken;
+                let definition =
+                    definition.map(|(key, stored)| defined(control.defines(&key, &stored)));
+                PlannedTask { name, task, starts, definition }
+            };
+        asked.into_iter().map(plan).collect::<Vec<_>>()
+    });
+    Ok(planned.await?)
+}
+
 /// What applying these files would change. Nothing is done.
 #[utoipa::path(post, operation_id = "planSpecs", path = "/v1/namespaces/{namespace}/plan", tag = "specs",
     params(("namespace" = String, Path)), request_body = PlanAsk,
@@ -230,21 +305,7 @@ pub(super) async fn plan(
     shared.lead()?;
     let services = planned(&shared, &space, &specs, prune).await?;
     let wanted = wants(&specs);
-    let versions: Vec<_> = specs.tasks.iter().map(|(name, task)| versioned(name, task)).collect();
-    let keys: Vec<_> = versions.iter().map(|version| key_of(&space, version)).collect();
-    // A version that was started and deleted since was started.
-    let taken = shared.desk.ask(move |leader, _| {
-        let is_taken =
-            |key: &Option<TaskKey>| key.as_ref().is_some_and(|key| leader.control().is_taken(key));
-        keys.iter().map(is_taken).collect::<Vec<_>>()
-    });
-    let taken = taken.await?;
-    let tasks =
-        specs.tasks.iter().zip(versions).zip(taken).map(|(((name, task), version), taken)| {
-            let starts = task.start && !taken;
-            PlannedTask { name: name.to_string(), task: version, starts }
-        });
-    let tasks: Vec<_> = tasks.collect();
+    let tasks = planned_tasks(&shared, &space, &specs).await?;
     let starts = tasks.iter().filter(|task| task.starts).count();
     let mut warnings = beyond(&shared, &space, &specs, starts).await?;
     warnings.extend(in_vain(&shared, &space, wanted).await?);
@@ -252,7 +313,7 @@ pub(super) async fn plan(
 }
 
 /// Makes what is like what these files want: services are made or changed, and tasks that are to start
-/// are started, once for each version. What the files do not name stays as it is, but for services that are
+/// are started, once for each version; others are stored as definitions. What the files do not name stays as it is, but for services that are
 /// to be deleted.
 #[utoipa::path(post, operation_id = "applySpecs", path = "/v1/namespaces/{namespace}/apply", tag = "specs",
     params(("namespace" = String, Path)), request_body = Apply,
@@ -269,8 +330,8 @@ pub(super) async fn apply(
     let versions: Vec<_> = specs.tasks.iter().map(|(name, task)| versioned(name, task)).collect();
     let wanted = wants(&specs);
     let all = specs.services.keys().map(|name| format!("service {name}"));
-    let starts = specs.tasks.values().zip(&versions).filter(|(task, _)| task.start);
-    let all = all.chain(starts.map(|(_, version)| format!("task {version}")));
+    let tasks = specs.tasks.iter().zip(&versions);
+    let all = all.chain(tasks.map(|((name, task), version)| named_task(name, task, version)));
     let gone = doomed.iter().map(|name| format!("the end of service {name}"));
     let all: Vec<_> = all.chain(gone).collect();
     let so_far = |what: &str, refused| {
@@ -285,20 +346,19 @@ pub(super) async fn apply(
     }
     let mut tasks = Vec::new();
     for ((name, task), version) in specs.tasks.into_iter().zip(versions) {
-        let is_new = |key: &TaskKey| !shared.mirror().tasks.contains_key(key);
-        let new = key_of(&space, &version).filter(|key| task.start && is_new(key));
-        let mut started = false;
-        if let Some(key) = new {
-            let incarnation = TaskIncarnation::from_parts(wall_time(), random());
-            let spec = Arc::new(task.made_at(wall_time()));
-            let made = shared.desk.call(Call::CreateTask(key, incarnation, spec)).await;
-            let answer = made.map_err(|refused| so_far(&format!("task {version}"), refused))?;
-            // A version that was started and deleted since was started.
-            started = !matches!(answer, control::Answer::Taken(_))
-                && changed(answer, &format!("task {version}"))?;
+        let so_far = |Refusal(refused)| so_far(&named_task(&name, &task, &version), refused);
+        let (mut started, mut definition) = (false, None);
+        if task.start {
+            let is_new = |key: &TaskKey| !shared.mirror().tasks.contains_key(key);
+            if let Some(key) = key_of(&space, &version).filter(is_new) {
+                started = start(&shared, key, &task).await.map_err(so_far)?;
+            }
+        } else {
+            let key = DefinitionKey { namespace: space.clone(), name: name.clone() };
+            definition = Some(define(&shared, key, &task).await.map_err(so_far)?);
         }
-        let name = name.to_string();
-        tasks.push(AppliedTask { name, task: version, started, is_only_defined: !task.start });
+        let (name, is_only_defined) = (name.to_string(), !task.start);
+        tasks.push(AppliedTask { name, task: version, started, is_only_defined, definition });
     }
     // At last: what takes their place stands by now, and a refusal before this deletes nothing.
     for name in doomed {
@@ -311,6 +371,11 @@ pub(super) async fn apply(
     }
     let warnings = in_vain(&shared, &space, wanted).await?;
     Ok(Json(Applied { services, tasks, warnings }))
+}
+
+/// What is made of a task, in a word: one that is not started is a definition.
+fn named_task(name: &Name, task: &TaskDefinition, version: &str) -> String {
+    if task.start { format!("task {version}") } else { format!("definition {name}") }
 }
 
 /// So many are named of those that were done, and of those that were not.

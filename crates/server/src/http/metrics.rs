@@ -121,7 +121,7 @@ fn of_work(shared: &Shared, text: &mut Text) {
     let telling = "Tasks that are over, and whose callback is still tried.";
     text.gauge("tasks_telling", telling, mirror.totals.telling as u64);
     text.gauge("tasks_telling_max", "How many there may be.", bounds.tasks as u64);
-    let specs = "What specs of services and of tasks that are not over take.";
+    let specs = "What specs of services, of definitions and of tasks that are not over take.";
     text.gauge("specs_bytes", specs, mirror.totals.specs_bytes);
     text.gauge("specs_bytes_max", "How much there may be.", bounds.specs_bytes);
     text.gauge("services", "Services.", mirror.services.len() as u64);
@@ -132,6 +132,8 @@ fn of_work(shared: &Shared, text: &mut Text) {
     text.gauge("instances_running", "Instances that run.", running);
     let wanted = mirror.services.values().map(|it| u64::from(it.spec.instances)).sum();
     text.gauge("instances_wanted", "Instances that services want.", wanted);
+    text.gauge("definitions", "Definitions.", mirror.definitions.len() as u64);
+    text.gauge("definitions_max", "How many there may be.", bounds.definitions as u64);
     text.gauge("domains", "Domains.", mirror.domains.len() as u64);
     text.gauge("domains_max", "How many there may be.", bounds.domains as u64);
 }

@@ -4,6 +4,7 @@
 //! | --- | --- |
 //! | `tasks` | create, get, list, result, cancel, kill, delete |
 //! | `services` | get, list, put, delete; instances |
+//! | `definitions` | get, list, delete |
 //! | `endpoints` | where instances take requests, now or as it changes |
 //! | `change` | plan, apply |
 //! | `why` | of tasks, instances and whole services |
@@ -28,6 +29,7 @@
 
 mod change;
 mod chunks;
+mod definitions;
 mod described;
 mod endpoints;
 mod fleet;
@@ -112,6 +114,8 @@ fn calls() -> OpenApiRouter<Api> {
         .routes(routes!(services::instance))
         .routes(routes!(services::stop))
         .routes(routes!(services::kill))
+        .routes(routes!(definitions::list))
+        .routes(routes!(definitions::get, definitions::delete))
         .routes(routes!(endpoints::endpoints))
         .routes(routes!(why::why_service))
         .routes(routes!(why::why_instance))

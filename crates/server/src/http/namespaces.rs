@@ -9,7 +9,7 @@ use sterna_model::Namespace;
 use super::{Answer, Api, Paging, described::Refusals, given::Query, page};
 use crate::mirror::Mirror;
 
-/// The namespaces in which there is a service or a task, and `default`, in the order of their names.
+/// The namespaces in which there is a service, a task or a definition, and `default`, in the order of their names.
 #[utoipa::path(get, operation_id = "listNamespaces", path = "/v1/namespaces", tag = "cluster", params(Paging),
     responses((status = 200, description = "A page of namespaces.", body = Page<NamespaceView>), Refusals))]
 pub(super) async fn list(
@@ -33,6 +33,9 @@ fn counted(mirror: &Mirror) -> BTreeMap<Namespace, Counts> {
     let mut all = BTreeMap::from([(Namespace::default(), Counts::default())]);
     for space in mirror.totals.by_namespace.keys() {
         all.entry(space.clone()).or_default();
+    }
+    for key in mirror.definitions.keys() {
+        all.entry(key.namespace.clone()).or_default();
     }
     for (key, record) in &mirror.services {
         let counts = all.entry(key.namespace.clone()).or_default();

@@ -10,7 +10,7 @@ use sterna_model::{
         CrashPolicy, Crashes, Instance, InstanceCopy, InstanceState, Past, PastCrash, Placed,
         StopReason, Task, TaskEnd, TaskParts, TaskState, Twin, TwinReason,
     },
-    spec::{ServiceSpec, TaskSpec, UpdatePolicy, WhenFull},
+    spec::{Definition, ServiceSpec, TaskSpec, UpdatePolicy, WhenFull},
 };
 use sterna_protocol::roster::{Enrolled, Zone};
 use sterna_wire::{
@@ -212,6 +212,23 @@ impl Word<TaskSpec> for words::TaskSpec {
             latest_start: self.latest_start_ms.map(at).transpose()?,
             callback: self.callback.map(String::into_boxed_str),
             keeps_name: self.keeps_name,
+        })
+    }
+}
+
+impl Word<Definition> for words::Definition {
+    fn of(definition: &Definition) -> Self {
+        let Definition { spec, latest_start_after } = definition;
+        Self {
+            spec: Some(Word::of(&**spec)),
+            latest_start_after_ms: latest_start_after.map(Span::as_millis),
+        }
+    }
+
+    fn read(self) -> Result<Definition, FieldError> {
+        Ok(Definition {
+            spec: Arc::new(part("spec", self.spec)?),
+            latest_start_after: self.latest_start_after_ms.map(span),
         })
     }
 }

@@ -11,6 +11,8 @@
 //!   /v1/NAMESPACE/instance/NAME/INDEX  one index of one
 //!   /v1/NAMESPACE/task/NAME            a task
 //!   /v1/NAMESPACE/tombstone/NAME       the name of a task that was deleted
+//!   /v1/NAMESPACE/definition/NAME/VERSION
+//!                                      one version of a definition, counted from 1
 //! ```
 //!
 //! Invariant: what was written is read back as it was. What cannot be read, or stands under a key that
@@ -25,7 +27,9 @@ use std::sync::Arc;
 
 use prost::Message;
 use sterna_engine::control::{Row, RowKey, ServiceRecord};
-use sterna_model::{InstanceKey, Kind, Name, Namespace, ServiceKey, TaskKey, record_path};
+use sterna_model::{
+    DefinitionKey, InstanceKey, Kind, Name, Namespace, ServiceKey, TaskKey, record_path,
+};
 use sterna_store::{
     cluster::{CLUSTER_KEY, COPYING_KEY},
     leader::is_election_key,
@@ -93,6 +97,9 @@ pub(crate) fn path(key: &RowKey) -> String {
         }
         RowKey::Task(TaskKey { namespace, name }) => record_path(namespace, Kind::Task, name),
         RowKey::Tombstone(TaskKey { namespace, name }) => other(namespace, TOMBSTONE, name),
+        RowKey::Definition(DefinitionKey { namespace, name }, version) => {
+            format!("{}/{version}", record_path(namespace, Kind::Definition, name))
+        }
         RowKey::Roster(lock) => format!("{WORKER}{lock}"),
         RowKey::Drain(lock) => format!("{DRAIN}{lock}"),
         RowKey::Domain(name) => format!("{DOMAIN}{name}"),
@@ -116,6 +123,9 @@ pub(crate) fn encode(row: &Row) -> Option<Vec<u8>> {
         Row::Roster(_, entry) => entry.as_ref().map(|it| words::Enrolled::of(it).encode_to_vec()),
         Row::Drain(_, drain) => drain.as_ref().map(|it| words::Drain::of(it).encode_to_vec()),
         Row::Domain(_, until) => until.as_ref().map(|it| words::Domain::of(it).encode_to_vec()),
+        Row::Definition(_, _, definition) => {
+            definition.as_ref().map(|it| words::Definition::of(it).encode_to_vec())
+        }
         Row::Limits(limits) => Some(words::LimitsInForce::of(limits).encode_to_vec()),
         Row::Stage(_) => None,
     }
@@ -168,9 +178,18 @@ fn key(path: &str) -> Option<RowKey> {
             Some(RowKey::Instance(InstanceKey::new(service, index.parse().ok()?)))
         }
         ("task", None) => Some(RowKey::Task(TaskKey { namespace, name })),
+        ("definition", Some(version)) => {
+            Some(RowKey::Definition(DefinitionKey { namespace, name }, counted(version)?))
+        }
         (TOMBSTONE, None) => Some(RowKey::Tombstone(TaskKey { namespace, name })),
         _ => None,
     }
+}
+
+/// A number from 1 on, in the one way in which it is written.
+fn counted(text: &str) -> Option<u64> {
+    let number: u64 = text.parse().ok()?;
+    (number > 0 && number.to_string() == text).then_some(number)
 }
 
 fn row(key: RowKey, bytes: &[u8]) -> Result<Option<Row>, BoxError> {
@@ -184,6 +203,10 @@ fn row(key: RowKey, bytes: &[u8]) -> Result<Option<Row>, BoxError> {
         RowKey::Roster(lock) => Row::Roster(lock, Some(read::<words::Enrolled, _>(bytes)?)),
         RowKey::Drain(lock) => Row::Drain(lock, Some(read::<words::Drain, _>(bytes)?)),
         RowKey::Domain(name) => Row::Domain(name, Some(read::<words::Domain, _>(bytes)?)),
+        RowKey::Definition(key, version) => {
+            let definition = read::<words::Definition, _>(bytes)?;
+            Row::Definition(key, version, Some(Arc::new(definition)))
+        }
         RowKey::Limits => Row::Limits(read::<words::LimitsInForce, _>(bytes)?),
         // The cluster's record has it.
         RowKey::Stage => return Ok(None),

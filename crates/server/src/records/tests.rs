@@ -8,7 +8,7 @@ use sterna_model::{
         CrashPolicy, Crashes, Instance, InstanceCopy, InstanceState, Past, PastCrash, Placed,
         StopReason, Task, TaskEnd, TaskParts, TaskState, Twin, TwinReason,
     },
-    spec::{ServiceSpec, TaskSpec, UpdatePolicy, WhenFull},
+    spec::{Definition, ServiceSpec, TaskSpec, UpdatePolicy, WhenFull},
 };
 use sterna_protocol::{
     limits::Limits,
@@ -64,6 +64,12 @@ fn task_spec() -> Arc<TaskSpec> {
         callback: Some("http://127.0.0.1:1/".into()),
         keeps_name: true,
     })
+}
+
+fn definition(version: u64, latest_start_after: Option<Span>) -> Row {
+    let key = DefinitionKey { namespace: Namespace::default(), name: name("build") };
+    let definition = Definition { spec: task_spec(), latest_start_after };
+    Row::Definition(key, version, Some(Arc::new(definition)))
 }
 
 fn service_spec(instances: u32) -> ServiceSpec {
@@ -214,6 +220,8 @@ fn all() -> Vec<Row> {
         Row::Domain(name("cf"), Some(Some(NOW))),
         Row::Domain(name("cf"), Some(None)),
         Row::Limits(vec![Limits::default()]),
+        definition(1, None),
+        definition(u64::MAX, Some(Span::from_secs(5))),
     ];
     all.extend(tasks());
     all.extend(instances());
@@ -264,6 +272,11 @@ fn a_key_that_no_program_of_this_version_writes_is_refused_by_name() {
     let keys = [
         "/v1/default/forest/x",
         "/v1/default/schedule/nightly",
+        "/v1/default/definition/build",
+        "/v1/default/definition/build/0",
+        "/v1/default/definition/build/01",
+        "/v1/default/definition/build/+1",
+        "/v1/default/definition/build/1/2",
         "/v1/a/task/b/c",
         "/v1/-/zones",
         "/v1/-/worker/?",
@@ -287,6 +300,34 @@ fn a_record_stands_in_exactly_these_bytes() {
     let mut expected = vec![0x0a, 16];
     expected.extend_from_slice(id.as_bytes());
     assert_eq!(bytes, expected);
+}
+
+/// Never to be changed: other builds read them.
+#[test]
+fn a_definition_stands_in_exactly_these_bytes_under_its_version() {
+    let demand =
+        Demand::new(Millicores::new(500), Bytes::new(64), Bytes::new(0), Countables::default());
+    let spec = TaskSpec {
+        wants: Arc::new(Wants { demand, constraints: Constraints::default() }),
+        contract: Contract::Keep,
+        work: Arc::from(*b"work"),
+        when_full: WhenFull::Wait,
+        latest_start: None,
+        callback: None,
+        keeps_name: false,
+    };
+    let key = DefinitionKey { namespace: Namespace::default(), name: name("build") };
+    let latest_start_after = Some(Span::from_millis(5));
+    let definition = Definition { spec: Arc::new(spec), latest_start_after };
+    let row = Row::Definition(key, 12, Some(Arc::new(definition)));
+    assert_eq!(path(&row.key()), "/v1/default/definition/build/12");
+    let golden: [&[u8]; 2] = [
+        &[10, 17, 10, 5, 8, 244, 3, 16, 64, 18, 2, 26, 0, 26, 4],
+        &[b'w', b'o', b'r', b'k', 16, 5],
+    ];
+    let golden = golden.concat();
+    assert_eq!(bytes_of(&row), golden);
+    assert_eq!(decode("/v1/default/definition/build/12", &golden).unwrap(), Some(row));
 }
 
 /// Other builds wrote none, and this one writes none where there is none.

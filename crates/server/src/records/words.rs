@@ -127,6 +127,15 @@ pub(super) struct TaskSpec {
     pub(super) keeps_name: bool,
 }
 
+/// A task that is stored and not started.
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct Definition {
+    #[prost(message, optional, tag = "1")]
+    pub(super) spec: Option<TaskSpec>,
+    #[prost(uint64, optional, tag = "2")]
+    pub(super) latest_start_after_ms: Option<u64>,
+}
+
 /// A run, and who has it.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct Placed {

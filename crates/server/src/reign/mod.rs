@@ -134,6 +134,7 @@ pub(crate) async fn begin(
             | Row::Tombstone(..)
             | Row::Drain(..)
             | Row::Domain(..)
+            | Row::Definition(..)
             | Row::Stage(_) => {}
         }
         mirror.apply(revision, vec![row.clone()]);
@@ -223,6 +224,7 @@ const fn floor(row: &Row) -> Floor {
         | Row::Domain(..)
         | Row::Limits(_)
         | Row::Stage(_) => Floor::FIRST,
+        Row::Definition(..) => Floor::DEFINITIONS,
     }
 }
 
@@ -231,5 +233,41 @@ const fn stage_of(stage: control::Stage) -> cluster::Stage {
         control::Stage::Virgin => cluster::Stage::Virgin,
         control::Stage::Used => cluster::Stage::Used,
         control::Stage::Recovered => cluster::Stage::Recovered,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use sterna_api::spec::{Source, read};
+    use sterna_model::{ClusterId, DefinitionKey, Epoch, Namespace, WallTime};
+
+    use super::*;
+
+    /// What an older version would forget raises the floor in its own commit, and nothing lowers it.
+    #[test]
+    fn the_commit_that_writes_the_first_definition_raises_the_floor() {
+        let text = "version = 1\n[task.a]\nrun = [\"a\"]\n";
+        let specs = read(&[Source { name: "a.toml", text }]).unwrap();
+        let (name, task) = specs.tasks.into_iter().next().unwrap();
+        let key = DefinitionKey { namespace: Namespace::default(), name };
+        let definition = Row::Definition(key.clone(), 1, Some(Arc::new(task.stored())));
+        let id = ClusterId::from_parts(WallTime::EPOCH, [1; 10]);
+        let (epoch, stage, floor) = (Epoch::new(1), cluster::Stage::Used, Floor::FIRST);
+        let first = Cluster { id, epoch, stage, floor };
+
+        let mut writes = commit::Writes::default();
+        assert_eq!(put(&mut writes, &[Row::Limits(Vec::new())], &first), first);
+        assert!(!writes.puts.iter().any(|(key, _)| &**key == CLUSTER_KEY));
+
+        let mut writes = commit::Writes::default();
+        let next = put(&mut writes, &[definition], &first);
+        assert_eq!(next.floor, Floor::DEFINITIONS);
+        let record = writes.puts.iter().find(|(key, _)| &**key == CLUSTER_KEY);
+        let (_, record) = record.expect("the cluster's record is written");
+        assert_eq!(**record, *format!("1 {id} 1 used floor:0.2.0").as_bytes());
+
+        let mut writes = commit::Writes::default();
+        assert_eq!(put(&mut writes, &[Row::Definition(key, 1, None)], &next), next);
+        assert!(writes.puts.is_empty(), "it stays where it is");
     }
 }

@@ -50,11 +50,13 @@ impl Room {
 
     /// Takes a call, or says why not.
     pub(super) fn take(&mut self, id: CallId, call: &Call, there: There) -> Result<(), Refused> {
-        let Bounds { services, instances, domains, .. } = self.bounds;
+        let Bounds { services, instances, domains, definitions, .. } = self.bounds;
         let There { made, adds, .. } = there;
         fits((made.services, adds.services), services, ("services", "--services-max"))?;
         fits((made.instances, adds.instances), instances, ("instances", "--instances-max"))?;
         fits((made.domains, adds.domains), domains, ("domains", "--domains-max"))?;
+        let of_definitions = ("definitions", "--definitions-max");
+        fits((made.definitions, adds.definitions), definitions, of_definitions)?;
         self.bears(there)?;
         if !matches!(call, Call::CreateTask(..)) || there.is_known {
             self.bear(id, there);
@@ -106,10 +108,10 @@ impl Room {
         }
         let max = Bytes::new(max);
         let message = format!(
-            "the specs of services and of tasks that are not over take {bytes} bytes, and with {more} more \
-             they would take over {max}"
+            "the specs of services, of definitions and of tasks that are not over take {bytes} bytes, and with \
+             {more} more they would take over {max}"
         );
-        let remedy = "wait until a task is over, end one with `sterna cancel`, or delete a service; \
+        let remedy = "wait until a task is over, end one with `sterna cancel`, or delete a service or a definition; \
                       `sterna server --specs-max` says how much there may be";
         Err(refused(message, remedy))
     }
@@ -175,7 +177,10 @@ mod tests {
     }
 
     fn room(tasks: usize) -> Room {
-        Room::new(Bounds { tasks, services: 2, instances: 10, domains: 1, ..Bounds::default() })
+        let (services, instances, domains, definitions) = (2, 10, 1, 3);
+        let bounds =
+            Bounds { tasks, services, instances, domains, definitions, ..Bounds::default() };
+        Room::new(bounds)
     }
 
     fn there(tasks: usize) -> There {
@@ -258,23 +263,29 @@ mod tests {
     }
 
     #[test]
-    fn services_instances_and_domains_have_their_bounds() {
+    fn services_instances_domains_and_definitions_have_their_bounds() {
         let call = Call::DeleteService(sterna_model::ServiceKey {
             namespace: sterna_model::Namespace::default(),
             name: sterna_model::Name::new("web").unwrap(),
         });
         let take = |made, adds| room(0).take(CallId(1), &call, There { made, adds, ..there(0) });
-        let of = |services, instances, domains| Made { services, instances, domains };
-        assert!(take(of(1, 9, 0), of(1, 1, 1)).is_ok(), "just so many");
+        let of = |services, instances, domains, definitions| Made {
+            services,
+            instances,
+            domains,
+            definitions,
+        };
+        assert!(take(of(1, 9, 0, 2), of(1, 1, 1, 1)).is_ok(), "just so many");
         for (made, option) in [
-            (of(2, 0, 0), "--services-max"),
-            (of(0, 10, 0), "--instances-max"),
-            (of(0, 0, 1), "--domains-max"),
+            (of(2, 0, 0, 0), "--services-max"),
+            (of(0, 10, 0, 0), "--instances-max"),
+            (of(0, 0, 1, 0), "--domains-max"),
+            (of(0, 0, 0, 3), "--definitions-max"),
         ] {
-            let refused = take(made, of(1, 1, 1)).unwrap_err();
+            let refused = take(made, of(1, 1, 1, 1)).unwrap_err();
             assert_eq!(refused.code, Code::TooMuch);
             assert!(refused.remedy.contains(option), "{}", refused.remedy);
-            assert!(take(made, of(0, 0, 0)).is_ok(), "what adds nothing is never refused");
+            assert!(take(made, of(0, 0, 0, 0)).is_ok(), "what adds nothing is never refused");
         }
     }
 }

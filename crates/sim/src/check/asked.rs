@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use sterna_engine::control::{Call, Drain, Row, RowKey, ServiceRecord};
 use sterna_model::{
-    Lock, Marks, Nonce, ServiceKey, TaskKey, Term,
+    DefinitionKey, Lock, Marks, Nonce, ServiceKey, TaskKey, Term,
     record::{Task, TaskEnd},
     spec::{ServiceSpec, UpdatePolicy, WhenFull},
 };
@@ -122,6 +122,9 @@ impl Asked {
                 | Call::Kill(_)
                 | Call::DeclareDead(_)
                 | Call::Forget(_)
+                // Which version it has is the leader's own.
+                | Call::PutDefinition(..)
+                | Call::DeleteDefinition(_)
                 | Call::SetLimits(_) => return false,
             };
             about(call).as_ref() == Some(key) && written.as_ref() == after
@@ -156,9 +159,31 @@ impl Asked {
                 (!is_same && !self.wrote(applied, &changed.key, after))
                     .then(|| format!("{:?} is {after:?}, and nobody asked for that", changed.key))
             }
+            RowKey::Definition(key, _) => self.definition(sight, applied, key, changed),
             RowKey::Limits => self.limits(sight, applied, changed),
             RowKey::Instance(_) | RowKey::Stage => None,
         }
+    }
+
+    fn definition(
+        &self,
+        sight: &Sight<'_>,
+        applied: &Applied,
+        key: &DefinitionKey,
+        changed: &Changed,
+    ) -> Option<String> {
+        let is_asked = |call: &Call| match sight.stored.get(&changed.key) {
+            Some(Row::Definition(_, _, Some(stands))) => {
+                matches!(call, Call::PutDefinition(one, asked) if one == key && asked == stands)
+            }
+            // A version goes with the next one, too.
+            Some(_) | None => matches!(
+                call,
+                Call::PutDefinition(one, _) | Call::DeleteDefinition(one) if one == key
+            ),
+        };
+        (!self.by(applied, is_asked))
+            .then(|| format!("{:?} is another one, and nobody asked for that", changed.key))
     }
 
     /// Whether somebody asks that a task be forgotten.
@@ -317,7 +342,8 @@ pub(super) fn about(call: &Call) -> Option<RowKey> {
         Call::Drain(lock, _) | Call::Undrain(lock) => Some(RowKey::Drain(*lock)),
         Call::Forget(lock) | Call::DeclareDead(lock) => Some(RowKey::Roster(*lock)),
         Call::SetLimits(_) => Some(RowKey::Limits),
-        Call::Kill(_) => None,
+        // Under which version it stands is the leader's own.
+        Call::PutDefinition(..) | Call::DeleteDefinition(_) | Call::Kill(_) => None,
     }
 }
 

@@ -97,6 +97,8 @@ impl Kept {
             | Call::DeleteService(_)
             | Call::SetDomain(..)
             | Call::RemoveDomain(_)
+            | Call::PutDefinition(..)
+            | Call::DeleteDefinition(_)
             | Call::StopInstance(_)
             | Call::Kill(_)
             | Call::Forget(_)
@@ -145,6 +147,7 @@ impl Kept {
             | RowKey::Roster(_)
             | RowKey::Drain(_)
             | RowKey::Domain(_)
+            | RowKey::Definition(..)
             | RowKey::Limits
             | RowKey::Stage => None,
         }
@@ -208,6 +211,10 @@ fn holds(sight: &Sight<'_>, call: &Call, stood: Option<&Row>) -> bool {
             stored == Some(&Row::Domain(name.clone(), Some(*until)))
         }
         Call::RemoveDomain(name) => sight.stored.get(&RowKey::Domain(name.clone())).is_none(),
+        Call::PutDefinition(key, definition) => {
+            sight.stored.definition(key).is_some_and(|stands| stands == &**definition)
+        }
+        Call::DeleteDefinition(key) => sight.stored.definition(key).is_none(),
         Call::Drain(lock, deadline) => match sight.stored.get(&RowKey::Drain(*lock)) {
             Some(Row::Drain(_, Some(drain))) => drain.deadline == *deadline,
             Some(_) | None => false,

@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 use sterna_engine::control::{Row, RowKey, ServiceRecord};
 use sterna_model::{
-    Epoch, InstanceKey, Lock, Nonce, Revision, RunId, ServiceKey, Span, TaskKey, Term, WorkKey,
+    DefinitionKey, Epoch, InstanceKey, Lock, Nonce, Revision, RunId, ServiceKey, Span, TaskKey,
+    Term, WorkKey,
     record::{Instance, Placed, Task},
-    spec::TaskSpec,
+    spec::{Definition, TaskSpec},
 };
 use sterna_protocol::limits::Limits;
 use sterna_store::{
@@ -155,6 +156,16 @@ impl Stored {
             return None;
         };
         Some(record)
+    }
+
+    /// The newest version of a definition.
+    pub(crate) fn definition(&self, key: &DefinitionKey) -> Option<&Definition> {
+        let version = |number| RowKey::Definition(key.clone(), number);
+        let mut versions = self.records.range(version(0)..=version(u64::MAX));
+        let (_, Row::Definition(_, _, Some(definition))) = versions.next_back()? else {
+            return None;
+        };
+        Some(definition)
     }
 
     pub(crate) fn services(&self) -> impl Iterator<Item = (&ServiceKey, &ServiceRecord)> {

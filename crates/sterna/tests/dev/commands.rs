@@ -160,8 +160,8 @@ fn what_is_wrong_is_said_with_its_place_and_its_exit_code() {
         assert!(said.contains("long.toml:2:7") && said.contains("may have 54"), "{said}");
     }
     cluster.write("long.toml", &long(false));
-    assert!(cluster.answer(&["plan", "long.toml"]).contains("as it is"));
-    assert!(cluster.answer(&["apply", "long.toml"]).contains("only defined"));
+    assert!(cluster.answer(&["plan", "long.toml"]).contains("is to be defined"));
+    assert!(cluster.answer(&["apply", "long.toml"]).contains(": defined; "));
     // More than a server takes is not sent.
     let file = format!("version = 1\n# {}\n", "x".repeat(1_000_000));
     let names: Vec<_> = (0..5).map(|number| format!("large-{number}.toml")).collect();

@@ -9,6 +9,7 @@ mod commands;
 mod crashes;
 mod crowd;
 mod deaths;
+mod defined;
 mod endpoints;
 mod halfway;
 mod heavy;

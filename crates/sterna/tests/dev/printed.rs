@@ -89,7 +89,7 @@ fn one_thing_is_listed_by_its_name_and_with_its_spec() {
     let cluster = Cluster::start("by-name", &[]);
     cluster.write("a.toml", "version = 1\n[service.a]\nrun = ['sleep', '9']\nports = ['p']\n[service.b]\nrun = ['sleep', '9']\n[task.c]\nrun = ['x']\n");
     let applied = cluster.answer(&["apply", "a.toml"]);
-    assert!(applied.contains("task c: only defined"), "{applied}");
+    assert!(applied.contains("task c: defined; `start = true`"), "{applied}");
     let said = cluster.answer(&["ls", "services", "a"]);
     assert!(said.contains("\na ") && !said.contains("\nb "), "{said}");
     let json = cluster.json(&["ls", "services", "a"]);

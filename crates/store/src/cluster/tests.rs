@@ -220,3 +220,39 @@ async fn a_store_in_which_only_an_election_was_held_is_empty() {
     let error = make(&other, id(2), write(3)).await.unwrap_err().to_string();
     assert!(error.contains("/v1/-/leader/other"), "{error}");
 }
+
+/// A server that led with it would lose what it does not know.
+#[tokio::test]
+async fn a_store_with_a_floor_above_ours_is_refused_with_the_version_that_may_lead() {
+    let store = Memory::new();
+    let made = make(&store, id(1), write(1)).await.unwrap();
+    assert_eq!(made.floor, Floor::FIRST);
+    let golden = |floor: &str| format!("1 {} 1 used floor:{floor}", id(1));
+    let put = async |number, text: String| {
+        drop(store.commit(Commit::new(write(number)).put(CLUSTER_KEY, text)).await.unwrap());
+    };
+    put(2, golden("0.2.0")).await;
+    let cluster = read(&store, None).await.unwrap().cluster.unwrap();
+    assert_eq!((cluster.floor, cluster.to_string()), (Floor::DEFINITIONS, golden("0.2.0")));
+    for (number, above) in (3..).zip(["0.2.1", "0.10.0", "1.0.0"]) {
+        put(number, golden(above)).await;
+        let refused = read(&store, None).await.unwrap_err();
+        let message = format!(
+            "this sterna leads with stores up to format 0.2.0, and the store has format {above}: let \
+             sterna {above} or later lead, or restore a backup from before it"
+        );
+        assert_eq!(refused.to_string(), message);
+    }
+}
+
+#[test]
+fn a_floor_has_one_text_and_anything_else_is_refused() {
+    let text = |last: &str| format!("1 {} 1 used{last}", id(1));
+    assert_eq!(text("").parse::<Cluster>().unwrap().floor, Floor::FIRST);
+    let words =
+        [" floor:", " floor:0.2", " floor:0.02.0", " floor:0.2.0.1", " 0.2.0", " floor:0.2.0 x"];
+    for word in words {
+        let refused = text(word).parse::<Cluster>().unwrap_err();
+        assert!(matches!(refused, ClusterError::Unreadable { .. }), "{word}: {refused}");
+    }
+}

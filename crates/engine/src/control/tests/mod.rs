@@ -2,6 +2,7 @@
 
 mod awaited;
 mod calls;
+mod definitions;
 mod duties;
 mod evacuation;
 mod forecast;

@@ -138,7 +138,7 @@ fn times_that_are_set_anew_hold_for_what_is_over_already() {
 fn what_clients_make_is_counted_and_what_a_call_adds() {
     let mut play = Play::with(1);
     let put = |instances| Call::PutService(web(), service_spec(instances));
-    let adds = |services, instances| Made { services, instances, domains: 0 };
+    let adds = |services, instances| Made { services, instances, ..Made::default() };
     assert_eq!(play.control.adds(&put(3)), adds(1, 3));
     play.ask(put(3));
     assert_eq!(play.control.made(), adds(1, 3));

@@ -409,6 +409,7 @@ impl Play {
             | Row::Roster(..)
             | Row::Drain(..)
             | Row::Domain(..)
+            | Row::Definition(..)
             | Row::Limits(_)
             | Row::Stage(_) => false,
         });

@@ -453,6 +453,9 @@ impl Reigning<'_> {
         let is_known = matches!(call, control::Call::CreateTask(key, ..) if control.is_taken(key));
         let adds_bytes = if let control::Call::PutService(key, spec) = call {
             weight::added(control.service(key), spec)
+        } else if let control::Call::PutDefinition(key, definition) = call {
+            let known = control.definition(key).map(|(_, known)| known);
+            weight::added_to_definition(known, definition)
         } else if let control::Call::CreateTask(_, _, spec) = call
             && !is_known
         {
