@@ -262,7 +262,7 @@ fn the_same_seed_gives_the_same_history() {
 
 /// What a machine that counts, sorts or prints otherwise would tell: the number of a small world's trace.
 /// It is another one whenever the world or a core is; put the new one here then.
-const GOLDEN: u64 = 0x03bf_37da_9ce0_f760;
+const GOLDEN: u64 = 0xdb62_593a_cf10_7cc2;
 
 #[test]
 fn the_same_seed_gives_the_same_history_on_any_machine() {
