@@ -487,7 +487,7 @@ fn rule_25_kept_work_whose_claim_was_lost_waits_for_whoever_may_have_it() {
     let before = Row::Instance(key.clone(), Some(Instance::new(world.now.wall)));
     world.store.insert(before.key(), before.clone());
     world.begin_reign(Origin::Recovered);
-    let waits = "the store was restored, and a missing worker may keep it: it waits for";
+    let waits = "the store was restored, and a missing worker may still run it: it waits for";
     assert!(world.why(&key).unwrap().0.starts_with(waits));
     world.ask(create("later"));
     let latest = world.now.wall.plus(Span::from_secs(750));
@@ -498,9 +498,8 @@ fn rule_25_kept_work_whose_claim_was_lost_waits_for_whoever_may_have_it() {
     assert!(world.why(task("later")).unwrap().0.starts_with(waits));
     assert_eq!(world.store.get(&before.key()), Some(&before));
     let (rule, next) = world.why(&key).unwrap();
-    let ends = "or `sterna declare-dead`; and until `sterna declare-complete` says that \
-                nobody else is missing";
-    assert_eq!((rule, next), (format!("{waits} w{keeper}, {ends}"), Next::WhenBack));
+    let ends = "or for `sterna declare-dead`; and until `sterna declare-complete` says that no other worker is missing";
+    assert_eq!((rule, next), (format!("{waits} w{keeper} to return, {ends}"), Next::WhenBack));
     assert_eq!(world.why(task("kept")).unwrap().1, Next::EndsAt(latest));
     world.run(100);
     assert_eq!(world.task_end("kept"), Some(TaskEnd::TooLate), "it does not wait for ever");
@@ -508,7 +507,7 @@ fn rule_25_kept_work_whose_claim_was_lost_waits_for_whoever_may_have_it() {
     world.run(5);
     assert_eq!(world.starts.len(), 1);
     let rule = world.why(&key).unwrap().0;
-    assert_eq!(rule, format!("{waits} w{keeper}, or `sterna declare-dead`"));
+    assert_eq!(rule, format!("{waits} w{keeper} to return, or for `sterna declare-dead`"));
     // It is back, and has it: the record says so again, and it is not started; the other is.
     world.machines[keeper].is_up = true;
     world.connect();
@@ -566,7 +565,7 @@ fn what_why_says_of_a_silent_worker_happens_at_that_moment_and_not_before() {
             world.run(1);
         }
         let (rule, next) = world.why(&key).unwrap();
-        assert!(rule.starts_with(&format!("w{silent}, which has it, is silent; ")), "{rule}");
+        assert!(rule.starts_with(&format!("w{silent} has it and does not answer; ")), "{rule}");
         let (Next::At(at) | Next::EndsAt(at) | Next::OverAt(at)) = next else {
             panic!("{rule}: {next:?}")
         };
@@ -597,7 +596,7 @@ fn what_is_on_a_worker_whose_checks_fail_runs_on_as_why_says() {
             assert_eq!(done(&world, &keys), before);
             for key in &keys {
                 let (rule, next) = world.why(key).unwrap();
-                assert!(rule.contains("is heard, and its health checks fail"), "{rule}");
+                assert!(rule.contains("has it and answers, but its health checks fail"), "{rule}");
                 assert_eq!(next, Next::WhenChanged);
             }
         }

@@ -15,31 +15,30 @@ pub(crate) fn told(alarm: &Alarm) -> Told {
     };
     match alarm {
         Alarm::AdoptedPending(key, run) => {
-            let reason = "it runs already, though its record says that it waits: it was taken over";
+            let reason = "it runs already although its record says that it waits: the leader adopted the run";
             Told { run: Some(*run), ..about(key.to_string(), reason.to_owned()) }
         }
         Alarm::FoundAfterRestore(key, run) => {
-            let reason = "it runs, and the store was restored to a time when it did not: it runs on; \
-                          `sterna kill` ends it";
+            let reason = "the store was restored to a time before this run started; it keeps running; `sterna kill` ends it";
             Told { run: Some(*run), ..about(key.to_string(), reason.to_owned()) }
         }
         Alarm::RunsElsewhere(key, run) => {
-            let reason = "a second run of it was found, and is being ended";
+            let reason = "the leader found a second run of it and is ending that run";
             Told { run: Some(*run), ..about(key.to_string(), reason.to_owned()) }
         }
         Alarm::Stray(life, run) => {
-            let reason = format!("a run of which nothing is known has ended on {}", life.lock);
+            let reason = format!("an unknown run has ended on {}", life.lock);
             Told { run: Some(*run), ..about("worker".to_owned(), reason) }
         }
         Alarm::Swept(what) => {
-            let reason = "a sweep found something to do that no event had led to: tell us";
+            let reason = "a sweep found work that no event had triggered: report this as a bug";
             about(what.clone(), reason.to_owned())
         }
         Alarm::Worker(life, why) => about("worker".to_owned(), of_worker(life.lock, why)),
         Alarm::CallbackGivenUp(key, tries) => {
             let reason = format!(
-                "nobody took its callback, which was tried {tries} times, and is not tried again: see \
-                 to the address, and read its end"
+                "its callback failed {tries} times, and the leader gave it up: check the address, and read the \
+                 outcome of the task from the API"
             );
             about(key.to_string(), reason)
         }
@@ -47,7 +46,7 @@ pub(crate) fn told(alarm: &Alarm) -> Told {
             let name = format!("{}/service/{}", key.namespace, key.name);
             about(
                 name,
-                "its new version crashed too often, or was not ready, and was taken back"
+                "its new version crashed too often, or was not ready, and was rolled back"
                     .to_owned(),
             )
         }
@@ -58,29 +57,26 @@ pub(crate) fn told(alarm: &Alarm) -> Told {
 fn of_worker(lock: Lock, why: &scheduler::Alarm) -> String {
     match why {
         scheduler::Alarm::NameTaken(name) => format!(
-            "the worker {name} of {} is refused: another machine has its name; give it another \
-             one, or end the other and `sterna declare-dead` that",
+            "the worker {name} of {} is refused: another machine has its name; give it another name, or stop \
+             that machine's worker and run `sterna declare-dead` for it",
             lock
         ),
         scheduler::Alarm::RosterFull(most) => format!(
-            "a new worker of {} is refused: {most} machines are on the roster, and no more may \
-             be; `sterna forget` those that are gone, or start the servers with a larger \
-             --workers-max",
+            "a new worker of {} is refused: {most} machines are on the roster, which is the limit; `sterna forget` \
+             those that are gone, or start the servers with a larger --workers-max",
             lock
         ),
         scheduler::Alarm::Foreign(cluster) => format!(
-            "a worker of {} belongs to another cluster than {cluster}; give it this one's \
-             server, or an empty data directory",
+            "a worker of {} belongs to another cluster than {cluster}; start it with a server of its own cluster, \
+             or with an empty data directory",
             lock
         ),
         scheduler::Alarm::RunIsElsewhere(run, other) => format!(
-            "{run} is on {} and on {other}: one data directory is a copy of the other; end one \
-             of the two, and let it begin with an empty one",
+            "{run} is on {} and on {other}: one data directory is a copy of the other; stop one of the two, and restart it with an empty one",
             lock
         ),
         scheduler::Alarm::WentBack(newest) => format!(
-            "the data directory of {} was restored or copied: life {newest} is known of it; \
-             begin with an empty one",
+            "the data directory of {} was restored or copied: the leader knows its later life {newest}; restart it with an empty one",
             lock
         ),
     }

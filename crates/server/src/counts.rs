@@ -8,7 +8,9 @@ use std::collections::BTreeMap;
 use sterna_engine::control::{ServiceRecord, TaskRow};
 use sterna_model::{
     Namespace,
-    record::{Instance, InstanceCopy, InstanceState, Task, TaskPhase, TwinReason},
+    record::{
+        Instance, InstanceCopy, InstanceState, Task, TaskEnd, TaskOutcome, TaskPhase, TwinReason,
+    },
     spec::{Definition, TaskSpec},
 };
 use sterna_protocol::health::Health;
@@ -47,41 +49,54 @@ impl Count {
     }
 }
 
-/// How many tasks are in which phase.
+/// How many tasks are in which phase, and of those that are over how many have which outcome.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Phases([usize; TaskPhase::ALL.len()]);
+pub(crate) struct Phases {
+    by_phase: [usize; TaskPhase::ALL.len()],
+    by_outcome: [usize; TaskOutcome::ALL.len()],
+}
 
 impl Phases {
     /// Of no task.
     pub(crate) const fn new() -> Self {
-        Self([0; TaskPhase::ALL.len()])
+        Self { by_phase: [0; TaskPhase::ALL.len()], by_outcome: [0; TaskOutcome::ALL.len()] }
     }
 
-    fn of(&mut self, phase: TaskPhase) -> Option<&mut usize> {
-        self.0.get_mut(phase as usize)
+    /// The counts that one task is part of.
+    fn of(&mut self, task: &Task) -> impl Iterator<Item = &mut usize> {
+        let outcome = task.end().map(TaskEnd::outcome);
+        let by_outcome = outcome.and_then(|outcome| self.by_outcome.get_mut(outcome as usize));
+        self.by_phase.get_mut(task.phase() as usize).into_iter().chain(by_outcome)
     }
 
-    pub(crate) fn add(&mut self, phase: TaskPhase) {
-        self.of(phase).into_iter().for_each(|count| *count += 1);
+    pub(crate) fn add(&mut self, task: &Task) {
+        self.of(task).for_each(|count| *count += 1);
     }
 
-    pub(crate) fn subtract(&mut self, phase: TaskPhase) {
-        self.of(phase).into_iter().for_each(|count| *count -= 1);
+    pub(crate) fn subtract(&mut self, task: &Task) {
+        self.of(task).for_each(|count| *count -= 1);
     }
 
     #[cfg(test)]
     pub(crate) fn join(&mut self, other: &Self) {
-        self.0.iter_mut().zip(other.0).for_each(|(count, more)| *count += more);
+        self.by_phase.iter_mut().zip(other.by_phase).for_each(|(count, more)| *count += more);
+        self.by_outcome.iter_mut().zip(other.by_outcome).for_each(|(count, more)| *count += more);
     }
 
     /// Each phase, in the order of a life.
     pub(crate) fn all(&self) -> impl Iterator<Item = (TaskPhase, usize)> {
-        TaskPhase::ALL.into_iter().zip(self.0)
+        TaskPhase::ALL.into_iter().zip(self.by_phase)
     }
 
     /// The phases in which there are some, by their words.
     pub(crate) fn words(&self) -> impl Iterator<Item = (&'static str, usize)> {
         self.all().filter(|(_, count)| *count > 0).map(|(phase, count)| (phase.as_str(), count))
+    }
+
+    /// The outcomes that some have, by their words.
+    pub(crate) fn outcomes(&self) -> impl Iterator<Item = (&'static str, usize)> {
+        let all = TaskOutcome::ALL.into_iter().zip(self.by_outcome);
+        all.filter(|(_, count)| *count > 0).map(|(outcome, count)| (outcome.as_str(), count))
     }
 }
 
@@ -133,8 +148,8 @@ impl Totals {
         self.under_way += usize::from(stands == Stands::UnderWay);
         self.telling += usize::from(stands == Stands::Telling);
         self.specs_bytes += stands.bytes(spec);
-        self.all.add(task.phase());
-        self.by_namespace.entry(space.clone()).or_default().add(task.phase());
+        self.all.add(task);
+        self.by_namespace.entry(space.clone()).or_default().add(task);
     }
 
     pub(crate) fn subtract_task(&mut self, space: &Namespace, (task, spec): &TaskRow) {
@@ -142,9 +157,9 @@ impl Totals {
         self.under_way -= usize::from(stood == Stands::UnderWay);
         self.telling -= usize::from(stood == Stands::Telling);
         self.specs_bytes -= stood.bytes(spec);
-        self.all.subtract(task.phase());
+        self.all.subtract(task);
         let Some(phases) = self.by_namespace.get_mut(space) else { return };
-        phases.subtract(task.phase());
+        phases.subtract(task);
         if *phases == Phases::default() {
             self.by_namespace.remove(space);
         }

@@ -255,7 +255,7 @@ mod tests {
             mirror.apply(mirror.revision, vec![Row::Task(key.parse().unwrap(), task)]);
             let mut whole = BTreeMap::<_, Phases>::new();
             for (key, (task, _)) in &mirror.tasks {
-                whole.entry(key.namespace.clone()).or_default().add(task.phase());
+                whole.entry(key.namespace.clone()).or_default().add(task);
             }
             assert_eq!(mirror.totals.by_namespace, whole, "what a look at all of them gives");
             let mut all = Phases::default();

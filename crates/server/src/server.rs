@@ -329,7 +329,7 @@ impl Rule {
 
     /// A reign is over that began then. What ends each of them at once would fill the terms and the log.
     async fn deposed(&self, why: &str, began: BootTime) {
-        (self.say)(&format!("leads no more: {why}"));
+        (self.say)(&format!("leads no longer: {why}"));
         if boot_time().since(began) < SHORT {
             sleep(LOOK_EVERY).await;
         }
@@ -359,7 +359,7 @@ impl Rule {
                 }
                 Err(ReignError::Store(error)) => {
                     let why = because(&error);
-                    (self.say)(&format!("cannot begin to lead: {why}; trying again"));
+                    (self.say)(&format!("cannot start to lead: {why}; retrying"));
                     self.shared.stand(Standing::NotReady(why));
                     candidate.resign().await;
                     sleep(LOOK_EVERY).await;

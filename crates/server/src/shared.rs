@@ -192,7 +192,7 @@ impl Shared {
         name: String,
     ) -> Self {
         let files = Files::of_process();
-        let begins = Standing::NotReady("this server has just begun".to_owned());
+        let begins = Standing::NotReady("this server has just started".to_owned());
         Self {
             store,
             desk,
@@ -313,8 +313,8 @@ impl Shared {
             Standing::NotReady(why) => Err(Refused::new(Code::NotReady, why)),
             Standing::Follows(leader) => {
                 let message = match &leader {
-                    Some(leader) => format!("this server does not lead, {leader} does"),
-                    None => "this server does not lead, and does not know who does".to_owned(),
+                    Some(leader) => format!("this server does not lead; {leader} does"),
+                    None => "this server does not lead, and does not know the leader".to_owned(),
                 };
                 let leader = leader.map(String::into_boxed_str);
                 Err(Refused { leader, ..Refused::new(Code::NotLeading, message) })

@@ -5,7 +5,7 @@ use sterna_api::rest::{
     ChangeView, CrashView, DefinitionView, EndView, EndpointView, Explained, InstanceView,
     ServiceView, TakenBackView, TaskView, TwinView,
 };
-use sterna_engine::control::{Change, Crashed, Next, Rule, TakenBack, Why};
+use sterna_engine::control::{Change, Crashed, Next, Rule, TakenBack, Tense, Why};
 use sterna_model::{
     DefinitionKey, InstanceKey, ServiceKey, TaskKey, WallTime, WorkKey,
     payload::{Cause, Endpoint, Exit, Failure, Progress, ReportWords, WorkOutline},
@@ -38,12 +38,12 @@ pub(crate) fn end_text(end: &TaskEnd) -> String {
         Cause::Exited => exit_text(words.exit()),
         Cause::FailedToStart(why) => format!("failed to start: {why}"),
         Cause::SetupFailed(step) => format!("setup step {step} failed"),
-        Cause::Timeout => "ended, its timeout was over".to_owned(),
-        Cause::Monitor(Failure::NeverHealthy) => "ended, its monitor never found it up".to_owned(),
-        Cause::Monitor(Failure::Unhealthy) => "ended, its monitor found it down".to_owned(),
-        Cause::DiskLimit => "ended, its directory held more than its limit".to_owned(),
+        Cause::Timeout => "ended: its timeout passed".to_owned(),
+        Cause::Monitor(Failure::NeverHealthy) => "ended: its monitor never succeeded".to_owned(),
+        Cause::Monitor(Failure::Unhealthy) => "ended: its monitor failed".to_owned(),
+        Cause::DiskLimit => "ended: its directory exceeded its disk limit".to_owned(),
         Cause::Request => "ended on request".to_owned(),
-        Cause::Deadline => "ended, its worker was out of contact for too long".to_owned(),
+        Cause::Deadline => "ended: its worker was out of contact for too long".to_owned(),
         Cause::WorkerExit => "ended with its worker".to_owned(),
     }
 }
@@ -52,8 +52,8 @@ fn exit_text(exit: Option<Exit>) -> String {
     match exit {
         Some(Exit::Code(code)) => format!("exited with {code}"),
         Some(Exit::Signal(signal)) => format!("ended by signal {signal}"),
-        Some(Exit::OutOfMemory) => "killed, it used more memory than its limit".to_owned(),
-        Some(Exit::Unknown) | None => "ended, nobody knows how".to_owned(),
+        Some(Exit::OutOfMemory) => "killed: it used more memory than its limit".to_owned(),
+        Some(Exit::Unknown) | None => "ended, exit status unknown".to_owned(),
     }
 }
 
@@ -111,6 +111,7 @@ pub(crate) fn task(mirror: &Mirror, key: &TaskKey, task: &Task, spec: &TaskSpec)
         namespace: key.namespace.to_string(),
         incarnation: task.incarnation().to_string(),
         phase: task.phase().to_string(),
+        outcome: task.end().map(|end| end.outcome().as_str().to_owned()),
         made: time(task.made()),
         run: command(&spec.work),
         worker,
@@ -230,7 +231,7 @@ pub(crate) fn instance(mirror: &Mirror, key: &InstanceKey, instance: &Instance) 
     }
 }
 
-pub(crate) fn change(change: &Change) -> ChangeView {
+pub(crate) fn change(change: &Change, tense: Tense) -> ChangeView {
     let kind = match change {
         Change::Create { .. } => "create",
         Change::Delete { .. } => "delete",
@@ -240,63 +241,33 @@ pub(crate) fn change(change: &Change) -> ChangeView {
         Change::Restart { .. } => "restart",
         Change::BeginAgain { .. } => "begin-again",
     };
-    ChangeView { kind: kind.to_owned(), text: change.to_string() }
+    ChangeView { kind: kind.to_owned(), text: change.text(tense) }
 }
 
 /// Why something is not where it should be, or that it is.
 pub(crate) fn explained(key: &WorkKey, why: Option<&Why>) -> Explained {
     let next = match key {
-        WorkKey::Task(_) => "it runs until it ends, or somebody ends it",
-        WorkKey::Instance(_) | WorkKey::Node(_) => "nothing, while it runs and nobody changes it",
+        WorkKey::Task(_) => "it runs until it ends or you end it",
+        WorkKey::Instance(_) | WorkKey::Node(_) => {
+            "nothing, while it runs and its spec stays the same"
+        }
     };
     let key = key.to_string();
     let Some(why) = why else {
-        let (text, next) = ("it is where its spec wants it".to_owned(), next.to_owned());
+        let (text, next) = ("it is as its spec wants it".to_owned(), next.to_owned());
         let (since, at) = (None, None);
         return Explained { key, is_well: true, rule: "well".to_owned(), text, since, next, at };
     };
-    let (next, at) = match &why.next {
-        Next::At(at) => ("it is tried at that moment", Some(time(*at))),
-        Next::EndsAt(at) => ("it is over at that moment, if it has not started", Some(time(*at))),
-        Next::OverAt(at) => {
-            ("it has failed at that moment, unless its worker is heard again", Some(time(*at)))
-        }
-        Next::AskedAt(at) => (
-            "it is asked to end at that moment, and killed when its grace is over",
-            Some(time(*at)),
-        ),
-        Next::KilledAt(at) => {
-            ("what is being ended is killed at that moment, if it is still there", Some(time(*at)))
-        }
-        Next::ServesAt(at) => {
-            ("it counts as there at that moment, if it runs until then", Some(time(*at)))
-        }
-        Next::CountsAt(at) => {
-            ("it counts as a crash at that moment, if it is not ready until then", Some(time(*at)))
-        }
-        Next::WhenAnswered => {
-            ("it goes on when whoever is told answers, or does not in time", None)
-        }
-        Next::WhenReady => ("it takes requests when its readiness probe succeeds", None),
-        Next::WhenTold => ("it goes on when its worker says more", None),
-        Next::WhenServing => ("it goes on when more instances of the wanted version serve", None),
-        Next::WhenCertain => {
-            ("it goes on when what the store has forgotten has certainly ended", None)
-        }
-        Next::WhenThereIsRoom => {
-            ("it is tried when a worker has more room, or another comes", None)
-        }
-        Next::WhenBack => ("it goes on when these workers are back, or are declared dead", None),
-        Next::WhenGone => ("it goes on when that copy is certainly gone", None),
-        Next::WhenChanged => ("nothing, until somebody changes a worker or its spec", None),
-        Next::Nothing => ("nothing: it stays so", None),
-    };
+    let (next, at) = next_text(&why.next);
     let mut told = why.rule.clone();
     if let Rule::Over { end }
     | Rule::Ending { end, .. }
     | Rule::Telling { end, .. }
-    | Rule::Untold { end }
-    | Rule::Crashed(Crashed { end: Some(end), .. })
+    | Rule::Untold { end } = &mut told
+    {
+        end.text = over_text(&end.text);
+    }
+    if let Rule::Crashed(Crashed { end: Some(end), .. })
     | Rule::GivenUp(Crashed { end: Some(end), .. })
     | Rule::Starting { before: Some(Crashed { end: Some(end), .. }), .. } = &mut told
     {
@@ -311,6 +282,48 @@ pub(crate) fn explained(key: &WorkKey, why: Option<&Why>) -> Explained {
         since: why.since.map(time),
         next: next.to_owned(),
         at,
+    }
+}
+
+/// What happens next in words, and when if that is known.
+fn next_text(next: &Next) -> (&'static str, Option<String>) {
+    match next {
+        Next::At(at) => ("the leader tries it at that time", Some(time(*at))),
+        Next::EndsAt(at) => ("the task fails at that time if it has not started", Some(time(*at))),
+        Next::OverAt(at) => {
+            ("the task fails at that time unless its worker answers again", Some(time(*at)))
+        }
+        Next::AskedAt(at) => (
+            "its worker asks it to end at that time, and kills it when its grace period is over",
+            Some(time(*at)),
+        ),
+        Next::KilledAt(at) => {
+            ("its worker kills the ending run at that time if it is still running", Some(time(*at)))
+        }
+        Next::ServesAt(at) => {
+            ("it counts as available at that time if it runs until then", Some(time(*at)))
+        }
+        Next::CountsAt(at) => {
+            ("it counts as a crash at that time if it is not ready by then", Some(time(*at)))
+        }
+        Next::WhenAnswered => {
+            ("it continues when the receiver of the callback answers or times out", None)
+        }
+        Next::WhenReady => ("it takes requests when its readiness probe succeeds", None),
+        Next::WhenTold => ("it continues when its worker reports more", None),
+        Next::WhenServing => {
+            ("it continues when more instances of the wanted version are available", None)
+        }
+        Next::WhenCertain => {
+            ("it continues once the work that the store has forgotten has certainly ended", None)
+        }
+        Next::WhenThereIsRoom => {
+            ("the leader tries again when a worker has more room, or another one joins", None)
+        }
+        Next::WhenBack => ("it continues when these workers are back or declared dead", None),
+        Next::WhenGone => ("it continues once that copy is certainly gone", None),
+        Next::WhenChanged => ("nothing, until a worker or its spec changes", None),
+        Next::Nothing => ("nothing: this is final", None),
     }
 }
 

@@ -27,7 +27,7 @@ struct Given {
     /// Specs in TOML or JSON; - for standard input
     #[arg(required = true, value_name = "SPEC")]
     files: Vec<PathBuf>,
-    /// Delete services of the namespace that these files do not name, too
+    /// Also delete the services of the namespace that these files do not name
     #[arg(long)]
     prune: bool,
     /// Print the answer as JSON
@@ -37,21 +37,21 @@ struct Given {
     remote: Remote,
 }
 
-/// Make what runs be like what these files want
+/// Apply specs: create, update and start what they describe
 ///
-/// Where --prune would delete something, it is shown and asked about first.
+/// If --prune would delete a service, the command shows it and asks first.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
     given: Given,
-    /// Agree to what --prune deletes, without being asked
+    /// Delete what --prune finds, without asking
     #[arg(long, requires = "prune")]
     yes: bool,
-    /// Wait until services are as their specs want them, tasks have begun, and what is deleted is gone; fail
-    /// if a task fails
+    /// Wait until services match their specs, tasks run, and deleted services are gone; fail if a task
+    /// fails
     #[arg(long)]
     wait: bool,
-    /// How long to wait at most; 5m if nothing is said
+    /// How long to wait at most [default: 5m]
     #[arg(long, value_name = "TIME", requires = "wait")]
     timeout: Option<Span>,
 }
@@ -59,7 +59,7 @@ pub(crate) struct Args {
 /// How long is waited if nobody says otherwise.
 const TIMEOUT: Span = Span::from_secs(300);
 
-/// Show exactly what applying these files would change, and change nothing
+/// Show what `sterna apply` would change, and change nothing
 #[derive(Debug, clap::Args)]
 pub(crate) struct PlanArgs {
     #[command(flatten)]
@@ -136,8 +136,7 @@ fn read_given(given: &Given) -> anyhow::Result<(rest::Apply, Specs)> {
     let (asked, specs) = files(&given.files)?;
     if given.prune && specs.services.is_empty() {
         return Err(exit::coded(exit::SPEC)(anyhow::anyhow!(
-            "these files name no service, and --prune would delete all there are; name one that stays, or \
-             delete each with `sterna delete NAME`"
+            "these files name no service, and --prune would delete all services; name one that stays, or delete each with `sterna delete NAME`"
         )));
     }
     Ok((asked, specs))
@@ -169,7 +168,7 @@ pub(crate) fn run(Args { given, yes, wait: waits, timeout }: Args) -> anyhow::Re
             let within = timeout.unwrap_or(TIMEOUT);
             settle::wait(&mut client, remote, &applied, &before, within).await?;
             if !given.json {
-                out::answer("all of it is where its spec wants it")?;
+                out::answer("everything is as its spec wants it")?;
             }
         }
         Ok(())
@@ -191,30 +190,30 @@ async fn planned(
 pub(crate) fn told(applied: &Applied) -> String {
     let mut lines = Vec::new();
     for service in &applied.services {
-        lines.extend(changes(service, "as it was"));
+        lines.extend(changes(service, "unchanged"));
     }
     for task in &applied.tasks {
         let what = if task.started {
             format!("started as {}", task.task)
         } else if let Some(change) = task.definition {
-            format!("{}; `start = true` in its spec starts it", defined(change))
+            format!("{}; to start it, set `start = true` in its spec", defined(change))
         } else if task.is_only_defined {
             // A server that stores no definitions.
-            "only defined; `start = true` in its spec starts it".to_owned()
+            "defined, not started; to start it, set `start = true` in its spec".to_owned()
         } else {
-            format!("as it was: {} was started before", task.task)
+            format!("unchanged: {} was already started", task.task)
         };
         lines.push(format!("task {}: {what}", task.name));
     }
     lines.iter().map(|line| out::one_line(line)).collect::<Vec<_>>().join("\n")
 }
 
-/// What became of a definition.
+/// How a definition changed.
 const fn defined(change: DefinitionChange) -> &'static str {
     match change {
-        DefinitionChange::Created => "defined",
-        DefinitionChange::Changed => "defined anew",
-        DefinitionChange::Same => "defined as before",
+        DefinitionChange::Created => "definition created",
+        DefinitionChange::Changed => "definition changed",
+        DefinitionChange::Same => "definition unchanged",
     }
 }
 
@@ -238,16 +237,16 @@ pub(crate) fn plan(PlanArgs { given }: PlanArgs) -> anyhow::Result<()> {
         }
         let mut lines = Vec::new();
         for service in &plan.services {
-            lines.extend(changes(service, "as it is"));
+            lines.extend(changes(service, "no change"));
         }
         for task in &plan.tasks {
             let what = if task.starts {
-                format!("starts as {}", task.task)
+                format!("would start as {}", task.task)
             } else {
                 match task.definition {
-                    Some(DefinitionChange::Created) => "is to be defined".to_owned(),
-                    Some(DefinitionChange::Changed) => "is to be defined anew".to_owned(),
-                    Some(DefinitionChange::Same) | None => "as it is".to_owned(),
+                    Some(DefinitionChange::Created) => "would create its definition".to_owned(),
+                    Some(DefinitionChange::Changed) => "would change its definition".to_owned(),
+                    Some(DefinitionChange::Same) | None => "no change".to_owned(),
                 }
             };
             lines.push(format!("task {}: {what}", task.name));
@@ -268,7 +267,7 @@ pub(crate) fn warn(warnings: &[String]) {
 /// Files that want nothing are no mistake, but nobody means them.
 fn answer(text: &str) -> anyhow::Result<()> {
     if text.is_empty() {
-        out::note("these files have no service and no task: there is nothing to do");
+        out::note("these files define no service and no task: nothing to do");
         return Ok(());
     }
     out::answer(text)?;

@@ -24,7 +24,7 @@ fn ours(word: &str) -> Option<&'static str> {
         }
         "scale" => "set `instances` in the spec, and `sterna apply SPEC`",
         "rollback" | "revert" => "`sterna apply SPEC` with the spec as it was before",
-        "restart" => "`sterna stop NAME/INDEX` ends one instance gracefully, and it comes back",
+        "restart" => "`sterna stop NAME/INDEX` restarts one instance gracefully",
         "diff" => "Sterna calls that `sterna plan SPEC`",
         "cordon" => "Sterna calls that `sterna drain WORKER`",
         "uncordon" => "Sterna calls that `sterna undrain WORKER`",

@@ -14,33 +14,33 @@ use crate::{
     table::folded,
 };
 
-/// Show what happened, in order
+/// Show events in order
 ///
-/// In all namespaces, and to workers and the cluster itself; with --namespace only there.
+/// The events cover all namespaces, workers and the cluster; with --namespace, only that namespace.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Go on as more happens
+    /// Keep printing new events
     #[arg(long, short)]
     follow: bool,
-    /// Only after this event, such as 1.3.42; from the first that is kept if none is named
+    /// Only events after this id, such as 1.3.42 [default: all that the server keeps]
     #[arg(long, value_name = "ID", value_parser = event)]
     after: Option<String>,
-    /// Only the last so many of those that there are; with --follow it goes on from there
+    /// Only the last COUNT events; with --follow, continue from there
     #[arg(long, value_name = "COUNT")]
     last: Option<usize>,
-    /// Only from then on, as in 10m or 2026-01-01T00:00:00Z
+    /// Only events since this time, as in 10m or 2026-01-01T00:00:00Z
     #[arg(long, value_name = "TIME", value_parser = since)]
     since: Option<WallTime>,
-    /// Print the id of each before it, to go on from by --after
+    /// Print the id before each event, for use with --after
     #[arg(long)]
     ids: bool,
-    /// Only of keys that begin so, such as default/task/
+    /// Only keys with this prefix, such as default/task/
     #[arg(long, value_name = "PREFIX")]
     key: Option<String>,
-    /// Only of this kind, such as task-completed; may be a list with commas
+    /// Only events of this kind, such as task-completed; a comma-separated list is allowed
     #[arg(long, value_name = "KIND")]
     kind: Option<String>,
-    /// Print each as JSON
+    /// Print each event as JSON
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -152,7 +152,7 @@ impl<'a> Shown<'a> {
                 resume.clone_into(&mut self.after);
             }
             out::warning(&format!(
-                "this reader was too slow, and has missed events; it goes on after {}",
+                "this reader was too slow, and has missed events; it continues after {}",
                 self.after
             ));
             return Ok(out::Heard::Yes);

@@ -16,7 +16,7 @@ Exit codes:
   75  not now: try again
   77  not allowed: look at the token, or at permissions
 `sterna run` exits as its command did: with its code, or with 128 and the number of the signal;
-after Ctrl-C with 130, and with 141 when nobody reads its output any more; its task goes on.";
+after Ctrl-C with 130, and with 141 when its output is closed; in both cases the task keeps running.";
 
 /// Wrong usage.
 pub(crate) const USAGE: u8 = 64;

@@ -62,20 +62,20 @@ enum Command {
     Why(why::Args),
     Logs(logs::Args),
     Events(events::Args),
-    /// End a task: it will not run, or not go on
+    /// Cancel a task: do not start it, or end it
     Cancel(verbs::Args),
-    /// End one instance of a service gracefully; it comes back
+    /// Restart one instance of a service: end it gracefully, then start it again
     Stop(verbs::Args),
     /// Kill a task or one instance at once
     Kill(verbs::Args),
-    /// Forget a task that is over, or end a service and all its instances
+    /// Delete the record of a finished task, or a service with all its instances
     Delete(verbs::DeleteArgs),
     Drain(verbs::DrainArgs),
-    /// Give a worker work again
+    /// Let a drained worker take work again
     Undrain(verbs::WorkerArgs),
     DeclareDead(verbs::DeadArgs),
     DeclareComplete(verbs::CompleteArgs),
-    /// Take a worker that is gone, and has nothing, off the list
+    /// Remove a worker that is gone and has no work from the list
     Forget(verbs::WorkerArgs),
     Server(server::Args),
     Worker(worker::Args),
@@ -86,12 +86,12 @@ enum Command {
     Completions(CompletionsArgs),
 }
 
-/// Print a script that completes commands, for a shell to read
+/// Print a completion script for a shell
 #[derive(Debug, clap::Args)]
 struct CompletionsArgs {
-    /// For which shell
+    /// The shell
     shell: clap_complete::Shell,
-    /// Print the script as a text in JSON
+    /// Print the script as a JSON string
     #[arg(long)]
     json: bool,
 }

@@ -45,17 +45,17 @@ impl Patience {
             let seconds = AWAY.as_secs();
             out::warning(&match &error {
                 ClientError::Refused(refused) if refused.code == Code::TooMuch => {
-                    format!("{}; waits, {seconds} s at most", refused.message)
+                    format!("{}; waiting, {seconds} s at most", refused.message)
                 }
                 ClientError::Refused(refused) if refused.code == Code::NotReady => {
-                    format!("{}; waits for it, {seconds} s at most", refused.message)
+                    format!("{}; waiting for it, {seconds} s at most", refused.message)
                 }
                 ClientError::Refused(_)
                 | ClientError::Unreachable { .. }
                 | ClientError::Broken { .. }
                 | ClientError::Silent { .. }
                 | ClientError::NoServer { .. } => {
-                    format!("the server does not answer; waits for it, {seconds} s at most")
+                    format!("the server does not answer; waiting for it, {seconds} s at most")
                 }
             });
         }

@@ -59,7 +59,7 @@ pub(crate) fn agree(doomed: &[(String, String)], consent: Consent) -> anyhow::Re
         let names = names.join(", ");
         return Err(exit::coded(exit::USAGE)(anyhow::anyhow!(
             "--prune would delete {these}, which the files do not name: {names}; nothing was changed. \
-             Say --yes to agree where nobody can be asked; `sterna plan --prune` shows what would go"
+             Add --yes to agree without a terminal; `sterna plan --prune` shows what would be deleted"
         )));
     }
     for (name, text) in doomed {
@@ -68,7 +68,7 @@ pub(crate) fn agree(doomed: &[(String, String)], consent: Consent) -> anyhow::Re
     out::ask(&format!("delete {these}, which the files do not name? [y/N] "));
     let mut answer = String::new();
     io::stdin().lock().read_line(&mut answer)?;
-    anyhow::ensure!(is_yes(&answer), "nothing was changed: nobody agreed that they go");
+    anyhow::ensure!(is_yes(&answer), "nothing was changed: you did not confirm the deletion");
     Ok(())
 }
 
@@ -87,7 +87,7 @@ mod tests {
             name: name.to_owned(),
             changes: vec![ChangeView {
                 kind: kind.to_owned(),
-                text: "goes; 1 instance ends".into(),
+                text: "would delete, and end 1 instance".into(),
             }],
         };
         let services = vec![service("new", "create"), service("old", DELETE)];
@@ -97,7 +97,7 @@ mod tests {
     #[test]
     fn only_what_a_plan_deletes_goes_and_only_if_somebody_agrees() {
         let doomed = doomed(&plan());
-        assert_eq!(doomed, [("old".to_owned(), "goes; 1 instance ends".to_owned())]);
+        assert_eq!(doomed, [("old".to_owned(), "would delete, and end 1 instance".to_owned())]);
         assert!(agree(&doomed, Consent::Given).is_ok());
         assert!(agree(&[], Consent::Missing).is_ok(), "there is nothing to agree to");
         let error = agree(&doomed, Consent::Missing).unwrap_err();

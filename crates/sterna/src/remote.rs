@@ -43,11 +43,11 @@ pub(crate) const NAMED_BY: [&str; 3] = ["STERNA_SERVER", "STERNA_TOKEN", "STERNA
 /// Whom to ask.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub(crate) struct Remote {
-    /// The server; else STERNA_SERVER or sterna.toml names it, or it is the `dev` of this directory
+    /// Address of the server [default: STERNA_SERVER, sterna.toml, or the `dev` of this directory]
     // Read by hand: clap shows an option as needed in every usage line if its variable is set.
     #[arg(long, value_name = "HOST:PORT", global = true)]
     server: Option<String>,
-    /// Where names hold; `default` if none is named
+    /// Namespace [default: default]
     #[arg(long, value_name = "NAME", global = true)]
     namespace: Option<String>,
 }
@@ -96,7 +96,7 @@ impl Chosen {
         let token = match token_by {
             Some(by) if by == server_by => "and so is the token".to_owned(),
             Some(by) => format!("the token by {by}"),
-            None => "and nobody names a token for it".to_owned(),
+            None => "and no token for it is configured".to_owned(),
         };
         format!("{server} was asked, named by {server_by}, {token}")
     }
@@ -314,7 +314,7 @@ impl OfDev {
         }
         let path = self.path.display();
         let gone = anyhow::anyhow!(
-            "no `sterna dev` runs here: the one in {path} was killed, and whoever listens at {} is not \
+            "no `sterna dev` runs here: the one in {path} was killed, and the process that listens at {} is not \
              asked; start it again with `sterna dev`, or name a server by --server or STERNA_SERVER",
             self.address
         );

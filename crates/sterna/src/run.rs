@@ -23,28 +23,28 @@ use crate::{
     remote::{Remote, wait},
 };
 
-/// Run a command once, somewhere: streams its output and exits with its code
+/// Run a command once on some worker: stream its output and exit with its exit code
 ///
-/// Ctrl-C ends the waiting, not the task: it goes on, and `sterna cancel NAME` ends it. Standard input is
-/// not passed on: the command reads the end at once.
+/// Ctrl-C stops the waiting, not the task; `sterna cancel NAME` ends the task. Standard input is not passed
+/// on: the command reads end-of-file at once.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Do not wait for it
+    /// Do not wait for the task
     #[arg(long, short)]
     detach: bool,
-    /// What to call it; a name is made if none is given
+    /// Name of the task [default: a random name]
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
-    /// A variable for its environment; may be repeated
+    /// An environment variable; may be repeated
     #[arg(long, short, value_name = "NAME=VALUE", value_parser = variable)]
     env: Vec<(String, String)>,
-    /// Processor time that is set aside for it, and the most that it gets: 500m, 2
+    /// CPU to reserve, and its limit: 500m, 2
     #[arg(long, value_name = "CORES")]
     cpu: Option<String>,
-    /// Memory that is set aside for it, and the most that it gets: 64MiB
+    /// Memory to reserve, and its limit: 64MiB
     #[arg(long, value_name = "SIZE")]
     memory: Option<String>,
-    /// It ends when it runs longer: 30m
+    /// Timeout: end the task if it runs longer, as in 30m
     #[arg(long, value_name = "TIME")]
     timeout: Option<String>,
     /// A tag that its worker must have; may be repeated
@@ -53,7 +53,7 @@ pub(crate) struct Args {
     /// Fail at once if no worker has room
     #[arg(long)]
     fail_when_full: bool,
-    /// Print what is known of it as JSON, when it is over or, with --detach, at once
+    /// Print the task as JSON: when it is over or, with --detach, at once
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -147,7 +147,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
         }
         let task = tokio::select! {
             task = watch(&mut client, &args, &made) => task?,
-            _ = interrupts.recv() => return Err(left(&args, &name, "goes on")),
+            _ = interrupts.recv() => return Err(left(&args, &name, "keeps running")),
         };
         if args.json {
             out::answer(&pretty(&task)?)?;
@@ -196,7 +196,8 @@ async fn watch(client: &mut Client, args: &Args, made: &TaskView) -> anyhow::Res
         loop {
             let followed = output.follow(client, &path, &progress, &mut patience).await;
             // What it writes can be shown to nobody.
-            let followed = followed.inspect_err(|_| tell_left(args, &made.name, "goes on"))?;
+            let followed =
+                followed.inspect_err(|_| tell_left(args, &made.name, "keeps running"))?;
             let task = match followed {
                 Ok(()) => ended(client, &path, &mut patience).await,
                 Err(error) => Err(error),

@@ -17,40 +17,41 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use crate::{clock, exit, out, remote, until_eof};
 
-/// Serve the API, lead workers, and keep everything in a store; on this machine only, until there is TLS
+/// Run a server: serve the API, lead workers and keep all state in a store; it listens on this machine only,
+/// until there is TLS
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Where to listen; port 0 is any that is free
+    /// Address to listen on; port 0 picks a free port
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:7411", value_parser = address)]
     listen: SocketAddr,
-    /// Where this server keeps its token and what it has seen of the store
+    /// Directory for this server's token and the newest store state that it has seen
     #[arg(long, value_name = "DIR")]
     data: PathBuf,
-    /// The file with the token that clients must show; DATA/admin.token, made there, if none. All servers
-    /// of one cluster must have the same
+    /// File with the token that clients must send; all servers of a cluster need the same token [default:
+    /// DATA/admin.token, created if missing]
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
-    /// Where everything is kept: file:DIR, postgres://... or etcd://...; file:DATA/store if none
+    /// The store: file:DIR, postgres://... or etcd://... [default: file:DATA/store]
     #[arg(long, value_name = "URL")]
     store: Option<String>,
-    /// Make a new cluster if the store is empty and none was seen here
+    /// Create a new cluster if the store is empty and this server has never seen one
     #[arg(long)]
     make: bool,
-    /// The zones that there are, also those in which no worker is yet: the homes of pinned instances depend
-    /// on how many there are. Servers of one cluster must be told the same
+    /// All zones, including those without a worker yet: where pinned instances run depends on their number.
+    /// All servers of a cluster need the same list
     #[arg(long, value_name = "ZONE", value_delimiter = ',')]
     zones: Vec<Name>,
-    /// How many containers may be starting at a time in the whole cluster; the others wait
+    /// How many containers may start at the same time in the whole cluster; the others wait
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..))]
     starts_max: Option<u32>,
     #[command(flatten)]
     keep: Keep,
     #[command(flatten)]
     most: Most,
-    /// Print what happens as JSON, a line for each thing
+    /// Print one JSON object per line for each event
     #[arg(long)]
     json: bool,
-    /// End when standard input ends, and say on standard output when it can be asked
+    /// Exit when standard input ends, and report on standard output when the API is ready
     #[arg(long, hide = true)]
     until_eof: bool,
 }
@@ -69,18 +70,18 @@ pub(crate) struct Keep {
     /// How long the record of a task stays after its end
     #[arg(long, value_name = "TIME", default_value = "7d")]
     keep_tasks: Span,
-    /// How long its name stays taken after that; said too short, a creation that somebody repeats late
-    /// makes a second task
+    /// How long its name stays taken after that; if too short, a late retry of its creation makes a second
+    /// task
     #[arg(long, value_name = "TIME", default_value = "7d")]
     caution_keep_names: Span,
-    /// How many events are kept
+    /// How many events to keep
     #[arg(long, value_name = "COUNT", default_value_t = Bounds::default().events, value_parser = at_least_one)]
     keep_events: usize,
-    /// How many records of tasks that are over are kept; beyond that the oldest go, and their names stay
+    /// How many records of finished tasks to keep; beyond that the oldest are deleted, and their names stay
     /// taken
     #[arg(long, value_name = "COUNT", default_value_t = Retention::default().tasks_max, value_parser = at_least_one)]
     keep_tasks_max: usize,
-    /// How many names are kept of tasks whose record went; beyond that the oldest go, none within ten
+    /// How many names of deleted task records to keep; beyond that the oldest are freed, but none within ten
     /// minutes
     #[arg(long, value_name = "COUNT", default_value_t = Retention::default().names_max, value_parser = at_least_one)]
     keep_names_max: usize,
@@ -89,7 +90,7 @@ pub(crate) struct Keep {
 /// How much there may be at a time.
 #[derive(Clone, Copy, Debug, clap::Args)]
 pub(crate) struct Most {
-    /// How many tasks may be under way; the next is refused until one is over
+    /// How many tasks may be unfinished at a time; the server refuses more
     #[arg(long, value_name = "COUNT", default_value_t = Bounds::default().tasks, value_parser = at_least_one)]
     tasks_max: usize,
     /// How many streams of events, logs and endpoints may be open
@@ -98,22 +99,22 @@ pub(crate) struct Most {
     /// How many requests may be answered at a time
     #[arg(long, value_name = "COUNT", default_value_t = Bounds::default().requests as usize, value_parser = at_least_one)]
     requests_max: usize,
-    /// How many services there may be; the next is refused
+    /// How many services there may be; the server refuses more
     #[arg(long, value_name = "COUNT", default_value_t = Bounds::default().services, value_parser = at_least_one)]
     services_max: usize,
-    /// How many instances they may have together
+    /// How many instances all services may have together
     #[arg(long, value_name = "COUNT", default_value_t = Bounds::default().instances, value_parser = at_least_one)]
     instances_max: usize,
     /// How many domains there may be
     #[arg(long, value_name = "COUNT", default_value_t = Bounds::default().domains, value_parser = at_least_one)]
     domains_max: usize,
-    /// How many definitions there may be; the next is refused
+    /// How many definitions there may be; the server refuses more
     #[arg(long, value_name = "COUNT", default_value_t = Bounds::default().definitions, value_parser = at_least_one)]
     definitions_max: usize,
-    /// How many machines may be on the roster; one more is refused until one is forgotten
+    /// How many machines may be on the roster; the server refuses more until you forget one
     #[arg(long, value_name = "COUNT", default_value_t = Bounds::default().workers, value_parser = at_least_one)]
     workers_max: usize,
-    /// How much the specs of services, of definitions, and of tasks that are not over, may take together: 1GiB
+    /// Total size of the specs of services, definitions and unfinished tasks, as in 1GiB
     #[arg(long, value_name = "SIZE", default_value_t = Bytes::new(Bounds::default().specs_bytes))]
     specs_max: Bytes,
 }

@@ -135,7 +135,7 @@ pub(crate) async fn wait(
         let Some((_, first)) = left.first() else { return Ok(()) };
         let done = all - left.len();
         let bar = progress.bar(done as u64, all as u64);
-        progress.spin(&format!("{bar}{done} of {all} where their specs want them; {first}"));
+        progress.spin(&format!("{bar}{done} of {all} are as their specs want them; {first}"));
         rest = left.into_iter().map(|(part, _)| part).collect();
         if began.elapsed() >= within.as_duration() {
             drop(progress);
@@ -155,7 +155,7 @@ async fn look(
     match part {
         Part::Service(name) => {
             let Some(view) = service(client, remote, name).await? else {
-                return Ok(Far::Failed(format!("service {name} was deleted meanwhile")));
+                return Ok(Far::Failed(format!("service {name} was deleted in the meantime")));
             };
             let far = of_service(&view, before.0.get(name).copied());
             if far != Far::There {
@@ -207,7 +207,7 @@ fn of_service(view: &ServiceView, taken_before: Option<u64>) -> Far {
     if let Some(taken) = taken {
         let (version, text) = (taken.version, out::one_line(&taken.text));
         return Far::Failed(format!(
-            "service {name}: version {version} was taken back at {}; {text}; see `sterna why {name}`",
+            "service {name}: version {version} was rolled back at {}; {text}; see `sterna why {name}`",
             taken.at
         ));
     }
@@ -215,7 +215,7 @@ fn of_service(view: &ServiceView, taken_before: Option<u64>) -> Far {
         return Far::NotYet(format!("service {name}: {running} of {instances} run"));
     }
     match view.is_updating {
-        true => Far::NotYet(format!("service {name}: another version comes about")),
+        true => Far::NotYet(format!("service {name}: an update is under way")),
         false => Far::There,
     }
 }
@@ -237,11 +237,13 @@ fn of_task(
             (false, "ran", _) => Far::Failed(format!(
                 "task {name} has failed: {text}; see `sterna logs task/{name}`"
             )),
-            (false, _, None) => Far::Failed(format!("task {name} has not begun: {text}")),
+            (false, _, None) => Far::Failed(format!("task {name} did not start: {text}")),
             (false, _, Some(_)) => Far::Failed(format!("task {name} has failed: {text}")),
         };
     }
-    let Some(why) = why else { return Far::NotYet(format!("task {name} is {}", view.phase)) };
+    let Some(why) = why else {
+        return Far::NotYet(format!("task {name} is {}", view.state_word()));
+    };
     // On a worker that is drained it runs, too.
     if !why.is_well && why.rule != "draining" {
         *runs_since = None;
@@ -249,14 +251,14 @@ fn of_task(
     }
     match now.duration_since(*runs_since.get_or_insert(now)) >= RUNS_FOR {
         true => Far::There,
-        false => Far::NotYet(format!("task {name} has just begun")),
+        false => Far::NotYet(format!("task {name} has just started")),
     }
 }
 
 /// What is not there, and why.
 async fn late(client: &mut Client, remote: &Remote, rest: &[Part], within: Span) -> anyhow::Error {
-    let mut text = format!("not where their specs want them within {within}: {}", rest.len());
-    text += "; what was applied stays so, and goes on";
+    let mut text = format!("not as their specs want them within {within}: {}", rest.len());
+    text += "; the changes stay applied and continue";
     for part in rest.iter().take(EXPLAINED) {
         let path = part.why(remote);
         let said = match part {
@@ -295,7 +297,7 @@ mod tests {
         let few = of_service(&service(json!({ "running": 2 })), None);
         assert_eq!(few, Far::NotYet("service web: 2 of 3 run".to_owned()));
         let updating = of_service(&service(json!({ "is_updating": true })), None);
-        assert_eq!(updating, Far::NotYet("service web: another version comes about".to_owned()));
+        assert_eq!(updating, Far::NotYet("service web: an update is under way".to_owned()));
     }
 
     #[test]
@@ -331,7 +333,7 @@ mod tests {
     fn a_task_is_there_when_it_has_run_for_a_second_or_has_succeeded() {
         let (mut since, now) = (None, clock::instant());
         let waits = of_task(&task(json!({})), None, &mut since, now);
-        assert_eq!(waits, Far::NotYet("task t is pending".to_owned()));
+        assert_eq!(waits, Far::NotYet("task t is waiting".to_owned()));
         let at = "2026-01-01T00:00:01Z";
         let running = task(json!({ "started": at, "phase": "running" }));
         let mut look = |rule, ms| {
@@ -358,7 +360,7 @@ mod tests {
                 far @ (Far::There | Far::NotYet(_)) => panic!("{far:?}"),
             }
         };
-        assert_eq!(failed("no-room", "no room: x", None), "task t has not begun: no room: x");
+        assert_eq!(failed("no-room", "no room: x", None), "task t did not start: no room: x");
         let said = failed("ran", "failed to start: no such file", Some(at));
         assert!(
             said.starts_with("task t has failed: failed to start: no such file; see"),

@@ -7,7 +7,7 @@ use sterna_api::{
     client::Client,
     rest::{
         Counts, DefinitionView, DomainView, InstanceView, NamespaceView, ServiceView, Status,
-        TaskView, WorkerView,
+        TaskView, WorkerView, phase_word,
     },
 };
 use sterna_model::{Kind, Name, Target, Work, nearest_word, payload::Facts};
@@ -19,16 +19,16 @@ use crate::{
     table::{Table, WORKER, folded},
 };
 
-/// List what there is: services, tasks and definitions, or one kind of thing
+/// List services, tasks and definitions, or another kind of object
 #[derive(Debug, clap::Args)]
 pub(crate) struct LsArgs {
     /// What to list
     #[arg(value_enum)]
     what: Option<What>,
-    /// Only the one of this name, of instances those of this service, of tasks also the `last`; with --json, a service, a
-    /// task or a definition has its whole spec
+    /// Only the object of this name; for instances, those of this service; for tasks, also `last`. With
+    /// --json, a service, a task or a definition has its whole spec
     name: Option<String>,
-    /// Print everything that is known as JSON
+    /// Print all fields as JSON
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -129,16 +129,16 @@ pub(crate) fn ls(args: LsArgs) -> anyhow::Result<()> {
 /// What is said where there is nothing to list.
 const fn nothing(what: Option<What>) -> &'static str {
     match what {
-        Some(What::Services) => "there is no service; `sterna apply SPEC` makes one",
+        Some(What::Services) => "there is no service; `sterna apply SPEC` creates one",
         Some(What::Instances) => "there is no instance of any service",
         Some(What::Tasks) => "there is no task; try `sterna run -- echo hello`",
         Some(What::Definitions) => {
-            "there is no definition; `sterna apply SPEC` makes one of each task without `start`"
+            "there is no definition; `sterna apply SPEC` creates one for each task without `start`"
         }
-        Some(What::Workers) => "there is no worker; `sterna worker --join` is one",
+        Some(What::Workers) => "there is no worker; `sterna worker --join` starts one",
         Some(What::Namespaces) => "there is no namespace",
         Some(What::Domains) => "no domain but `default`, which is always fresh",
-        None => "nothing is here yet; try `sterna run -- echo hello`",
+        None => "there is nothing yet; try `sterna run -- echo hello`",
     }
 }
 
@@ -180,7 +180,7 @@ fn service_table(services: &[ServiceView]) -> Table {
             version.push_str(" (updating)");
         }
         if let Some(taken) = &it.taken_back {
-            version.push_str(&format!(" ({} was taken back)", taken.version));
+            version.push_str(&format!(" ({} was rolled back)", taken.version));
         }
         table.row([it.name.clone(), running, version, it.run.join(" ")]);
     }
@@ -188,7 +188,7 @@ fn service_table(services: &[ServiceView]) -> Table {
 }
 
 fn instance_table(instances: &[InstanceView]) -> Table {
-    let table = Table::new(&["INSTANCE", "PHASE", "SINCE", "CRASHES", WORKER, "LAST CRASH"]);
+    let table = Table::new(&["INSTANCE", "STATE", "SINCE", "CRASHES", WORKER, "LAST CRASH"]);
     let mut table = table.least(&["CRASHES", "SINCE", "LAST CRASH"]);
     for it in instances {
         let name = it.key.rsplitn(3, '/').take(2).collect::<Vec<_>>();
@@ -201,17 +201,20 @@ fn instance_table(instances: &[InstanceView]) -> Table {
         let crash = it.last_crash.as_ref();
         let crash = crash.map(|crash| format!("{}, {} ago", crash.end.text, age(&crash.at)));
         let crashes = it.crashes.to_string();
-        let phase = match it.is_ready {
-            Some(false) => format!("{}, not ready", it.phase),
-            Some(true) | None => it.phase.clone(),
-        };
-        table.row([name, phase, since, crashes, worker, crash.unwrap_or_default()]);
+        table.row([
+            name,
+            it.state_word().to_owned(),
+            since,
+            crashes,
+            worker,
+            crash.unwrap_or_default(),
+        ]);
     }
     table
 }
 
 fn task_table(tasks: &[TaskView]) -> Table {
-    let headings = ["TASK", "PHASE", "AGE", "STARTED", "RAN", WORKER, "END", "COMMAND"];
+    let headings = ["TASK", "STATE", "AGE", "STARTED", "RAN", WORKER, "END", "COMMAND"];
     let mut table = Table::new(&headings).least(&["STARTED", "COMMAND", "AGE", WORKER, "RAN"]);
     for it in tasks {
         let started = it.started.as_deref().map(|at| format!("{} ago", age(at)));
@@ -221,9 +224,9 @@ fn task_table(tasks: &[TaskView]) -> Table {
         let end = it.end.as_ref().map(|end| format!("{}{}", end.text, ended.unwrap_or_default()));
         let worker = it.worker.clone().unwrap_or_default();
         let command = it.run.join(" ").replace('\n', " ");
-        let (name, phase, made) = (it.name.clone(), it.phase.clone(), age(&it.made));
+        let (name, state, made) = (it.name.clone(), it.state_word().to_owned(), age(&it.made));
         let (started, end) = (started.unwrap_or_default(), end.unwrap_or_default());
-        table.row([name, phase, made, started, ran, worker, end, command]);
+        table.row([name, state, made, started, ran, worker, end, command]);
     }
     table
 }
@@ -302,11 +305,24 @@ fn namespace_table(spaces: &[NamespaceView]) -> Table {
     let mut table = Table::new(&["NAMESPACE", "SERVICES", "RUNNING", "TASKS"]);
     for it in spaces {
         let Counts { services, wanted, running } = it.services;
-        let tasks = counted(&it.tasks);
+        let tasks = tasks(&it.tasks, &it.outcomes);
         let running = format!("{running}/{wanted}");
         table.row([it.name.clone(), services.to_string(), running, tasks]);
     }
     table
+}
+
+/// Tasks by what people call their state; an older server does not count outcomes.
+fn tasks(phases: &BTreeMap<String, usize>, outcomes: &BTreeMap<String, usize>) -> String {
+    let mut all: BTreeMap<String, usize> = BTreeMap::new();
+    for (phase, count) in phases {
+        *all.entry(phase_word(phase).to_owned()).or_default() += count;
+    }
+    if !outcomes.is_empty() {
+        all.remove(phase_word("completed"));
+        all.extend(outcomes.clone());
+    }
+    counted(&all)
 }
 
 /// How many of each.
@@ -315,9 +331,9 @@ fn counted(all: &BTreeMap<String, usize>) -> String {
     if all.is_empty() { "none".to_owned() } else { all.join(", ") }
 }
 
-/// Say how the cluster is; succeeds as soon as work can be given
+/// Show the state of the cluster; succeed if it can start work
 ///
-/// Services and tasks are counted in all namespaces, or in the one that is named.
+/// The counts cover all namespaces, or the one that --namespace names.
 #[derive(Debug, clap::Args)]
 pub(crate) struct StatusArgs {
     /// Print it as JSON
@@ -388,7 +404,7 @@ fn nobody(workers: &[WorkerView]) -> String {
         ([], _) => "there is no worker: start one with `sterna worker --join`".to_owned(),
         (_, [first, ..]) if drained.len() == workers.len() => {
             let name = &first.name;
-            format!("every worker is drained; `sterna undrain {name}` gives {name} work again")
+            format!("every worker is drained; `sterna undrain {name}` lets {name} take work again")
         }
         (_, [] | [_, ..]) => "no worker takes work yet; see `sterna ls workers`".to_owned(),
     }
@@ -405,7 +421,7 @@ fn status_text(status: &Status) -> String {
             "services  {}, {} of {} instances running",
             services.services, services.running, services.wanted
         ),
-        format!("tasks     {}", counted(&status.tasks)),
+        format!("tasks     {}", tasks(&status.tasks, &status.outcomes)),
     ];
     for service in &status.taken_back {
         lines.push(format!("reverted  {service}: see `sterna why {service}`"));
@@ -413,13 +429,13 @@ fn status_text(status: &Status) -> String {
     for awaited in &status.waits_for {
         let long = match awaited.seconds {
             Some(seconds) => format!("for {seconds} s at most"),
-            None => "until it is back, or `sterna declare-dead` says that it is gone".to_owned(),
+            None => "until it is back or declared dead with `sterna declare-dead`".to_owned(),
         };
         lines.push(format!("waits     for worker {}, {long}", awaited.worker));
     }
     if status.is_recovered {
         lines.push(
-            "restored  the store was; when `sterna ls workers` has every worker that there was, say \
+            "restored  the store was restored; when `sterna ls workers` lists every worker, run \
              `sterna declare-complete`"
                 .to_owned(),
         );
@@ -453,4 +469,21 @@ pub(crate) fn escaped(text: &str) -> String {
         other => format!("%{other:02X}"),
     };
     text.bytes().map(byte).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tasks_are_counted_by_what_became_of_them() {
+        let counts = |all: &[(&str, usize)]| {
+            all.iter().map(|(word, count)| ((*word).to_owned(), *count)).collect()
+        };
+        let phases = counts(&[("pending", 2), ("completed", 3), ("resolving", 1)]);
+        let outcomes = counts(&[("failed", 1), ("succeeded", 3)]);
+        assert_eq!(tasks(&phases, &outcomes), "1 failed, 3 succeeded, 2 waiting");
+        assert_eq!(tasks(&phases, &BTreeMap::new()), "4 over, 2 waiting", "of an older server");
+        assert_eq!(tasks(&BTreeMap::new(), &BTreeMap::new()), "none");
+    }
 }

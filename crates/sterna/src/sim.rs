@@ -16,7 +16,7 @@ use sterna_sim::{Coverage, Options, Violation, plan::Planned, shrink};
 
 use crate::{clock, out};
 
-/// Play clusters in which everything goes wrong, and check every promise
+/// Simulate clusters under faults, and check every promise
 ///
 /// Each seed is one cluster: servers, workers, guardians and containers run in simulated time, on a
 /// network, a store and clocks that fail. The same seed gives the same history on any machine. A seed

@@ -47,7 +47,7 @@ pub(crate) fn run(args: Args, verb: Verb) -> anyhow::Result<()> {
         let usage = exit::coded(exit::USAGE);
         if verb == Verb::Delete && args.selector == "last" {
             return Err(usage(anyhow::anyhow!(
-                "`last` is another task after each delete: name it, as in sterna delete {target}"
+                "`last` means another task after each delete: name the task, as in sterna delete {target}"
             )));
         }
         // tidy: not a table
@@ -56,7 +56,7 @@ pub(crate) fn run(args: Args, verb: Verb) -> anyhow::Result<()> {
                 (Method::POST, path_of(&args.remote, &target, "/cancel")?, "is cancelled")
             }
             (Verb::Stop, Target::Part(Work::Instance { .. })) => {
-                (Method::POST, path_of(&args.remote, &target, "/stop")?, "ends, and comes back")
+                (Method::POST, path_of(&args.remote, &target, "/stop")?, "ends, and restarts")
             }
             (
                 Verb::Kill,
@@ -68,7 +68,7 @@ pub(crate) fn run(args: Args, verb: Verb) -> anyhow::Result<()> {
             (Verb::Delete, Target::Whole { kind: Kind::Service, name }) => (
                 Method::DELETE,
                 args.remote.path(&format!("services/{name}")),
-                "goes, with its instances",
+                "is being deleted, with its instances",
             ),
             (Verb::Delete, Target::Whole { kind: Kind::Definition, name }) => {
                 (Method::DELETE, args.remote.path(&format!("definitions/{name}")), "is forgotten")
@@ -89,7 +89,7 @@ pub(crate) fn run(args: Args, verb: Verb) -> anyhow::Result<()> {
 pub(crate) struct DeleteArgs {
     #[command(flatten)]
     args: Args,
-    /// Forget a task with its name: what `start = true` started can be started again, 7 days later
+    /// Also free the name of the task: 7 days later `start = true` can start it again
     #[arg(long)]
     name: bool,
 }
@@ -112,8 +112,8 @@ pub(crate) fn delete(DeleteArgs { args, name }: DeleteArgs) -> anyhow::Result<()
 
 fn not_for(verb: Verb, target: &Target) -> anyhow::Error {
     let remedy = match verb {
-        Verb::Cancel => "cancel is for tasks; `sterna delete` ends a service",
-        Verb::Stop => "stop is for one instance, as in web/3; it comes back",
+        Verb::Cancel => "cancel is for tasks; use `sterna delete` to end a service",
+        Verb::Stop => "stop is for one instance, as in web/3, which then restarts",
         Verb::Kill => "kill is for a task or one instance, as in web/3",
         Verb::Delete => "delete is for a task that is over, a definition, or a whole service",
     };
@@ -132,18 +132,18 @@ fn tell(is_json: bool, done: &Done, what: &str, did: &str) -> anyhow::Result<()>
 /// What came of it, in words.
 const fn became<'a>(done: &Done, did: &'a str) -> &'a str {
     if done.begins_again {
-        "had crashed, and begins again at once"
+        "had crashed, and restarts at once"
     } else if done.changed {
         did
     } else {
-        "was so already"
+        "was already so"
     }
 }
 
 /// A worker.
 #[derive(Debug, clap::Args)]
 pub(crate) struct WorkerArgs {
-    /// Its name, or its lock
+    /// Name or lock of the worker
     worker: String,
     /// Print the answer as JSON
     #[arg(long)]
@@ -162,12 +162,13 @@ impl WorkerArgs {
     }
 }
 
-/// Say that every worker that there was before the store was restored is on the list; said wrongly,
-/// work may run twice
+/// Declare, after a restore of the store, that the list of workers is complete; if that is wrong, work may
+/// run twice
 ///
-/// After a restore a worker may be missing of which the store does not know. What such a one may keep
-/// waits for this word, and for everybody on the list; `sterna why` says so. Look at `sterna ls workers`
-/// first: who is missing there must not be running anything. It holds as long as this server leads.
+/// After a restore, the store may not know every worker. Work that an unknown worker may still be running
+/// stays blocked until you confirm, and until every worker on the list is back or declared dead. `sterna
+/// why` shows this. First check `sterna ls workers`: a worker that is not listed must not be running
+/// anything. The declaration holds as long as this server leads.
 #[derive(Debug, clap::Args)]
 pub(crate) struct CompleteArgs {
     /// Print the answer as JSON
@@ -185,35 +186,35 @@ pub(crate) fn declare_complete(args: CompleteArgs) -> anyhow::Result<()> {
         let done: Done = done.map_err(failed)?;
         if done.changed {
             out::warning(
-                "if a worker that is not on the list still runs something, it may now run twice; \
-                 this is kept in the events",
+                "if a worker that is not on the list still runs something, it may now run twice; the events record this",
             );
         }
         tell(args.json, &done, "the list of workers", "is declared complete")
     })
 }
 
-/// Move everything off a worker and give it no more; says first what will move, wait or be killed
+/// Drain a worker: move its work away and send it no more; first show what will move, wait or be killed
 #[derive(Debug, clap::Args)]
 pub(crate) struct DrainArgs {
     #[command(flatten)]
     worker: WorkerArgs,
-    /// How long it may take; what is still there is killed then, and asked to end its grace earlier
+    /// Deadline of the drain: the worker kills what still runs then, after asking it to end one grace
+    /// period earlier
     #[arg(long, value_name = "TIME", default_value = "10m")]
     within: Span,
-    /// Wait until nothing runs there any more
+    /// Wait until the worker is empty
     #[arg(long)]
     wait: bool,
 }
 
-/// Say that nothing runs any more on the machine of a worker; said wrongly, work may run twice
+/// Declare that nothing runs any more on the machine of a worker; if that is wrong, work may run twice
 ///
-/// A worker that is heard is not dead, and is refused: drain it, or end it first.
+/// The server refuses this for a worker that it still hears: drain or stop that worker instead.
 #[derive(Debug, clap::Args)]
 pub(crate) struct DeadArgs {
     #[command(flatten)]
     worker: WorkerArgs,
-    /// Say so of a worker that is heard, too: what it runs may then run twice
+    /// Declare it dead even if the server hears it: its work may then run twice
     #[arg(long)]
     caution_though_heard: bool,
 }
@@ -226,9 +227,7 @@ pub(crate) fn declare_dead(args: DeadArgs) -> anyhow::Result<()> {
         let path = args.path()? + "/declare-dead" + consent;
         let done = client.call(Method::POST, &path, None::<&()>).await;
         let done: Done = done.map_err(failed)?;
-        out::warning(
-            "if anything still runs there, it may now run twice; this is kept in the events",
-        );
+        out::warning("if anything still runs there, it may now run twice; the events record this");
         tell(args.json, &done, &format!("worker {}", args.worker), "is declared dead")
     })
 }
@@ -273,7 +272,7 @@ async fn taking(client: &mut Client, path: &str) -> anyhow::Result<&'static str>
         }
         tokio::time::sleep(ASK_EVERY).await;
     }
-    Ok("is drained no longer, and takes work as soon as it is heard and well")
+    Ok("is no longer drained, and takes work as soon as it answers and is healthy")
 }
 
 pub(crate) fn drain(args: DrainArgs) -> anyhow::Result<()> {
@@ -293,8 +292,11 @@ pub(crate) fn drain(args: DrainArgs) -> anyhow::Result<()> {
         if waits {
             drained(&mut client, &path).await?;
         }
-        let did =
-            if waits { "is empty".to_owned() } else { format!("is drained, within {within}") };
+        let did = if waits {
+            "is empty".to_owned()
+        } else {
+            format!("is being drained, within {within}")
+        };
         if args.json {
             let mut all = serde_json::to_value(done)?;
             all["forecast"] = json!(said.runs);
@@ -333,8 +335,8 @@ fn forecast(said: &ForecastView) -> String {
     let worker = &said.worker;
     let head = match said.runs.len() {
         0 => return format!("nothing runs on {worker}"),
-        1 => format!("what the run on {worker} will do:"),
-        count => format!("what the {count} runs on {worker} will do:"),
+        1 => format!("plan for the run on {worker}:"),
+        count => format!("plan for the {count} runs on {worker}:"),
     };
     let lines = said.runs.iter().map(|run| format!("  {} {}", run.key, out::one_line(&run.text)));
     format!("{head}\n{}", lines.collect::<Vec<_>>().join("\n"))
@@ -361,15 +363,15 @@ mod tests {
     #[test]
     fn what_had_crashed_is_not_said_to_end() {
         let said = |changed, begins_again| became(&Done { changed, begins_again }, "ends");
-        assert_eq!([said(true, false), said(false, false)], ["ends", "was so already"]);
-        assert_eq!(said(true, true), "had crashed, and begins again at once");
+        assert_eq!([said(true, false), said(false, false)], ["ends", "was already so"]);
+        assert_eq!(said(true, true), "had crashed, and restarts at once");
     }
 
     #[test]
     fn a_forecast_counts_as_people_do() {
         assert_eq!(said(0), "nothing runs on worker-1");
         let line = "\n  default/task/build runs on";
-        assert_eq!(said(1), format!("what the run on worker-1 will do:{line}"));
-        assert_eq!(said(2), format!("what the 2 runs on worker-1 will do:{line}{line}"));
+        assert_eq!(said(1), format!("plan for the run on worker-1:{line}"));
+        assert_eq!(said(2), format!("plan for the 2 runs on worker-1:{line}{line}"));
     }
 }

@@ -14,9 +14,9 @@ use crate::{
     table::folded,
 };
 
-/// Say why something is not where it should be, and what happens next
+/// Explain why a task, an instance or a service is not as its spec wants it, and what happens next
 ///
-/// Of a service, each instance that is not where it should be, and how many are.
+/// For a service, it lists each instance that is not, and counts the others.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// [KIND/]NAME[/INDEX], or last
@@ -95,21 +95,21 @@ async fn whole(client: &mut Client, path: &str) -> anyhow::Result<ServiceExplain
 
 fn text(whole: &ServiceExplained) -> String {
     let ServiceExplained { key, wanted, running, well, .. } = whole;
-    let update = if whole.is_updating { ", and another version comes about" } else { "" };
+    let update = if whole.is_updating { ", and an update is under way" } else { "" };
     // tidy: not a table
     let mut lines = vec![match (whole.is_well, wanted) {
         (false, _) if whole.is_deleted => match whole.instances.len() {
             1 => format!("{key}: it was deleted, and 1 instance still ends"),
             count => format!("{key}: it was deleted, and {count} instances still end"),
         },
-        (true, 0) => format!("{key}: its spec wants no instances, and there are none"),
-        (true, 1) => format!("{key}: its instance is where its spec wants it"),
-        (true, _) => format!("{key}: all {wanted} instances are where its spec wants them"),
+        (true, 0) => format!("{key}: its spec asks for no instances, and there are none"),
+        (true, 1) => format!("{key}: its instance is as its spec wants it"),
+        (true, _) => format!("{key}: all {wanted} instances are as its spec wants them"),
         (false, _) => format!("{key}: {running} of {wanted} instances run{update}"),
     }];
     if let Some(taken) = &whole.taken_back {
         let TakenBackView { version, at, text, .. } = taken;
-        lines.push(format!("version {version} was taken back at {at}; {text}"));
+        lines.push(format!("version {version} was rolled back at {at}; {text}"));
     }
     for alike in alike(&whole.instances) {
         lines.push(explained(&format!("{key}/{}", indices(&alike)), &alike));
@@ -117,8 +117,8 @@ fn text(whole: &ServiceExplained) -> String {
     if !whole.instances.is_empty() {
         match well {
             0 => {}
-            1 => lines.push("the other one is where its spec wants it".to_owned()),
-            _ => lines.push(format!("the other {well} are where its spec wants them")),
+            1 => lines.push("the other one is as its spec wants it".to_owned()),
+            _ => lines.push(format!("the other {well} are as its spec wants them")),
         }
     }
     lines.join("\n")
@@ -188,12 +188,12 @@ mod tests {
         };
         assert_eq!(
             text(&whole),
-            "default/service/many: 40 of 50 instances run, and another version comes about\n\
-             version 7 was taken back at 2026-01-01T00:00:00Z; many/4 crashed: exited with 3\n\
+            "default/service/many: 40 of 50 instances run, and an update is under way\n\
+             version 7 was rolled back at 2026-01-01T00:00:00Z; many/4 crashed: exited with 3\n\
              default/service/many/11,12,23..29: no room\n  \
              next   it is tried again: 2026-01-01T00:00:11Z at the earliest\n\
              default/service/many/40: crashed\n  next   it is tried again: 2026-01-01T00:00:40Z\n\
-             the other 40 are where its spec wants them"
+             the other 40 are as its spec wants them"
         );
         let ending = ServiceExplained {
             wanted: 0,

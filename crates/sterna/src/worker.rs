@@ -22,56 +22,55 @@ use sterna_worker::{
 
 use crate::{clock, exit, out};
 
-/// Run what a leader sends to this machine
+/// Run a worker: execute what the leader sends to this machine
 ///
-/// Joins a cluster and stays in it: a server that is not there, or does not lead, is dialled again
-/// until one does. What it does is told on stderr, a line at a time.
+/// The worker joins a cluster and stays in it: it dials the servers until one of them leads. It logs to
+/// stderr, one line per event.
 ///
-/// TERM, INT, QUIT and HUP end it, and first everything that must end with it; a second one leaves
-/// that to its guardian. Ctrl-Z stops its containers with it, and deadlines run on.
+/// TERM, INT, QUIT and HUP end it, after everything that must end with it; a second signal leaves that to
+/// its guardian. Ctrl-Z also stops its containers; deadlines keep running.
 ///
-/// Exits with 0 when it was told to end, 64 if an option is wrong, 75 if another worker uses the
-/// data directory, 77 if that may not be used, 1 otherwise.
+/// Exit codes: 0 after a signal to end, 64 for a wrong option, 75 if another worker uses the data directory,
+/// 77 if it has no permission for that directory, 1 otherwise.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// A server of the cluster, HOST or HOST:PORT; may be given more than once
     #[arg(long, value_name = "ADDR", required = true, value_delimiter = ',')]
     join: Vec<Address>,
-    /// What this worker is called, as nobody else in the cluster is; the host's name if none
+    /// Unique worker name [default: hostname]
     #[arg(long, value_parser = name)]
     name: Option<Name>,
-    /// The failure domain it is in, over which work is spread
+    /// Failure domain of this worker; the leader spreads instances over zones
     #[arg(long, value_parser = name)]
     zone: Option<Name>,
-    /// Something that work may ask for; may be given more than once
+    /// A tag that work may ask for; may be given more than once
     #[arg(long = "tag", value_name = "TAG", value_parser = tag, value_delimiter = ',')]
     tags: Vec<Name>,
-    /// A tag that work must ask for to run here; work without it goes to other workers. May be given
-    /// more than once
+    /// A tag that work must ask for to run here; other work goes to other workers. May be given more than once
     #[arg(long = "require-tag", value_name = "TAG", value_parser = tag, value_delimiter = ',')]
     required_tags: Vec<Name>,
-    /// The kind of root file system that work finds here
+    /// Kind of root file system on this machine
     #[arg(long, value_parser = name)]
     stack: Option<Name>,
-    /// Where it keeps its files; one worker at a time [default: /var/lib/sterna/worker as root,
-    /// else a folder of yours]
+    /// Data directory, for one worker at a time [default: /var/lib/sterna/worker as root, else a directory in
+    /// your home]
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
-    /// How many of a thing this machine has for work to ask for, as in license=3; may be given more
-    /// than once. What is found, such as gpu, need not be given
+    /// A countable resource of this machine, as in license=3; may be given more than once. The worker finds
+    /// some by itself, such as gpu
     #[arg(long = "has", value_name = "NAME=COUNT", value_parser = countable, value_delimiter = ',')]
     countables: Vec<(Name, u64)>,
-    /// How many containers it holds at most
+    /// How many containers it runs at most
     #[arg(long, value_name = "COUNT", default_value_t = Given::default().containers,
         value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     containers: u64,
-    /// Ask the leader for no new work (yes), or for work again (no)
+    /// Ask the leader to send no new work (yes), or to send work again (no)
     #[arg(long, value_name = "YES|NO", value_parser = yes_or_no)]
     drain: Option<bool>,
-    /// Print what happens as JSON, a line for each thing
+    /// Print one JSON object per line for each event
     #[arg(long)]
     json: bool,
-    /// End when standard input ends
+    /// Exit when standard input ends
     #[arg(long, hide = true)]
     until_eof: bool,
 }
@@ -206,6 +205,8 @@ fn default_directory() -> anyhow::Result<PathBuf> {
     }
     let given = env::var_os("XDG_DATA_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
     let home = || env::var_os("HOME").map(|home| PathBuf::from(home).join(".local/share"));
-    let place = given.or_else(home).context("nobody says where to keep files: use --data");
+    let place = given
+        .or_else(home)
+        .context("there is no home directory for the data directory: use --data");
     Ok(place.map_err(exit::coded(exit::USAGE))?.join("sterna/worker"))
 }

@@ -7,7 +7,7 @@ use utoipa::ToSchema;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Apply {
-    /// The files, in the order in which their problems are told.
+    /// The files, in the order in which their problems are reported.
     pub files: Vec<File>,
     /// Services that the files do not name and that are deleted when all of the files is done: those that a
     /// plan with `prune` has shown. One that is not there any more is passed over.
@@ -19,7 +19,7 @@ pub struct Apply {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PlanAsk {
-    /// The files, in the order in which their problems are told.
+    /// The files, in the order in which their problems are reported.
     pub files: Vec<File>,
     /// Whether services of the namespace that the files do not name are to be deleted: then each is among
     /// the services, with the change `delete`.
@@ -49,12 +49,12 @@ pub struct Plan {
     pub warnings: Vec<String>,
 }
 
-/// What would become of a service.
+/// The planned changes of a service.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct PlannedService {
     /// Its name.
     pub name: String,
-    /// In the order in which it would be done; none if all is as it is wanted.
+    /// The changes in order; empty if there is nothing to change.
     pub changes: Vec<ChangeView>,
 }
 
@@ -67,7 +67,7 @@ pub struct ChangeView {
     pub text: String,
 }
 
-/// What would become of a task of a spec.
+/// The plan for a task of a spec.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct PlannedTask {
     /// Its name in the spec.
@@ -96,7 +96,7 @@ pub enum DefinitionChange {
 /// What was done.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Applied {
-    /// What was to be done of services, as it was planned.
+    /// The changes of services.
     pub services: Vec<PlannedService>,
     /// Tasks.
     pub tasks: Vec<AppliedTask>,
@@ -122,12 +122,12 @@ pub struct AppliedTask {
     pub definition: Option<DefinitionChange>,
 }
 
-/// Why something is not where its spec wants it.
+/// Why something is not as its spec wants it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Explained {
     /// What.
     pub key: String,
-    /// Whether it is as it is wanted; then nothing more is said.
+    /// Whether it is as its spec wants it; then there is no rule to explain.
     pub is_well: bool,
     /// The rule that keeps it, in a word.
     pub rule: String,
@@ -152,12 +152,12 @@ pub struct ServiceExplained {
     pub wanted: u32,
     /// How many of those run that are wanted, and are not being ended.
     pub running: u32,
-    /// Whether another version comes about, newer or older: until no instance is of any other.
+    /// Whether an update to another version is under way: until every instance runs that version.
     pub is_updating: bool,
     /// Whether it was deleted: what is still there ends.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_deleted: bool,
-    /// Whether the whole service is as it is wanted; of a later page, what that page is about.
+    /// Whether the whole service is as its spec wants it; on a later page, what that page covers.
     pub is_well: bool,
     /// How many instances up to `next` are where the spec wants them.
     pub well: u32,
@@ -166,7 +166,7 @@ pub struct ServiceExplained {
     /// What to give as `after` to get the next page; none if this is the last.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next: Option<String>,
-    /// The version that was taken back because it failed, until another one is wanted.
+    /// The version that was rolled back because it failed, until the spec asks for another one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub taken_back: Option<super::TakenBackView>,
 }

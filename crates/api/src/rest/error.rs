@@ -14,9 +14,9 @@ pub enum Code {
     BadRequest,
     /// A spec has problems.
     BadSpec,
-    /// There is no token, or not this one.
+    /// The token is missing or wrong.
     Unauthorized,
-    /// There is nothing of that name.
+    /// Nothing has that name.
     NotFound,
     /// There is no such path.
     NoSuchCall,
@@ -124,29 +124,29 @@ impl Code {
     /// What to do about it.
     pub const fn remedy(self) -> &'static str {
         match self {
-            Self::BadRequest => "look at the field that is named, and at the API's description",
-            Self::BadSpec => "mend the places that are named; nothing was changed",
+            Self::BadRequest => "check the field that is named, and the API description",
+            Self::BadSpec => "fix the places that are named; nothing was changed",
             Self::Unauthorized => {
                 "give the token: STERNA_TOKEN, STERNA_TOKEN_FILE, or the file admin.token in the \
                  server's data directory"
             }
-            Self::NotFound => "see what there is with `sterna ls`",
+            Self::NotFound => "list what exists with `sterna ls`",
             Self::NoSuchCall => "see /openapi.json for every call",
             Self::WrongMethod => "use a method that the header Allow names",
             Self::NameTaken => {
                 "use another name; the name of a task is free 7 days after it was deleted"
             }
             Self::WrongPhase => {
-                "see how it is with `sterna why` or `sterna ls`, and wait, or end it first"
+                "check its state with `sterna why` or `sterna ls`; wait, or end it first"
             }
-            Self::HasChanged => "read it again, and decide again",
-            Self::EventsGone => "read what there is, then follow from the event in `resume`",
-            Self::TooMuch => "wait a moment, and ask again",
+            Self::HasChanged => "read the current state, then retry",
+            Self::EventsGone => "read the current state, then follow from the event in `resume`",
+            Self::TooMuch => "wait a moment, then retry",
             Self::TooLarge => "send less at once",
-            Self::NotLeading => "ask the server that leads, if it is named, or wait a moment",
-            Self::NotReady => "wait a moment, and ask again; the server's own words say more",
+            Self::NotLeading => "ask the leading server if it is named, or wait a moment",
+            Self::NotReady => "wait a moment, then retry; the server's log says more",
             Self::WorkerSilent => "wait until it is back, or see `sterna ls workers`",
-            Self::Internal => "tell us, with the server's own words about it",
+            Self::Internal => "report it as a bug, with the server's log",
         }
     }
 }
@@ -157,7 +157,7 @@ impl fmt::Display for Code {
     }
 }
 
-/// What a client is told that was refused.
+/// Why a request was refused.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema, thiserror::Error)]
 #[error("{message}")]
 pub struct Refused {
@@ -176,7 +176,7 @@ pub struct Refused {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
     pub resume: Option<Box<str>>,
-    /// Who leads, if it is not this server.
+    /// The server that leads, if it is not this one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
     pub leader: Option<Box<str>>,

@@ -22,7 +22,7 @@ pub struct WorkerView {
     /// When its drain ends at the latest, if it is drained.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub draining_until: Option<String>,
-    /// Whether somebody said that nothing runs there any more.
+    /// Whether it was declared dead: nothing runs there any more.
     pub is_declared_dead: bool,
     /// What is wrong with it, in words: which of its health checks failed and how, by its own words, or for
     /// how long it was not heard.
@@ -41,7 +41,7 @@ pub struct WorkerView {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct DrainAsk {
-    /// In seconds, 2,592,000 (30 days) at most; ten minutes if nothing is said.
+    /// In seconds, 2,592,000 (30 days) at most; the default is ten minutes.
     pub within_s: Option<u64>,
 }
 
@@ -88,7 +88,7 @@ pub struct DomainView {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct SetDomain {
-    /// In seconds from now; for always if nothing is said.
+    /// In seconds from now; without it, forever.
     pub for_s: Option<u64>,
 }
 
@@ -99,8 +99,11 @@ pub struct NamespaceView {
     pub name: String,
     /// Its services, and their instances.
     pub services: Counts,
-    /// Its tasks, by phase; no phase in which there are none.
+    /// Its tasks by phase, without phases that have none.
     pub tasks: BTreeMap<String, usize>,
+    /// Its finished tasks by outcome, without outcomes that have none.
+    #[serde(default)]
+    pub outcomes: BTreeMap<String, usize>,
 }
 
 /// The cluster as a whole.
@@ -124,17 +127,20 @@ pub struct Status {
     pub workers: BTreeMap<String, usize>,
     /// Whether work can be given: a worker takes it, and this leader starts it.
     pub takes_work: bool,
-    /// Why this leader starts nothing, whoever takes work, and until when.
+    /// Why this leader starts nothing although workers take work, and until when.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub starts_nothing: Option<String>,
     /// Tasks by phase.
     pub tasks: BTreeMap<String, usize>,
+    /// Tasks that are over, by outcome: `succeeded`, `failed`, `cancelled` or `lost`.
+    #[serde(default)]
+    pub outcomes: BTreeMap<String, usize>,
     /// Services, and their instances.
     pub services: Counts,
-    /// Services whose newest version was taken back because it failed, and that nobody has changed since.
+    /// Services whose newest version was rolled back because it failed, and that are unchanged since.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub taken_back: Vec<String>,
-    /// For whom this leader waits before it starts everything.
+    /// The workers for which this leader waits before it starts everything.
     pub waits_for: Vec<Awaiting>,
     /// Whether the store was restored, and nobody has said to this leader that every worker that there
     /// was is on the list.

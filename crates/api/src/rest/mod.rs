@@ -34,6 +34,7 @@ pub use self::{
     work::{
         CrashView, CreateTask, DefinitionView, EndView, EndpointView, InstanceView, KeptLog,
         LogLine, LogPage, PutService, ResultView, ServiceView, TakenBackView, TaskView, TwinView,
+        phase_word,
     },
 };
 

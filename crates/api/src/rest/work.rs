@@ -44,8 +44,13 @@ pub struct TaskView {
     pub namespace: String,
     /// Tells it from an earlier or later one with its name.
     pub incarnation: String,
-    /// `pending`, `running`, `completed` or `resolving`.
+    /// `pending`, `running`, `completed` or `resolving`. See `outcome` for how a task that is over came out.
     pub phase: String,
+    /// `succeeded`, `failed`, `cancelled` or `lost` once the task is over; null before. `failed` includes a
+    /// task that never started. `lost` means: its worker or its record was lost, so how far it ran is
+    /// unknown.
+    #[serde(default)]
+    pub outcome: Option<String>,
     /// When it was made.
     pub made: String,
     /// Its command.
@@ -69,13 +74,30 @@ pub struct TaskView {
     /// How.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub end: Option<EndView>,
-    /// How often a worker turned it down.
+    /// How often a worker refused it.
     pub returns: u32,
-    /// What it was made of, as under `[task.NAME]` of a spec; what is as it is by default is left out. Only
-    /// where one task is asked for.
+    /// The spec, as under `[task.NAME]` of a file, without fields that have their default. Only in the answer
+    /// for a single task.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
     pub spec: Option<Value>,
+}
+
+impl TaskView {
+    /// What people call its state: its outcome once it is over, before that its phase.
+    pub fn state_word(&self) -> &str {
+        self.outcome.as_deref().unwrap_or_else(|| phase_word(&self.phase))
+    }
+}
+
+/// What people call a phase of a task or an instance.
+pub fn phase_word(phase: &str) -> &str {
+    match phase {
+        "pending" | "unclaimed" => "waiting",
+        "claimed" => "starting",
+        "completed" | "resolving" => "over",
+        other => other,
+    }
 }
 
 /// How a task ended.
@@ -129,15 +151,15 @@ pub struct ServiceView {
     pub run: Vec<String>,
     /// Names the spec, as far as it needs restarts.
     pub version: u64,
-    /// Whether another version comes about, newer or older: until no instance is of any other.
+    /// Whether an update to another version is under way: until every instance runs that version.
     pub is_updating: bool,
     /// The domain that must be fresh.
     pub domain: String,
-    /// The version that was taken back because it failed, until another one is wanted.
+    /// The version that was rolled back because it failed, until the spec asks for another one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub taken_back: Option<TakenBackView>,
-    /// What was asked for, as under `[service.NAME]` of a spec; what is as it is by default is left out. It
-    /// may be changed and put back. Only where one service is asked for.
+    /// The spec, as under `[service.NAME]` of a file, without fields that have their default. You may change it
+    /// and put it back. Only in the answer for a single service.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
     pub spec: Option<Value>,
@@ -156,14 +178,14 @@ pub struct DefinitionView {
     pub version: u64,
     /// Its command.
     pub run: Vec<String>,
-    /// What was asked for, as under `[task.NAME]` of a spec; what is as it is by default is left out. Only
-    /// where one definition is asked for.
+    /// The spec, as under `[task.NAME]` of a file, without fields that have their default. Only in the answer
+    /// for a single definition.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
     pub spec: Option<Value>,
 }
 
-/// A version of a service that was taken back.
+/// A version of a service that was rolled back.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct TakenBackView {
     /// Which.
@@ -219,7 +241,7 @@ pub struct InstanceView {
     pub twin: Option<TwinView>,
 }
 
-/// A run of an instance that ended though nobody had asked for that.
+/// A run of an instance that ended although no client had asked for that.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct CrashView {
     /// When.
@@ -231,6 +253,17 @@ pub struct CrashView {
     pub worker: Option<String>,
     /// How.
     pub end: EndView,
+}
+
+impl InstanceView {
+    /// What people call its state.
+    pub fn state_word(&self) -> &str {
+        match (&self.stopping, self.is_ready) {
+            (Some(_), Some(_) | None) => "ending",
+            (None, Some(false)) => "running, not ready",
+            (None, Some(true) | None) => phase_word(&self.phase),
+        }
+    }
 }
 
 /// A second copy of an instance.

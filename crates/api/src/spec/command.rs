@@ -247,7 +247,7 @@ fn who(said: &Said<'_>, found: &mut Found<'_>) -> Option<String> {
     }
     let text = said.text(found)?;
     if text.is_empty() || text.contains([':', '\0', '\n']) {
-        let reason = format!("{} is nobody's name", quoted(text));
+        let reason = format!("{} is not a valid name", quoted(text));
         said.refuse(reason, "write a name or a number, such as \"www-data\"", found);
         return None;
     }

@@ -68,7 +68,7 @@ impl Image {
         }
         let ports = fields.get("ports").filter(|said| said.has_items());
         if let Some(said) = ports.filter(|_| self.is_alone) {
-            let reason = "nobody reaches a port of an image that has no network";
+            let reason = "no client can reach a port of an image without a network";
             said.refuse(reason, "leave out the ports, or network = \"none\"", found);
         }
     }

@@ -111,7 +111,7 @@ fn only(said: &Said<'_>, ports: &[String], found: &mut Found<'_>) -> Option<Stri
             None
         }
         [first, ..] => {
-            let reason = format!("which port to ask is not said, and there are {}", ports.len());
+            let reason = format!("the port to ask is not named, and there are {}", ports.len());
             let remedy = format!("add {}, or another of them", found.line("port", &json!(first)));
             said.refuse(reason, remedy, found);
             None

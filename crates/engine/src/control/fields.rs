@@ -28,7 +28,7 @@ const OF_WORK: [(&str, &str); 15] = [
 const AMOUNTS: [&str; 3] = ["cpu", "memory", "disk"];
 
 /// What is said of work that differs in what has no name here.
-const SOMEHOW: &str = "its command or surroundings";
+const SOMEHOW: &str = "its command or its settings";
 
 /// The fields for which a service is another version.
 pub(super) fn of_version(now: &ServiceSpec, next: &ServiceSpec) -> Vec<&'static str> {

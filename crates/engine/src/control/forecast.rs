@@ -50,9 +50,9 @@ pub enum Fate {
         /// How long before the deadline it is asked to end.
         asked: Span,
     },
-    /// It ends at once: no spec wants it, and nothing may run beside it.
+    /// It ends at once: no spec asks for it, and nothing may run beside it.
     Ends,
-    /// It is being ended already.
+    /// It is already ending.
     Ending,
 }
 
@@ -62,25 +62,25 @@ impl fmt::Display for Fate {
             Self::Moves { to, ends_first: false } => {
                 write!(f, "moves to {to}, and ends here when it is ready there")
             }
-            Self::Moves { to, ends_first: true } => write!(f, "ends here, then begins on {to}"),
+            Self::Moves { to, ends_first: true } => write!(f, "ends here, then starts on {to}"),
             Self::Nowhere { why, ends_first: false, asked } => {
                 write!(
                     f,
-                    "has nowhere to go, and is asked to end {asked} before the deadline: {why}"
+                    "has nowhere to go; its worker asks it to end {asked} before the deadline: {why}"
                 )
             }
             Self::Nowhere { why, ends_first: true, .. } => {
-                write!(f, "ends here, and has nowhere to begin again: {why}")
+                write!(f, "ends here, and has nowhere to restart: {why}")
             }
             Self::Blocked { asked } => {
-                f.write_str("moves when its second copy is gone, and is asked to end ")?;
-                write!(f, "{asked} before the deadline if that stays")
+                f.write_str("moves once its second copy is gone; its worker asks it to end ")?;
+                write!(f, "{asked} before the deadline if that copy stays")
             }
             Self::RunsOn { asked } => {
-                write!(f, "runs on, and is asked to end {asked} before the deadline")
+                write!(f, "keeps running; its worker asks it to end {asked} before the deadline")
             }
-            Self::Ends => f.write_str("ends at once: no spec wants it"),
-            Self::Ending => f.write_str("is being ended already"),
+            Self::Ends => f.write_str("ends at once: no spec asks for it"),
+            Self::Ending => f.write_str("is already ending"),
         }
     }
 }

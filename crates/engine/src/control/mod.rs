@@ -108,9 +108,12 @@ pub use self::{
     outbox::ParcelId,
     past::NAMES_AT_LEAST,
     payload::{Ended, ended, offer, progress},
-    plan::{Change, Planned},
+    plan::{Change, Planned, Tense},
     rows::{Row, RowKey, TaskRow},
-    why::{Awaited, Crashed, Late, Machine, Next, Rule, Settling, Then, Unplaced, Unready, Why},
+    why::{
+        Awaited, Crashed, KnownEnd, Late, Machine, Next, Rule, Settling, Then, Unplaced, Unready,
+        Why,
+    },
 };
 use self::{
     definitions::Definitions,

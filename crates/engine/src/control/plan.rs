@@ -10,7 +10,7 @@ use sterna_model::{
 
 use super::{Control, fields};
 
-/// What would become of one service.
+/// The planned changes of one service.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Planned {
     /// Which.
@@ -65,42 +65,70 @@ pub enum Change {
     },
 }
 
+/// Whether a change is only planned, or was made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tense {
+    /// It is planned: "would start".
+    Planned,
+    /// It was made, and what takes time has begun: "starting".
+    Made,
+}
+
 impl fmt::Display for Change {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text(Tense::Planned))
+    }
+}
+
+impl Change {
+    /// The change in words.
+    pub fn text(&self, tense: Tense) -> String {
+        let say = |planned: &str, made: &str| match tense {
+            Tense::Planned => format!("would {planned}"),
+            Tense::Made => made.to_owned(),
+        };
         match self {
-            Self::Create { instances: 1 } => f.write_str("is made, with 1 instance"),
-            Self::Create { instances } => write!(f, "is made, with {instances} instances"),
-            Self::Delete { ends } if ends.is_empty() => f.write_str("goes; nothing runs that ends"),
-            Self::Delete { ends } if ends.len() == 1 => f.write_str("goes; 1 instance ends"),
-            Self::Delete { ends } => write!(f, "goes; {} instances end", ends.len()),
-            Self::InPlace { fields } => write!(f, "changes in place: {}", fields.join(", ")),
-            Self::Start { from, to } => write!(f, "starts {} more, from {from} on", to - from),
-            Self::Stop { ends } if ends.is_empty() => {
-                f.write_str("wants fewer instances; nothing runs that ends")
+            Self::Create { instances } => {
+                let with = counted(*instances as usize);
+                say("create", "created") + &format!(", with {with}")
             }
-            Self::Stop { ends } => write!(f, "ends {}", counted(ends.len())),
+            Self::Delete { ends } if ends.is_empty() => {
+                say("delete", "deleted") + "; no instance is running"
+            }
+            Self::Delete { ends } => match tense {
+                Tense::Planned => format!("would delete, and end {}", counted(ends.len())),
+                Tense::Made => format!("deleted; ending {}", counted(ends.len())),
+            },
+            Self::InPlace { fields } => {
+                say("change", "changed") + &format!(" in place: {}", fields.join(", "))
+            }
+            Self::Start { from, to } => {
+                let more = to - from;
+                let noun = if more == 1 { "instance" } else { "instances" };
+                say("start", "starting") + &format!(" {more} more {noun}, from index {from} on")
+            }
+            Self::Stop { ends } if ends.is_empty() => {
+                say("lower", "lowered") + " the number of instances; no running instance ends"
+            }
+            Self::Stop { ends } => say("end", "ending") + &format!(" {}", counted(ends.len())),
             Self::Restart { fields, indices, .. } if indices.is_empty() => {
-                write!(
-                    f,
-                    "is another version, for {}; nothing runs that is restarted",
-                    fields.join(", ")
-                )
+                let why = fields.join(", ");
+                say("change", "changed")
+                    + &format!(" the version because of {why}; no running instance restarts")
             }
             Self::Restart { fields, indices, at_a_time } => {
-                let (count, why) = (indices.len(), fields.join(", "));
-                write!(f, "restarts {}, {at_a_time} at a time, for {why}", counted(count))
-            }
-            Self::BeginAgain { indices } if indices.len() == 1 => {
-                f.write_str("1 instance that had crashed begins again")
+                let (count, why) = (counted(indices.len()), fields.join(", "));
+                say("restart", "restarting")
+                    + &format!(" {count}, {at_a_time} at a time, because of {why}")
             }
             Self::BeginAgain { indices } => {
-                write!(f, "{} instances that had crashed begin again", indices.len())
+                let noun = if indices.len() == 1 { "instance" } else { "instances" };
+                say("restart", "restarting") + &format!(" {} crashed {noun}", indices.len())
             }
         }
     }
 }
 
-/// As people count.
 fn counted(instances: usize) -> String {
     if instances == 1 { "1 instance".to_owned() } else { format!("{instances} instances") }
 }

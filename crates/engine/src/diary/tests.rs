@@ -1,9 +1,11 @@
 use std::sync::Arc;
 
+use sterna_model::record::TaskOutcome;
+
 use super::*;
 use crate::{
     auction::Reason,
-    control::{Crashed, Unplaced},
+    control::{Crashed, KnownEnd, Unplaced},
 };
 
 /// The diary, and what holds of each key by now.
@@ -149,8 +151,9 @@ fn many_reasons_of_one_rule_are_told_a_few_at_a_time() {
 fn what_is_well_or_over_is_not_told() {
     let mut book = Book::new();
     book.set(1, None);
-    book.set(2, Some(Rule::Over { end: "exited".to_owned() }));
-    book.set(3, Some(Rule::Untold { end: "exited".to_owned() }));
+    let end = KnownEnd { outcome: TaskOutcome::Failed, text: "exited".to_owned() };
+    book.set(2, Some(Rule::Over { end: end.clone() }));
+    book.set(3, Some(Rule::Untold { end }));
     book.until(600);
     assert!(book.lines.is_empty() && book.diary.pages.is_empty(), "{:?}", book.lines);
 }

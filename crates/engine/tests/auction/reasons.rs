@@ -37,7 +37,7 @@ fn assert_left(fleet: &Fleet, prospect: Prospect, says: &str) {
 fn no_worker_at_all() {
     let mut fleet = Fleet::empty(Rules::default());
     fleet.auction(&[instance("web", 0, &wants(1))]);
-    assert_left(&fleet, Prospect::Never, "there is no worker: start one");
+    assert_left(&fleet, Prospect::Never, "there is no worker: start one with `sterna worker`");
 }
 
 #[test]
@@ -45,14 +45,18 @@ fn no_worker_with_that_stack() {
     let mut fleet = Fleet::new(2);
     let ask = [task("t", &constrained(1, of_stack("arm")))];
     fleet.auction(&ask);
-    let none = "no worker has a stack, arm is asked for: start one that has it";
+    let none = "it asks for the stack arm, and no worker has one: start a worker that has it";
     assert_left(&fleet, Prospect::Never, none);
     let mut fleet = Fleet::empty(Rules::default());
     for (number, stack) in [(0, "x86"), (1, "riscv"), (2, "x86")] {
         fleet.add(Offer { stack: Some(name(stack)), ..offer(number, "z") });
     }
     fleet.auction(&ask);
-    assert_left(&fleet, Prospect::Never, "no worker has the stack arm: there are riscv, x86");
+    assert_left(
+        &fleet,
+        Prospect::Never,
+        "no worker has the stack arm; the workers have riscv, x86",
+    );
 }
 
 #[test]
@@ -103,7 +107,7 @@ fn a_tag_that_nobody_has_is_named_with_the_nearest_worker() {
     let mut fleet = tagged();
     fleet.auction(&[instance("web", 0, &constrained(1, of_tags(&["fpga"])))]);
     let says = "no worker has the right tags; w0 comes nearest, it lacks fpga; start a worker with \
-                --tag fpga, or ask for no such tag";
+                --tag fpga, or remove it from the spec";
     assert_left(&fleet, Prospect::Never, says);
 }
 
@@ -113,8 +117,7 @@ fn a_tag_that_is_required_and_not_asked_for_is_named() {
     let required = names(&["gpu", "ssd"]);
     fleet.add(Offer { required, ..offer(0, "z") });
     fleet.auction(&[instance("web", 0, &constrained(1, of_tags(&["arm", "gpu"])))]);
-    let says = "no worker has the right tags; w0 comes nearest, it lacks arm, it takes only work \
-                with the tag ssd; start a worker with --tag arm, or ask for no such tag; ask for \
+    let says = "no worker has the right tags; w0 comes nearest, it lacks arm, it accepts only work with the tag ssd; start a worker with --tag arm, or remove it from the spec; ask for \
                 ssd, or start a worker without --require-tag ssd";
     assert_left(&fleet, Prospect::Never, says);
 }
@@ -125,7 +128,7 @@ fn what_no_worker_could_ever_hold_is_told_apart_from_what_must_wait() {
     fleet.add(Offer { total: total(120), ..offer(2, "z0") });
     fleet.hold(2, &[instance("old", 0, &wants(90))]);
     fleet.auction(&[instance("huge", 0, &wants(130))]);
-    let says = "no worker could ever hold it; w2 comes nearest: memory: 130B asked, 120B in all, \
+    let says = "it is too large for every worker; w2 comes nearest: memory: 130B asked, 120B in all, \
                 10B missing";
     assert_left(&fleet, Prospect::Never, says);
     fleet.left.clear();
@@ -188,7 +191,7 @@ fn workers_that_take_no_work_get_none_and_are_counted() {
         fleet.add(Offer { standing, ..offer(number, "z0") });
     }
     fleet.auction(&[instance("web", 0, &wants(1))]);
-    let says = "3 workers may have it, and none takes work now; w0 is one";
+    let says = "3 workers may run it, but none takes work now; w0 is one";
     assert_left(&fleet, Prospect::Wait, says);
 }
 
@@ -197,8 +200,7 @@ fn apart_from_itself_means_one_on_each_worker() {
     let mut fleet = Fleet::new(4);
     fleet.auction(&service("db", 5, &constrained(1, apart_from(&["db"]))));
     assert_eq!(fleet.counts(), [1, 1, 1, 1]);
-    let says = "no worker with room is without what it must be apart from; w0 comes nearest: db is \
-                there; start another worker, or change that spec";
+    let says = "every worker with room runs something that `apart_from` forbids beside it; w0 comes nearest: db runs there; start another worker, or change that spec";
     assert_left(&fleet, Prospect::Wait, says);
 }
 
@@ -211,8 +213,7 @@ fn of_some_that_are_in_the_way_the_first_by_name_is_said() {
             fleet.auction(&[instance(name, 0, &wants(1))]);
         }
         fleet.auction(&[instance("db", 0, &constrained(1, apart_from(&["batch", "cache"])))]);
-        let says = "no worker with room is without what it must be apart from; w0 comes nearest: \
-                    batch is there; start another worker, or change that spec";
+        let says = "every worker with room runs something that `apart_from` forbids beside it; w0 comes nearest: batch runs there; start another worker, or change that spec";
         assert_left(&fleet, Prospect::Wait, says);
     }
 }

@@ -37,7 +37,9 @@ pub use instance::{
     Twin, TwinReason, instance_after,
 };
 pub use past::{Past, PastCrash};
-pub use task::{Task, TaskAfter, TaskEnd, TaskEvent, TaskParts, TaskPhase, TaskState, task_after};
+pub use task::{
+    Task, TaskAfter, TaskEnd, TaskEvent, TaskOutcome, TaskParts, TaskPhase, TaskState, task_after,
+};
 
 /// A run, and who has it: what a claim commits before the run is sent (safety rule 6).
 #[derive(Clone, Debug, PartialEq, Eq)]

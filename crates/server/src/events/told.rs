@@ -118,13 +118,13 @@ fn ended_for(was: &Instance, copy: &InstanceCopy) -> &'static str {
         None => was.phase() == InstancePhase::Running,
     };
     match copy.stopping {
-        Some(StopReason::Unwanted) => "its spec no longer wants it",
-        Some(StopReason::Asked) => "somebody stopped it",
-        Some(StopReason::Update) => "its spec has another version",
-        Some(StopReason::Elsewhere) => "another copy has its place",
-        Some(StopReason::Drain) => "its worker is drained",
+        Some(StopReason::Unwanted) => "its spec no longer asks for it",
+        Some(StopReason::Asked) => "a client stopped it",
+        Some(StopReason::Update) => "the update replaces it",
+        Some(StopReason::Elsewhere) => "another copy replaces it",
+        Some(StopReason::Drain) => "its worker is being drained",
         None if has_begun => "its worker ended it, or is gone",
-        None => "its worker did not begin it, or is gone",
+        None => "its worker did not start it, or is gone",
     }
 }
 
@@ -249,7 +249,7 @@ fn worker(name: &str) -> String {
 
 /// Why a task waits again.
 const TURNED_DOWN: &str = "its worker did not start it";
-const NEVER_CAME: &str = "it never came to its worker";
+const NEVER_CAME: &str = "it never reached its worker";
 
 fn task_told(before: &Mirror, name: String, was: Option<&Task>, task: &Task) -> Option<Told> {
     let on = |lock| json!(before.worker(lock).map(ToString::to_string));
@@ -308,9 +308,8 @@ fn crash_told(before: &Mirror, name: String, instance: &Instance, crash: &PastCr
         InstanceState::Crashed { until: Some(until) } => {
             told.because(end).with("again_at", json!(until.to_string()))
         }
-        InstanceState::Crashed { until: None } => {
-            told.because(format!("{end}; it crashed too often, and was given up"))
-        }
+        InstanceState::Crashed { until: None } => told
+            .because(format!("{end}; it crashed too often, and the leader gave up restarting it")),
         InstanceState::Unclaimed { .. }
         | InstanceState::Claimed { .. }
         | InstanceState::Running { .. } => told.because(end),
@@ -487,7 +486,7 @@ mod tests {
         let policy = CrashPolicy { give_up_at: 1, ..CrashPolicy::default() };
         given_up.crash(&policy, exited(3), NOW).unwrap();
         let [told] = &between_these(&was, &given_up)[..] else { panic!("one event") };
-        let reason = "exited with 3; it crashed too often, and was given up";
+        let reason = "exited with 3; it crashed too often, and the leader gave up restarting it";
         assert_eq!((told.kind, told.reason.as_deref()), (Kind::InstanceCrashed, Some(reason)));
         let mut again = given_up.clone();
         again.forgive();
@@ -512,7 +511,7 @@ mod tests {
         };
         assert_eq!(ended(&was), "its worker ended it, or is gone");
         was.stop(run.unwrap(), StopReason::Drain);
-        assert_eq!(ended(&was), "its worker is drained");
+        assert_eq!(ended(&was), "its worker is being drained");
         // Its record may go with it.
         let key: InstanceKey = "default/service/web/0".parse().unwrap();
         let mut mirror = Mirror::new(Revision::new(1));

@@ -10,7 +10,7 @@ use sterna_api::{
     },
     spec::{Source, Specs, TaskDefinition, of_task, read},
 };
-use sterna_engine::control::{self, Call, Defines};
+use sterna_engine::control::{self, Call, Defines, Tense};
 use sterna_model::{
     DefinitionKey, Name, Namespace, ServiceKey, TaskIncarnation, TaskKey, WallTime, Wants, Work,
     spec::{Definition, ServiceSpec},
@@ -31,7 +31,7 @@ fn specs(files: &[File]) -> Answer<Specs> {
     let sources: Vec<_> =
         files.iter().map(|file| Source { name: &file.name, text: &file.text }).collect();
     if sources.is_empty() {
-        return Err(bad("files: there is none; send at least one"));
+        return Err(bad("files: the list is empty; send at least one file"));
     }
     read(&sources).map_err(|problems| Refusal::from(&problems))
 }
@@ -87,7 +87,7 @@ async fn planned(
     let plans = plans.await?;
     // One that somebody else has just deleted is not spoken of.
     let told = plans.iter().filter(|(is_named, plan)| *is_named || !plan.changes.is_empty());
-    Ok(told.map(|(_, plan)| view(plan)).collect())
+    Ok(told.map(|(_, plan)| view(plan, Tense::Planned)).collect())
 }
 
 /// The services that are to go. The files must not name them.
@@ -191,13 +191,15 @@ async fn beyond(
         fits((under_way, starts), bounds.tasks, ("tasks that are not over", "--tasks-max")),
     ];
     let refused = all.into_iter().filter_map(Result::err);
-    Ok(refused.map(|it| format!("to apply it is refused: {}; {}", it.message, it.remedy)).collect())
+    Ok(refused
+        .map(|it| format!("applying this would be refused: {}; {}", it.message, it.remedy))
+        .collect())
 }
 
-fn view(planned: &control::Planned) -> PlannedService {
+fn view(planned: &control::Planned, tense: Tense) -> PlannedService {
     PlannedService {
         name: planned.service.name.to_string(),
-        changes: planned.changes.iter().map(views::change).collect(),
+        changes: planned.changes.iter().map(|change| views::change(change, tense)).collect(),
     }
 }
 
@@ -223,7 +225,7 @@ async fn make(shared: &Api, key: ServiceKey, spec: Option<ServiceSpec>) -> Answe
     if is_wanted || answer != control::Answer::NotFound {
         changed(answer, &what)?;
     }
-    Ok(told.await.map_or(unplanned, |planned| view(&planned)))
+    Ok(told.await.map_or(unplanned, |planned| view(&planned, Tense::Made)))
 }
 
 fn defined(defines: Defines) -> DefinitionChange {
@@ -265,7 +267,7 @@ async fn start(shared: &Api, key: TaskKey, task: &TaskDefinition) -> Answer<bool
     Ok(!matches!(answer, control::Answer::Taken(_)) && changed(answer, &what)?)
 }
 
-/// What would become of each task: whether its version would be started, or its definition stored.
+/// The plan of each task: whether its version would be started, or its definition stored.
 async fn planned_tasks(shared: &Api, space: &Namespace, specs: &Specs) -> Answer<Vec<PlannedTask>> {
     let asked = specs.tasks.iter().map(|(name, task)| {
         let definition = (!task.start).then(|| {
@@ -291,10 +293,10 @@ async fn planned_tasks(shared: &Api, space: &Namespace, specs: &Specs) -> Answer
     Ok(planned.await?)
 }
 
-/// What applying these files would change. Nothing is done.
+/// Shows what applying these files would change, and changes nothing.
 #[utoipa::path(post, operation_id = "planSpecs", path = "/v1/namespaces/{namespace}/plan", tag = "specs",
     params(("namespace" = String, Path)), request_body = PlanAsk,
-    responses((status = 200, description = "What would be changed.", body = Plan), Refusals))]
+    responses((status = 200, description = "The planned changes.", body = Plan), Refusals))]
 pub(super) async fn plan(
     State(shared): State<Api>,
     Path(space): Path<String>,
@@ -312,12 +314,12 @@ pub(super) async fn plan(
     Ok(Json(Plan { services, tasks, warnings }))
 }
 
-/// Makes what is like what these files want: services are made or changed, and tasks that are to start
-/// are started, once for each version; others are stored as definitions. What the files do not name stays as it is, but for services that are
-/// to be deleted.
+/// Applies specs: creates and changes services, starts tasks with `start = true` once for each version, and
+/// stores the other tasks as definitions. What the files do not name stays unchanged, except for the services
+/// in `delete`.
 #[utoipa::path(post, operation_id = "applySpecs", path = "/v1/namespaces/{namespace}/apply", tag = "specs",
     params(("namespace" = String, Path)), request_body = Apply,
-    responses((status = 200, description = "What was changed.", body = Applied), Refusals))]
+    responses((status = 200, description = "The changes that were made.", body = Applied), Refusals))]
 pub(super) async fn apply(
     State(shared): State<Api>,
     Path(space): Path<String>,
@@ -394,10 +396,10 @@ fn halfway(all: &[String], at: usize, refused: Refused) -> Refused {
     let Some((this, after)) = rest.split_first().filter(|_| refused.code == Code::TooMuch) else {
         return refused;
     };
-    let mut message = format!("{this} was not made or changed, ");
+    let mut message = format!("{this} was not created or changed, ");
     message += &match before {
         [] => "nothing was".to_owned(),
-        [_, ..] => format!("only what comes before it: {}", named(before)),
+        [_, ..] => format!("only these were: {}", named(before)),
     };
     if !after.is_empty() {
         message += &format!("; not done: {}", named(after));
@@ -501,12 +503,12 @@ mod tests {
         let said = |at| halfway(&all, at, Refused::new(Code::TooMuch, "full")).message.to_string();
         assert_eq!(
             said(0),
-            "service s0 was not made or changed, nothing was; not done: service s1, service s2, \
+            "service s0 was not created or changed, nothing was; not done: service s1, service s2, \
              service s3, service s4, service s5 and 3 more: full"
         );
         assert_eq!(
             said(8),
-            "service s8 was not made or changed, only what comes before it: service s0, service s1, \
+            "service s8 was not created or changed, only these were: service s0, service s1, \
              service s2, service s3, service s4 and 3 more: full"
         );
         let unknown = halfway(&all, 0, Refused::new(Code::NotReady, "it may have been done"));

@@ -64,7 +64,7 @@ pub(super) async fn get(
 /// Deletes a definition. Tasks that were started under its name stay as they are.
 #[utoipa::path(delete, operation_id = "deleteDefinition", path = "/v1/namespaces/{namespace}/definitions/{name}", tag = "definitions",
     params(("namespace" = String, Path), ("name" = String, Path)),
-    responses((status = 200, description = "It was done, or was so already.", body = Done), Refusals))]
+    responses((status = 200, description = "Done, or already so.", body = Done), Refusals))]
 pub(super) async fn delete(
     State(shared): State<Api>,
     Path((space, definition)): Path<(String, String)>,

@@ -51,11 +51,8 @@ impl IntoResponses for Refusals {
             RefOr::T(response.content("application/json", body.build()).build())
         };
         BTreeMap::from([
-            (
-                "4XX".to_owned(),
-                refusal("Refused: what was asked for is not done; `code` says why."),
-            ),
-            ("5XX".to_owned(), refusal("Not answered now: `remedy` says what to do.")),
+            ("4XX".to_owned(), refusal("Refused: nothing was done; `code` says why.")),
+            ("5XX".to_owned(), refusal("Not available now: `remedy` says what to do.")),
         ])
     }
 }
@@ -64,7 +61,7 @@ impl IntoResponses for Refusals {
 #[derive(Clone)]
 pub(super) struct Said(pub(super) Arc<str>);
 
-/// This description.
+/// The description of the API.
 #[utoipa::path(get, operation_id = "getDescription", path = "/openapi.json", tag = "cluster",
     responses((status = 200, description = "The description of all calls.", content_type = "application/json", body = Object), Refusals))]
 pub(super) async fn read(Extension(Said(said)): Extension<Said>) -> impl IntoResponse {

@@ -36,10 +36,10 @@ pub(super) struct Which {
     follow: Option<bool>,
 }
 
-/// Where the instances of a service take requests now, or whenever that changes.
+/// The endpoints of a service: once, or as a stream that reports each change.
 #[utoipa::path(get, operation_id = "listEndpoints", path = "/v1/namespaces/{namespace}/services/{name}/endpoints", tag = "services",
     params(("namespace" = String, Path), ("name" = String, Path), Which),
-    responses((status = 200, description = "Where instances take requests, now or whenever that changes.", content((Page<EndpointView> = "application/json"), (Page<EndpointView> = "text/event-stream"))),
+    responses((status = 200, description = "The endpoints: once, or after each change.", content((Page<EndpointView> = "application/json"), (Page<EndpointView> = "text/event-stream"))),
         Refusals))]
 pub(super) async fn endpoints(
     State(shared): State<Api>,

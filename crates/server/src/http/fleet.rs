@@ -124,7 +124,7 @@ async fn find(shared: &Api, given: &str) -> Answer<WorkerSeen> {
         (Some(one), true) => Ok(one),
         (Some(last), false) => {
             found.push(last);
-            let message = format!("several machines are called {given}");
+            let message = format!("several machines have the name {given}");
             let named = |seen: &WorkerSeen| format!("{} ({})", seen.life.lock, health(seen.health));
             let all: Vec<_> = found.iter().map(named).collect();
             let remedy = format!("name one by its lock: {}", all.join(", ")).into();
@@ -135,13 +135,13 @@ async fn find(shared: &Api, given: &str) -> Answer<WorkerSeen> {
             let near = nearest_word(given, all.iter().map(|seen| seen.name.as_str()));
             let near = near.map(|near| format!(": did you mean {near}?")).unwrap_or_default();
             let message = format!("there is no worker {given}{near}");
-            let remedy = "see who there is with `sterna ls workers`".into();
+            let remedy = "list the workers with `sterna ls workers`".into();
             Err(Refusal(Refused { remedy, ..Refused::new(Code::NotFound, message) }))
         }
     }
 }
 
-/// All workers, in the order of their names, and of their locks where names are the same.
+/// All workers, ordered by name, and by lock where names are equal.
 #[utoipa::path(get, operation_id = "listWorkers", path = "/v1/workers", tag = "workers", params(Listing),
     responses((status = 200, description = "A page of workers.", body = Page<WorkerView>), Refusals))]
 pub(super) async fn list(
@@ -211,7 +211,7 @@ fn deadline(within_s: Option<u64>) -> Answer<WallTime> {
     Ok(wall_time().plus(Span::from_secs(within)))
 }
 
-/// What a drain would do to what a worker runs. Nothing is done.
+/// Shows what a drain would do with each run of a worker, and changes nothing.
 #[utoipa::path(get, operation_id = "forecastDrain", path = "/v1/workers/{name}/forecast", tag = "workers", params(("name" = String, Path), Within),
     responses((status = 200, description = "What a drain would do.", body = ForecastView), Refusals))]
 pub(super) async fn forecast(
@@ -227,10 +227,10 @@ pub(super) async fn forecast(
     Ok(Json(ForecastView { worker: seen.name.to_string(), runs }))
 }
 
-/// Gives a worker no more work, and moves what it has.
+/// Drains a worker: sends it no more work, and moves what it runs.
 #[utoipa::path(post, operation_id = "drainWorker", path = "/v1/workers/{name}/drain", tag = "workers", params(("name" = String, Path)),
     request_body = DrainAsk,
-    responses((status = 200, description = "It was done, or was so already.", body = Done), Refusals))]
+    responses((status = 200, description = "Done, or already so.", body = Done), Refusals))]
 pub(super) async fn drain(
     State(shared): State<Api>,
     Path(name): Path<String>,
@@ -242,9 +242,9 @@ pub(super) async fn drain(
     done(answer, &format!("worker {name}"))
 }
 
-/// Gives a worker work again.
+/// Ends the drain of a worker, so that it takes work again.
 #[utoipa::path(post, operation_id = "undrainWorker", path = "/v1/workers/{name}/undrain", tag = "workers", params(("name" = String, Path)),
-    responses((status = 200, description = "It was done, or was so already.", body = Done), Refusals))]
+    responses((status = 200, description = "Done, or already so.", body = Done), Refusals))]
 pub(super) async fn undrain(
     State(shared): State<Api>,
     Path(name): Path<String>,
@@ -278,7 +278,8 @@ fn alive(seen: &WorkerSeen, given: &str) -> Option<Refused> {
         1 => "1 run".to_owned(),
         count => format!("{count} runs"),
     };
-    let message = format!("worker {name} is heard ({said}), and has {runs}: it is not dead");
+    let message =
+        format!("worker {name} is not dead: the server hears it ({said}), and it has {runs}");
     let remedy = format!(
         "move what it has with `sterna drain {given}`, or end the worker first; if it is dead all the \
          same: --caution-though-heard, or caution_though_heard=true"
@@ -286,10 +287,10 @@ fn alive(seen: &WorkerSeen, given: &str) -> Option<Refused> {
     Some(Refused { remedy: remedy.into(), ..Refused::new(Code::WrongPhase, message) })
 }
 
-/// Says that nothing runs any more on the machine of a worker, by somebody who must know. Said wrongly,
-/// work may run twice; so it is refused while the worker is heard.
+/// Declares that nothing runs any more on the machine of a worker. If that is wrong, work may run twice. The
+/// server refuses it while it hears the worker.
 #[utoipa::path(post, operation_id = "declareWorkerDead", path = "/v1/workers/{name}/declare-dead", tag = "workers", params(("name" = String, Path), Consent),
-    responses((status = 200, description = "It was done, or was so already.", body = Done), Refusals))]
+    responses((status = 200, description = "Done, or already so.", body = Done), Refusals))]
 pub(super) async fn declare_dead(
     State(shared): State<Api>,
     Path(name): Path<String>,
@@ -305,20 +306,19 @@ pub(super) async fn declare_dead(
     done(answer, &format!("worker {name}"))
 }
 
-/// Says that every worker that there was before the store was restored is on the list, by somebody who
-/// must know: nobody else may have anything. Holds while this server leads. Said wrongly, work may run
-/// twice.
+/// Declares, after a restore of the store, that the list of workers is complete: no other machine runs
+/// anything. It holds while this server leads. If that is wrong, work may run twice.
 #[utoipa::path(post, operation_id = "declareRosterComplete", path = "/v1/roster/declare-complete", tag = "workers",
-    responses((status = 200, description = "It was done, or was so already.", body = Done), Refusals))]
+    responses((status = 200, description = "Done, or already so.", body = Done), Refusals))]
 pub(super) async fn declare_complete(State(shared): State<Api>) -> Answer<Json<Done>> {
     shared.lead()?;
     let changed = shared.desk.roster_is_complete().await?;
     Ok(Json(Done { changed, begins_again: false }))
 }
 
-/// Takes a worker that is gone, and may run nothing any more, off the list.
+/// Removes from the list a worker that is gone and can run nothing any more.
 #[utoipa::path(delete, operation_id = "forgetWorker", path = "/v1/workers/{name}", tag = "workers", params(("name" = String, Path)),
-    responses((status = 200, description = "It was done, or was so already.", body = Done), Refusals))]
+    responses((status = 200, description = "Done, or already so.", body = Done), Refusals))]
 pub(super) async fn forget(
     State(shared): State<Api>,
     Path(name): Path<String>,
@@ -336,11 +336,14 @@ fn not_forgotten(seen: &WorkerSeen, given: &str) -> Refused {
     let name = &seen.name;
     let (message, remedy) = match seen.health {
         Some(Health::New | Health::Healthy) => (
-            format!("worker {name} is here ({}): it is not forgotten", health(seen.health)),
+            format!(
+                "worker {name} is connected ({}), so the server does not forget it",
+                health(seen.health)
+            ),
             format!("`sterna drain {given}`, end the worker, then `sterna forget {given}`"),
         ),
         Some(Health::Unhealthy | Health::MustDie) | None => (
-            format!("worker {name} is away, and what it had may still run there"),
+            format!("worker {name} is absent, and its work may still run there"),
             format!(
                 "wait until that has certainly ended; if the machine is gone for good, \
                  `sterna declare-dead {given}`, then `sterna forget {given}`"
@@ -350,7 +353,7 @@ fn not_forgotten(seen: &WorkerSeen, given: &str) -> Refused {
     Refused { remedy: remedy.into(), ..Refused::new(Code::WrongPhase, message) }
 }
 
-/// Domains, in the order of their names.
+/// All domains, ordered by name.
 #[utoipa::path(get, operation_id = "listDomains", path = "/v1/domains", tag = "domains", params(Paging),
     responses((status = 200, description = "A page of domains.", body = Page<DomainView>), Refusals))]
 pub(super) async fn domains(
@@ -368,11 +371,11 @@ pub(super) async fn domains(
     page(&paging, all, view).map(Json)
 }
 
-/// Says that a domain is fresh: what its services no longer want may be ended. A day after its time is over
-/// it is forgotten.
+/// Declares a domain fresh: the leader may end what its specs no longer ask for. The server deletes the
+/// domain a day after its time is over.
 #[utoipa::path(put, operation_id = "setDomain", path = "/v1/domains/{name}", tag = "domains", params(("name" = String, Path)),
     request_body = SetDomain,
-    responses((status = 200, description = "It was done, or was so already.", body = Done), Refusals))]
+    responses((status = 200, description = "Done, or already so.", body = Done), Refusals))]
 pub(super) async fn set_domain(
     State(shared): State<Api>,
     Path(domain): Path<String>,
@@ -393,10 +396,10 @@ fn always_fresh() -> Refusal {
     Refusal(Refused { remedy, ..Refused::new(Code::BadRequest, message) })
 }
 
-/// Says that a domain is fresh no longer, and forgets it: what its services no longer want runs on, until
-/// somebody asks for its end.
+/// Deletes a domain, which is then stale: what its specs no longer ask for keeps running until a client ends
+/// it.
 #[utoipa::path(delete, operation_id = "removeDomain", path = "/v1/domains/{name}", tag = "domains", params(("name" = String, Path)),
-    responses((status = 200, description = "It was done, or was so already.", body = Done), Refusals))]
+    responses((status = 200, description = "Done, or already so.", body = Done), Refusals))]
 pub(super) async fn remove_domain(
     State(shared): State<Api>,
     Path(domain): Path<String>,

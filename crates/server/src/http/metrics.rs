@@ -12,9 +12,9 @@ use http::header;
 use super::{Api, described::Refusals};
 use crate::{desk::CALLS_WAITING, shared::Shared};
 
-/// What is counted, in Prometheus' own words.
+/// Metrics in the text format of Prometheus.
 #[utoipa::path(get, operation_id = "getMetrics", path = "/metrics", tag = "cluster",
-    responses((status = 200, description = "What is counted.", body = String, content_type = "text/plain"), Refusals))]
+    responses((status = 200, description = "The metrics.", body = String, content_type = "text/plain"), Refusals))]
 pub(super) async fn metrics(State(shared): State<Api>) -> impl IntoResponse {
     ([(header::CONTENT_TYPE, "text/plain; version=0.0.4")], all(&shared))
 }

@@ -260,8 +260,7 @@ pub(crate) fn full(shared: &Api, connections: usize) -> Router {
         Counters::add(&shared.counters.refused, 1);
         Counters::add(&shared.counters.too_much, 1);
         let message = format!("{connections} connections are open already");
-        let remedy = "close one, or wait until somebody does; give the server more open files (`ulimit -n`) \
-                      for more";
+        let remedy = "close one, or retry later; to allow more, raise the server's limit of open files (`ulimit -n`)";
         Refusal(Refused { remedy: remedy.into(), ..Refused::new(Code::TooMuch, message) })
     };
     Router::new()
@@ -275,8 +274,7 @@ pub(crate) fn full(shared: &Api, connections: usize) -> Router {
 
 fn too_many(shared: &Shared) -> Refusal {
     let message = format!("{} requests are being answered already", shared.bounds.requests);
-    let remedy =
-        "wait a moment, and ask again; `sterna server --requests-max` says how many there may be";
+    let remedy = "wait a moment, then retry; `sterna server --requests-max` sets the limit";
     Refusal(Refused { remedy: remedy.into(), ..Refused::new(Code::TooMuch, message) })
 }
 
@@ -291,7 +289,7 @@ async fn whole(request: Request, arriving: &Arc<Load>) -> Answer<(Request, Weigh
         timeout(BODY_WITHIN, collect(Limited::new(body, BODY_MAX), arriving, &mut weight)).await;
     let body = body.unwrap_or_else(|_| {
         let seconds = BODY_WITHIN.as_secs();
-        Err(bad(format!("the request had not come to its end after {seconds} s")))
+        Err(bad(format!("the request was not complete after {seconds} s")))
     });
     Ok((Request::from_parts(head, body?.into()), weight))
 }
@@ -314,13 +312,13 @@ async fn collect(mut body: Limited<Body>, arriving: &Load, weight: &mut Weight) 
 }
 
 fn too_large() -> Refusal {
-    let message = format!("what was sent has more than {BODY_MAX} bytes");
+    let message = format!("the request body has more than {BODY_MAX} bytes");
     Refusal(Refused::new(Code::TooLarge, message))
 }
 
 fn overloaded(arriving: &Load) -> Refusal {
     let message = format!("bodies of {} MiB are on their way in already", arriving.max >> 20);
-    let remedy = "wait a moment, and ask again; send less at once";
+    let remedy = "wait a moment, then retry; send less at once";
     Refusal(Refused { remedy: remedy.into(), ..Refused::new(Code::TooMuch, message) })
 }
 
@@ -394,9 +392,9 @@ impl Paging {
 /// A page that would hold less than was asked for would be taken for the last.
 fn check_limit(limit: usize) -> Answer<()> {
     match limit {
-        0 => Err(bad("limit: 0 would be no page; ask for 1 to 1,000")),
+        0 => Err(bad("limit: 0 is an empty page; ask for 1 to 1,000")),
         1..=1_000 => Ok(()),
-        more => Err(bad(format!("limit: {more} is more than a page has; ask for 1 to 1,000"))),
+        more => Err(bad(format!("limit: {more} is more than one page; ask for 1 to 1,000"))),
     }
 }
 

@@ -9,7 +9,7 @@ use sterna_model::Namespace;
 use super::{Answer, Api, Paging, described::Refusals, given::Query, page};
 use crate::mirror::Mirror;
 
-/// The namespaces in which there is a service, a task or a definition, and `default`, in the order of their names.
+/// The namespaces that hold a service, a task or a definition, and `default`, ordered by name.
 #[utoipa::path(get, operation_id = "listNamespaces", path = "/v1/namespaces", tag = "cluster", params(Paging),
     responses((status = 200, description = "A page of namespaces.", body = Page<NamespaceView>), Refusals))]
 pub(super) async fn list(
@@ -25,7 +25,9 @@ pub(super) async fn list(
 fn view(mirror: &Mirror, space: &Namespace, services: Counts) -> NamespaceView {
     let phases = mirror.totals.phases(Some(space));
     let tasks = phases.words().map(|(phase, count)| (phase.to_owned(), count)).collect();
-    NamespaceView { name: space.to_string(), services, tasks }
+    let outcomes = phases.outcomes();
+    let outcomes = outcomes.map(|(outcome, count)| (outcome.to_owned(), count)).collect();
+    NamespaceView { name: space.to_string(), services, tasks, outcomes }
 }
 
 /// How far the services of each are, by what is kept of each service.

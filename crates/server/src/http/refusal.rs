@@ -7,7 +7,7 @@ use axum::{
 };
 use http::StatusCode;
 use sterna_api::{
-    rest::{Code, Done, Refused, SpecProblem},
+    rest::{Code, Done, Refused, SpecProblem, phase_word},
     spec::Problems,
 };
 use sterna_engine::control::Answer;
@@ -100,10 +100,10 @@ impl From<JsonRejection> for Refusal {
         let refused = Refused::new(code, in_our_words(&rejection.body_text()));
         let remedy = match rejection {
             JsonRejection::MissingJsonContentType(_) => {
-                "send JSON, and say so: -H 'content-type: application/json'"
+                "send JSON with its content type: -H 'content-type: application/json'"
             }
             JsonRejection::JsonSyntaxError(_) => {
-                "send whole JSON: the message says where it breaks off or goes wrong"
+                "send complete JSON: the message says where it is wrong"
             }
             JsonRejection::JsonDataError(_) => DESCRIBED,
             JsonRejection::BytesRejection(_) | _ => return Self(refused),
@@ -149,11 +149,12 @@ pub(super) fn changed(answer: Answer, what: &str) -> Result<bool, Refusal> {
         Answer::Already => Ok(false),
         Answer::NotFound => refused(Code::NotFound, format!("there is no {what}")),
         Answer::Taken(by) => {
-            refused(Code::NameTaken, format!("the name of {what} belongs to another one, {by}"))
+            refused(Code::NameTaken, format!("the name of {what} is taken by another one, {by}"))
         }
-        Answer::Conflict(Illegal { event, phase }) => {
-            refused(Code::WrongPhase, format!("{what} is {phase}: {event} is not for that"))
-        }
+        Answer::Conflict(Illegal { event, phase }) => refused(
+            Code::WrongPhase,
+            format!("{what} is {}: it does not allow {event}", phase_word(phase)),
+        ),
         Answer::BadLimits(why) => refused(Code::BadRequest, why),
         Answer::BadSpec(why) => refused(Code::BadSpec, why),
     }

@@ -23,8 +23,7 @@ impl Seat {
             return Ok(seat);
         }
         let message = format!("{max} streams of events, logs and endpoints are open already");
-        let remedy = "close one, or wait until somebody does; `sterna server --streams-max` says how many \
-                      there may be";
+        let remedy = "close one, or retry later; `sterna server --streams-max` sets the limit";
         Err(Refused { remedy: remedy.into(), ..Refused::new(Code::TooMuch, message) })
     }
 }

@@ -3,7 +3,7 @@
 use axum::{Json, extract::State, response::Response};
 use serde_json::json;
 use sterna_api::{
-    rest::{Code, Done, InstanceView, Page, PutService, Refused, ServiceView},
+    rest::{Code, Done, InstanceView, Page, PutService, Refused, ServiceView, phase_word},
     spec::{Source, of_service, read},
 };
 use sterna_engine::control::{self, Call};
@@ -31,7 +31,7 @@ pub(super) fn instance_key(space: &str, service: &str, index: &str) -> Answer<In
     Ok(service_key(space, service)?.instance(index))
 }
 
-/// All services of a namespace, in the order of their names.
+/// All services of a namespace, ordered by name.
 #[utoipa::path(get, operation_id = "listServices", path = "/v1/namespaces/{namespace}/services", tag = "services",
     params(("namespace" = String, Path), Paging, Named),
     responses((status = 200, description = "A page of services.", body = Page<ServiceView>), Refusals))]
@@ -75,11 +75,11 @@ fn view(shared: &Api, key: &ServiceKey) -> Option<Response> {
     Some(tagged(tag::of_service(record), view))
 }
 
-/// Makes a service, or changes it to this spec.
+/// Creates a service, or changes it to this spec.
 #[utoipa::path(put, operation_id = "putService", path = "/v1/namespaces/{namespace}/services/{name}", tag = "services",
     params(("namespace" = String, Path), ("name" = String, Path),
-        ("If-Match" = Option<String>, Header, description = "the `ETag` that was read: only if it is still so"),
-        ("If-None-Match" = Option<String>, Header, description = "`*`: only if there is none of the name")),
+        ("If-Match" = Option<String>, Header, description = "the `ETag` that you read: only if it is still current"),
+        ("If-None-Match" = Option<String>, Header, description = "`*`: only if no service has this name")),
     request_body = PutService,
     responses((status = 200, description = "The service.", body = ServiceView, headers(("ETag" = String, description = "for `If-Match`"))),
         Refusals))]
@@ -102,11 +102,11 @@ pub(super) async fn put(
     view(&shared, &key).ok_or_else(|| not_found(&format!("service {service}")))
 }
 
-/// Ends a service and all its instances.
+/// Deletes a service and ends all its instances.
 #[utoipa::path(delete, operation_id = "deleteService", path = "/v1/namespaces/{namespace}/services/{name}", tag = "services",
     params(("namespace" = String, Path), ("name" = String, Path),
-        ("If-Match" = Option<String>, Header, description = "the `ETag` that was read: only if it is still so")),
-    responses((status = 200, description = "It was done, or was so already.", body = Done), Refusals))]
+        ("If-Match" = Option<String>, Header, description = "the `ETag` that you read: only if it is still current")),
+    responses((status = 200, description = "Done, or already so.", body = Done), Refusals))]
 pub(super) async fn delete(
     State(shared): State<Api>,
     Path((space, service)): Path<(String, String)>,
@@ -118,7 +118,7 @@ pub(super) async fn delete(
     done(answer, &format!("service {service}"))
 }
 
-/// The instances of a service, in the order of their indices.
+/// The instances of a service, ordered by index.
 #[utoipa::path(get, operation_id = "listInstancesOfService", path = "/v1/namespaces/{namespace}/services/{name}/instances", tag = "services",
     params(("namespace" = String, Path), ("name" = String, Path), Listing),
     responses((status = 200, description = "A page of instances.", body = Page<InstanceView>), Refusals))]
@@ -141,8 +141,8 @@ pub(super) async fn instances(
     page(&listing.paging(), all, view).map(Json)
 }
 
-/// The instances of all services of a namespace, in the order of their keys; also those that still end of a
-/// service that was deleted.
+/// The instances of all services of a namespace, ordered by key, including those of deleted services that are
+/// still ending.
 #[utoipa::path(get, operation_id = "listInstances", path = "/v1/namespaces/{namespace}/instances", tag = "services",
     params(("namespace" = String, Path), Listing),
     responses((status = 200, description = "A page of instances.", body = Page<InstanceView>), Refusals))]
@@ -179,11 +179,11 @@ pub(super) async fn instance(
     view.map(Json).ok_or_else(|| not_found(&format!("instance {service}/{index}")))
 }
 
-/// Ends an instance gracefully; it comes back. One that crashed and waits, or was given up, begins again
-/// at once, which is said (`begins_again`).
+/// Restarts an instance gracefully. If it had crashed and waits, or the leader gave it up, it restarts at once
+/// and the answer has `begins_again`.
 #[utoipa::path(post, operation_id = "stopInstance", path = "/v1/namespaces/{namespace}/services/{name}/instances/{index}/stop", tag = "services",
     params(("namespace" = String, Path), ("name" = String, Path), ("index" = u32, Path)),
-    responses((status = 200, description = "It was done, or was so already.", body = Done), Refusals))]
+    responses((status = 200, description = "Done, or already so.", body = Done), Refusals))]
 pub(super) async fn stop(
     State(shared): State<Api>,
     Path((space, service, index)): Path<(String, String, String)>,
@@ -191,17 +191,18 @@ pub(super) async fn stop(
     let key = instance_key(&space, &service, &index)?;
     let answer = shared.desk.call(Call::StopInstance(key)).await?;
     if let control::Answer::Conflict(Illegal { phase, .. }) = answer {
-        let message = format!("instance {service}/{index} is {phase}: nothing runs to be stopped");
+        let message =
+            format!("instance {service}/{index} is {}: it has no run to stop", phase_word(phase));
         let remedy = format!("see what it waits for with `sterna why {service}/{index}`").into();
         return Err(Refusal(Refused { remedy, ..Refused::new(Code::WrongPhase, message) }));
     }
     done(answer, &format!("instance {service}/{index}"))
 }
 
-/// Kills an instance at once. It begins again, and that is no crash.
+/// Kills an instance at once. It restarts, and this does not count as a crash.
 #[utoipa::path(post, operation_id = "killInstance", path = "/v1/namespaces/{namespace}/services/{name}/instances/{index}/kill", tag = "services",
     params(("namespace" = String, Path), ("name" = String, Path), ("index" = u32, Path)),
-    responses((status = 200, description = "It was done, or was so already.", body = Done), Refusals))]
+    responses((status = 200, description = "Done, or already so.", body = Done), Refusals))]
 pub(super) async fn kill(
     State(shared): State<Api>,
     Path((space, service, index)): Path<(String, String, String)>,

@@ -26,7 +26,7 @@ pub(super) struct Only {
 
 /// The cluster as a whole.
 #[utoipa::path(get, operation_id = "getStatus", path = "/v1/status", tag = "cluster", params(Only),
-    responses((status = 200, description = "How the cluster is.", body = Status), Refusals))]
+    responses((status = 200, description = "The state of the cluster.", body = Status), Refusals))]
 pub(super) async fn status(
     State(shared): State<Api>,
     Query(only): Query<Only>,
@@ -60,6 +60,8 @@ pub(super) async fn status(
     let mirror = shared.mirror();
     let phases = mirror.totals.phases(only.as_ref());
     let tasks = phases.words().map(|(phase, count)| (phase.to_owned(), count)).collect();
+    let outcomes = phases.outcomes();
+    let outcomes = outcomes.map(|(outcome, count)| (outcome.to_owned(), count)).collect();
     let services = mirror.services.iter().filter(|(key, _)| is_meant(&key.namespace));
     let wanted = services.clone().map(|(_, service)| service.spec.instances as usize).sum();
     let running = services.clone().map(|(key, _)| mirror.count(key).running as usize).sum();
@@ -77,6 +79,7 @@ pub(super) async fn status(
         starts_nothing,
         workers: by_health,
         tasks,
+        outcomes,
         services: Counts { services: services.count(), wanted, running },
         taken_back: taken_back.collect(),
         waits_for: waits_for.collect(),
@@ -110,23 +113,25 @@ fn unheld(workers: &[WorkerSeen]) -> Vec<String> {
 
 /// Why nothing is started after a restore, and what ends that.
 fn starts_nothing(seconds: u64, is_recovered: bool) -> String {
-    let mut text = "the store was restored, and what it has forgotten may still run".to_owned();
+    let mut text =
+        "the store was restored, and work that it has forgotten may still run".to_owned();
     if seconds > 0 {
-        text +=
-            &format!(": nothing is started for {seconds} s more, until that has certainly ended");
+        text += &format!(
+            ": the leader starts nothing for {seconds} s more, until that work has certainly ended"
+        );
     }
     text += match (seconds > 0, is_recovered) {
         (true, true) => {
-            "; what may be kept waits for `sterna declare-complete` too, when `sterna ls workers` has \
-             every worker that there was"
+            "; work that a missing worker may still run also waits for `sterna declare-complete`; use it when `sterna \
+             ls workers` lists every worker"
         }
         (true, false) => "",
         (false, true) => {
-            ": nothing is started until `sterna declare-complete`; say it when `sterna ls workers` has \
-             every worker that there was"
+            ": the leader starts nothing until `sterna declare-complete`; use it when `sterna ls workers` lists every \
+             worker"
         }
         (false, false) => {
-            ": nothing is started until every worker on the list is back, or declared dead"
+            ": the leader starts nothing until every worker on the list is back or declared dead"
         }
     };
     text
@@ -139,7 +144,7 @@ pub(super) async fn healthz() -> &'static str {
     "alive\n"
 }
 
-/// Whether this server can be asked for anything: it leads, or knows who does.
+/// Whether this server can answer requests: it leads, or knows the leader.
 #[utoipa::path(get, operation_id = "isReady", path = "/readyz", tag = "cluster", security(()),
     responses((status = 200, description = "It can.", body = String, content_type = "text/plain"),
         (status = 503, description = "It cannot, and why.", body = String, content_type = "text/plain")))]

@@ -57,12 +57,12 @@ struct Reader {
     _seat: Seat,
 }
 
-/// Events in their order, as server-sent events. Who reads too slowly is told where to go on, and hung up
-/// on; so is everybody, without a word, when this server leads no more.
+/// Events in order, as server-sent events. If a client reads too slowly, the server sends it the place to
+/// resume from and closes the stream. When this server stops leading, it closes all streams.
 #[utoipa::path(get, operation_id = "followEvents", path = "/v1/events", tag = "events", params(Which,
-    ("Last-Event-ID" = Option<String>, Header, description = "the last event that was seen")),
-    responses((status = 200, description = "Events, as they come.", body = EventView, content_type = "text/event-stream"),
-        (status = 410, description = "They are no longer kept.", body = Refused),
+    ("Last-Event-ID" = Option<String>, Header, description = "the last event that you received")),
+    responses((status = 200, description = "A stream of events.", body = EventView, content_type = "text/event-stream"),
+        (status = 410, description = "The server no longer keeps these events.", body = Refused),
         Refusals))]
 pub(super) async fn events(
     State(shared): State<Api>,
@@ -120,7 +120,7 @@ fn is_kept(shared: &Shared, id: EventId) -> bool {
 
 fn gone(shared: &Shared, asked: &str) -> Refusal {
     let resume = shared.log.newest().map(|id| id.to_string().into());
-    let message = format!("what came after event {asked:?} is not known here, or no longer kept");
+    let message = format!("the events after {asked:?} are unknown here or no longer kept");
     Refusal(Refused { resume, ..Refused::new(Code::EventsGone, message) })
 }
 

@@ -38,7 +38,7 @@ pub(super) struct Which {
     last: Option<bool>,
 }
 
-/// All tasks of a namespace, in the order of their names.
+/// All tasks of a namespace, ordered by name.
 #[utoipa::path(get, operation_id = "listTasks", path = "/v1/namespaces/{namespace}/tasks", tag = "tasks",
     params(("namespace" = String, Path), Listing, Named, Which),
     responses((status = 200, description = "A page of tasks.", body = Page<TaskView>), Refusals))]
@@ -68,11 +68,11 @@ pub(super) async fn list(
         .map(Json)
 }
 
-/// Makes a task. Asked for again with the same name and incarnation it is the same one; with another spec
-/// that is refused.
+/// Creates a task. A retry with the same name and incarnation gives the same task; with another spec, the
+/// server refuses it.
 #[utoipa::path(post, operation_id = "createTask", path = "/v1/namespaces/{namespace}/tasks", tag = "tasks",
     params(("namespace" = String, Path)), request_body = CreateTask,
-    responses((status = 201, description = "It was made.", body = TaskView), (status = 200, description = "It was there already.", body = TaskView),
+    responses((status = 201, description = "Created.", body = TaskView), (status = 200, description = "It existed already.", body = TaskView),
         Refusals))]
 pub(super) async fn create(
     State(shared): State<Api>,
@@ -100,13 +100,13 @@ pub(super) async fn create(
     let answer = shared.desk.call(call).await?;
     let is_new = changed(answer, &format!("task {name}"))?;
     if !is_new && shared.mirror().tasks.get(&key).is_some_and(|(_, made)| !is_same(made, &spec)) {
-        let message = format!("task {name} was made with this incarnation and another spec");
-        let remedy = "draw another incarnation for another task, and give it another name".into();
+        let message = format!("task {name} was created with this incarnation and another spec");
+        let remedy = "use another incarnation and another name for another task".into();
         return Err(Refusal(Refused { remedy, ..Refused::new(Code::NameTaken, message) }));
     }
     let status = if is_new { StatusCode::CREATED } else { StatusCode::OK };
     let view = view(&shared, &key).ok_or_else(|| {
-        let message = format!("task {name} was made with this incarnation, and was deleted since");
+        let message = format!("task {name} was created with this incarnation and has been deleted");
         Refusal(Refused::new(Code::NameTaken, message))
     })?;
     let tag = tag::named(&view.incarnation);
@@ -139,7 +139,7 @@ pub(super) struct Waiting {
     wait_s: Option<u64>,
 }
 
-/// A task; waits for its end if that is asked for.
+/// A task; with `wait`, the server answers when it is over.
 #[utoipa::path(get, operation_id = "getTask", path = "/v1/namespaces/{namespace}/tasks/{name}", tag = "tasks",
     params(("namespace" = String, Path), ("name" = String, Path), Waiting),
     responses((status = 200, description = "The task.", body = TaskView, headers(("ETag" = String, description = "for `If-Match`"))), Refusals))]
@@ -180,7 +180,7 @@ pub(super) async fn get(
     }
 }
 
-/// What a task has left as its result: what it wrote to the file that `STERNA_RESULT` names.
+/// The result of a task: what it wrote to the file that `STERNA_RESULT` names.
 #[utoipa::path(get, operation_id = "getTaskResult", path = "/v1/namespaces/{namespace}/tasks/{name}/result", tag = "tasks",
     params(("namespace" = String, Path), ("name" = String, Path)),
     responses((status = 200, description = "Its result.", body = ResultView), Refusals))]
@@ -192,7 +192,7 @@ pub(super) async fn result(
     shared.lead()?;
     let view = view(&shared, &key).ok_or_else(|| not_found(&format!("task {name}")))?;
     let Some(end) = view.end else {
-        let message = format!("task {name} is not over: it is {}", view.phase);
+        let message = format!("task {name} is not over yet: it is {}", view.state_word());
         return Err(Refusal(Refused::new(Code::WrongPhase, message)));
     };
     end.result.map(Json).ok_or_else(|| not_found(&format!("result of task {name}")))
@@ -209,11 +209,11 @@ async fn ask(
     Ok(shared.desk.call_if(only_if, call(key)).await?)
 }
 
-/// Ends a task: it will not run, or not go on.
+/// Cancels a task: it does not start, or ends.
 #[utoipa::path(post, operation_id = "cancelTask", path = "/v1/namespaces/{namespace}/tasks/{name}/cancel", tag = "tasks",
     params(("namespace" = String, Path), ("name" = String, Path),
-        ("If-Match" = Option<String>, Header, description = "the `ETag` that was read: only this task is meant")),
-    responses((status = 200, description = "It was done, or was so already.", body = Done), Refusals))]
+        ("If-Match" = Option<String>, Header, description = "the `ETag` that you read: only for this very task")),
+    responses((status = 200, description = "Done, or already so.", body = Done), Refusals))]
 pub(super) async fn cancel(
     State(shared): State<Api>,
     Path((space, name)): Path<(String, String)>,
@@ -222,18 +222,18 @@ pub(super) async fn cancel(
     let key = task_key(&space, &name)?;
     let answer = ask(&shared, key, matching, Call::CancelTask).await?;
     if let control::Answer::Conflict(_) = answer {
-        let message = format!("task {name} is over: there is nothing to cancel");
+        let message = format!("task {name} is over: nothing to cancel");
         let remedy = format!("see how it ended with `sterna why task/{name}`").into();
         return Err(Refusal(Refused { remedy, ..Refused::new(Code::WrongPhase, message) }));
     }
     done(answer, &format!("task {name}"))
 }
 
-/// Kills whatever runs of a task, at once.
+/// Kills the run of a task at once.
 #[utoipa::path(post, operation_id = "killTask", path = "/v1/namespaces/{namespace}/tasks/{name}/kill", tag = "tasks",
     params(("namespace" = String, Path), ("name" = String, Path),
-        ("If-Match" = Option<String>, Header, description = "the `ETag` that was read: only this task is meant")),
-    responses((status = 200, description = "It was done, or was so already.", body = Done), Refusals))]
+        ("If-Match" = Option<String>, Header, description = "the `ETag` that you read: only for this very task")),
+    responses((status = 200, description = "Done, or already so.", body = Done), Refusals))]
 pub(super) async fn kill(
     State(shared): State<Api>,
     Path((space, name)): Path<(String, String)>,
@@ -253,11 +253,11 @@ pub(super) struct Forgotten {
     name: Option<bool>,
 }
 
-/// Forgets a task that is over. Its name stays taken for 7 days.
+/// Deletes the record of a finished task. Its name stays taken for 7 days.
 #[utoipa::path(delete, operation_id = "deleteTask", path = "/v1/namespaces/{namespace}/tasks/{name}", tag = "tasks",
     params(("namespace" = String, Path), ("name" = String, Path), Forgotten,
-        ("If-Match" = Option<String>, Header, description = "the `ETag` that was read: only this task is meant")),
-    responses((status = 200, description = "It was done, or was so already.", body = Done), Refusals))]
+        ("If-Match" = Option<String>, Header, description = "the `ETag` that you read: only for this very task")),
+    responses((status = 200, description = "Done, or already so.", body = Done), Refusals))]
 pub(super) async fn delete(
     State(shared): State<Api>,
     Path((space, name)): Path<(String, String)>,

@@ -1,4 +1,4 @@
-//! Why something is not where its spec wants it.
+//! Why something is not as its spec wants it.
 
 use axum::{Json, extract::State};
 use sterna_api::rest::{Explained, ServiceExplained};
@@ -36,10 +36,10 @@ async fn why(shared: &Api, key: WorkKey, what: &str) -> Answer<Json<Explained>> 
     Ok(Json(views::explained(&key, why.as_ref())))
 }
 
-/// Why a task is not where it should be.
+/// Why a task is not as its spec wants it.
 #[utoipa::path(get, operation_id = "explainTask", path = "/v1/namespaces/{namespace}/tasks/{name}/why", tag = "tasks",
     params(("namespace" = String, Path), ("name" = String, Path)),
-    responses((status = 200, description = "Why it is so.", body = Explained), Refusals))]
+    responses((status = 200, description = "The explanation.", body = Explained), Refusals))]
 pub(super) async fn why_task(
     State(shared): State<Api>,
     Path((space, name)): Path<(String, String)>,
@@ -47,10 +47,10 @@ pub(super) async fn why_task(
     why(&shared, task_key(&space, &name)?.into(), &format!("task {name}")).await
 }
 
-/// Why an instance is not where it should be.
+/// Why an instance is not as its spec wants it.
 #[utoipa::path(get, operation_id = "explainInstance", path = "/v1/namespaces/{namespace}/services/{name}/instances/{index}/why", tag = "services",
     params(("namespace" = String, Path), ("name" = String, Path), ("index" = u32, Path)),
-    responses((status = 200, description = "Why it is so.", body = Explained), Refusals))]
+    responses((status = 200, description = "The explanation.", body = Explained), Refusals))]
 pub(super) async fn why_instance(
     State(shared): State<Api>,
     Path((space, service, index)): Path<(String, String, String)>,
@@ -59,11 +59,11 @@ pub(super) async fn why_instance(
     why(&shared, key.into(), &format!("instance {service}/{index}")).await
 }
 
-/// Why a service is not as its spec wants it: each instance that is not, in the order of their indices,
-/// and how many are.
+/// Why a service is not as its spec wants it: each instance that is not, ordered by index, and a count of the
+/// others.
 #[utoipa::path(get, operation_id = "explainService", path = "/v1/namespaces/{namespace}/services/{name}/why", tag = "services",
     params(("namespace" = String, Path), ("name" = String, Path), Paging),
-    responses((status = 200, description = "A page of what is not where it should be.", body = ServiceExplained), Refusals))]
+    responses((status = 200, description = "A page of instances that are not as their spec wants them.", body = ServiceExplained), Refusals))]
 pub(super) async fn why_service(
     State(shared): State<Api>,
     Path((space, service)): Path<(String, String)>,

@@ -51,7 +51,7 @@ pub(super) struct Stands {
 pub(super) enum Over {
     #[error("another server leads now")]
     Deposed,
-    #[error("what became of a commit is forgotten; everything is read anew")]
+    #[error("the outcome of a commit is unknown; the server reads everything again")]
     Forgotten,
     #[error("the store refuses a commit of ours")]
     Store(#[source] StoreError),

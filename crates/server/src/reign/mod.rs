@@ -71,7 +71,9 @@ pub enum ReignError {
         found: sterna_model::ClusterId,
     },
     /// Its cluster goes on elsewhere.
-    #[error("the cluster of this store goes on in another one: give the server that one's URL")]
+    #[error(
+        "the cluster of this store was moved to another store: start the server with the URL of that store"
+    )]
     Moved,
     /// There is nothing in it.
     #[error(

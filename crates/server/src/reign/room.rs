@@ -70,28 +70,26 @@ impl Room {
             && there.telling >= self.bounds.tasks
         {
             let message = format!(
-                "{} tasks are over, and whoever is to be told of them does not take it",
+                "{} tasks are over, and their callbacks are not delivered yet",
                 there.telling
             );
-            let remedy = "see to the receivers of callbacks: `sterna ls tasks --phase resolving` says \
-                          of what; each is given up after its last try; `sterna server --tasks-max` \
-                          says how many there may be";
+            let remedy = "check the receivers of callbacks: `GET /v1/namespaces/{namespace}/tasks?phase=resolving` lists the \
+                          tasks; the leader gives each callback up after its last try; `sterna server \
+                          --tasks-max` sets the limit";
             return Err(refused(message, remedy));
         }
         if let Call::CreateTask(_, _, spec) = call
             && spec.keeps_name
             && !there.has_room_for_kept_names
         {
-            let message = "as many names of versions that were started are kept as may be";
-            let remedy = "free those of old versions with `sterna delete --name`, or start the servers \
-                          with a larger --keep-names-max";
+            let message = "the limit of kept names of started versions is reached";
+            let remedy = "free names of old versions with `sterna delete --name`, or start the servers with a larger \
+                          --keep-names-max";
             return Err(refused(message.to_owned(), remedy));
         }
         if !there.has_room_for_names {
-            let message = "as many names of tasks that are over are kept as may be, and the oldest may \
-                           still be asked for again";
-            let remedy = "wait a few minutes, or make tasks more slowly; `sterna server --keep-names-max` \
-                          says how many names are kept";
+            let message = "the limit of kept names of finished tasks is reached, and a client may still retry the oldest";
+            let remedy = "wait a few minutes, or create tasks more slowly; `sterna server --keep-names-max` sets the limit";
             return Err(refused(message.to_owned(), remedy));
         }
         self.making.insert(id);
@@ -108,11 +106,11 @@ impl Room {
         }
         let max = Bytes::new(max);
         let message = format!(
-            "the specs of services, of definitions and of tasks that are not over take {bytes} bytes, and with \
-             {more} more they would take over {max}"
+            "the specs of services, definitions and unfinished tasks take {bytes} bytes; {more} more would exceed \
+             the limit of {max}"
         );
-        let remedy = "wait until a task is over, end one with `sterna cancel`, or delete a service or a definition; \
-                      `sterna server --specs-max` says how much there may be";
+        let remedy = "wait until a task is over, cancel one with `sterna cancel`, or delete a service or a \
+                      definition; `sterna server --specs-max` sets the limit";
         Err(refused(message, remedy))
     }
 
@@ -132,9 +130,9 @@ impl Room {
     fn full(&self) -> Refused {
         let max = self.bounds.tasks;
         let tasks = if max == 1 { "task is" } else { "tasks are" };
-        let message = format!("{max} {tasks} not over yet, and there may be no more at a time");
-        let remedy = "wait until one is over, or end one with `sterna cancel`; `sterna server --tasks-max` \
-                      says how many there may be";
+        let message = format!("{max} {tasks} not over yet, which is the limit");
+        let remedy = "wait until one is over, or cancel one with `sterna cancel`; `sterna server --tasks-max` sets the \
+                      limit";
         refused(message, remedy)
     }
 }
@@ -148,8 +146,7 @@ pub(crate) fn fits(
     if more == 0 || there.saturating_add(more) <= max {
         return Ok(());
     }
-    let message =
-        format!("there are {there} {what}, and with {more} more there would be over {max}");
+    let message = format!("there are {there} {what}; {more} more would exceed the limit of {max}");
     let remedy = format!("delete some first, or start `sterna server` with a larger {option}");
     Err(refused(message, &remedy))
 }
@@ -253,7 +250,7 @@ mod tests {
         assert!(room.take(CallId(1), &create("t"), heavy(100, 500)).is_ok());
         let refused = room.take(CallId(2), &create("t"), heavy(100, 500)).unwrap_err();
         assert_eq!(refused.code, Code::TooMuch);
-        assert!(refused.message.contains("take 600 bytes, and with 500 more"), "{refused:?}");
+        assert!(refused.message.contains("take 600 bytes; 500 more would exceed"), "{refused:?}");
         assert!(refused.remedy.contains("--specs-max"), "{refused:?}");
         assert!(room.take(CallId(3), &create("t"), heavy(100, 400)).is_ok(), "just so much");
         assert!(room.take(CallId(4), &create("t"), heavy(5_000, 0)).is_ok(), "it adds nothing");

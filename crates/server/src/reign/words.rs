@@ -32,8 +32,8 @@ mod tests {
         let why = Why { rule, since: None, next: Next::At(WallTime::EPOCH) };
         let key = "default/service/web/3".parse().unwrap();
         let mut told = Line { key, others: 0, why };
-        let words = "crashed: it crashed 2 times in a row, last: exited with 3; it waits; \
-                     next: it is tried at that moment (1970-01-01T00:00:00.000Z)";
+        let words = "crashed: it crashed 2 times in a row, last: exited with 3; it waits before it restarts; \
+                     next: the leader tries it at that time (1970-01-01T00:00:00.000Z)";
         assert_eq!(line(&told), format!("why default/service/web/3: {words}"));
         told.others = 1;
         assert_eq!(line(&told), format!("why default/service/web/3 and 1 other: {words}"));

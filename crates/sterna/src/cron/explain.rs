@@ -24,7 +24,7 @@ const BETWEEN: &str = "   ";
 /// Where nothing says how wide the screen is.
 const COLUMNS: usize = 80;
 
-/// Say a pattern in words, and draw the year ahead with the days on which it fires
+/// Explain a pattern in words, and draw the coming year with the days on which it fires
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]

@@ -4,7 +4,7 @@ mod explain;
 mod next;
 mod query;
 
-/// Ask a cron pattern when it fires, and what it means
+/// Show when a cron pattern fires, and what it means
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(subcommand)]

@@ -12,7 +12,7 @@ use crate::{
     out::{self, Heard},
 };
 
-/// Print the next firings of a pattern, and why they are where they are when clocks jump
+/// Print the next firings of a pattern, with the reason where a clock change moves them
 ///
 /// Each firing is a line: local time with its offset, weekday, seconds since 1970, and a reason
 /// where a rule about jumping clocks had a part in it.

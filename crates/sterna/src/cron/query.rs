@@ -36,14 +36,14 @@ pub(super) struct Asked {
     /// The time zone: a name, a POSIX rule, or an offset such as +05:30
     #[arg(long, value_name = "ZONE")]
     tz: Option<String>,
-    /// Where to begin, in seconds since 1970 or as RFC 3339; now unless given
+    /// Start time, in seconds since 1970 or as RFC 3339 [default: now]
     #[arg(long, value_name = "EPOCH-or-RFC3339", allow_hyphen_values = true)]
     from: Option<String>,
     /// What happens when clocks jump: two dst_fixes with a comma between them, or vixie, which
     /// lines do unless told otherwise
     #[arg(long, value_name = "A,B | vixie")]
     dst: Option<String>,
-    /// Use the time zone database of this machine, not the one that this program brings
+    /// Use the time zone database of this machine instead of the built-in one
     #[arg(long)]
     pub(super) system_zones: bool,
 }

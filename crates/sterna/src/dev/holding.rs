@@ -83,7 +83,7 @@ fn unwritable(path: &Path, error: io::Error) -> anyhow::Error {
         kind == io::ErrorKind::PermissionDenied || kind == io::ErrorKind::ReadOnlyFilesystem;
     let code = if is_denied { exit::DENIED } else { 1 };
     let what = format!(
-        "cannot write to {}: make it writable for who runs `sterna dev`, or name another directory by --data",
+        "cannot write to {}: make it writable for the user of `sterna dev`, or name another directory by --data",
         path.display()
     );
     exit::coded(code)(anyhow::Error::new(error).context(what))

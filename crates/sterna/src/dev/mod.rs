@@ -51,26 +51,26 @@ const STARTS: u32 = 3;
 /// How long everything may take to be there.
 const READY_WITHIN: Duration = Duration::from_secs(30);
 
-/// Run a whole cluster here: a server and workers, on this machine only, until Ctrl-C
+/// Run a whole cluster on this machine, a server and workers, until Ctrl-C
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Where the API listens; port 0 is any that is free
+    /// Address of the API; port 0 picks a free port
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:7411", value_parser = address)]
     listen: SocketAddr,
-    /// Where everything is kept
+    /// Data directory
     #[arg(long, value_name = "DIR", default_value = remote::DEV)]
     data: PathBuf,
-    /// How many workers; each offers all cores and all memory of this machine, as if it were alone
+    /// How many workers; each offers all cores and all memory of this machine
     #[arg(long, value_name = "COUNT", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
     workers: u32,
     #[command(flatten)]
     keep: Keep,
     #[command(flatten)]
     most: Most,
-    /// Print what happens as JSON, a line for each thing
+    /// Print one JSON object per line for each event
     #[arg(long)]
     json: bool,
-    /// Specs to apply when everything is there
+    /// Specs to apply once the cluster is ready
     #[arg(value_name = "SPEC")]
     specs: Vec<PathBuf>,
 }

@@ -22,14 +22,14 @@ use crate::{
     show::{escaped, path_of},
 };
 
-/// Show what a task, an instance, or every instance of a service wrote
+/// Show the logs of a task, an instance, or every instance of a service
 ///
-/// Of a service the lines of all instances come in the order of their times, each with its index before
-/// it. With --follow it goes on with runs and instances that come later, until the service is deleted. If
-/// a worker does not answer, the others' lines are shown, and the exit code is 75.
+/// For a service, lines of all instances are ordered by time and prefixed with the index. With --follow it
+/// includes later runs and instances, until the service is deleted. If a worker does not answer, it shows
+/// the lines of the others and exits with 75.
 ///
-/// Of an instance that has crashed and waits, or that has begun anew elsewhere and has written nothing yet,
-/// the lines are those of its last run, and a note says so; --previous asks for that run alone.
+/// If an instance has crashed, or restarted elsewhere without output yet, it shows the lines of the previous
+/// run, with a note. --previous shows only that run.
 ///
 /// After a deletion or a scale-down it shows the logs that workers still keep. It also reads the log of one
 /// run by its id, as `sterna events` shows it.
@@ -37,25 +37,25 @@ use crate::{
 pub(crate) struct Args {
     /// [KIND/]NAME[/INDEX], a run id, or last
     selector: String,
-    /// Go on as more comes, until the run is over
+    /// Keep printing new lines until the run is over
     #[arg(long, short)]
     follow: bool,
-    /// Of an instance, only what its last run wrote that is over
+    /// Only the last completed run of an instance
     #[arg(long, short, conflicts_with = "follow")]
     previous: bool,
-    /// Only the last so many lines
+    /// Only the last COUNT lines
     #[arg(long, short = 'n', value_name = "COUNT", visible_alias = "tail", allow_negative_numbers = true, value_parser = count)]
     last: Option<usize>,
-    /// Only lines from then on: 10m for the last ten minutes, or 2026-01-01T00:00:00Z
+    /// Only lines since this time, as in 10m or 2026-01-01T00:00:00Z
     #[arg(long, value_name = "TIME", value_parser = since)]
     since: Option<WallTime>,
-    /// Only lines from this number on; of an instance, of the run that it has now or had last
+    /// Only lines from this number on; for an instance, of its current or last run
     #[arg(long, value_name = "NUMBER", allow_negative_numbers = true, value_parser = line, conflicts_with_all = ["since", "last"])]
     line: Option<u64>,
     /// Only lines that match this regular expression
     #[arg(long, value_name = "REGEX", value_parser = pattern)]
     matching: Option<String>,
-    /// Only what was written to one stream
+    /// Only lines of one stream
     #[arg(long, value_name = "STREAM", value_parser = ["stdout", "stderr", "events"])]
     stream: Option<String>,
     /// Show the time before each line
@@ -88,7 +88,7 @@ fn pattern(text: &str) -> Result<String, String> {
         let error = error.to_string();
         let why = error.lines().last().unwrap_or_default();
         let why = why.strip_prefix("error: ").unwrap_or(why);
-        format!("{why}; put a backslash before a sign that is meant as it is, as in \\( or \\.")
+        format!("{why}; put a backslash before a literal sign, as in \\( or \\.")
     };
     regex::bytes::Regex::new(text).map(|_| text.to_owned()).map_err(told)
 }

@@ -17,10 +17,10 @@ use crate::{bench::median, clock, out};
 /// How often each call is timed.
 const CALLS: usize = 20;
 
-/// Say whether a store can be used, how fast it is, and which promises hold on it
+/// Check whether a store is usable, how fast it is, and which promises hold on it
 ///
-/// Opens the store as a server would, which makes it ready if it is new; a directory that is not there
-/// is not made. It commits, but leaves no key behind. Exits with 1 if a promise cannot hold.
+/// Opens the store as a server would, which initializes a new one; it does not create a missing directory.
+/// It commits, but leaves no key behind. Exits with 1 if a promise cannot hold.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// The store: file:DIRECTORY, postgres://USER:PASSWORD@HOST/DATABASE or etcd://HOST,HOST,HOST

@@ -33,8 +33,8 @@ const HOLDER: &str = "sterna store copy";
 
 /// Move a cluster to another store, which must be empty
 ///
-/// Stop all servers first. Workers may stay: they wait, and go on under the servers that are started
-/// on the new store. The old store is marked as moved, so that no server uses it by mistake.
+/// Stop all servers first. Workers may keep running: they wait, and continue under the servers that you start
+/// on the new store. The command marks the old store as moved, so that no server uses it by mistake.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// The store to copy
@@ -74,7 +74,9 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
         let done =
             if keys == 0 { "finished the copy".to_owned() } else { format!("copied {keys} keys") };
         let to = shown(&args.to);
-        format!("{done}; the cluster goes on in epoch {epoch}: start its servers with --store {to}")
+        format!(
+            "{done}; the cluster continues in epoch {epoch}: start its servers with --store {to}"
+        )
     };
     out::answer(&text)?;
     Ok(())
@@ -131,7 +133,7 @@ async fn move_all(
     let begin = Commit::new(clock::write_id())
         .expect(COPYING_KEY, Expect::Absent)
         .put(COPYING_KEY, copy.clone());
-    applied(to.commit(begin).await?).context("somebody else copies into the same store")?;
+    applied(to.commit(begin).await?).context("another process copies into the same store")?;
     let items = copied(&**from).await?;
     copy_all(to, &items, progress).await?;
     if bare(copied(&**to).await?) != bare(items.clone()) {

@@ -12,7 +12,7 @@ use sterna_store::{
 
 use crate::{exit, out};
 
-/// Look at a store, or move a cluster to another one
+/// Check a store, or move a cluster to another store
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(subcommand)]

@@ -118,7 +118,7 @@ fn a_body_that_is_not_json_is_refused_with_what_to_do() {
     let form = send("application/x-www-form-urlencoded");
     assert!(form.contains("-H 'content-type: application/json'"), "{form}");
     let cut = send("application/json");
-    assert!(cut.contains("send whole JSON"), "{cut}");
+    assert!(cut.contains("send complete JSON"), "{cut}");
 }
 
 /// What was expected is said in words of JSON; a list was taken if its values were in the right order.
@@ -458,7 +458,7 @@ fn to_stop_what_waits_for_a_worker_says_how_to_see_why() {
     let refused = api.ask("POST", &format!("{WEB}/instances/0/stop"), &[], None);
     assert_eq!((refused.status, &refused.body["code"]), (409, &json!("wrong-phase")));
     let said = (refused.body["message"].as_str(), refused.body["remedy"].as_str());
-    let message = Some("instance web/0 is unclaimed: nothing runs to be stopped");
+    let message = Some("instance web/0 is waiting: it has no run to stop");
     assert_eq!(said, (message, Some("see what it waits for with `sterna why web/0`")));
 }
 

@@ -43,17 +43,20 @@ fn an_apply_that_waits_is_over_when_all_is_where_its_spec_wants_it() {
     let (code, told, said) = typed(&cluster, &["apply", "--wait", "--timeout", "3s", "web.toml"]);
     assert_eq!(code, Some(75), "{said}");
     assert!(
-        told.contains("service web: is made, with 1 instance"),
+        told.contains("service web: created, with 1 instance"),
         "what was done is told: {told}"
     );
-    assert!(!told.contains("where its spec wants it"), "{told}");
+    assert!(!told.contains("as its spec wants it"), "{told}");
     let lines: Vec<_> = said.lines().collect();
     assert!(
-        lines[0].contains("1 of 2 where their specs want them; default/service/web/0"),
+        lines[0].contains("1 of 2 are as their specs want them; default/service/web/0"),
         "{said}"
     );
-    assert!(lines[1].starts_with("error: not where their specs want them within 3s: 1;"), "{said}");
-    assert!(said.contains("default/service/web/0: it runs, and is not ready"), "why: {said}");
+    assert!(lines[1].starts_with("error: not as their specs want them within 3s: 1;"), "{said}");
+    assert!(
+        said.contains("default/service/web/0: it runs, but its readiness probe"),
+        "why: {said}"
+    );
     assert!(!said.contains(['\r', '\u{1b}']), "plain lines: {said:?}");
     let mut child = program();
     child.args(["apply", "--wait", "web.toml"]).current_dir(&cluster.path);
@@ -63,7 +66,7 @@ fn an_apply_that_waits_is_over_when_all_is_where_its_spec_wants_it() {
     let output = child.wait_with_output().expect("it ends");
     let told = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(output.status.success(), "{told}");
-    assert!(told.ends_with("all of it is where its spec wants it\n"), "{told}");
+    assert!(told.ends_with("everything is as its spec wants it\n"), "{told}");
     // Programs get the same object as without it.
     let said = cluster.json(&["apply", "--wait", "web.toml"]);
     assert_eq!(said["services"][0]["name"], "web");
@@ -83,11 +86,9 @@ fn an_apply_that_waits_fails_when_the_version_is_taken_back_or_a_task_cannot_beg
     cluster.write("bad.toml", &web("exit 3"));
     let (code, _, said) = typed(&cluster, &["apply", "--wait", "bad.toml"]);
     assert_eq!(code, Some(1), "{said}");
-    assert!(said.contains("version 1 was taken back") && said.contains("exited with 3"), "{said}");
+    assert!(said.contains("version 1 was rolled back") && said.contains("exited with 3"), "{said}");
     // That it was is no failure of what is applied after it.
-    wait_until("it is as before", LONG, || {
-        cluster.answer(&["why", "web"]).contains("is where its")
-    });
+    wait_until("it is as before", LONG, || cluster.answer(&["why", "web"]).contains("is as its"));
     cluster.answer(&["apply", "--wait", "web.toml"]);
     cluster.write(
         "task.toml",
@@ -95,7 +96,7 @@ fn an_apply_that_waits_fails_when_the_version_is_taken_back_or_a_task_cannot_beg
     );
     let (code, _, said) = typed(&cluster, &["apply", "--wait", "task.toml"]);
     assert_eq!(code, Some(1), "{said}");
-    assert!(said.contains("has not begun: no room"), "{said}");
+    assert!(said.contains("did not start: no room"), "{said}");
     let (code, _, said) = typed(&cluster, &["apply", "--timeout", "3s", "web.toml"]);
     assert_eq!(code, Some(64), "a time without a wait is a mistake: {said}");
 }
@@ -115,11 +116,14 @@ fn an_apply_that_waits_fails_when_a_task_cannot_start_or_fails_at_once() {
         let (code, told, said) = typed(&cluster, &["apply", "--wait", &file]);
         assert_eq!(code, Some(1), "{name}: {told} {said}");
         assert!(told.contains("task t: started as t."), "{name}: {told}");
-        assert!(said.contains(why) && !told.contains("where its spec wants it"), "{name}: {said}");
+        assert!(said.contains(why) && !told.contains("as its spec wants it"), "{name}: {said}");
         // It is not started again, and has failed all the same.
         let (code, told, said) = typed(&cluster, &["apply", "--wait", &file]);
         assert_eq!(code, Some(1), "{name}: {told} {said}");
-        assert!(told.contains("was started before") && said.contains(why), "{name}: {told} {said}");
+        assert!(
+            told.contains("was already started") && said.contains(why),
+            "{name}: {told} {said}"
+        );
     }
     cluster.write("long.toml", &task("run = [\"sleep\", \"1000\"]"));
     let (code, told, said) = typed(&cluster, &["apply", "--wait", "long.toml"]);
@@ -136,8 +140,8 @@ fn what_the_files_no_longer_name_is_deleted_only_if_somebody_agrees() {
     cluster.answer(&["apply", "--namespace", "other", "all.toml"]);
     assert!(!cluster.answer(&["plan", "one.toml"]).contains("two"), "nothing goes by itself");
     let plan = cluster.answer(&["plan", "--prune", "one.toml"]);
-    let wanted = "service one: as it is\nservice three: goes; 1 instance ends\nservice two: goes; 1 \
-                  instance ends\n";
+    let wanted = "service one: no change\nservice three: would delete, and end 1 instance\nservice two: would \
+                  delete, and end 1 instance\n";
     assert_eq!(plan, wanted);
     // Nobody can be asked here.
     let (code, told, said) = typed(&cluster, &["apply", "--prune", "one.toml"]);
@@ -150,7 +154,7 @@ fn what_the_files_no_longer_name_is_deleted_only_if_somebody_agrees() {
     assert_eq!(code, Some(65), "{said}");
     assert!(said.contains("name no service") && services(&cluster).len() == 3, "{said}");
     let told = cluster.answer(&["apply", "--prune", "--yes", "--wait", "one.toml"]);
-    assert!(told.contains("service two: goes; 1 instance ends"), "{told}");
+    assert!(told.contains("service two: deleted; ending 1 instance"), "{told}");
     assert_eq!(services(&cluster), ["one"]);
     let left = cluster.json(&["ls", "instances"])["instances"].as_array().map(Vec::len);
     assert_eq!(left, Some(1), "what was deleted has ended by then");
@@ -178,7 +182,7 @@ fn who_prunes_on_a_terminal_is_asked_and_only_a_yes_deletes() {
     };
     let (code, shown) = answered("n\n");
     assert_eq!(code, Some(1), "{shown}");
-    assert!(shown.contains("service two: goes;") && shown.contains("[y/N]"), "{shown}");
+    assert!(shown.contains("service two: would delete") && shown.contains("[y/N]"), "{shown}");
     assert!(shown.contains("nothing was changed"), "{shown}");
     assert_eq!(services(&cluster), ["one", "two"]);
     let (code, shown) = answered("y\n");

@@ -106,7 +106,7 @@ fn a_task_beyond_those_that_may_be_under_way_is_refused_and_one_that_is_known_is
     fs::write(api.place.path.join("s.toml"), spec).expect("a spec");
     let (code, said) = ask(&["apply", "s.toml"]);
     assert!(code == Some(75) && said.contains("task filed."), "{code:?}: {said}");
-    assert!(said.contains("only what comes before it: service web"), "{said}");
+    assert!(said.contains("only these were: service web"), "{said}");
     assert_eq!(api.ask("GET", "/v1/namespaces/default/services/web", &[], None).status, 200);
     // The next server counts what the one before has made.
     api.server.kill().expect("it runs");
@@ -265,7 +265,7 @@ fn beyond_those_that_are_kept_the_oldest_records_go_and_their_names_stay_taken()
     // Names that somebody may still ask for again are not forgotten for others.
     (5..7).for_each(over);
     wait_until("four names are kept", LONG, || metric(&api, "names") == 4);
-    assert_too_much(&create(&api, "more", 9), "as many names", "--keep-names-max");
+    assert_too_much(&create(&api, "more", 9), "the limit of kept names", "--keep-names-max");
 }
 
 #[test]
@@ -308,7 +308,7 @@ fn a_worker_beyond_those_that_may_be_there_is_told_to_ask_later() {
     second.args(["worker", "--join", address.trim(), "--name", "second", "--data"]).arg(&data);
     let mut second = second.stderr(log).spawn().expect("a worker starts");
     wait_until("it says why it is not let in", LONG, || {
-        cluster.read("second.log").contains("as many workers as it may have")
+        cluster.read("second.log").contains("has reached its limit of workers")
     });
     let workers = cluster.json(&["ls", "workers"]);
     assert_eq!(workers["workers"].as_array().map(Vec::len), Some(1), "{workers}");

@@ -39,7 +39,10 @@ fn what_waits_for_a_receiver_that_hangs_is_bounded_and_keeps_no_other_task_away(
     let said = create(&api, "more", &receiver);
     assert_eq!((said.status, &said.body["code"]), (429, &json!("too-much")), "{}", said.text);
     let message = said.body["message"].as_str().unwrap_or_default();
-    assert!(message.contains("3 tasks are over, and whoever is to be told"), "{message}");
+    assert!(
+        message.contains("3 tasks are over, and their callbacks are not delivered yet"),
+        "{message}"
+    );
     let other = json!({ "name": "other", "spec": { "run": ["true"] } });
     assert_eq!(api.ask("POST", TASKS, &[], Some(&other)).status, 201, "nobody is to be told of it");
     let why = api.ask("GET", &format!("{TASKS}/t-0/why"), &[], None);

@@ -87,14 +87,14 @@ fn a_task_is_listed_explained_and_forgotten() {
     let early = cluster.sterna(&["delete", "long"]);
     let said = String::from_utf8_lossy(&early.stderr).into_owned();
     assert!(
-        !early.status.success() && said.contains("long is running: delete is not for that"),
+        !early.status.success() && said.contains("long is running: it does not allow delete"),
         "{said}"
     );
     assert!(cluster.answer(&["cancel", "long"]).contains("is cancelled"));
     let again = cluster.sterna(&["cancel", "long"]);
     assert!(!again.status.success(), "cancelling what has ended is refused");
     let why = cluster.answer(&["why", "last"]);
-    assert!(why.contains("it was cancelled"), "{why}");
+    assert!(why.contains("task/long: cancelled"), "{why}");
     wait_until("it is forgotten", LONG, || cluster.sterna(&["delete", "long"]).status.success());
     let taken = cluster.sterna(&["run", "--name", "long", "--", "true"]);
     let said = String::from_utf8_lossy(&taken.stderr).into_owned();
@@ -117,15 +117,21 @@ fn a_file_is_planned_applied_changed_and_taken_back() {
         )
     };
     cluster.write("a.toml", &spec(2));
-    assert!(cluster.answer(&["plan", "a.toml"]).contains("service web: is made, with 2 instances"));
+    assert!(
+        cluster.answer(&["plan", "a.toml"]).contains("service web: would create, with 2 instances")
+    );
     assert!(cluster.answer(&["ls"]).is_empty(), "a plan changes nothing");
     let applied = cluster.answer(&["apply", "a.toml"]);
     assert!(applied.contains("task once: started as once."), "{applied}");
     wait_until("two run", LONG, || cluster.answer(&["ls"]).contains("2/2"));
     let again = cluster.answer(&["apply", "a.toml"]);
-    assert!(again.contains("web: as it was") && again.contains("once: as it was"), "{again}");
+    assert!(again.contains("web: unchanged") && again.contains("once: unchanged"), "{again}");
     cluster.write("a.toml", &spec(3));
-    assert!(cluster.answer(&["plan", "a.toml"]).contains("starts 1 more, from 2 on"));
+    assert!(
+        cluster
+            .answer(&["plan", "a.toml"])
+            .contains("would start 1 more instance, from index 2 on")
+    );
     cluster.answer(&["apply", "a.toml"]);
     wait_until("three run", LONG, || cluster.answer(&["ls"]).contains("3/3"));
     let before = cluster.json(&["ls", "instances"]);
@@ -160,8 +166,8 @@ fn what_is_wrong_is_said_with_its_place_and_its_exit_code() {
         assert!(said.contains("long.toml:2:7") && said.contains("may have 54"), "{said}");
     }
     cluster.write("long.toml", &long(false));
-    assert!(cluster.answer(&["plan", "long.toml"]).contains("is to be defined"));
-    assert!(cluster.answer(&["apply", "long.toml"]).contains(": defined; "));
+    assert!(cluster.answer(&["plan", "long.toml"]).contains("would create its definition"));
+    assert!(cluster.answer(&["apply", "long.toml"]).contains(": definition created; "));
     // More than a server takes is not sent.
     let file = format!("version = 1\n# {}\n", "x".repeat(1_000_000));
     let names: Vec<_> = (0..5).map(|number| format!("large-{number}.toml")).collect();

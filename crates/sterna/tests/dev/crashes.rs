@@ -28,7 +28,7 @@ fn a_crash_says_how_it_ended_wherever_it_is_asked_about() {
     cluster.answer(&["apply", "bad.toml"]);
     crashed(&cluster, "bad");
     let why = cluster.answer(&["why", "bad"]);
-    assert!(why.contains("it crashed: exited with 3; it waits"), "{why}");
+    assert!(why.contains("it crashed: exited with 3; it waits before it restarts"), "{why}");
     let events = cluster.answer(&["events", "--kind", "instance-crashed"]);
     assert!(events.contains("(exited with 3)"), "{events}");
     let instance = cluster.json(&["ls", "instances"])["instances"][0].clone();

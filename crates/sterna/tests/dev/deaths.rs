@@ -138,7 +138,12 @@ fn a_worker_that_is_heard_is_not_declared_dead_by_mistake() {
     let refused = cluster.sterna(&["declare-dead", "worker-1"]);
     let said = String::from_utf8_lossy(&refused.stderr).into_owned();
     assert_eq!(refused.status.code(), Some(1), "{said}");
-    assert!(said.contains("worker worker-1 is heard (healthy), and has nothing"), "{said}");
+    assert!(
+        said.contains(
+            "worker worker-1 is not dead: the server hears it (healthy), and it has nothing"
+        ),
+        "{said}"
+    );
     assert!(said.contains("`sterna drain worker-1`"), "{said}");
     assert_eq!(cluster.json(&["ls", "workers"])["workers"][0]["is_declared_dead"], false);
     // One that is stopped is not heard any more, and then it is taken.
@@ -266,16 +271,18 @@ fn an_emptied_store_opens_a_recovered_epoch_and_stops_nothing() {
     let status = cluster.sterna(&["status"]);
     let said = String::from_utf8_lossy(&status.stderr).into_owned();
     assert_eq!(status.status.code(), Some(75), "{said}");
-    assert!(said.contains("nothing is started for"), "{said}");
+    assert!(said.contains("the leader starts nothing for"), "{said}");
     assert!(said.contains("`sterna declare-complete`"), "{said}");
     cluster.answer(&["run", "--detach", "--name", "t", "--", "true"]);
     let why = cluster.answer(&["why", "t"]);
-    assert!(why.contains("nothing is started") && why.contains("declare-complete"), "{why}");
+    assert!(why.contains("the leader starts nothing") && why.contains("declare-complete"), "{why}");
     signal(cluster.pid(), "INT");
     cluster.ended();
     cluster.again();
     let told = || cluster.said().split("sterna is here").nth(2).map(str::to_owned);
-    wait_until("dev is there", LONG, || told().is_some_and(|said| said.contains("is started for")));
+    wait_until("dev is there", LONG, || {
+        told().is_some_and(|said| said.contains("starts nothing for"))
+    });
 }
 
 #[test]
@@ -304,7 +311,7 @@ fn who_follows_something_waits_for_a_server_that_is_killed() {
     wait_until("all wait", LONG, || {
         ["run", "logs", "events"]
             .iter()
-            .all(|file| cluster.read(&format!("{file}.err")).contains("waits for it"))
+            .all(|file| cluster.read(&format!("{file}.err")).contains("waiting for it"))
     });
     cluster.write("go", "");
     assert_eq!(run.wait().expect("it ends").code(), Some(3), "{}", cluster.read("run.err"));
@@ -365,7 +372,7 @@ fn a_run_waits_for_a_named_server_that_is_started_again() {
     run.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(said);
     let mut run = run.spawn().expect("sterna runs");
     wait_until("it waits, or gave up", LONG, || {
-        cluster.read("run.err").contains("waits for it")
+        cluster.read("run.err").contains("waiting for it")
             || run.try_wait().is_ok_and(|it| it.is_some())
     });
     signal(cluster.pid(), "CONT");
@@ -385,7 +392,7 @@ fn a_run_that_is_interrupted_says_that_its_task_goes_on() {
     let ended = run.wait_with_output().expect("it ends");
     let said = String::from_utf8_lossy(&ended.stderr).into_owned();
     assert_eq!(ended.status.code(), Some(130), "{said}");
-    assert_eq!(said, "long goes on; `sterna cancel long` ends it\n");
+    assert_eq!(said, "long keeps running; `sterna cancel long` ends it\n");
     assert!(cluster.answer(&["ls", "tasks"]).contains("running"), "it goes on");
 }
 

@@ -21,9 +21,12 @@ fn a_definition_is_still_there_after_its_server_was_killed_and_goes_when_somebod
     let cluster = Cluster::start("defined", &[]);
     assert!(!cluster.sterna(&["ls", "definitions"]).stdout.starts_with(b"DEFINITION"));
     cluster.write("a.toml", &text("one"));
-    assert_eq!(cluster.answer(&["plan", "a.toml"]), "task build: is to be defined\n");
+    assert_eq!(cluster.answer(&["plan", "a.toml"]), "task build: would create its definition\n");
     let said = cluster.answer(&["apply", "a.toml"]);
-    assert_eq!(said, "task build: defined; `start = true` in its spec starts it\n");
+    assert_eq!(
+        said,
+        "task build: definition created; to start it, set `start = true` in its spec\n"
+    );
 
     let server = cluster.child("server");
     signal(server, "KILL");
@@ -42,13 +45,13 @@ fn a_definition_is_still_there_after_its_server_was_killed_and_goes_when_somebod
     );
     let again = serde_json::json!({ "version": 1, "task": { "build": one["spec"] } });
     cluster.write("again.json", &again.to_string());
-    let same = "task build: defined as before; `start = true` in its spec starts it\n";
+    let same = "task build: definition unchanged; to start it, set `start = true` in its spec\n";
     assert_eq!(cluster.answer(&["apply", "again.json"]), same);
-    assert_eq!(cluster.answer(&["plan", "a.toml"]), "task build: as it is\n");
+    assert_eq!(cluster.answer(&["plan", "a.toml"]), "task build: no change\n");
     assert_eq!(cluster.answer(&["apply", "a.toml"]), same);
 
     cluster.write("a.toml", &text("two"));
-    assert_eq!(cluster.answer(&["plan", "a.toml"]), "task build: is to be defined anew\n");
+    assert_eq!(cluster.answer(&["plan", "a.toml"]), "task build: would change its definition\n");
     let applied = cluster.json(&["apply", "a.toml"]);
     assert_eq!(applied["tasks"][0]["definition"], "changed", "{applied}");
     // With nothing else there, that is what there is.
@@ -93,13 +96,13 @@ fn one_definition_more_than_may_be_is_refused_and_what_is_there_may_change() {
     let planned = cluster.sterna(&["plan", "b.toml"]);
     let said = String::from_utf8_lossy(&planned.stderr).into_owned();
     assert!(
-        said.contains("to apply it is refused") && said.contains("--definitions-max"),
+        said.contains("applying this would be refused") && said.contains("--definitions-max"),
         "{said}"
     );
     let refused = cluster.sterna(&["apply", "b.toml"]);
     let said = String::from_utf8_lossy(&refused.stderr).into_owned();
     assert!(!refused.status.success());
-    assert!(said.contains("definition b was not made or changed"), "{said}");
+    assert!(said.contains("definition b was not created or changed"), "{said}");
     assert!(
         said.contains("there are 1 definitions") && said.contains("--definitions-max"),
         "{said}"

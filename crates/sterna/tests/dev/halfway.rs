@@ -24,17 +24,17 @@ fn an_apply_that_comes_to_a_bound_says_how_far_it_was_done_and_plan_warns_of_it(
         let all = plan.body["warnings"].as_array().into_iter().flatten();
         all.filter_map(Value::as_str).any(|warning| warning.contains(text))
     };
-    assert!(warns("with 102 more there would be over 10"), "{}", plan.text);
+    assert!(warns("102 more would exceed the limit of 10"), "{}", plan.text);
     assert!(warns("--instances-max"), "{}", plan.text);
     let said = ask(&api, "apply", &text);
     assert_eq!((said.status, &said.body["code"]), (429, &json!("too-much")), "{}", said.text);
     let message = said.body["message"].as_str().unwrap_or_default();
-    assert!(message.starts_with("service bbb was not made or changed, "), "{message}");
+    assert!(message.starts_with("service bbb was not created or changed, "), "{message}");
     assert!(
-        message.contains("before it: service aaa; not done: service ccc, task t."),
+        message.contains("only these were: service aaa; not done: service ccc, task t."),
         "{message}"
     );
-    assert!(message.contains("with 100 more there would be over 10"), "{message}");
+    assert!(message.contains("100 more would exceed the limit of 10"), "{message}");
     let is_there = |path: &str| {
         api.ask("GET", &format!("/v1/namespaces/default/{path}"), &[], None).status == 200
     };
@@ -52,5 +52,9 @@ fn what_ends_nothing_says_so() {
     let plan = ask(&api, "plan", &text(1));
     let said = &plan.body["services"][0]["changes"][0];
     assert_eq!(said["kind"], "stop", "{}", plan.text);
-    assert_eq!(said["text"], "wants fewer instances; nothing runs that ends", "{}", plan.text);
+    assert_eq!(
+        said["text"], "would lower the number of instances; no running instance ends",
+        "{}",
+        plan.text
+    );
 }

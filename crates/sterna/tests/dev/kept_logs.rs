@@ -67,7 +67,7 @@ fn a_log_is_read_after_a_scale_down_and_by_its_run() {
     apply(&cluster, "web", 3);
     let (text, said) = shown(&cluster, &["logs", "web/3"]);
     assert_eq!(text, "first\nhere-3\n");
-    assert!(said.contains("there is no instance web/3 any more; worker-"), "{said}");
+    assert!(said.contains("instance web/3 no longer exists; worker-"), "{said}");
     let (text, _) = shown(&cluster, &["logs", "-f", "web/3"]);
     assert_eq!(text, "first\nhere-3\n", "it ends, for nothing is added");
     let (text, _) = shown(&cluster, &["logs", "--last", "1", "web/3"]);
@@ -105,7 +105,7 @@ fn a_log_is_read_after_its_service_or_task_was_deleted() {
     for line in ["[0] here-0", "[1] here-1"] {
         assert!(text.contains(line), "{text}");
     }
-    assert!(said.contains("there is no instance crashy/1 any more"), "{said}");
+    assert!(said.contains("instance crashy/1 no longer exists"), "{said}");
     assert_eq!(shown(&cluster, &["logs", "crashy/1"]).0, "first\nhere-1\n");
     assert_eq!(shown(&cluster, &["logs", "service/crashy/0"]).0, "first\nhere-0\n");
     let (text, _) = shown(&cluster, &["logs", "-f", "crashy"]);

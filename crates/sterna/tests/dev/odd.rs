@@ -47,7 +47,7 @@ fn a_run_whose_output_nobody_reads_any_more_ends_and_its_task_goes_on() {
     wait_until("it ends", LONG, || run.try_wait().expect("a child").is_some());
     let ended = run.wait_with_output().expect("it has ended");
     assert_eq!(ended.status.code(), Some(141), "{}", said(&ended));
-    assert_eq!(said(&ended), "chatty goes on; `sterna cancel chatty` ends it\n");
+    assert_eq!(said(&ended), "chatty keeps running; `sterna cancel chatty` ends it\n");
     assert!(cluster.answer(&["ls", "tasks"]).contains("running"));
     cluster.answer(&["cancel", "chatty"]);
 }

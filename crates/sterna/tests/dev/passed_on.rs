@@ -14,7 +14,7 @@ fn a_run_that_was_ended_fails_and_says_why_whatever_its_code() {
         let script = format!("trap 'exit {own}' TERM; sleep 100 & wait");
         let (code, said) = run("1s", &script);
         assert_eq!(code, Some(passed_on), "{own}: {said}");
-        assert!(said.contains("its timeout was over"), "{own}: {said}");
+        assert!(said.contains("its timeout passed"), "{own}: {said}");
     }
     // What it ended with by itself it has said itself.
     assert_eq!(run("1m", "exit 7"), (Some(7), String::new()));

@@ -14,7 +14,7 @@ fn what_a_spec_holds_reaches_no_terminal_as_it_is() {
     let spec = "version = 1\n[task.red]\nrun = [\"./a\\u001b[31mRED\\nNEXT\"]\nstart = true\n";
     cluster.write("red.toml", spec);
     cluster.answer(&["apply", "red.toml"]);
-    wait_until("it is over", LONG, || cluster.answer(&["ls", "tasks"]).contains("completed"));
+    wait_until("it is over", LONG, || cluster.answer(&["ls", "tasks"]).contains("failed"));
     for command in [&["why", "last"][..], &["events"], &["ls"]] {
         let said = cluster.answer(command);
         assert!(said.contains("RED NEXT"), "{said}");
@@ -89,7 +89,7 @@ fn one_thing_is_listed_by_its_name_and_with_its_spec() {
     let cluster = Cluster::start("by-name", &[]);
     cluster.write("a.toml", "version = 1\n[service.a]\nrun = ['sleep', '9']\nports = ['p']\n[service.b]\nrun = ['sleep', '9']\n[task.c]\nrun = ['x']\n");
     let applied = cluster.answer(&["apply", "a.toml"]);
-    assert!(applied.contains("task c: defined; `start = true`"), "{applied}");
+    assert!(applied.contains("task c: definition created; "), "{applied}");
     let said = cluster.answer(&["ls", "services", "a"]);
     assert!(said.contains("\na ") && !said.contains("\nb "), "{said}");
     let json = cluster.json(&["ls", "services", "a"]);

@@ -38,16 +38,16 @@ fn only_work_that_names_a_required_tag_goes_to_its_worker() {
         let (is_done, said) = sterna(&api, &args);
         assert!(is_done, "{said}");
         let (_, why) = sterna(&api, &["why", name]);
-        let expected = "no worker takes it; worker-3 comes nearest, it takes only work with the tag \
+        let expected = "no worker accepts it; worker-3 comes nearest, it accepts only work with the tag \
                         gpu; ask for gpu, or start a worker without --require-tag gpu";
         assert!(why.contains(expected), "{why}");
     }
     // A service is the same, and who applies it is warned.
     let (is_done, said) = sterna(&api, &["apply", &spec(&api, "idle", "")]);
-    assert!(is_done && said.contains("it takes only work with the tag gpu"), "{said}");
+    assert!(is_done && said.contains("it accepts only work with the tag gpu"), "{said}");
     let cards = spec(&api, "cards", "tags = [\"gpu\"]");
     let (is_done, said) = sterna(&api, &["apply", "--wait", &cards]);
-    assert!(is_done && !said.contains("takes only"), "{said}");
+    assert!(is_done && !said.contains("accepts only"), "{said}");
     // Another worker has what waited.
     let other = worker_with(&api, "other", "w0", &["--tag", "ssd"]);
     let worker_of = |name: &str| {

@@ -15,7 +15,7 @@ const LATER: &str =
 #[test]
 fn what_may_be_kept_waits_until_the_roster_is_declared_complete() {
     let cluster = Cluster::start("restored", &[]);
-    assert!(cluster.answer(&["declare-complete"]).contains("was so already"));
+    assert!(cluster.answer(&["declare-complete"]).contains("was already so"));
     cluster.write("kept.toml", KEPT);
     cluster.answer(&["apply", "kept.toml"]);
     wait_until("it runs", LONG, || cluster.answer(&["ls", "services"]).contains("1/1"));
@@ -31,7 +31,7 @@ fn what_may_be_kept_waits_until_the_roster_is_declared_complete() {
         said["is_recovered"].clone()
     };
     assert_eq!(is_recovered(), true);
-    assert!(status(&["status"]).contains("say `sterna declare-complete`"));
+    assert!(status(&["status"]).contains("run `sterna declare-complete`"));
     cluster.write("later.toml", LATER);
     cluster.answer(&["apply", "later.toml"]);
     let why = || cluster.answer(&["why", "later/0"]);
@@ -48,7 +48,7 @@ fn what_may_be_kept_waits_until_the_roster_is_declared_complete() {
     if env::var_os("STERNA_LONG").is_some() {
         wait_until("the full wait is over, and it runs", LONG * 15, || {
             cluster.answer(&["ls", "instances"]).contains("running")
-                && why().contains("where its spec wants it")
+                && why().contains("as its spec wants it")
         });
     }
 }

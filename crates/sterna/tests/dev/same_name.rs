@@ -77,7 +77,7 @@ fn machines_of_one_name_are_all_listed_and_told_apart() {
     let (_, said) = sterna(&api, &["ls", "workers"]);
     assert!(said.contains("LOCK") && seen.iter().all(|lock| said.contains(lock)), "{said}");
     let (is_done, said) = sterna(&api, &["drain", "twin"]);
-    assert!(!is_done && said.contains("several machines are called twin"), "{said}");
+    assert!(!is_done && said.contains("several machines have the name twin"), "{said}");
     assert!(said.contains(&format!("{alive} (healthy)")) && said.contains(&dead), "{said}");
     assert!(!said.contains(&seen[0]), "{said}");
     let (is_done, said) = sterna(&api, &["undrain", &alive]);

@@ -241,7 +241,7 @@ fn what_was_given_up_begins_again_when_it_is_stopped_or_changed_and_that_is_said
     cluster.answer(&["apply", "s.toml"]);
     given_up();
     let said = cluster.answer(&["stop", "web/0"]);
-    assert!(said.contains("had crashed, and begins again at once"), "{said}");
+    assert!(said.contains("had crashed, and restarts at once"), "{said}");
     given_up();
     let killed = cluster.sterna(&["kill", "web/0"]);
     let said = String::from_utf8_lossy(&killed.stderr).into_owned();
@@ -251,7 +251,7 @@ fn what_was_given_up_begins_again_when_it_is_stopped_or_changed_and_that_is_said
     given_up();
     spec("2");
     let planned = cluster.answer(&["plan", "s.toml"]);
-    assert!(planned.contains("1 instance that had crashed begins again"), "{planned}");
+    assert!(planned.contains("would restart 1 crashed instance"), "{planned}");
     let applied = cluster.json(&["apply", "s.toml"]);
     assert_eq!(applied["services"][0]["changes"][0]["kind"], "begin-again", "{applied}");
 }
@@ -276,7 +276,7 @@ fn what_still_ends_of_a_service_that_was_deleted_is_found() {
         why.contains("default/service/deaf: it was deleted, and 1 instance still ends"),
         "{why}"
     );
-    assert!(why.contains("default/service/deaf/0: worker-1 ends it"), "{why}");
+    assert!(why.contains("default/service/deaf/0: worker-1 is ending it"), "{why}");
     assert_eq!(cluster.json(&["why", "deaf/0"])["key"], "default/service/deaf/0");
     for selector in ["deaf/0", "deaf", "service/deaf/0"] {
         assert_eq!(cluster.answer(&["logs", selector]), "here\n", "{selector}");

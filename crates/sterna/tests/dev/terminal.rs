@@ -105,7 +105,7 @@ fn tables_fit_the_terminal_and_are_whole_elsewhere() {
         let shown = shown(&cluster, columns, &["ls"], &[]);
         assert!(width(&shown) <= usize::from(columns), "{columns}: {shown}");
         // Every column is still there, and what gave way is marked.
-        for word in ["TASK", "PHASE", "WORKER", "END", "COMMAND", "completed", "worker-1", "…"] {
+        for word in ["TASK", "STATE", "WORKER", "END", "COMMAND", "succeeded", "worker-1", "…"] {
             assert!(shown.contains(word), "{columns}: {word}: {shown}");
         }
         assert!(shown.contains(ESCAPE), "headings are painted: {shown:?}");
@@ -166,7 +166,7 @@ fn who_waits_on_a_terminal_sees_for_what_and_the_line_goes_again() {
     let args = ["run", "--name", "waits", "--tag", "gpu", "--", "true"];
     let mut child = terminal.start(&cluster, &args, &[]);
     let reading = terminal.read();
-    wait_until("it waits", LONG, || cluster.answer(&["ls", "tasks"]).contains("pending"));
+    wait_until("it waits", LONG, || cluster.answer(&["ls", "tasks"]).contains("waiting"));
     // Two questions of what it waits for.
     let began = now();
     wait_until("it was shown for a while", LONG, || began.elapsed() > Duration::from_secs(2));
@@ -188,7 +188,7 @@ fn who_waits_elsewhere_reads_plain_lines() {
     command.args(["run", "--name", "waits", "--tag", "gpu", "--", "true"]);
     command.current_dir(&cluster.path).stdin(Stdio::null()).stderr(Stdio::piped());
     let child = command.spawn().expect("sterna runs");
-    wait_until("it waits", LONG, || cluster.answer(&["ls", "tasks"]).contains("pending"));
+    wait_until("it waits", LONG, || cluster.answer(&["ls", "tasks"]).contains("waiting"));
     let began = now();
     // The first line comes after a second: silence looks as if nothing were done.
     wait_until("a line was due", LONG, || began.elapsed() > Duration::from_secs(4));
@@ -221,7 +221,7 @@ fn who_waits_for_a_drain_elsewhere_reads_plain_lines() {
     let first = lines[0].strip_prefix(&format!("1 of 1 runs left on {worker} (")).expect(&said);
     assert!(first.ends_with(" s)"), "{said}");
     assert!(!(told.clone() + &said).contains([ESCAPE, '\r', '█']), "{told:?} {said:?}");
-    assert!(told.starts_with(&format!("what the run on {worker} will do:\n")), "{told}");
+    assert!(told.starts_with(&format!("plan for the run on {worker}:\n")), "{told}");
     assert!(told.ends_with(&format!("worker {worker} is empty\n")), "{told}");
 }
 

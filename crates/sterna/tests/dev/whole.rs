@@ -57,7 +57,7 @@ fn why_of_a_service_tells_of_every_instance_that_is_not_well() {
     assert_eq!(why["instances"].as_array().map(Vec::len), Some(2), "{why}");
     let said = cluster.answer(&["why", "web"]);
     assert!(said.starts_with("default/service/web: 1 of 3 instances run\n"), "{said}");
-    assert_eq!(said.matches("`apart_from` of its own spec names that").count(), 1, "{said}");
+    assert_eq!(said.matches("its `apart_from` names that service").count(), 1, "{said}");
     let both = why["instances"].as_array().expect("a list").iter();
     let both: Vec<_> = both.map(|it| it["key"].as_str().expect("a key")).collect();
     let index = |key: &str| key.rsplit('/').next().expect("an index").to_owned();
@@ -67,7 +67,7 @@ fn why_of_a_service_tells_of_every_instance_that_is_not_well() {
     cluster.answer(&["apply", "web.toml"]);
     wait_until("all is well", LONG, || cluster.json(&["why", "web"])["is_well"] == true);
     let said = cluster.answer(&["why", "web"]);
-    assert!(said.contains("all 2 instances are where its spec wants them"), "{said}");
+    assert!(said.contains("all 2 instances are as its spec wants them"), "{said}");
 }
 
 /// It asked about 20, and could not say of the others how they are.
@@ -86,12 +86,12 @@ fn why_of_a_large_service_tells_of_all_of_it() {
     let why = cluster.json(&["why", "many"]);
     assert_eq!((&why["is_well"], &why["well"]), (&true.into(), &21.into()), "{why}");
     let said = cluster.answer(&["why", "many"]);
-    assert!(said.contains("all 21 instances are where its spec wants them"), "{said}");
+    assert!(said.contains("all 21 instances are as its spec wants them"), "{said}");
     let why = cluster.json(&["why", "apart"]);
     assert_eq!((&why["is_well"], &why["well"]), (&false.into(), &1.into()), "{why}");
     assert_eq!(why["instances"].as_array().map(Vec::len), Some(24), "{why}");
     let said = cluster.answer(&["why", "apart"]);
-    assert!(said.ends_with("\nthe other one is where its spec wants it\n"), "{said}");
+    assert!(said.ends_with("\nthe other one is as its spec wants it\n"), "{said}");
     // The API says the same, by pages.
     let (mut paged, mut after) = (Vec::new(), String::new());
     loop {
@@ -129,8 +129,8 @@ fn of_two_who_apply_the_same_at_once_one_has_made_it() {
         let said = child.wait_with_output().expect("it ends").stdout;
         String::from_utf8_lossy(&said).into_owned()
     });
-    let made = said.iter().map(|said| said.matches("is made").count()).sum::<usize>();
-    let was = said.iter().map(|said| said.matches("as it was").count()).sum::<usize>();
+    let made = said.iter().map(|said| said.matches("created").count()).sum::<usize>();
+    let was = said.iter().map(|said| said.matches("unchanged").count()).sum::<usize>();
     assert_eq!((made, was), (20, 40), "{said:#?}");
 }
 

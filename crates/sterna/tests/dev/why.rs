@@ -47,7 +47,7 @@ fn the_log_of_the_server_says_why_once_and_in_the_words_of_the_api() {
     cluster.answer(&["apply", "bad.toml"]);
     wait_until("the log says why", LONG, || logged(&cluster).len() == 2);
     let line = logged(&cluster)[1].clone();
-    let crashed = "why default/service/bad/0: crashed: it crashed: exited with 3; it waits; next: ";
+    let crashed = "why default/service/bad/0: crashed: it crashed: exited with 3; it waits before it restarts; next: ";
     assert!(line.contains(crashed), "{line}");
 }
 
@@ -89,7 +89,10 @@ fn who_applies_what_no_worker_could_ever_have_is_warned() {
         let output = cluster.sterna(&[command, "big.toml"]);
         assert!(output.status.success());
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert!(said.contains("service big: no worker could ever hold it; worker-1 "), "{said}");
+        assert!(
+            said.contains("service big: it is too large for every worker; worker-1 "),
+            "{said}"
+        );
         assert!(!said.contains("small") && !said.contains("none"), "{said}");
         let warnings = &cluster.json(&[command, "big.toml"])["warnings"];
         assert_eq!(warnings.as_array().map(Vec::len), Some(1), "{warnings}");
@@ -102,6 +105,6 @@ fn who_applies_what_no_worker_could_ever_have_is_warned() {
         let said =
             String::from_utf8_lossy(&cluster.sterna(&[command, "many.toml"]).stderr).into_owned();
         assert_eq!(said.matches("warning: ").count(), 1, "{said}");
-        assert!(said.contains("service s5 and 4 more: no worker could ever hold it"), "{said}");
+        assert!(said.contains("service s5 and 4 more: it is too large for every worker"), "{said}");
     }
 }

@@ -49,14 +49,14 @@ fn a_worker_whose_health_checks_fail_says_which_and_how_wherever_it_is_seen() {
     assert!(listed.contains("TROUBLE") && listed.contains(words), "{listed}");
     cluster.answer(&["run", "--detach", "--name", "waits", "--", "true"]);
     let why = cluster.answer(&["why", "waits"]);
-    assert!(why.contains("health check failed: true ended with exit status: 7"), "{why}");
+    assert!(why.contains("fails its health check: true ended with exit status: 7"), "{why}");
     let unhealthy = r#"sterna_workers_by_health{health="unhealthy"} 1"#;
     wait_until("it is counted", LONG, || counts(&cluster, unhealthy));
     assert!(counts(&cluster, "sterna_workers_taking_work 0"));
     fs::remove_file(&bad).expect("it was there");
     wait_until("it is well again", LONG, || worker(&cluster).health == "healthy");
     assert_eq!(worker(&cluster).trouble, None);
-    wait_until("it takes work", LONG, || cluster.answer(&["ls", "tasks"]).contains("completed"));
+    wait_until("it takes work", LONG, || cluster.answer(&["ls", "tasks"]).contains("succeeded"));
     fs::remove_dir_all(&bin).expect("it was there");
 }
 
@@ -115,7 +115,7 @@ fn namespaces_are_listed_with_what_they_hold() {
         let line = listed.lines().find(|line| line.starts_with(name)).expect("it is listed");
         line.split_whitespace().collect::<Vec<_>>().join(" ")
     };
-    assert_eq!(row("team-a"), "team-a 0 0/0 1 completed");
+    assert_eq!(row("team-a"), "team-a 0 0/0 1 succeeded");
     assert_eq!(row("team-b"), "team-b 1 1/1 none");
     // Page by page.
     let page: sterna_api::rest::Page<sterna_api::rest::NamespaceView> =
@@ -162,5 +162,5 @@ fn a_task_on_a_drained_worker_has_its_grace_before_the_drain_is_over() {
     cluster.answer(&["drain", "worker-1", "--within", "5s", "--wait"]);
     wait_until("it has tidied", LONG, || cluster.answer(&["logs", "tidy"]).contains("tidied"));
     let why = cluster.answer(&["why", "tidy"]);
-    assert!(why.contains("timed out during cell evacuation"), "{why}");
+    assert!(why.contains("ended: its worker was drained and the deadline passed"), "{why}");
 }

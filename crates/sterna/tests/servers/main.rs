@@ -38,7 +38,7 @@ fn any_server_answers_for_the_one_that_leads() {
         assert!(ask(&["events", "--kind", "task-completed"]).contains("exited with 0"));
         let refused = servers.sterna(follower, &["cancel", "last"]);
         let said = String::from_utf8_lossy(&refused.stderr).into_owned();
-        assert!(!refused.status.success() && said.contains("there is nothing to cancel"), "{said}");
+        assert!(!refused.status.success() && said.contains("is over: nothing to cancel"), "{said}");
         assert!(servers.ask(follower, "/readyz").contains("leads"), "it is ready");
         assert!(servers.ask(follower, "/metrics").contains("sterna_leading 0"), "its own counts");
     }

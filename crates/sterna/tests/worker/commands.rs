@@ -18,7 +18,7 @@ fn help_says_what_each_option_is() {
     assert!(output.status.success());
     let text = String::from_utf8(output.stdout).unwrap();
     for says in [
-        "Run what a leader sends to this machine",
+        "Run a worker: execute what the leader sends to this machine",
         "--join <ADDR>",
         "HOST or HOST:PORT",
         "--name <NAME>",

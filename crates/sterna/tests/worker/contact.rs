@@ -138,7 +138,7 @@ fn a_short_interruption_ends_nothing() {
     place.pid_in("starts");
     for round in 1..=3 {
         proxy.set(Mode::Cut);
-        wait_until("the worker has noticed", LONG, || worker.count("is over: the stream") >= round);
+        wait_until("the worker has noticed", LONG, || worker.count("closed: the stream") >= round);
         proxy.set(Mode::Pass);
         wait_until("it is back", LONG, || worker.count("is open") > round);
     }
@@ -165,7 +165,7 @@ fn a_server_that_is_not_there_is_told_once_and_waited_for() {
     leader.wait_for_healthy();
     worker.wait_to_say(&format!("link to 127.0.0.1:{port} is open"));
     worker.wait_to_say("confirmed as life 1 by the leader of term1, epoch1");
-    worker.wait_to_say("the leader calls us healthy");
+    worker.wait_to_say("the leader calls this worker healthy");
     assert!(worker.end_by("TERM").success());
 }
 

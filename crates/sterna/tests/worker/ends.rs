@@ -36,7 +36,7 @@ fn a_second_term_leaves_the_rest_to_the_guardian() {
     let run = leader.dispatch(who, 1, LONG_STOP, &shell(&place, script));
     place.wait_for_output(run, &["up"]);
     signal(worker.pid(), "TERM");
-    worker.wait_to_say("ending: first what must end with this worker");
+    worker.wait_to_say("ending: first the runs that must end with this worker");
     let asked = instant();
     signal(worker.pid(), "TERM");
     assert_eq!(worker.wait().code(), Some(0));
@@ -60,7 +60,7 @@ fn what_nobody_hears_is_told_by_the_next_life() {
     leader.stop();
     worker.wait_to_say("no link:");
     signal(worker.pid(), "TERM");
-    worker.wait_to_say("1 ends are not recorded yet: the next life will tell them");
+    worker.wait_to_say("1 ends are not recorded yet: the next life reports them");
     drop(worker);
     let leader = leader.restart();
     let worker = Worker::start(&place, leader.port);

@@ -87,7 +87,7 @@ fn a_worker_that_is_killed_adopts_what_was_kept_and_tells_what_ended() {
     let worker = Worker::start(&place, leader.port);
     let next = leader.wait_for_later(who.life);
     assert_eq!(next.lock, who.lock);
-    worker.wait_to_say(&format!("{long} of default/task/t2 goes on from an earlier life"));
+    worker.wait_to_say(&format!("{long} of default/task/t2 continues from an earlier life"));
     assert_eq!(leader.end(over)["exit"]["code"], 9);
     assert_eq!(leader.end(short)["exit"]["code"], 4);
     assert_eq!(leader.end(mortal)["cause"], "worker_exit");
@@ -142,7 +142,7 @@ fn what_runs_and_stands_in_no_table_is_ended_before_anybody_is_told_what_runs() 
     let how = leader.settled(run);
     assert_eq!(how, Settlement::Gone(GoneBy::Absence));
     assert!(!is_alive(pid), "its key is free while it runs");
-    assert_eq!(worker.count("is of nobody any more: it is ended first"), 1);
+    assert_eq!(worker.count("belongs to no known work: the worker ends it first"), 1);
     assert!(worker.end_by("TERM").success());
 }
 
@@ -163,7 +163,7 @@ fn a_worker_that_was_given_up_comes_back_as_its_next_life_with_what_it_runs() {
             None
         }
     });
-    worker.wait_to_say("what runs goes on");
+    worker.wait_to_say("its runs continue");
     proxy.set(Mode::Pass);
     let next = leader.wait_for_later(who.life);
     assert_eq!(next.lock, who.lock);

@@ -45,7 +45,7 @@ fn a_task_is_run_and_its_end_is_told_with_its_exit_code() {
     assert_eq!(end["cause"], "exited");
     assert_eq!(end["exit"], json!({ "code": 3 }));
     // Recorded, so it is forgotten, and only its output stays.
-    worker.wait_to_say("its end is recorded");
+    worker.wait_to_say("the leader has recorded its end");
     wait_until("it is forgotten", LONG, || {
         place.files("held").is_empty() && place.runs().is_empty()
     });
@@ -211,16 +211,16 @@ fn a_draining_worker_takes_no_work_and_keeps_what_it_has() {
     let run = leader.dispatch(who, 1, LONG_STOP, &sleeper(&place, "starts"));
     leader.wait_for_running(run);
     leader.drain(who.lock, true);
-    worker.wait_to_say("draining: no new work comes");
+    worker.wait_to_say("draining: the leader sends no new work");
     let refused = leader.dispatch(who, 2, LONG_STOP, &sleeper(&place, "starts"));
     assert_eq!(leader.settled(refused), Settlement::NotSent(NotSent::Draining));
     assert_eq!(place.marked().len(), 1);
     leader.drain(who.lock, false);
-    worker.wait_to_say("not draining: new work may come");
+    worker.wait_to_say("not draining: the leader may send new work");
     assert!(worker.end_by("TERM").success());
     // The operator of the machine asks for it.
     let worker = Worker::start_with(&place, &["--join", &join, "--name", "w1", "--drain", "yes"]);
-    worker.wait_to_say("draining: no new work comes");
+    worker.wait_to_say("draining: the leader sends no new work");
     let who = leader.wait_for_later(who.life);
     let refused = leader.dispatch(who, 3, LONG_STOP, &sleeper(&place, "starts"));
     assert_eq!(leader.settled(refused), Settlement::NotSent(NotSent::Draining));

@@ -337,7 +337,7 @@ fn find(name: &str, environment: &[(String, String)], directory: &Path) -> Resul
         return match usable(&path) {
             Ok(()) => Ok(path.to_string_lossy().into_owned()),
             Err(Unusable::Absent) => Err(format!(
-                "command not found: {} does not exist; name one that is there",
+                "command not found: {} does not exist; name one that exists",
                 path.display()
             )),
             Err(Unusable::NotExecutable) => Err(not_executable(&path)),

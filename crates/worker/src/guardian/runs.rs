@@ -438,7 +438,7 @@ pub(super) fn not_begun(step: sys::Step, error: &io::Error) -> String {
         }
         sys::Step::Privileges => ("cannot give up privileges", "leave out signals.death"),
         sys::Step::Exec => {
-            ("cannot run the command", "see that it, and what it is interpreted by, is there")
+            ("cannot run the command", "check that the command and its interpreter exist")
         }
         sys::Step::Between => {
             ("cannot make the process above the command", "let the worker have more processes")

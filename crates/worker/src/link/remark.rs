@@ -74,79 +74,78 @@ pub enum Remark {
     Done,
 }
 
-const ROSTER_FULL: &str = "the server has as many workers as it may have: forget those that are gone, or \
-                           start it with a larger --workers-max; asking again";
+const ROSTER_FULL: &str = "the server has reached its limit of workers: forget those that are gone, or start it with a larger \
+                           --workers-max; retrying";
+
+const UNTOLD: &str = "the next life reports them";
+const LEAVING: &str = "leaving at once: the guardian ends what must end with this worker";
 
 impl fmt::Display for Remark {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Adopted(run, key) => write!(f, "{run} of {key} goes on from an earlier life"),
-            Self::Stray(run) => write!(f, "{run} is of nobody any more: it is ended first"),
+            Self::Adopted(run, key) => write!(f, "{run} of {key} continues from an earlier life"),
+            Self::Stray(run) => {
+                write!(f, "{run} belongs to no known work: the worker ends it first")
+            }
             Self::Open(address) => write!(f, "link to {address} is open"),
-            Self::NotOpen(why) => write!(f, "no link: {why}; trying again"),
-            Self::Over(address, why) => write!(f, "link to {address} is over: {why}"),
+            Self::NotOpen(why) => write!(f, "no link: {why}; retrying"),
+            Self::Over(address, why) => write!(f, "link to {address} closed: {why}"),
             Self::Confirmed(mandate, incarnation) => write!(
                 f,
                 "confirmed as life {} by the leader of {}, {}",
                 incarnation.life, mandate.term, mandate.epoch
             ),
             Self::Verdict(health) => f.write_str(verdict(*health)),
-            Self::Draining(true) => f.write_str("draining: no new work comes"),
-            Self::Draining(false) => f.write_str("not draining: new work may come"),
-            Self::Accepted(run, key) => write!(f, "{run} of {key} begins"),
+            Self::Draining(true) => f.write_str("draining: the leader sends no new work"),
+            Self::Draining(false) => f.write_str("not draining: the leader may send new work"),
+            Self::Accepted(run, key) => write!(f, "{run} of {key} starts"),
             Self::Stopping(run, why) => write!(f, "{run} is being stopped: {why}"),
             Self::Ended(run, how) => write!(f, "{run} is over: {how}"),
-            Self::Recorded(run) => write!(f, "{run}: its end is recorded"),
+            Self::Recorded(run) => write!(f, "{run}: the leader has recorded its end"),
             Self::Reborn(incarnation) => {
-                write!(f, "begins life {}; what runs goes on", incarnation.life)
+                write!(f, "begins life {}; its runs continue", incarnation.life)
             }
-            Self::NotReborn(why) => write!(f, "cannot begin the next life: {why}; trying again"),
+            Self::NotReborn(why) => write!(f, "cannot begin the next life: {why}; retrying"),
             Self::Replaced(why) => {
-                write!(f, "{why}: another one has taken over, and what runs goes on")
+                write!(f, "{why}: a new guardian has taken over, and all runs continue")
             }
             Self::Unwell(why) => write!(f, "health check failed: {why}"),
             Self::NameTaken(name) => write!(
                 f,
-                "the name {name} belongs to another machine that is alive: start this worker \
-                 with another --name, or end that one; asking again"
+                "the name {name} belongs to another machine that is alive: start this worker with another --name, or stop that one; retrying"
             ),
             Self::RosterFull => f.write_str(ROSTER_FULL),
             Self::WrongVersion(theirs) => write!(
                 f,
                 "the server speaks version {theirs} of the protocol, and this worker {VERSION}: \
-                 upgrade the older of the two; asking again"
+                 upgrade the older of the two; retrying"
             ),
             Self::Rival(mandate) => write!(
                 f,
-                "another leader claims {} of {}: the store was restored from an older state; \
-                 it is not obeyed",
+                "another leader claims {} of {}: the store was restored from an older \
+                 state; this worker does not obey it",
                 mandate.term, mandate.epoch
             ),
             Self::Foreign(cluster) => write!(
                 f,
                 "the server leads {cluster}, and this worker belongs to another one: join that, or \
-                 start with an empty --data; it is not obeyed, asking again"
+                 start with an empty --data; this worker does not obey it, retrying"
             ),
             Self::WentBack(newest) => write!(
                 f,
                 "the leader knows life {newest} of this data directory from another start: it was \
-                 restored from an older state or copied; start this worker with an empty --data; \
-                 asking again"
+                 restored from an older state or copied; start this worker with an empty --data; retrying"
             ),
-            Self::Unsaid(why) => write!(f, "cannot be said on a link: {why}"),
+            Self::Unsaid(why) => write!(f, "cannot send a message: {why}"),
             Self::TurnedDown(run, why) => write!(f, "{run} is refused: {why}"),
-            Self::NotKept(why) => write!(f, "cannot be kept: {why}"),
+            Self::NotKept(why) => write!(f, "cannot write to the data directory: {why}"),
             Self::NotRemoved(directory, why) => {
                 let directory = directory.display();
-                write!(f, "cannot remove {directory}: {why}; it is tried again at the next start")
+                write!(f, "cannot remove {directory}: {why}; the worker retries at its next start")
             }
-            Self::Ending => f.write_str("ending: first what must end with this worker"),
-            Self::Leaving => {
-                f.write_str("leaving at once: the guardian ends what must end with this worker")
-            }
-            Self::Untold(count) => {
-                write!(f, "{count} ends are not recorded yet: the next life will tell them")
-            }
+            Self::Ending => f.write_str("ending: first the runs that must end with this worker"),
+            Self::Leaving => f.write_str(LEAVING),
+            Self::Untold(count) => write!(f, "{count} ends are not recorded yet: {UNTOLD}"),
             Self::Done => f.write_str("ended"),
         }
     }
@@ -155,10 +154,12 @@ impl fmt::Display for Remark {
 /// What the leader thinks of us.
 const fn verdict(health: Health) -> &'static str {
     match health {
-        Health::New => "the leader does not know us yet",
-        Health::Healthy => "the leader calls us healthy",
-        Health::Unhealthy => "the leader does not call us healthy yet: no new work comes",
-        Health::MustDie => "the leader has given us up",
+        Health::New => "the leader does not know this worker yet",
+        Health::Healthy => "the leader calls this worker healthy",
+        Health::Unhealthy => {
+            "the leader does not call this worker healthy yet, and sends no new work"
+        }
+        Health::MustDie => "the leader has given this worker up",
     }
 }
 

@@ -61,8 +61,7 @@ fn an_update_that_makes_no_room_says_so_and_not_that_it_waits_for_others() {
     assert_eq!(old.len(), 2);
     let (rule, next) = why(&mut play, old[0]);
     assert_eq!(next, Next::WhenThereIsRoom);
-    let says = "it is of another version, and one more is too; 1 finds no room, at most 1 may be \
-                missing, and to end another one makes no room for it";
+    let says = "it runs another version, like 1 other instance; 1 finds no room, at most 1 may be unavailable, and ending another one makes no room for it";
     assert_eq!(rule.to_string(), says);
     play.pass(3_600);
     assert_eq!(of_version(&play, 0), old, "and it does not go on");

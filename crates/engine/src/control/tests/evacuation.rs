@@ -111,7 +111,7 @@ fn step_e7_tasks_run_on_until_the_drain_is_nearly_over_and_end_with_its_reason()
     assert!(play.running.is_empty());
     let end = play.record(&task("build")).end().unwrap();
     assert_eq!(end, &TaskEnd::Drained);
-    assert_eq!(end.to_string(), "timed out during cell evacuation");
+    assert_eq!(end.to_string(), "ended: its worker was drained and the deadline passed");
 }
 
 #[test]

@@ -57,7 +57,8 @@ fn only_as_many_move_as_there_is_room_for() {
     };
     assert_eq!(to.as_str(), "w2");
     let said = said[1].to_string();
-    let words = format!("has nowhere to go, and is asked to end 10s before the deadline: {why}");
+    let words =
+        format!("has nowhere to go; its worker asks it to end 10s before the deadline: {why}");
     assert!(said == words && said.contains("no worker has enough free"), "{said}");
     drain(&mut play, 1);
     assert_eq!((play.runs_on(1).len(), play.runs_on(2).len()), (1, 2));

@@ -1,4 +1,4 @@
-//! Why, of work whose worker is silent or not well: what becomes of it, and by what commands.
+//! Why, of work whose worker does not answer, or fails its health checks: what becomes of it, and by what commands.
 
 use std::sync::Arc;
 
@@ -30,15 +30,15 @@ fn work_on_a_silent_worker_names_it_its_contract_the_deadline_and_the_remedy() {
     let contracts = [
         (
             Contract::Replace { after: Span::from_secs(15) },
-            "is started beside it",
+            "starts another copy beside it",
             Next::At(after(20)),
         ),
         (
             Contract::Stop { after: Span::from_secs(120) },
-            "starts elsewhere when",
+            "starts it elsewhere once",
             Next::At(after(125)),
         ),
-        (Contract::Keep, "is kept for that worker", Next::WhenBack),
+        (Contract::Keep, "keeps it for that worker", Next::WhenBack),
     ];
     for (contract, does, then) in contracts {
         let mut play = Play::with(1);
@@ -48,7 +48,7 @@ fn work_on_a_silent_worker_names_it_its_contract_the_deadline_and_the_remedy() {
         play.pass(5);
         let Why { rule, since, next } = why(&mut play);
         let rule = rule.to_string();
-        assert!(rule.starts_with("w1, which has it, is silent; "), "{rule}");
+        assert!(rule.starts_with("w1 has it and does not answer; "), "{rule}");
         assert!(rule.contains(does) && rule.contains("`sterna declare-dead w1`"), "{rule}");
         assert!(rule.contains("`sterna forget w1`"), "{rule}");
         assert_eq!((since, next), (Some(after(5)), then));
@@ -64,7 +64,7 @@ fn a_task_on_a_silent_worker_says_what_becomes_of_it() {
     play.silence(1);
     let told = play.why(task("build")).unwrap();
     let rule = told.rule.to_string();
-    assert!(rule.contains("it has failed when it has certainly ended there"), "{rule}");
+    assert!(rule.contains("the task fails once it has certainly ended there"), "{rule}");
     assert_eq!((told.since, told.next), (Some(WallTime::EPOCH), Next::OverAt(after(600))));
 }
 
@@ -95,19 +95,21 @@ fn work_on_a_worker_that_is_heard_and_sick_runs_on_and_no_moment_is_named() {
         let Why { rule, next, .. } = why(&mut play);
         assert_eq!(
             rule.to_string(),
-            "w1, which has it, is heard, and its health checks fail: it gets no new work, and this \
-             runs on there; `sterna drain w1` moves it"
+            "w1 has it and answers, but its health checks fail: that worker gets no new work, and this keeps running there; `sterna drain w1` moves it"
         );
         assert_eq!(next, Next::WhenChanged);
         let told = play.why(task("build")).unwrap();
-        assert!(told.rule.to_string().ends_with("see the log of w1 for the check that fails"));
+        assert!(told.rule.to_string().ends_with("the log of w1 names the failing check"));
         assert_eq!(told.next, Next::WhenChanged);
         // Newer workers say which.
         let facts = br#"{"failed_check":"true ended with 1"}"#;
         play.news(scheduler::Effect::Facts(life(1), name("w1"), Arc::from(*facts)));
         let said = play.why(task("build")).unwrap().rule.to_string();
-        assert!(said.contains("its health checks fail (true ended with 1): it gets"), "{said}");
-        assert!(said.ends_with("mend that on w1"), "{said}");
+        assert!(
+            said.contains("its health checks fail (true ended with 1): that worker gets"),
+            "{said}"
+        );
+        assert!(said.ends_with("fix that on w1"), "{said}");
     }
 }
 
@@ -122,7 +124,7 @@ fn of_machines_that_are_called_the_same_the_advice_names_the_lock() {
     let namesake = Enrolled { name: name("w1"), ..enrolled(2) };
     play.news(scheduler::Effect::Enroll(namesake.clone()));
     let rule = why(&mut play).rule.to_string();
-    assert!(rule.starts_with("w1, which has it, is silent"), "{rule}");
+    assert!(rule.starts_with("w1 has it and does not answer"), "{rule}");
     assert!(rule.contains(&format!("`sterna declare-dead {}`", lock(1))), "{rule}");
     // It is called otherwise in its next life.
     play.news(scheduler::Effect::Enroll(Enrolled { name: name("w2"), ..namesake }));

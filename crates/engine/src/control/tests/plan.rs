@@ -6,7 +6,7 @@ use sterna_model::{
 };
 
 use super::play::{Play, other_work, service_spec, wants, web};
-use crate::control::{Call, Change};
+use crate::control::{Call, Change, Tense};
 
 fn plan(play: &Play, next: Option<&ServiceSpec>) -> Vec<Change> {
     play.control.plan(&web(), next).changes
@@ -33,9 +33,9 @@ fn changes_are_told_in_their_order_with_what_restarts() {
     assert_eq!(
         words,
         [
-            "changes in place: update",
-            "starts 2 more, from 3 on",
-            "restarts 3 instances, 2 at a time, for its command or surroundings"
+            "would change in place: update",
+            "would start 2 more instances, from index 3 on",
+            "would restart 3 instances, 2 at a time, because of its command or its settings"
         ]
     );
     let fewer = ServiceSpec { contract: Contract::Keep, wants: wants(20), ..service_spec(1) };
@@ -43,7 +43,10 @@ fn changes_are_told_in_their_order_with_what_restarts() {
     let words: Vec<_> = told.iter().map(ToString::to_string).collect();
     assert_eq!(
         words,
-        ["ends 2 instances", "restarts 1 instance, 1 at a time, for memory, on_silence"]
+        [
+            "would end 2 instances",
+            "would restart 1 instance, 1 at a time, because of memory, on_silence"
+        ]
     );
 }
 
@@ -64,8 +67,8 @@ fn what_changes_is_named_as_the_spec_names_it() {
     assert_eq!(
         words,
         [
-            "changes in place: annotation, metadata",
-            "restarts 1 instance, 1 at a time, for run, user, limits, memory, tags"
+            "would change in place: annotation, metadata",
+            "would restart 1 instance, 1 at a time, because of run, user, limits, memory, tags"
         ]
     );
 }
@@ -92,4 +95,26 @@ fn a_plan_changes_nothing() {
     plan(&play, Some(&service_spec(9)));
     play.pass(1);
     assert_eq!(play.store, store);
+}
+
+#[test]
+fn what_was_made_is_told_in_another_tense_than_what_is_planned() {
+    let fields = || vec!["run"];
+    let changes = [
+        (Change::Create { instances: 1 }, "created, with 1 instance"),
+        (Change::Delete { ends: Vec::new() }, "deleted; no instance is running"),
+        (Change::Delete { ends: vec![0, 1] }, "deleted; ending 2 instances"),
+        (Change::InPlace { fields: fields() }, "changed in place: run"),
+        (Change::Start { from: 2, to: 3 }, "starting 1 more instance, from index 2 on"),
+        (Change::Stop { ends: vec![4] }, "ending 1 instance"),
+        (
+            Change::Restart { fields: fields(), indices: vec![0, 1, 2], at_a_time: 1 },
+            "restarting 3 instances, 1 at a time, because of run",
+        ),
+        (Change::BeginAgain { indices: vec![0] }, "restarting 1 crashed instance"),
+    ];
+    for (change, made) in changes {
+        assert_eq!(change.text(Tense::Made), made);
+        assert!(change.text(Tense::Planned).starts_with("would "), "{change}");
+    }
 }

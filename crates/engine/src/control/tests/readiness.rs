@@ -284,14 +284,12 @@ fn what_is_not_ready_says_so() {
     assert_eq!(play.why(web().instance(0)), None);
     let run = play.run_of(0);
     say(&mut play, run, UNREADY);
-    let says = "it runs, and is not ready yet: its readiness probe does not succeed, so that it takes \
-                no requests";
+    let says = "it runs, but its readiness probe does not succeed yet, so it takes no requests";
     assert_eq!(why(&mut play, 0), (says.to_owned(), "not-ready", Next::WhenReady));
     let (mut play, index) = updated(UNREADY);
     let at = play.now.wall.plus(Span::from_secs(60));
     let (text, _, then) = why(&mut play, index);
-    let more = "; the update waits for it; every 1m of that counts as a crash, and with 3 more the \
-                version is taken back";
+    let more = "; the update waits for it; each 1m of that counts as a crash, and 3 more roll the version back";
     assert_eq!((text, then), (format!("{says}{more}"), Next::CountsAt(at)));
     let (other, rule, then) = why(&mut play, (index + 1) % 3);
     assert_eq!((rule, then), ("outdated", Next::WhenServing), "{other}");
@@ -309,7 +307,10 @@ fn what_its_worker_ends_by_itself_waits_for_no_probe() {
     let run = play.run_of(0);
     say(&mut play, run, UNREADY);
     let (text, rule, next) = why(&mut play, 0);
-    assert!(text.contains("its worker ends it") && !text.contains("probe"), "{text}");
+    assert!(
+        text.contains("its worker is ending it") && text.contains("without a readiness probe"),
+        "{text}"
+    );
     assert_eq!((rule, next), ("not-ready", Next::WhenTold));
 }
 

@@ -197,7 +197,10 @@ fn a_task_waits_for_room_or_fails_as_its_spec_says() {
     assert_eq!(play.record(&task("waits")).phase(), TaskPhase::Pending);
     play.ask(create_as("fails", TaskSpec { when_full: WhenFull::Fail, ..large }));
     let end = play.record(&task("fails")).end().unwrap().to_string();
-    assert!(end.starts_with("no room: no worker could ever hold it; w1 comes nearest"), "{end}");
+    assert!(
+        end.starts_with("no room: it is too large for every worker; w1 comes nearest"),
+        "{end}"
+    );
 }
 
 #[test]
@@ -239,7 +242,7 @@ fn a_task_fails_for_room_as_soon_as_everybody_is_back() {
     assert_eq!(play.record(&task("large")).phase(), TaskPhase::Pending);
     play.join(2);
     let end = play.record(&task("large")).end().unwrap().to_string();
-    assert!(end.starts_with("no room: no worker could ever hold it"), "{end}");
+    assert!(end.starts_with("no room: it is too large for every worker"), "{end}");
 }
 
 #[test]

@@ -414,7 +414,7 @@ fn a_spec_that_lets_what_crashed_begin_again_says_so_before_and_after() {
         let changes = play.control.plan(&web(), Some(spec)).changes;
         changes.iter().map(ToString::to_string).collect::<Vec<_>>()
     };
-    let again = "1 instance that had crashed begins again".to_owned();
+    let again = "would restart 1 crashed instance".to_owned();
     let noted = ServiceSpec { notes: "x".into(), ..impatient(2) };
     let fewer = ServiceSpec { instances: 0, ..other_work(&impatient(2), "v2") };
     for (spec, begins) in [

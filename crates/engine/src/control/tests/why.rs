@@ -52,7 +52,10 @@ fn a_task_that_its_worker_has_not_started_yet_says_so() {
     play.moods.insert(1, Mood::Dawdles);
     play.ask(Call::CreateTask(task("build"), incarnation(1), Arc::new(task_spec())));
     let told = play.why(task("build")).expect("it has not begun");
-    assert_eq!((told.rule.name(), told.rule.to_string()), ("starting", "w1 starts it".to_owned()));
+    assert_eq!(
+        (told.rule.name(), told.rule.to_string()),
+        ("starting", "w1 is starting it".to_owned())
+    );
     let run = *play.running.keys().next().expect("its worker has it");
     play.report(run, News::Progress(Arc::from(&br#"{"state":"starting"}"#[..])));
     assert!(play.why(task("build")).is_some(), "its image is loaded");
@@ -84,8 +87,7 @@ fn work_in_an_image_says_that_no_worker_can_run_images_and_goes_where_one_can() 
     let told = play.why(task("build")).unwrap();
     assert_eq!(
         told.rule.to_string(),
-        "no worker that may have it can run images; w1 comes nearest; install runc there, start its \
-         worker as root and anew, or run it without image"
+        "no eligible worker can run images; w1 comes nearest; install runc there and restart its worker as root, or run it without an image"
     );
     assert_eq!(told.next, Next::WhenChanged);
     let facts = br#"{"memory_bytes":100,"containers":100,"runtimes":["process","runc"]}"#;
@@ -103,9 +105,7 @@ fn work_that_lacks_a_tag_and_images_says_what_helps_against_both() {
     play.ask(Call::CreateTask(task("build"), incarnation(1), Arc::new(spec)));
     assert_eq!(
         play.why(task("build")).unwrap().rule.to_string(),
-        "no worker has the right tags and can run images; w1 comes nearest, it lacks gpu, it can run no \
-         images; start a worker with --tag gpu, or ask for no such tag; install runc there, start its \
-         worker as root and anew, or run it without image"
+        "no worker has the right tags and can run images; w1 comes nearest, it lacks gpu, it cannot run images; start a worker with --tag gpu, or remove it from the spec; install runc there and restart its worker as root, or run it without an image"
     );
 }
 
@@ -119,7 +119,7 @@ fn a_worker_that_requires_a_tag_is_kept_for_work_that_asks_for_it() {
     let told = play.why(task("plain")).unwrap();
     assert_eq!(
         told.rule.to_string(),
-        "no worker takes it; w1 comes nearest, it takes only work with the tag gpu; ask for gpu, or \
+        "no worker accepts it; w1 comes nearest, it accepts only work with the tag gpu; ask for gpu, or \
          start a worker without --require-tag gpu"
     );
     assert_eq!(told.next, Next::WhenChanged);
@@ -153,7 +153,7 @@ fn the_rule_is_the_one_that_holds_now_and_not_when_it_was_tried() {
     drain(&mut play, 1);
     put(&mut play, ServiceSpec { wants: wants(60), ..service_spec(2) });
     let (rule, _) = why(&mut play, 1);
-    assert!(rule.starts_with("only w1 may have it, which is drained by "), "{rule}");
+    assert!(rule.starts_with("only w1 may run it, which is being drained until "), "{rule}");
     assert!(rule.contains("`sterna undrain w1` gives it work again"), "{rule}");
     play.ask(Call::Undrain(lock(1)));
     let (rule, _) = why(&mut play, 1);
@@ -169,15 +169,14 @@ fn the_spec_that_keeps_two_services_apart_is_named() {
     let (rule, next) = why(&mut play, 0);
     assert_eq!(
         rule,
-        "no worker with room is without what it must be apart from; w1 comes nearest: db is there, \
-         and `apart_from` of db's spec names this one; start another worker, or change that spec"
+        "every worker with room runs something that `apart_from` forbids beside it; w1 comes nearest: db runs there, and its `apart_from` names this one; start another worker, or change that spec"
     );
     assert_eq!(next, Next::WhenThereIsRoom);
     let mut play = Play::with(1);
     put(&mut play, apart_from("web", 2));
     let (rule, _) = why(&mut play, 1);
-    assert!(rule.contains("an instance of the same service is there"), "{rule}");
-    assert!(rule.contains("`apart_from` of its own spec names that; start another"), "{rule}");
+    assert!(rule.contains("an instance of the same service runs there"), "{rule}");
+    assert!(rule.contains("its `apart_from` names that service; start another"), "{rule}");
     assert!(rule.ends_with("or ask for fewer instances"), "{rule}");
 }
 
@@ -188,7 +187,7 @@ fn a_drained_worker_that_would_have_room_is_the_smallest_change() {
     put(&mut play, ServiceSpec { wants: wants(60), ..service_spec(2) });
     let (rule, _) = why(&mut play, 1);
     assert!(rule.contains("w1 comes nearest: memory: 60B asked, 40B free, 20B missing"), "{rule}");
-    assert!(rule.contains("; w2 could have it, but is drained by "), "{rule}");
+    assert!(rule.contains("; w2 could run it, but is being drained until "), "{rule}");
 }
 
 #[test]
@@ -207,12 +206,12 @@ fn a_task_that_waits_says_until_when() {
     let spec = TaskSpec { latest_start, ..task_spec() };
     play.ask(Call::CreateTask(task("build"), incarnation(1), Arc::new(spec)));
     let told = play.why(task("build")).unwrap();
-    assert_eq!(told.rule.to_string(), "there is no worker: start one");
+    assert_eq!(told.rule.to_string(), "there is no worker: start one with `sterna worker`");
     let ends = Next::EndsAt(WallTime::EPOCH.plus(Span::from_secs(60)));
     assert_eq!((told.since, told.next), (Some(WallTime::EPOCH), ends));
     play.pass(60);
     let told = play.why(task("build")).unwrap();
-    assert_eq!(told.rule.to_string(), format!("it is over: {}", TaskEnd::TooLate));
+    assert_eq!(told.rule.to_string(), format!("failed: {}", TaskEnd::TooLate));
 }
 
 #[test]
@@ -224,12 +223,14 @@ fn a_crash_says_when_it_begins_again() {
     put(&mut play, spec);
     play.end(play.run_of(0), FAILURE);
     let failure = String::from_utf8_lossy(FAILURE).into_owned();
-    assert_eq!(why(&mut play, 0), (format!("it crashed: {failure}; it waits"), at(30)));
+    assert_eq!(
+        why(&mut play, 0),
+        (format!("it crashed: {failure}; it waits before it restarts"), at(30))
+    );
     play.pass(30);
     play.end(play.run_of(0), FAILURE);
     let expected = format!(
-        "it crashed 2 times in a row, last: {failure}; it was given up: change its spec, or \
-         `sterna stop` it to let it begin again"
+        "it crashed 2 times in a row, last: {failure}; the leader gave up restarting it: change its spec, or restart it with `sterna stop`"
     );
     assert_eq!(why(&mut play, 0), (expected, Next::WhenChanged));
 }
@@ -239,9 +240,9 @@ fn what_is_on_its_way_says_where() {
     let mut play = Play::with(1);
     play.moods.insert(1, Mood::Dawdles);
     put(&mut play, service_spec(1));
-    assert_eq!(why(&mut play, 0), ("w1 starts it".to_owned(), Next::WhenTold));
+    assert_eq!(why(&mut play, 0), ("w1 is starting it".to_owned(), Next::WhenTold));
     play.settle(play.run_of(0), Settlement::Refused(RunRefusal::NotHealthy));
-    assert_eq!(why(&mut play, 0), ("a worker has just turned it down".to_owned(), at(1)));
+    assert_eq!(why(&mut play, 0), ("a worker has just refused it".to_owned(), at(1)));
 }
 
 #[test]
@@ -255,7 +256,7 @@ fn what_is_on_its_way_says_that_its_monitor_has_not_succeeded_and_that_it_crashe
     let (rule, next) = why(&mut play, 0);
     let end = r#"{"cause":"unhealthy","exit":null}"#;
     let expected = format!(
-        "w1 starts it; its monitor has not succeeded yet; before that it crashed 2 times in a row, \
+        "w1 is starting it; its monitor has not succeeded yet; before that it crashed 2 times in a row, \
          last: {end}"
     );
     assert_eq!((rule, next), (expected, Next::WhenTold));
@@ -268,7 +269,7 @@ fn what_is_being_ended_says_why() {
     put(&mut play, service_spec(1));
     play.moods.insert(1, Mood::Silent);
     play.ask(Call::StopInstance(web().instance(0)));
-    let expected = "w1 ends it: somebody asked for it".to_owned();
+    let expected = "w1 is ending it: a client asked for it".to_owned();
     assert_eq!(why(&mut play, 0), (expected.clone(), killed_at(10)));
     assert_eq!(since(&mut play, 0), None, "it runs since then, and is not being ended since then");
     play.pass(4);
@@ -322,7 +323,10 @@ fn what_a_drain_ends_says_the_deadline_and_is_killed_at_that_moment_and_not_befo
     put(&mut play, ServiceSpec { contract, ..patient });
     drain(&mut play, 1);
     let (rule, next) = why(&mut play, 0);
-    assert_eq!((rule.as_str(), next), ("w1 ends it: its worker is drained", killed_at(600)));
+    assert_eq!(
+        (rule.as_str(), next),
+        ("w1 is ending it: its worker is being drained", killed_at(600))
+    );
     play.pass(599);
     assert_eq!(play.running.len(), 1);
     play.pass(1);
@@ -358,17 +362,17 @@ fn an_instance_that_an_update_waits_for_says_until_when_and_what_happens_then() 
     }
     put(&mut play, other_work(&spec, "v2"));
     let (rule, next) = why(&mut play, 0);
-    assert!(rule.ends_with(" starts it; an update waits for it"), "{rule}");
+    assert!(rule.ends_with(" is starting it; an update waits for it"), "{rule}");
     assert_eq!(next, Next::WhenTold);
     for worker in 1..=2 {
         play.moods.insert(worker, Mood::Obeys);
     }
     play.report(play.run_of(0), News::Progress(Arc::from(RUNNING)));
-    let waits = "it is of the wanted version, and the update waits until it has run for 10s; then";
-    let back = "; with 3 crashes before that the version is taken back";
+    let waits = "it runs the wanted version, and the update waits until it has run for 10s; then";
+    let back = "; 3 crashes before that roll the version back";
     let expected = [
-        "the next of 2 of another version is replaced",
-        "the last of another version is replaced",
+        "the update replaces the next of 2 instances of another version",
+        "the update replaces the last instance of another version",
         "the update is complete",
     ];
     for (index, then) in expected.into_iter().enumerate() {
@@ -397,10 +401,10 @@ fn an_update_that_waits_for_several_says_so_of_each() {
     }
     put(&mut play, other_work(&spec, "v2"));
     play.report(play.run_of(0), News::Progress(Arc::from(RUNNING)));
-    assert!(why(&mut play, 0).0.ends_with("; then it waits for 1 other"));
+    assert!(why(&mut play, 0).0.ends_with("; then it waits for 1 other instance"));
     play.pass(2);
     play.report(play.run_of(1), News::Progress(Arc::from(RUNNING)));
-    assert!(why(&mut play, 0).0.ends_with("; then it waits for 1 other"));
+    assert!(why(&mut play, 0).0.ends_with("; then it waits for 1 other instance"));
     assert!(why(&mut play, 1).0.ends_with("; then the update is complete"));
 }
 
@@ -439,7 +443,7 @@ fn after_a_version_was_taken_back_no_update_is_spoken_of() {
     put(&mut play, spec.clone());
     play.pass(60);
     put(&mut play, other_work(&spec, "v2"));
-    assert!(why(&mut play, 0).0.starts_with("it is of the wanted version"));
+    assert!(why(&mut play, 0).0.starts_with("it runs the wanted version"));
     play.end(play.run_of(0), FAILURE);
     play.pass(600);
     assert!(!is_updating(&play));
@@ -456,8 +460,8 @@ fn a_task_that_was_cancelled_and_still_runs_says_that_it_is_being_ended() {
     play.ask(Call::CreateTask(task("build"), incarnation(1), Arc::new(task_spec())));
     play.ask(Call::CancelTask(task("build")));
     let told = play.why(task("build")).unwrap();
-    let over = format!("it is over: {}", TaskEnd::Cancelled);
-    assert_eq!(told.rule.to_string(), format!("{over}; w1 still ends it"));
+    let over = "cancelled";
+    assert_eq!(told.rule.to_string(), format!("{over}; w1 is still ending it"));
     assert_eq!((told.rule.name(), told.next), ("ending", killed_at(10)));
     play.silence(1);
     let told = play.why(task("build")).unwrap();
@@ -490,7 +494,7 @@ fn a_second_copy_is_named() {
     put(&mut play, service_spec(1));
     let worker = play.worker_of(play.run_of(0));
     play.fall_silent(worker);
-    let expected = format!("a second copy on w{worker} is silent{}", gone_for_good(worker));
+    let expected = format!("a second copy on w{worker} is out of reach{}", gone_for_good(worker));
     assert_eq!(why(&mut play, 0), (expected, Next::WhenGone));
     assert!(since(&mut play, 0).is_some());
 }
@@ -508,7 +512,7 @@ fn a_slot_that_is_taken_is_named() {
     // The next one must not overlap.
     put(&mut play, ServiceSpec { contract: stop, ..service_spec(1) });
     let remedy = gone_for_good(worker);
-    let expected = format!("a copy on w{worker} is silent, and may still run{remedy}");
+    let expected = format!("a copy on w{worker} is out of reach, and may still run{remedy}");
     assert_eq!(why(&mut play, 0), (expected, Next::WhenGone));
 }
 
@@ -520,8 +524,8 @@ fn an_instance_that_waits_for_its_update_says_so() {
         play.moods.insert(worker, Mood::Dawdles);
     }
     put(&mut play, other_work(&service_spec(3), "v2"));
-    let older = "it is of another version, and one more is too";
-    let expected = format!("{older}; 1 is not there yet, and at most 1 may be missing");
+    let older = "it runs another version, like 1 other instance";
+    let expected = format!("{older}; 1 is not available yet, and at most 1 may be unavailable");
     assert_eq!(why(&mut play, 2), (expected, Next::WhenServing));
     assert_eq!(since(&mut play, 2), Some(WallTime::EPOCH));
     play.pass(5);
@@ -537,20 +541,20 @@ fn an_update_that_waits_until_one_has_run_for_long_enough_says_which_and_when() 
     put(&mut play, spec.clone());
     play.pass(3);
     put(&mut play, other_work(&spec, "v2"));
-    let older = "it is of another version, and one more is too";
-    let expected = format!("{older}; it waits for web/0 to have run for 10s");
+    let older = "it runs another version, like 1 other instance";
+    let expected = format!("{older}; the update waits until web/0 has run for 10s");
     assert_eq!(why(&mut play, 3), (expected, at(13)));
     play.pass(9);
     assert!(why(&mut play, 3).0.contains("web/0"));
     play.pass(1);
-    assert!(why(&mut play, 3).0.starts_with("it is of the wanted version"), "and then it does");
+    assert!(why(&mut play, 3).0.starts_with("it runs the wanted version"), "and then it does");
 }
 
 /// What helps against a copy that is silent for good.
 fn gone_for_good(worker: u8) -> String {
     format!(
-        "; if that machine is gone for good: `sterna declare-dead w{worker}`, and `sterna forget \
-         w{worker}` once it has nothing"
+        "; if that machine is gone for good, run `sterna declare-dead w{worker}`, and `sterna forget \
+         w{worker}` once it has no work"
     )
 }
 
@@ -564,11 +568,18 @@ fn a_callback_that_is_not_taken_says_so_until_it_is_given_up_and_then() {
         let Why { rule, next, .. } = play.why(task("build")).unwrap();
         (rule.to_string(), next)
     };
-    assert!(told(&mut play).0.ends_with("its callback is on its way"), "{:?}", told(&mut play));
+    assert!(
+        told(&mut play).0.ends_with("the leader is sending its callback"),
+        "{:?}",
+        told(&mut play)
+    );
     for tries in 1..8_u32 {
         play.step(Input::Called(task("build"), incarnation(1), Called::NotTaken));
         let (rule, next) = told(&mut play);
-        assert!(rule.ends_with(&format!("was not taken, {tries} in a row")), "{rule}");
+        assert!(
+            rule.ends_with(&format!("failed, {tries} in a row; the leader retries it")),
+            "{rule}"
+        );
         let wait = 1 << (tries - 1);
         assert_eq!(next, Next::At(play.now.wall.plus(Span::from_secs(wait))));
         play.pass(wait);
@@ -578,14 +589,17 @@ fn a_callback_that_is_not_taken_says_so_until_it_is_given_up_and_then() {
     play.step(Input::Called(task("build"), incarnation(1), Called::NotTaken));
     assert_eq!(play.alarms, [Alarm::CallbackGivenUp(task("build"), 8)]);
     assert!(
-        told(&mut play).0.ends_with("was never taken, and was given up"),
+        told(&mut play).0.ends_with("its callback failed, and the leader gave it up"),
         "{:?}",
         told(&mut play)
     );
     let mut play = play.change_leader();
     play.pass(600);
     assert!(play.callbacks.is_empty());
-    assert!(told(&mut play).0.ends_with("was never taken, and was given up"), "it stands");
+    assert!(
+        told(&mut play).0.ends_with("its callback failed, and the leader gave it up"),
+        "it stands"
+    );
 }
 
 #[test]
@@ -601,6 +615,6 @@ fn what_no_spec_wants_and_nobody_may_end_says_so() {
     let mut play = play.change_leader();
     assert_eq!(play.running.len(), 2, "its domain is stale");
     let (rule, next) = why(&mut play, 1);
-    assert!(rule.starts_with("no spec wants it, but what its domain blue wants"), "{rule}");
+    assert!(rule.starts_with("no spec asks for it, but its domain blue is stale"), "{rule}");
     assert_eq!(next, Next::WhenChanged);
 }

@@ -3,6 +3,7 @@
 //! The same value goes into logs, answers and pages; nobody words it again.
 
 mod copies;
+mod ends;
 mod followed;
 mod machine;
 mod next;
@@ -24,6 +25,7 @@ use sterna_protocol::scheduler::Reach;
 #[cfg(test)]
 pub(in crate::control) use self::settling::LOOKS;
 pub use self::{
+    ends::KnownEnd,
     machine::Machine,
     next::Next,
     settling::{Settling, Then},
@@ -156,27 +158,27 @@ pub enum Rule {
     },
     /// It is over, and whoever asked for it is being told.
     Telling {
-        /// How it ended, in words.
-        end: String,
+        /// How it ended.
+        end: KnownEnd,
         /// How often that was not taken.
         tries: u32,
     },
     /// It is over, and nobody took that.
     Untold {
-        /// How it ended, in words.
-        end: String,
+        /// How it ended.
+        end: KnownEnd,
     },
     /// It is over, and what runs of it is being ended.
     Ending {
-        /// How it ended, in words.
-        end: String,
+        /// How it ended.
+        end: KnownEnd,
         /// Where it still runs.
         worker: Option<Machine>,
     },
     /// It is over.
     Over {
-        /// How, in words.
-        end: String,
+        /// How it ended.
+        end: KnownEnd,
     },
 }
 
@@ -341,7 +343,7 @@ impl Control {
                 })
             }
             TaskState::Completed { end, at } => {
-                let (end, since) = (end.to_string(), Some(*at));
+                let (end, since) = (KnownEnd::of(end), Some(*at));
                 if let Some(placed) = task.placed() {
                     let reach = reach(placed.on.lock);
                     let next = self.until_killed(now, (placed, true), detail, reach);
@@ -355,7 +357,7 @@ impl Control {
             TaskState::Resolving { end, since, .. } => {
                 let telling = self.tasks.callback(key).copied().unwrap_or_default();
                 let next = telling.next.map_or(Next::WhenAnswered, Next::At);
-                let rule = Rule::Telling { end: end.to_string(), tries: telling.tries };
+                let rule = Rule::Telling { end: KnownEnd::of(end), tries: telling.tries };
                 Some(Why { rule, since: Some(*since), next })
             }
         }

@@ -48,29 +48,32 @@ impl fmt::Display for Settling {
         let Self { healthy_for, then, crashes_left } = self;
         write!(
             f,
-            "it is of the wanted version, and the update waits until it has run for {healthy_for}; "
+            "it runs the wanted version, and the update waits until it has run for {healthy_for}; "
         )?;
         match then {
             Then::Replaces { outdated: 1 } => {
-                f.write_str("then the last of another version is replaced")?;
+                f.write_str("then the update replaces the last instance of another version")?;
             }
             Then::Replaces { outdated } => {
-                write!(f, "then the next of {outdated} of another version is replaced")?;
+                write!(
+                    f,
+                    "then the update replaces the next of {outdated} instances of another version"
+                )?;
             }
             Then::Completes => f.write_str("then the update is complete")?,
-            Then::WaitsOn { missing: 1 } => f.write_str("then it waits for 1 other")?,
-            Then::WaitsOn { missing } => write!(f, "then it waits for {missing} others")?,
+            Then::WaitsOn { missing: 1 } => f.write_str("then it waits for 1 other instance")?,
+            Then::WaitsOn { missing } => write!(f, "then it waits for {missing} other instances")?,
             Then::WaitsForRoom { unplaced: 1 } => {
-                f.write_str("then it waits for room for 1 other")?;
+                f.write_str("then it waits for room for 1 other instance")?;
             }
             Then::WaitsForRoom { unplaced } => {
-                write!(f, "then it waits for room for {unplaced} others")?;
+                write!(f, "then it waits for room for {unplaced} other instances")?;
             }
         }
         match crashes_left {
             None => Ok(()),
-            Some(1) => f.write_str("; with one more crash before that the version is taken back"),
-            Some(left) => write!(f, "; with {left} crashes before that the version is taken back"),
+            Some(1) => f.write_str("; one more crash before that rolls the version back"),
+            Some(left) => write!(f, "; {left} crashes before that roll the version back"),
         }
     }
 }

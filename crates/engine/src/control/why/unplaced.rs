@@ -280,15 +280,20 @@ impl fmt::Display for Withheld {
         let whom = self.worker.whom();
         match &self.because {
             Because::Drained { deadline } => {
-                write!(f, "is drained by {deadline}: `sterna undrain {whom}` gives it work again")
+                write!(
+                    f,
+                    "is being drained until {deadline}: `sterna undrain {whom}` gives it work again"
+                )
             }
             Because::DeclaredDead => f.write_str("was declared dead"),
-            Because::Unwell { check: None } => f.write_str("is silent or not well"),
+            Because::Unwell { check: None } => {
+                f.write_str("does not answer, or fails its health checks")
+            }
             Because::Unwell { check: Some(check) } => {
-                write!(f, "is not well, its health check failed: {check}")
+                write!(f, "fails its health check: {check}")
             }
             Because::NotReady => f.write_str("is not ready for work yet"),
-            Because::ToBeDrained => f.write_str("is the one to be drained"),
+            Because::ToBeDrained => f.write_str("is the worker to drain"),
         }
     }
 }
@@ -300,7 +305,7 @@ impl fmt::Display for Unplaced {
             Reason::Withheld { nearest, workers } => self.write_withheld(f, nearest, *workers)?,
             Reason::TooLarge { nearest, lacks } => {
                 let lacks = list(lacks, "in all");
-                write!(f, "no worker could ever hold it; {nearest} comes nearest: {lacks}")?;
+                write!(f, "it is too large for every worker; {nearest} comes nearest: {lacks}")?;
             }
             Reason::Short { nearest, lacks } => {
                 let lacks = list(lacks, "free");
@@ -310,22 +315,27 @@ impl fmt::Display for Unplaced {
             Reason::NoTags { nearest, missing, unasked } => {
                 write_tags(f, nearest, missing, unasked)?;
             }
-            Reason::NoWorker => f.write_str("there is no worker: start one")?,
+            Reason::NoWorker => {
+                f.write_str("there is no worker: start one with `sterna worker`")?;
+            }
             Reason::NoStack { stack, known } if known.is_empty() => {
-                write!(f, "no worker has a stack, {stack} is asked for: start one that has it")?;
+                write!(
+                    f,
+                    "it asks for the stack {stack}, and no worker has one: start a worker that has it"
+                )?;
             }
             Reason::NoStack { stack, known } => {
-                write!(f, "no worker has the stack {stack}: there are {}", names(known))?;
+                write!(f, "no worker has the stack {stack}; the workers have {}", names(known))?;
             }
             Reason::NoZone { zone: Some(zone) } => {
-                write!(f, "it is pinned to the zone {zone}, where no worker may have it")?;
+                write!(f, "it is pinned to the zone {zone}, where no worker may run it")?;
             }
             Reason::NoZone { zone: None } => f.write_str(
-                "it is pinned to the workers without a zone, of which none may have it",
+                "it is pinned to the workers without a zone, and none of them may run it",
             )?,
             Reason::StartLimit { limit } => {
                 let what = if *limit == 1 { "container is" } else { "containers are" };
-                write!(f, "{limit} {what} starting, as many as may: it waits for one")?;
+                write!(f, "{limit} {what} starting, which is the limit: it waits for one of them")?;
             }
         }
         self.write_pinned(f)?;
@@ -359,7 +369,7 @@ impl Unplaced {
                 | Reason::Short { .. }
                 | Reason::Apart { .. },
                 Some(Pinned::Outside),
-            ) => f.write_str("; it is pinned to the workers without a zone, and may be in none"),
+            ) => f.write_str("; it is pinned to the workers without a zone"),
             (
                 Reason::NoWorker
                 | Reason::NoStack { .. }
@@ -384,29 +394,28 @@ impl Unplaced {
     }
 
     fn write_apart(&self, f: &mut fmt::Formatter<'_>, nearest: &Name, from: &Name) -> fmt::Result {
-        f.write_str("no worker with room is without what it must be apart from; ")?;
+        f.write_str("every worker with room runs something that `apart_from` forbids beside it; ")?;
         write!(f, "{nearest} comes nearest: ")?;
         let because = |apart: &Apart| {
             let service = &apart.service;
             match apart.whose {
                 Whose::Itself => {
-                    "an instance of the same service is there, and `apart_from` of its own spec \
-                     names that"
+                    "an instance of the same service runs there, and its `apart_from` names that service"
                         .to_owned()
                 }
                 Whose::Own => {
-                    format!("{service} is there, and `apart_from` of its own spec names that")
+                    format!("{service} runs there, and this spec's `apart_from` names it")
                 }
                 Whose::Theirs => {
                     format!(
-                        "{service} is there, and `apart_from` of {service}'s spec names this one"
+                        "{service} runs there, and its `apart_from` names this one"
                     )
                 }
             }
         };
         let all: Vec<_> = self.apart.iter().map(because).collect();
         if all.is_empty() {
-            write!(f, "{from} is there")?;
+            write!(f, "{from} runs there")?;
         }
         f.write_str(&all.join("; "))?;
         self.write_but(f)?;
@@ -428,14 +437,14 @@ impl Unplaced {
     ) -> fmt::Result {
         // tidy: not a table
         match (workers, &self.withheld) {
-            (1, Some(withheld)) => write!(f, "only {nearest} may have it, which {withheld}"),
-            (1, None) => write!(f, "only {nearest} may have it, and takes no work now"),
+            (1, Some(withheld)) => write!(f, "only {nearest} may run it, which {withheld}"),
+            (1, None) => write!(f, "only {nearest} may run it, and it takes no work now"),
             (_, Some(withheld)) => {
-                write!(f, "{workers} workers may have it, and none takes work now; ")?;
+                write!(f, "{workers} workers may run it, but none takes work now; ")?;
                 write!(f, "{} {withheld}", withheld.worker)
             }
             (_, None) => {
-                write!(f, "{workers} workers may have it, and none takes work now; ")?;
+                write!(f, "{workers} workers may run it, but none takes work now; ")?;
                 write!(f, "{nearest} is one")
             }
         }
@@ -444,7 +453,7 @@ impl Unplaced {
     /// A worker would have room, but for its standing.
     fn write_but(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.withheld {
-            Some(withheld) => write!(f, "; {} could have it, but {withheld}", withheld.worker),
+            Some(withheld) => write!(f, "; {} could run it, but {withheld}", withheld.worker),
             None => Ok(()),
         }
     }
@@ -452,7 +461,7 @@ impl Unplaced {
 
 /// What lets a worker run images.
 const NO_IMAGES: &str =
-    "; install runc there, start its worker as root and anew, or run it without image";
+    "; install runc there and restart its worker as root, or run it without an image";
 
 fn write_tags(
     f: &mut fmt::Formatter<'_>,
@@ -464,11 +473,11 @@ fn write_tags(
     let missing: BTreeSet<_> =
         missing.iter().filter(|tag| tag.as_str() != IMAGES_TAG).cloned().collect();
     if runs_no_images && missing.is_empty() && unasked.is_empty() {
-        write!(f, "no worker that may have it can run images; {nearest} comes nearest")?;
+        write!(f, "no eligible worker can run images; {nearest} comes nearest")?;
         return f.write_str(NO_IMAGES);
     }
     if !runs_no_images && missing.is_empty() {
-        write!(f, "no worker takes it; {nearest} comes nearest")?;
+        write!(f, "no worker accepts it; {nearest} comes nearest")?;
     } else {
         let images = if runs_no_images { " and can run images" } else { "" };
         write!(f, "no worker has the right tags{images}; {nearest} comes nearest")?;
@@ -477,15 +486,15 @@ fn write_tags(
         write!(f, ", it lacks {}", names(&missing))?;
     }
     if runs_no_images {
-        f.write_str(", it can run no images")?;
+        f.write_str(", it cannot run images")?;
     }
     if !unasked.is_empty() {
         let tags = if unasked.len() == 1 { "tag" } else { "tags" };
-        write!(f, ", it takes only work with the {tags} {}", names(unasked))?;
+        write!(f, ", it accepts only work with the {tags} {}", names(unasked))?;
     }
     if !missing.is_empty() {
         let tags = flags("--tag", &missing);
-        write!(f, "; start a worker with {tags}, or ask for no such tag")?;
+        write!(f, "; start a worker with {tags}, or remove it from the spec")?;
     }
     if !unasked.is_empty() {
         let (tags, flags) = (names(unasked), flags("--require-tag", unasked));

@@ -33,23 +33,23 @@ impl fmt::Display for Unready {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { has_probe, instead, is_awaited, late } = self;
         f.write_str(match has_probe {
-            true => "it runs, and is not ready yet: its readiness probe does not succeed, ",
+            true => "it runs, but its readiness probe does not succeed yet, ",
             false => {
-                "it runs, and is not ready, though nobody asks whether it is: its worker ends it, "
+                "it runs without a readiness probe, but is not ready: its worker is ending it, "
             }
         })?;
         match instead {
             Some(worker) => write!(f, "and its copy on {worker} takes requests meanwhile")?,
-            None => f.write_str("so that it takes no requests")?,
+            None => f.write_str("so it takes no requests")?,
         }
         if *is_awaited {
             f.write_str("; the update waits for it")?;
         }
         let Some(Late { within, crashes_left }) = late else { return Ok(()) };
-        write!(f, "; every {within} of that counts as a crash, and ")?;
+        write!(f, "; each {within} of that counts as a crash, and ")?;
         match crashes_left {
-            1 => f.write_str("with one more the version is taken back"),
-            left => write!(f, "with {left} more the version is taken back"),
+            1 => f.write_str("one more rolls the version back"),
+            left => write!(f, "{left} more roll the version back"),
         }
     }
 }

@@ -9,14 +9,14 @@ use sterna_model::{
 
 use super::{Awaited, Machine, Rule};
 
-const RESTORED: &str = "the store was restored, and what it has forgotten may still run: nothing is started until that has \
-     certainly ended; `sterna status` says when, and what `sterna declare-complete` is for";
+const RESTORED: &str = "the store was restored, and work that it has forgotten may still run; the leader starts nothing until \
+     that work has certainly ended; `sterna status` shows when, and what `sterna declare-complete` is for";
 
 impl fmt::Display for Rule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let on = |worker: &Option<Machine>| match worker {
             Some(worker) => worker.to_string(),
-            None => "a worker that is not here".to_owned(),
+            None => "an absent worker".to_owned(),
         };
         match self {
             Self::Waiting => f.write_str(RESTORED),
@@ -24,9 +24,12 @@ impl fmt::Display for Rule {
                 write_kept(f, missing, *is_roster_complete)
             }
             Self::Unplaced(unplaced) => unplaced.fmt(f),
-            Self::TurnedDown => f.write_str("a worker has just turned it down"),
+            Self::TurnedDown => f.write_str("a worker has just refused it"),
             Self::Starting { worker, is_monitored, before, is_awaited } => {
-                write!(f, "{} starts it", on(worker))?;
+                match worker {
+                    Some(worker) => write!(f, "{worker} is starting it")?,
+                    None => f.write_str("it is about to start")?,
+                }
                 if *is_monitored {
                     f.write_str("; its monitor has not succeeded yet")?;
                 }
@@ -36,9 +39,9 @@ impl fmt::Display for Rule {
                 before.as_ref().map_or(Ok(()), |crashed| write!(f, "; before that {crashed}"))
             }
             Self::Stopping { worker, reason } => {
-                write!(f, "{} ends it: {}", on(worker), stops_for(*reason))
+                write!(f, "{} is ending it: {}", on(worker), stops_for(*reason))
             }
-            Self::Crashed(crashed) => write!(f, "{crashed}; it waits"),
+            Self::Crashed(crashed) => write!(f, "{crashed}; it waits before it restarts"),
             Self::GivenUp(crashed) => write!(f, "{crashed}; {GIVEN_UP}"),
             Self::SlotTaken { worker, twin } => {
                 let does = twin_does(*twin);
@@ -54,67 +57,67 @@ impl fmt::Display for Rule {
                 write_twin_remedy(f, worker.as_ref(), *twin)
             }
             Self::Sick { worker, is_task, check } => {
-                write!(f, "{}, which has it, is heard, and its health checks fail", on(worker))?;
+                write!(f, "{} has it and answers, but its health checks fail", on(worker))?;
                 write_sick(f, worker.as_ref(), *is_task, check.as_deref())
             }
             Self::OutOfReach { worker, contract, is_task } => {
-                write!(f, "{}, which has it, is silent; ", on(worker))?;
+                write!(f, "{} has it and does not answer; ", on(worker))?;
                 write_silent(f, worker.as_ref(), *contract, *is_task)
             }
             Self::Draining { worker } => write!(
                 f,
-                "{}, which has it, is drained; a task runs on there until it ends, or the drain does",
+                "{} has it and is being drained; a task keeps running there until it ends or the drain does",
                 on(worker)
             ),
             Self::Returning { workers, is_spread } => write_returning(f, *workers, *is_spread),
             Self::Telling { end, tries: 0 } => {
-                write!(f, "it is over: {end}; its callback is on its way")
+                write!(f, "{end}; the leader is sending its callback")
             }
             Self::Telling { end, tries } => {
-                write!(f, "it is over: {end}; its callback was not taken, {tries} in a row")
+                write!(f, "{end}; its callback failed, {tries} in a row; the leader retries it")
             }
             Self::Untold { end } => {
-                write!(f, "it is over: {end}; its callback was never taken, and was given up")
+                write!(f, "{end}; its callback failed, and the leader gave it up")
             }
             Self::Ending { end, worker } => {
-                write!(f, "it is over: {end}; {} still ends it", on(worker))
+                write!(f, "{end}; {} is still ending it", on(worker))
             }
-            Self::Over { end } => write!(f, "it is over: {end}"),
+            Self::Over { end } => end.fmt(f),
         }
     }
 }
 
 const GIVEN_UP: &str =
-    "it was given up: change its spec, or `sterna stop` it to let it begin again";
+    "the leader gave up restarting it: change its spec, or restart it with `sterna stop`";
 
 fn write_returning(f: &mut fmt::Formatter<'_>, workers: usize, is_spread: bool) -> fmt::Result {
     let are = if workers == 1 { "worker is" } else { "workers are" };
     // tidy: not a table
     match (workers, is_spread) {
-        (0, true) => f.write_str("this leader has just begun, and waits a moment for more workers"),
+        (0, true) => f.write_str("this leader is new and waits a moment for more workers"),
         (_, true) => {
-            write!(f, "this leader has just begun, and waits a moment for {workers} of its workers")
+            write!(f, "this leader is new and waits a moment for {workers} of its workers")
         }
         (_, false) => {
-            write!(f, "nobody who is here has room; {workers} {are} not back with this leader yet")
+            write!(f, "no connected worker has room; {workers} {are} not back with this leader yet")
         }
     }
 }
 
 fn write_kept(f: &mut fmt::Formatter<'_>, missing: &[Name], is_complete: bool) -> fmt::Result {
-    f.write_str("the store was restored, and a missing worker may keep it: it waits")?;
+    f.write_str("the store was restored, and a missing worker may still run it: it waits")?;
     let names: Vec<_> = missing.iter().map(Name::as_str).collect();
     if !names.is_empty() {
-        write!(f, " for {}, or `sterna declare-dead`", names.join(", "))?;
+        write!(f, " for {} to return, or for `sterna declare-dead`", names.join(", "))?;
     }
     match (names.is_empty(), is_complete) {
         (true | false, true) => Ok(()),
         (true, false) => {
-            f.write_str(" until `sterna declare-complete` says that nobody is missing")
+            f.write_str(" until `sterna declare-complete` says that no worker is missing")
         }
-        (false, false) => {
-            f.write_str("; and until `sterna declare-complete` says that nobody else is missing")
-        }
+        (false, false) => f.write_str(
+            "; and until `sterna declare-complete` says that no other worker is missing",
+        ),
     }
 }
 
@@ -122,13 +125,13 @@ fn write_kept(f: &mut fmt::Formatter<'_>, missing: &[Name], is_complete: bool) -
 fn write_unwanted(f: &mut fmt::Formatter<'_>, stale: Option<&Name>) -> fmt::Result {
     match stale {
         None => f.write_str(
-            "no spec wants it, but the store was restored, and its spec may be lost: it is ended only \
-             by name; apply its spec again, or stop it",
+            "no spec asks for it, but the store was restored and may have lost its spec; the leader ends it only \
+             if you stop it by name; otherwise apply its spec again",
         ),
         Some(domain) => write!(
             f,
-            "no spec wants it, but what its domain {domain} wants is not known to be all: it is ended \
-             when the domain is said to be fresh, or by name"
+            "no spec asks for it, but its domain {domain} is stale and may lack specs; the leader ends it once \
+             the domain is fresh, or if you stop it by name"
         ),
     }
 }
@@ -144,10 +147,10 @@ fn write_sick(
     if let Some(check) = check {
         write!(f, " ({check})")?;
     }
-    f.write_str(": it gets no new work, and this runs on there; ")?;
+    f.write_str(": that worker gets no new work, and this keeps running there; ")?;
     match (is_task, check.is_some()) {
-        (true, false) => write!(f, "see the log of {whom} for the check that fails"),
-        (true, true) => write!(f, "mend that on {whom}"),
+        (true, false) => write!(f, "the log of {whom} names the failing check"),
+        (true, true) => write!(f, "fix that on {whom}"),
         (false, true | false) => write!(f, "`sterna drain {whom}` moves it"),
     }
 }
@@ -170,8 +173,8 @@ fn whom(worker: Option<&Machine>) -> String {
 
 fn write_gone_for_good(f: &mut fmt::Formatter<'_>, worker: Option<&Machine>) -> fmt::Result {
     let whom = whom(worker);
-    write!(f, "; if that machine is gone for good: `sterna declare-dead {whom}`")?;
-    write!(f, ", and `sterna forget {whom}` once it has nothing")
+    write!(f, "; if that machine is gone for good, run `sterna declare-dead {whom}`")?;
+    write!(f, ", and `sterna forget {whom}` once it has no work")
 }
 
 /// What helps if a second copy stays: only a silent one does not go by itself.
@@ -192,23 +195,23 @@ fn write_outdated(
     awaits: Option<&Awaited>,
 ) -> fmt::Result {
     match others {
-        0 => f.write_str("it is the last of another version")?,
-        1 => f.write_str("it is of another version, and one more is too")?,
-        _ => write!(f, "it is of another version, and {others} others are too")?,
+        0 => f.write_str("it is the last instance that runs another version")?,
+        1 => f.write_str("it runs another version, like 1 other instance")?,
+        _ => write!(f, "it runs another version, like {others} other instances")?,
     }
     match awaits {
         None => Ok(()),
         Some(Awaited::Settling { service, index, healthy_for, .. }) => {
-            write!(f, "; it waits for {service}/{index} to have run for {healthy_for}")
+            write!(f, "; the update waits until {service}/{index} has run for {healthy_for}")
         }
         Some(Awaited::Missing { count, at_most }) => {
             let (are, may) = (if *count == 1 { "is" } else { "are" }, at_most);
-            write!(f, "; {count} {are} not there yet, and at most {may} may be missing")
+            write!(f, "; {count} {are} not available yet, and at most {may} may be unavailable")
         }
         Some(Awaited::Room { count, at_most }) => {
             let (find, them) = if *count == 1 { ("finds", "it") } else { ("find", "them") };
-            write!(f, "; {count} {find} no room, at most {at_most} may be missing, ")?;
-            write!(f, "and to end another one makes no room for {them}")
+            write!(f, "; {count} {find} no room, at most {at_most} may be unavailable, ")?;
+            write!(f, "and ending another one makes no room for {them}")
         }
     }
 }
@@ -216,31 +219,31 @@ fn write_outdated(
 const fn while_silent(contract: Contract, is_task: bool) -> &'static str {
     match (contract, is_task) {
         (Contract::Replace { .. }, true | false) => {
-            "if it stays silent, another copy is started beside it (`replace`)"
+            "if the worker stays silent, the leader starts another copy beside it (`replace`)"
         }
         (Contract::Stop { .. }, false) => {
-            "if it stays silent, it starts elsewhere when it has certainly ended there (`stop`)"
+            "if the worker stays silent, the leader starts it elsewhere once it has certainly ended there (`stop`)"
         }
         (Contract::Stop { .. }, true) => {
-            "if it stays silent, it has failed when it has certainly ended there (`stop`)"
+            "if the worker stays silent, the task fails once it has certainly ended there (`stop`)"
         }
-        (Contract::Keep, true | false) => "it is kept for that worker (`keep`)",
+        (Contract::Keep, true | false) => "the leader keeps it for that worker (`keep`)",
     }
 }
 
 const fn stops_for(reason: StopReason) -> &'static str {
     match reason {
-        StopReason::Unwanted => "its spec no longer wants it",
-        StopReason::Asked => "somebody asked for it",
-        StopReason::Update => "its spec has another version",
-        StopReason::Elsewhere => "another copy has its place",
-        StopReason::Drain => "its worker is drained",
+        StopReason::Unwanted => "its spec no longer asks for it",
+        StopReason::Asked => "a client asked for it",
+        StopReason::Update => "the update replaces it",
+        StopReason::Elsewhere => "another copy replaces it",
+        StopReason::Drain => "its worker is being drained",
     }
 }
 
 const fn twin_does(twin: TwinReason) -> &'static str {
     match twin {
-        TwinReason::Silent => "is silent",
+        TwinReason::Silent => "is out of reach",
         TwinReason::Evacuating => "is being moved",
         TwinReason::Surplus => "is being ended",
     }

@@ -161,7 +161,7 @@ pub enum TaskEnd {
         /// How it ended, in its worker's words.
         report: Box<str>,
     },
-    /// Somebody no longer wanted it.
+    /// A client cancelled it.
     Cancelled,
     /// Its run is certainly gone, and nobody says how it ended.
     Lost,
@@ -199,19 +199,63 @@ impl TaskEnd {
     }
 }
 
+/// How a task that is over came out, in one word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum TaskOutcome {
+    /// It did what it was to do.
+    Succeeded,
+    /// It ran and failed, or it never started.
+    Failed,
+    /// A client cancelled it.
+    Cancelled,
+    /// Its worker, or its record, was lost: how far it ran is unknown.
+    Lost,
+}
+
+impl TaskOutcome {
+    /// All of them, in their order.
+    pub const ALL: [Self; 4] = [Self::Succeeded, Self::Failed, Self::Cancelled, Self::Lost];
+
+    /// The word for it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Succeeded => "succeeded",
+            Self::Failed => "failed",
+            Self::Cancelled => "cancelled",
+            Self::Lost => "lost",
+        }
+    }
+}
+
+impl TaskEnd {
+    /// The outcome of a task that ended so.
+    pub const fn outcome(&self) -> TaskOutcome {
+        match self {
+            Self::Ran { is_success: true, .. } => TaskOutcome::Succeeded,
+            Self::Ran { is_success: false, .. }
+            | Self::Drained
+            | Self::NeverTaken { .. }
+            | Self::NoRoom { .. }
+            | Self::TooLate => TaskOutcome::Failed,
+            Self::Cancelled => TaskOutcome::Cancelled,
+            Self::Lost | Self::UnknownAfterRestore => TaskOutcome::Lost,
+        }
+    }
+}
+
 impl fmt::Display for TaskEnd {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Ran { report, .. } => f.write_str(report),
             Self::Cancelled => f.write_str("it was cancelled"),
             Self::Lost => f.write_str("its worker was lost before it ended"),
-            Self::Drained => f.write_str("timed out during cell evacuation"),
+            Self::Drained => f.write_str("ended: its worker was drained and the deadline passed"),
             Self::NeverTaken { why } => {
-                f.write_str("no worker took it, however often it was tried")?;
+                f.write_str("no worker accepted it, after all retries")?;
                 if why.is_empty() { Ok(()) } else { write!(f, ": {why}") }
             }
             Self::NoRoom { why } => write!(f, "no room: {why}"),
-            Self::TooLate => f.write_str("it was not started by its latest start"),
+            Self::TooLate => f.write_str("it did not start before its latest start"),
             Self::UnknownAfterRestore => f.write_str("unknown after restore"),
         }
     }

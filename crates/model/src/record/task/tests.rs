@@ -153,9 +153,9 @@ fn a_task_that_is_turned_down_four_times_ends() {
     }
     assert_eq!(task.end(), Some(&TaskEnd::NeverTaken { why: "it drains".into() }));
     let told = task.end().unwrap().to_string();
-    assert_eq!(told, "no worker took it, however often it was tried: it drains");
+    assert_eq!(told, "no worker accepted it, after all retries: it drains");
     let silent = TaskEnd::NeverTaken { why: "".into() };
-    assert_eq!(silent.to_string(), "no worker took it, however often it was tried");
+    assert_eq!(silent.to_string(), "no worker accepted it, after all retries");
 }
 
 #[test]
@@ -218,4 +218,24 @@ fn when_a_task_started_is_known_when_it_is_over() {
     let mut late = task();
     late.finish(TaskEnd::TooLate, later(5)).unwrap();
     assert_eq!(late.started(), None);
+}
+
+#[test]
+fn an_end_has_an_outcome_and_only_a_success_has_succeeded() {
+    let why: Box<str> = "full".into();
+    let ends = [
+        (ran(true), "succeeded"),
+        (ran(false), "failed"),
+        (TaskEnd::Drained, "failed"),
+        (TaskEnd::NeverTaken { why: why.clone() }, "failed"),
+        (TaskEnd::NoRoom { why }, "failed"),
+        (TaskEnd::TooLate, "failed"),
+        (TaskEnd::Cancelled, "cancelled"),
+        (TaskEnd::Lost, "lost"),
+        (TaskEnd::UnknownAfterRestore, "lost"),
+    ];
+    for (end, word) in ends {
+        assert_eq!(end.outcome().as_str(), word, "{end:?}");
+        assert_eq!(end.is_success(), end.outcome() == TaskOutcome::Succeeded, "{end:?}");
+    }
 }

@@ -37,10 +37,10 @@ const AT_A_TIME: usize = 256;
 /// Stands before a place that names its worker.
 const OF_WORKER: char = '!';
 
-/// What a run wrote, whatever became of its task or instance, for as long as its worker keeps it.
+/// The log of one run, as long as its worker keeps it, even if its task or instance is deleted.
 #[utoipa::path(get, operation_id = "getRunLogs", path = "/v1/runs/{run}/logs", tag = "cluster",
     params(("run" = String, Path), Which),
-    responses((status = 200, description = "A page of lines, or each as it comes.", content((LogPage = "application/json"), (sterna_api::rest::LogLine = "application/x-ndjson"))), Refusals))]
+    responses((status = 200, description = "A page of lines, or a stream of lines.", content((LogPage = "application/json"), (sterna_api::rest::LogLine = "application/x-ndjson"))), Refusals))]
 pub(in crate::http) async fn of_run_id(
     State(shared): State<Api>,
     Path(run): Path<String>,
@@ -168,7 +168,7 @@ async fn find(
 }
 
 fn note(what: &str, first: &Holder, others: &[Holder]) -> String {
-    let mut note = format!("there is no {what} any more; {} keeps this of it", first.name);
+    let mut note = format!("{what} no longer exists; {} still keeps this log", first.name);
     for Holder { name, run, .. } in others.iter().take(5) {
         note += &format!(", and {name} has run {run}");
     }
@@ -308,8 +308,8 @@ struct Kept {
     at: String,
 }
 
-/// Which logs workers keep of a name: of a task, and of the instances of a service, also of those that are
-/// no more. All workers are asked; a few thousand logs are named at most.
+/// Lists the logs that workers keep for a name: of a task, and of the instances of a service, including
+/// deleted ones. It asks all workers, and lists a few thousand logs at most.
 #[utoipa::path(get, operation_id = "listKeptLogs", path = "/v1/namespaces/{namespace}/logs", tag = "cluster",
     params(("namespace" = String, Path), Of),
     responses((status = 200, description = "The newest run of each.", body = Page<KeptLog>), Refusals))]

@@ -99,7 +99,7 @@ impl Which {
     /// Where it is to begin, if that is said.
     fn check_begin(&self) -> Answer<()> {
         if self.since.is_some() && self.line.is_some() {
-            return Err(bad("since and line: each says where to begin; leave one out"));
+            return Err(bad("since and line: each sets the start; leave one out"));
         }
         if self.line == Some(0) {
             return Err(bad("line: lines are counted from 1 on"));
@@ -108,7 +108,7 @@ impl Which {
         let read = since.parse::<WallTime>().map(drop);
         read.map_err(|error| {
             let why = crate::because(&error);
-            bad(format!("since: {since:?} is no moment: {why}; write one as 2026-01-01T00:00:00Z"))
+            bad(format!("since: {since:?} is not a time: {why}; write it as 2026-01-01T00:00:00Z"))
         })
     }
 
@@ -138,10 +138,10 @@ impl Which {
     }
 }
 
-/// What a task wrote; of one that was deleted, what its worker keeps.
+/// The log of a task; for a deleted task, what its worker still keeps.
 #[utoipa::path(get, operation_id = "getTaskLogs", path = "/v1/namespaces/{namespace}/tasks/{name}/logs", tag = "tasks",
     params(("namespace" = String, Path), ("name" = String, Path), Which),
-    responses((status = 200, description = "A page of lines, or each as it comes.", content((LogPage = "application/json"), (LogLine = "application/x-ndjson"))), Refusals))]
+    responses((status = 200, description = "A page of lines, or a stream of lines.", content((LogPage = "application/json"), (LogLine = "application/x-ndjson"))), Refusals))]
 pub(super) async fn of_task(
     State(shared): State<Api>,
     Path((space, name)): Path<(String, String)>,
@@ -154,12 +154,11 @@ pub(super) async fn of_task(
     answer(shared, key.into(), which, &format!("task {name}")).await
 }
 
-/// What an instance wrote, and those before it on the same worker. If it has no run, or one that has
-/// nothing to show, then what its last run wrote that is over; `note` says so. Of one that is no more, what
-/// the worker keeps that had it last.
+/// The log of an instance, with its earlier runs on the same worker. If it has no run, or its run has no lines
+/// yet, the log of its previous run; `note` says so. For a deleted instance, what its last worker still keeps.
 #[utoipa::path(get, operation_id = "getInstanceLogs", path = "/v1/namespaces/{namespace}/services/{name}/instances/{index}/logs", tag = "services",
     params(("namespace" = String, Path), ("name" = String, Path), ("index" = u32, Path), Which),
-    responses((status = 200, description = "A page of lines, or each as it comes.", content((LogPage = "application/json"), (LogLine = "application/x-ndjson"))), Refusals))]
+    responses((status = 200, description = "A page of lines, or a stream of lines.", content((LogPage = "application/json"), (LogLine = "application/x-ndjson"))), Refusals))]
 pub(super) async fn of_instance(
     State(shared): State<Api>,
     Path((space, service, index)): Path<(String, String, String)>,

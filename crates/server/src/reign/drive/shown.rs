@@ -24,15 +24,15 @@ impl Reigning<'_> {
         if holds {
             if self.late.take().is_some() {
                 let term = self.reign.term.get();
-                (self.outlets.say)(&format!("leads again, in term {term}: its lease was renewed"));
+                (self.outlets.say)(&format!("leads again, in term {term}: it renewed its lease"));
             }
             self.shared.stand(Standing::Leads(self.lead.clone()));
             return;
         }
         let why = match self.candidate.trouble() {
-            Some(trouble) => format!("the lease of this server is over: {trouble}"),
+            Some(trouble) => format!("the lease of this server has expired: {trouble}"),
             None => {
-                "the lease of this server is over, and was not renewed in time: it stood still, or its \
+                "the lease of this server has expired and was not renewed in time: it stood still, or its \
                  store does"
                     .to_owned()
             }
@@ -52,9 +52,9 @@ impl Reigning<'_> {
         }
         let why = waits.map(|commit| {
             let why = commit.refusals.last().unwrap_or_else(|| "it does not answer".to_owned());
-            format!("the store takes nothing, and nothing changes until it does: {why}")
+            format!("the store accepts no commits, and nothing changes until it does: {why}")
         });
-        (self.outlets.say)(why.as_deref().unwrap_or("the store takes commits again"));
+        (self.outlets.say)(why.as_deref().unwrap_or("the store accepts commits again"));
         if let Some(why) = &why {
             self.refuse_all(why);
         }

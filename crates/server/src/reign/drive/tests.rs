@@ -164,7 +164,7 @@ async fn a_leader_cut_off_from_its_store_is_not_ready_after_its_lease() {
         );
         let over = over.await.expect("its lease ends").unwrap().clone();
         let Standing::NotReady(why) = over else { panic!("{over:?}") };
-        assert!(why.contains("lease of this server is over"), "{why}");
+        assert!(why.contains("lease of this server has expired"), "{why}");
         // Nobody else took over: it goes on.
         stalls.is_stalled.send_replace(false);
         standings.wait_for(leads).await.unwrap();
@@ -206,7 +206,7 @@ async fn a_leader_whose_store_takes_no_commit_says_so_to_all_who_wait() {
         }
         let why = shared.stuck().expect("it is said");
         assert!(leads(&shared.standing()), "what it shows stands, and workers find it");
-        assert!(why.starts_with("the store takes nothing"), "{why}");
+        assert!(why.starts_with("the store accepts no commits"), "{why}");
         let next = shared.desk.call(large(3)).await.unwrap_err();
         assert_eq!(*next.message, why, "nobody else waits");
         let refused = shared.desk.roster_is_complete().await.unwrap_err();
@@ -225,7 +225,7 @@ async fn a_leader_whose_store_takes_no_commit_says_so_to_all_who_wait() {
     let lines = lines.lock().unwrap();
     let said = |text: &str| lines.iter().filter(|line| line.contains(text)).count();
     assert_eq!(
-        (said("the disk is full"), said("the store takes commits again")),
+        (said("the disk is full"), said("the store accepts commits again")),
         (1, 1),
         "{lines:?}"
     );

@@ -225,7 +225,7 @@ impl Keeper {
     fn pass_time(&mut self, now: BootTime, random: u64, effects: &mut Vec<Effect>) {
         if let Some(stream) = self.dialer.is_silent(now) {
             effects.push(Effect::Close(stream));
-            self.lose(now, random, stream, "nothing comes back".to_owned(), effects);
+            self.lose(now, random, stream, "no answer arrives".to_owned(), effects);
         }
         if self.rebirth_at.is_some_and(|at| now >= at) {
             self.rebirth_at = None;

@@ -415,7 +415,7 @@ fn a_life_that_was_given_up_is_followed_by_the_next_as_soon_as_it_can_be_kept() 
     play.give(Input::Reborn(Ok(incarnation(8))));
     play.life = 8;
     assert!(play.effects.iter().any(|effect| matches!(effect, Effect::AskGuardian(_))));
-    assert!(play.remarks().contains(&"begins life 8; what runs goes on".to_owned()));
+    assert!(play.remarks().contains(&"begins life 8; its runs continue".to_owned()));
 }
 
 #[test]
@@ -451,7 +451,7 @@ fn that_there_is_another_guardian_is_told_and_not_too_often() {
     let told: Vec<_> =
         play.remarks().into_iter().filter(|said| said.contains("ended by signal 9")).collect();
     let line =
-        "the guardian was ended by signal 9: another one has taken over, and what runs goes on";
+        "the guardian was ended by signal 9: a new guardian has taken over, and all runs continue";
     assert_eq!(told, [line]);
 }
 
