@@ -22,7 +22,7 @@ fn assert_too_much(said: &Said) {
     let says = |field: &str, text: &str| {
         assert!(said.body[field].as_str().is_some_and(|it| it.contains(text)), "{}", said.text);
     };
-    says("message", "specs of services and unfinished tasks");
+    says("message", "specs of services, definitions and unfinished tasks");
     says("message", "1MiB");
     says("remedy", "--specs-max");
 }
