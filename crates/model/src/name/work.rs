@@ -157,7 +157,7 @@ impl fmt::Display for NodeKey {
 ///
 /// Code that handles one kind only takes the key of that kind; code that handles all kinds matches
 /// on this, and so refuses to compile when a kind is added. Not to be confused with the key of a
-/// record in the store: [`record_path`].
+/// record in the store: [`record_path`](crate::record_path).
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub enum WorkKey {
     /// An instance of a service.
